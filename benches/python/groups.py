@@ -32,10 +32,11 @@ except fastpack.LossError:
 
 
 def timed(what, function):
-    """Prints the seconds that a function takes, and returns its result."""
-    began = time.perf_counter()
+    """Prints the seconds that a function takes, those of the processor apart, and returns its result."""
+    began, worked = time.perf_counter(), time.process_time()
     result = function()
-    print(f"| {what} | {time.perf_counter() - began:.2f} |")
+    taken, worked = time.perf_counter() - began, time.process_time() - worked
+    print(f"| {what} | {taken:.2f} | {worked:.2f} |", flush=True)
     return result
 
 
@@ -52,7 +53,7 @@ def main():
             text = "boat " * (500 if number == 0 else 10 + number % 7)
             line = f'{{"messages": [{{"role": "user", "content": "hi"}}, {{"role": "assistant", "content": "{text}"}}]}}\n'
             Path(files, f"part-{number:06}.jsonl").write_text(line, encoding="utf-8")
-        print("| work | seconds |\n|---|---|")
+        print("| work | seconds | of the processor |\n|---|---|---|")
 
         def pack_groups():
             arguments = [sys.executable, "-c", WORK, str(files), str(out), str(TOKENIZER)]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import glob
+import json
 import os
 import re
 import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +17,8 @@ from fastpack.errors import OptionError, OutputError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    import huggingface_hub
 
 __all__ = ["committed", "is_of_hub"]
 
@@ -26,7 +31,7 @@ _FORM = re.compile(
 
 
 def is_of_hub(output: object) -> bool:
-    """Whether an output is a name of the hub."""
+    """Whether an output is a data set of the hub, `hf://datasets/ORG/NAME`."""
     return isinstance(output, str) and output.lower().startswith("hf://")
 
 
@@ -66,6 +71,7 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
         if is_there and not given.get("overwrite"):
             reason = "holds an output of fastpack; `overwrite=True` replaces it"
             raise OutputError(errno.EEXIST, reason, output)
+        old = _listed(api, name, manifest, revision, output) if is_there else None
         done = pack({**given, "output": folder, "overwrite": False, "work_dir": None})
         api.upload_folder(
             repo_id=name,
@@ -75,7 +81,7 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
             path_in_repo=path or None,
             commit_message="Add rows packed by fastpack",
             ignore_patterns=[".fastpack/**"],
-            delete_patterns=["*.arrow", "*.parquet", "*.jsonl", "*.msgpack"] if is_there else None,
+            delete_patterns=old,
         )
     except (HFValidationError, HfHubHTTPError) as refused:
         said = str(refused).strip().splitlines()
@@ -84,3 +90,22 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
     if Path(folder).is_dir() and os.path.basename(folder).startswith("fastpack-"):
         shutil.rmtree(folder)
     return done
+
+
+def _listed(
+    api: huggingface_hub.HfApi, name: str, manifest: str, revision: str | None, output: str
+) -> list[str]:
+    """The files of an output on the hub, as its manifest lists them: no others are removed with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = api.hf_hub_download(name, manifest, repo_type="dataset", revision=revision, local_dir=folder)
+        text = Path(path).read_bytes()
+    try:
+        listed = json.loads(text)
+        names = [str(file["name"]) for kind in ("files", "beside") for file in listed.get(kind, ())]
+        tokens = ["tokens.fastpack"] if listed.get("tokens") else []
+    except (ValueError, TypeError, AttributeError, KeyError):
+        reason = (
+            "holds a `manifest.json` that fastpack did not write; write to another folder of the data set"
+        )
+        raise OutputError(errno.EEXIST, reason, output) from None
+    return [glob.escape(name) for name in names + tokens]

@@ -317,7 +317,7 @@ def test_an_upload_that_fails_halfway_leaves_no_object(tokenizer_dir, store, cli
     assert not client.list_multipart_uploads(Bucket=bucket).get("Uploads")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(40))
 def test_faults_on_the_way_give_the_same_bytes_or_one_error(
     seed, tree, tokenizer_dir, store, client, bucket, work, tmp_path
 ):
@@ -392,6 +392,38 @@ def test_repack_and_records_write_into_a_bucket(tree, tokenizer_dir, store, clie
     found = listing(client, bucket, "")
     assert {"again/manifest.json", "records/manifest.json"} <= found.keys()
     assert not any("secret" in content.decode("utf-8", "replace") for content in found.values())
+
+
+def test_an_output_in_a_bucket_that_is_not_there_is_refused(tree, tokenizer_dir, store, work):
+    with pytest.raises(fastpack.OutputError, match=r"make the bucket first: .s3://nowhere-at-all/packed"):
+        pack_dir(tree / "a/0.jsonl", "s3://nowhere-at-all/packed", tokenizer_dir, store, work)
+
+
+@pytest.mark.parametrize("options", [{}, {"validation": 20}, {"keep_tokens": True}])
+def test_a_job_of_groups_writes_into_a_bucket_what_it_writes_into_a_folder(
+    options, tree, tokenizer_dir, store, client, bucket, work, tmp_path
+):
+    given = {"group_size": "10KB", "recursive": True, **options}
+    output = f"s3://{bucket}/packed"
+    report = pack_dir(tree / "a", output, tokenizer_dir, store, work, **given)
+    fastpack.pack_dir(tree / "a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, **given)
+    local = {f"packed/{path.name}": path.read_bytes() for path in (tmp_path / "packed").iterdir()}
+    found = listing(client, bucket)
+    assert found.keys() == local.keys()
+    told = {"packed/manifest.json", "packed/report.json"}
+    assert {name: found[name] for name in found.keys() - told} == {
+        name: local[name] for name in local.keys() - told
+    }
+    assert len(found) > 3
+    assert pack_dir(tree / "a", output, tokenizer_dir, store, work, **given) == report
+    assert not [path for path in work.rglob("*") if path.is_file() and path.suffix != ".lock"]
+
+
+def test_processes_cannot_share_the_groups_of_an_output_in_a_bucket(tree, tokenizer_dir, store, bucket, work):
+    given = {"group_size": "10KB", "rank": 0, "world_size": 2}
+    with pytest.raises(fastpack.OptionError, match=r"`rank`: cannot be given with an output in a bucket"):
+        pack_dir(tree / "a", f"s3://{bucket}/packed", tokenizer_dir, store, work, **given)
+    assert not work.exists()
 
 
 def test_an_output_on_a_web_server_is_refused(tree, tokenizer_dir, work):

@@ -36,6 +36,7 @@ SHARED = {
     "message",
     "mixing",
     "notes",
+    "ordered",
     "read_ahead",
     "reason",
     "regular",

@@ -56,7 +56,7 @@ def test_several_urls_give_the_rows_of_their_files(texts, tokenizer_dir):
     assert listed == braces == rows(texts, tokenizer_dir)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(60))
 def test_faults_give_the_same_rows(seed, texts, tokenizer_dir):
     chances = random.Random(seed)
     faults = Faults(

@@ -4,7 +4,11 @@
 //! container's limit on tasks), the caller does the work itself, or reports the error.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
+
+/// The threads that look at many small files: they wait for the file system most of the time.
+pub(crate) const WAITING: NonZeroUsize = NonZeroUsize::new(16).expect("above zero");
 
 /// Starts a thread that runs `work`.
 ///

@@ -1,5 +1,7 @@
 //! [`Folder`]: an output folder from the first batch to the manifest.
 
+mod adopted;
+
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::fs;
@@ -28,9 +30,8 @@ use super::survey::{self};
 use crate::config::{Coding, Output, Split};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::frames::Frames;
 use crate::identity::Identity;
-use crate::regular::{self, Links};
+use crate::regular;
 
 /// An output folder that only this run writes to.
 ///
@@ -385,51 +386,6 @@ impl Folder {
         self.created = false;
         group_files::remove(self.work());
         self.clear(|_| false)
-    }
-
-    /// Takes over whole shards from elsewhere, as the last ones of the current series. They stay where they are too.
-    pub fn adopt(&mut self, shards: &[(PathBuf, File)]) -> Result<()> {
-        self.close_shard()?;
-        let numbers = self.in_series()..;
-        for ((from, shard), number) in shards.iter().zip(numbers) {
-            let name = self.series.name(number, self.coding.format);
-            let place = self.work().join(&name);
-            regular::link(from, &place).map_err(Error::io(from))?;
-            self.files.push(File { name, ..shard.clone() });
-        }
-        Ok(())
-    }
-
-    /// The path of the tokens that are kept in the folder `dir`.
-    pub fn tokens_in(dir: &Path) -> PathBuf {
-        dir.join(TOKENS)
-    }
-
-    /// Takes over logs of blocks from elsewhere, one after the other, as the tokens that are kept.
-    pub fn adopt_tokens(
-        &self,
-        logs: &[PathBuf],
-        blocks: u64,
-        control: &Control,
-    ) -> Result<TokensFile> {
-        let path = self.blocks();
-        if path.symlink_metadata().is_ok() {
-            fs::remove_file(&path).map_err(Error::io(&*path))?;
-        }
-        let mut joined = regular::create(&path).map_err(Error::io(&*path))?;
-        for log in logs {
-            control.tick()?;
-            let mut log_file = regular::open(log, Links::Refused).map_err(Error::io(log))?;
-            io::copy(&mut log_file, &mut joined).map_err(Error::io(&*path))?;
-        }
-        joined.sync_all().map_err(Error::io(&*path))?;
-        let frames = Frames::scan(&joined).map_err(Error::io(&*path))?;
-        if frames.found.len() as u64 != blocks {
-            let reason =
-                "holds tokens of a group that are damaged; move `.fastpack` away, and pack again";
-            return Err(Error::output(&self.dir, reason));
-        }
-        Ok(TokensFile { bytes: frames.end, blocks, blake3: frames.digest.to_hex().to_string() })
     }
 
     /// Fails if another file has appeared in the place of a file of `manifest`, before anything is removed.

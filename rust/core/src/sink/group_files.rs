@@ -1,13 +1,16 @@
 //! The names of the folders and files of the groups of a job, and their removal.
 
-use std::fs;
+use std::convert::Infallible;
+use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::files::{GROUPS, GROUPS_REMOVED, TOKENS, WORK};
 use super::leftovers::is_of_any_job;
+use crate::ordered::ordered;
 use crate::regular;
+use crate::threads::WAITING;
 
 /// The ending of the file that says why a group failed.
 pub(super) const FAILED: &str = "failed.json";
@@ -49,19 +52,27 @@ pub(super) fn remove(work: &Path) {
     if !regular::is_folder(&removed) {
         return;
     }
-    // What cannot be removed does no harm, and has nobody to be reported to.
-    for entry in fs::read_dir(&removed).into_iter().flatten().flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
-        match name.to_str().and_then(parse) {
-            Some((_, FAILED)) => drop(fs::remove_file(&path)),
-            Some(_) if regular::is_folder(&path) => remove_group(&path),
-            None if name.to_str().is_some_and(|it| it.starts_with(DECIDED)) => {
-                drop(fs::remove_file(&path));
-            }
-            _ => {}
-        }
-    }
+    let mut entries = fs::read_dir(&removed).into_iter().flatten().flatten();
+    let remove = |entry: DirEntry| {
+        remove_entry(&entry);
+        Ok::<_, Infallible>(())
+    };
+    let Ok(()) = ordered(WAITING, || Ok(entries.next()), || remove, Ok);
     let _ = fs::remove_dir(&removed);
+}
+
+/// Removes an entry of the folder of groups, as far as fastpack wrote it. What cannot be removed does no harm, and has nobody to be
+/// reported to.
+fn remove_entry(entry: &DirEntry) {
+    let (path, name) = (entry.path(), entry.file_name());
+    match name.to_str().and_then(parse) {
+        Some((_, FAILED)) => drop(fs::remove_file(&path)),
+        Some(_) if regular::is_folder(&path) => remove_group(&path),
+        None if name.to_str().is_some_and(|it| it.starts_with(DECIDED)) => {
+            drop(fs::remove_file(&path));
+        }
+        _ => {}
+    }
 }
 
 /// Removes the folder of a group, as far as fastpack wrote what is in it.

@@ -260,11 +260,7 @@ impl Groups {
 /// A group that has finished a step with this identity, in the folder `dir`; `None` if it has not, or a file has
 /// changed.
 pub fn packed(dir: PathBuf, job: &Identity) -> Result<Option<Packed>> {
-    let manifest = Manifest::read(&dir.join(MANIFEST), Links::Refused)?;
-    let Some(manifest) = manifest.filter(|it| it.job.differences(job).is_none()) else {
-        return Ok(None);
-    };
-    let Some(report) = survey::finished(&dir, job)? else { return Ok(None) };
+    let Some((manifest, report)) = survey::whole(&dir, job)? else { return Ok(None) };
     let Manifest { files, content, tokens, .. } = manifest;
     Ok(Some(Packed { dir, report, files, content, tokens }))
 }

@@ -29,13 +29,18 @@ pub(super) fn is_in_the_way(name: &str, arrangement: Arrangement) -> bool {
 
 /// The report of the job, if the folder holds all of its files.
 pub(super) fn finished(dir: &Path, job: &Identity) -> Result<Option<String>> {
+    Ok(whole(dir, job)?.map(|(_, report)| report))
+}
+
+/// The manifest of the job and its report, if the folder holds all of its files.
+pub(super) fn whole(dir: &Path, job: &Identity) -> Result<Option<(Manifest, String)>> {
     let links = Links::Refused;
     match Manifest::read(&dir.join(MANIFEST), links)? {
         Some(manifest)
             if manifest.job.differences(job).is_none()
                 && damage(dir, &manifest, links)?.is_none() =>
         {
-            read_report(dir, links).map(Some)
+            Ok(Some((manifest, read_report(dir, links)?)))
         }
         _ => Ok(None),
     }

@@ -11,7 +11,7 @@ use super::buckets;
 use super::requests::Requests;
 use super::stat::Stat;
 
-/// What a store says of an object.
+/// The size, etag and time of an object, as its store tells them.
 pub(super) fn stat_of(meta: &ObjectMeta) -> Stat {
     let modified = meta.last_modified.timestamp_nanos_opt().and_then(|it| u64::try_from(it).ok());
     Stat {

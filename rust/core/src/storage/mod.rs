@@ -1,4 +1,4 @@
-//! Where files lie: on the local disk, in buckets, on web servers.
+//! Files to read and folders to write: on the local disk, in buckets, on web servers.
 //!
 //! A [`Location`] is opened to be read from its beginning, by ranges or in parts. A file of the local disk is opened as
 //! such. The bytes of an object are fetched by ranged requests on the threads of a [`Session`], which lives as long as

@@ -25,7 +25,7 @@ const UNIT: u64 = 64 << 10;
 /// Bytes that all readers of a call together read ahead.
 pub(super) const AHEAD: u64 = 96 << 20;
 
-/// What the objects of one call share.
+/// The parts that all objects of one call share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) tasks: Arc<Tasks>,
@@ -46,7 +46,7 @@ impl Shared {
     }
 }
 
-/// Where the bytes of an object lie.
+/// The store or the server that holds the bytes of an object.
 #[derive(Debug)]
 pub(super) enum Backend {
     /// In a bucket.

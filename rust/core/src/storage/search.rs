@@ -29,7 +29,7 @@ const MATCHING: MatchOptions = MatchOptions {
     require_literal_leading_dot: false,
 };
 
-/// What a URL names.
+/// The file, the files or the folder at a URL.
 #[derive(Debug)]
 pub(crate) enum Named {
     /// One object.

@@ -45,6 +45,9 @@ const RENEWAL: Duration = Duration::from_secs(8);
 /// The time between two looks at the lock of another run.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// The time before another try to make a lock that was given back.
+const RETRY: Duration = Duration::from_millis(50);
+
 /// The time that ending an upload that has failed may take.
 const ABORT: Duration = Duration::from_secs(5);
 
@@ -131,6 +134,11 @@ impl Target {
 
     /// The bytes of an object; `None` if there is none.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Bytes>> {
+        Ok(self.read_version(name)?.map(|(bytes, _)| bytes))
+    }
+
+    /// The bytes of an object and their version; `None` if there is none.
+    fn read_version(&self, name: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
         let (store, path) = (Arc::clone(&self.store), self.path(name)?);
         let requests = Arc::clone(&self.requests);
         let read = self.tasks.run(async move {
@@ -140,7 +148,9 @@ impl Target {
                     Err(object_store::Error::NotFound { .. }) => return Ok(None),
                     Err(error) => return Err(buckets::said(&error, &requests)),
                 };
-                got.bytes().await.map(Some).map_err(|error| buckets::said(&error, &requests))
+                let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
+                let bytes = got.bytes().await.map_err(|error| buckets::said(&error, &requests))?;
+                Ok(Some((bytes, UpdateVersion { e_tag, version })))
             };
             requests.repeat(read).await
         });
@@ -288,7 +298,11 @@ impl Target {
                 }
                 return Ok(self.renewed(owner, version));
             }
-            let Some((held_by, version)) = self.read_lock()? else { continue };
+            let Some((held_by, version)) = self.read_lock()? else {
+                // It was given back meanwhile.
+                std::thread::sleep(RETRY);
+                continue;
+            };
             let is_stale = match &seen {
                 Some((etag, since)) if *etag == version.e_tag => since.elapsed() > LEASE,
                 other => {
@@ -321,29 +335,21 @@ impl Target {
         let (requests, text) = (Arc::clone(&self.requests), lock_text(owner));
         let put =
             self.tasks.run(async move { put_lock(&*store, &path, &text, mode, &requests).await });
-        put.map_err(Error::io(self.name_of(LOCK)))
+        put.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::output(
+                self.name(),
+                "lies in a bucket that is not there; make the bucket first",
+            ),
+            _ => Error::io(self.name_of(LOCK))(error),
+        })
     }
 
     /// The owner of the lock, and its version; `None` if there is no lock.
     fn read_lock(&self) -> Result<Option<(String, UpdateVersion)>> {
-        let (store, path) = (Arc::clone(&self.store), self.path(LOCK)?);
-        let requests = Arc::clone(&self.requests);
-        let read = self.tasks.run(async move {
-            let read = || async {
-                let got = match store.get_opts(&path, GetOptions::default()).await {
-                    Ok(got) => got,
-                    Err(object_store::Error::NotFound { .. }) => return Ok(None),
-                    Err(error) => return Err(buckets::said(&error, &requests)),
-                };
-                let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
-                let bytes = got.bytes().await.map_err(|error| buckets::said(&error, &requests))?;
-                let text = String::from_utf8_lossy(&bytes);
-                let owner = text.lines().next().unwrap_or_default().to_owned();
-                Ok(Some((owner, UpdateVersion { e_tag, version })))
-            };
-            requests.repeat(read).await
-        });
-        read.map_err(Error::io(self.name_of(LOCK)))
+        let owner = |bytes: Bytes| {
+            String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().to_owned()
+        };
+        Ok(self.read_version(LOCK)?.map(|(bytes, version)| (owner(bytes), version)))
     }
 
     /// A lock that is renewed until it is dropped.
@@ -416,9 +422,10 @@ async fn put_lock(
             Ok(put) => return Ok(Some(put.into())),
             Err(
                 object_store::Error::AlreadyExists { .. }
-                | object_store::Error::Precondition { .. }
-                | object_store::Error::NotFound { .. },
+                | object_store::Error::Precondition { .. },
             ) => {}
+            // A lock to be renewed is gone. To one that is to be made, it says that there is no bucket.
+            Err(object_store::Error::NotFound { .. }) if matches!(mode, PutMode::Update(_)) => {}
             Err(error) => return Err(buckets::said(&error, requests)),
         }
         // The answer to a first try may have been lost.

@@ -17,8 +17,8 @@ use crate::pipeline::rows::shared::LeftoverDocuments;
 use crate::report::Report;
 use crate::sink::{File, Folder, Groups, Packed, Sink, TokensFile};
 
-/// Puts the output together in `folder` from the groups, all of which are packed. Returns `None` if a group has changed: then it is
-/// removed, and has to be packed again.
+/// Puts the output together in `folder` from the groups, all of which are packed. Returns `None` if some groups have changed: then
+/// they are removed, and have to be packed again.
 pub(super) fn gather(
     job: &GroupedJob<'_>,
     groups: &Groups,
@@ -28,14 +28,18 @@ pub(super) fn gather(
     control.enter(Phase::Write);
     let mut packed = Vec::with_capacity(job.len());
     let mut record = GroupRecord::default();
-    for group in 0..job.len() {
-        control.tick()?;
-        let Some(it) = job.packed(groups, group, Step::Rows)? else {
-            groups.discard(group as u64, Step::Rows.name());
-            return Ok(None);
-        };
-        record.merge(GroupRecord::read(&it.report, &it.dir)?);
-        packed.push(Packed { report: String::new(), ..it });
+    job.each_packed(groups, (0..job.len(), Step::Rows), control, |group, found| {
+        match found {
+            Some((it, later)) => {
+                record.merge(later);
+                packed.push(it);
+            }
+            None => groups.discard(group as u64, Step::Rows.name()),
+        }
+        Ok(())
+    })?;
+    if packed.len() < job.len() {
+        return Ok(None);
     }
     let options = &job.job.options;
     let GroupRecord { mut counted, seen, outside, blocks, seconds } = record;
@@ -44,7 +48,7 @@ pub(super) fn gather(
     let splits: &[Split] = if has_splits { &Split::ALL } else { &[Split::Train] };
     for (number, split) in splits.iter().enumerate() {
         folder.begin_split(*split)?;
-        folder.adopt(&shards(&packed, *split))?;
+        folder.adopt(&shards(&packed, *split), control)?;
         let books = if has_splits { &mut counted.splits[number] } else { &mut counted.whole };
         let shared = counted.shared.get_mut(number).map(std::mem::take).unwrap_or_default();
         if !shared.is_empty() {

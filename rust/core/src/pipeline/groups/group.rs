@@ -13,6 +13,7 @@ use crate::config::{MaxLost, Options, Output, Validation};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::{GroupOfJob, Identity, JobInputs};
+use crate::ordered::ordered;
 use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::{Intake, Outcome, PartOfJob};
 use crate::pipeline::job::{Job, JobTemplate};
@@ -25,6 +26,7 @@ use crate::pipeline::runs::repack::take_all;
 use crate::sink::{Folder, Groups, LOTS, Opened, Packed, TokensFile, kept, open, packed};
 use crate::source::{Blocks, FoundFiles};
 use crate::store::{Log, Store};
+use crate::threads::WAITING;
 
 /// Bits of the number of a block that count the blocks of a group.
 const BLOCK_BITS: u32 = 40;
@@ -141,6 +143,28 @@ impl<'a> GroupedJob<'a> {
     ) -> Result<Option<Packed>> {
         let dir = groups.folder(group as u64, step.name());
         packed(dir, &self.identity_of(group, step))
+    }
+
+    /// Hands over some groups in their order, each with its record if it has finished a step. Many are read at a time, since the
+    /// file system of a cluster answers slowly.
+    pub(super) fn each_packed(
+        &self,
+        groups: &Groups,
+        (some, step): (Range<usize>, Step),
+        control: &Control,
+        mut take: impl FnMut(usize, Option<(Packed, GroupRecord)>) -> Result<()>,
+    ) -> Result<()> {
+        let mut left = some;
+        let read = |group| {
+            control.tick()?;
+            let packed = self.packed(groups, group, step)?;
+            let with_record = |it: Packed| -> Result<_> {
+                let record = GroupRecord::read(&it.report, &it.dir)?;
+                Ok((Packed { report: String::new(), ..it }, record))
+            };
+            Ok((group, packed.map(with_record).transpose()?))
+        };
+        ordered(WAITING, || Ok(left.next()), || read, |(group, found)| take(group, found))
     }
 
     /// Whether all groups have finished all steps.

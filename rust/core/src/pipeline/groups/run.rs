@@ -38,22 +38,18 @@ pub(in crate::pipeline) fn pack(
     job: &mut Job,
     found: &FoundFiles,
     (output, most): (&Output, NonZeroU64),
-    identity: Identity,
+    identity: &Arc<Identity>,
     control: &Control,
 ) -> Result<Report> {
     refuse_objective(job, output)?;
     let shared = output.shared || output.turn.is_some_and(StartingGroups::is_shared);
     let output = &Output { shared, ..output.clone() };
-    let identity = Arc::new(identity);
     loop {
-        let groups = match sink::join(output, &identity, job.options.now(), control)? {
-            Joined::Groups(groups) => groups,
-            Joined::Finished(report) => return finished(&report, job, output),
+        let groups = match join(job, output, identity, control)? {
+            Entered::Groups(groups) => groups,
+            Entered::Finished(report) => return Ok(report),
         };
-        if let JobTemplate::Ready(template) = &mut job.template {
-            template.set_now(groups.now());
-        }
-        let grouped = GroupedJob::new(job, found, output, &identity, most);
+        let grouped = GroupedJob::new(job, found, output, identity, most);
         let is_done = work_on_all(&grouped, &groups, control)?;
         let report = (!output.wait).then(|| so_far(&grouped, &groups, control)).transpose()?;
         let left = groups.released();
@@ -64,7 +60,7 @@ pub(in crate::pipeline) fn pack(
         {
             return Ok(report.clone());
         }
-        match (sink::gather(output, &identity, control), report) {
+        match (sink::gather(output, identity, control), report) {
             (Err(Error::Busy { .. }), Some(report)) => return Ok(report),
             (Err(error), _) => return Err(error),
             (Ok(Started::Finished(report)), _) => return finished(&report, job, output),
@@ -88,15 +84,13 @@ pub(in crate::pipeline) fn pack_one(
     control: &Control,
 ) -> Result<Report> {
     refuse_objective(job, output)?;
+    refuse_bucket(output)?;
     let output = &Output { shared: true, ..output.clone() };
     let identity = Arc::new(identity);
-    let groups = match sink::join(output, &identity, job.options.now(), control)? {
-        Joined::Groups(groups) => groups,
-        Joined::Finished(report) => return finished(&report, job, output),
+    let groups = match join(job, output, &identity, control)? {
+        Entered::Groups(groups) => groups,
+        Entered::Finished(report) => return Ok(report),
     };
-    if let JobTemplate::Ready(template) = &mut job.template {
-        template.set_now(groups.now());
-    }
     let grouped = GroupedJob::new(job, found, output, &identity, most);
     let step = Step::of(output.validation).get(step).copied();
     let place = usize::try_from(group).ok().filter(|&place| place < grouped.len());
@@ -128,13 +122,25 @@ pub(in crate::pipeline) fn listed(
     found: &FoundFiles,
     output: &Output,
     most: NonZeroU64,
-) -> (Vec<u64>, Vec<&'static str>) {
+) -> Result<(Vec<u64>, Vec<&'static str>)> {
+    refuse_bucket(output)?;
     let files = sized(found);
     let bytes = |group: Range<usize>| {
         files[group].iter().map(|file| file.bytes).fold(0, u64::saturating_add)
     };
     let steps = Step::of(output.validation).iter().map(|step| step.name());
-    (cut(&files, most).into_iter().map(bytes).collect(), steps.collect())
+    Ok((cut(&files, most).into_iter().map(bytes).collect(), steps.collect()))
+}
+
+/// Refuses an output in a bucket, where processes cannot share groups.
+fn refuse_bucket(output: &Output) -> Result<()> {
+    let Some(remote) = &output.remote else { return Ok(()) };
+    let reason = format!(
+        "`{}` lies in a bucket, where processes cannot share the groups of a job; write to a folder that all of \
+         them see, and copy it",
+        remote.url
+    );
+    Err(Error::option("output", reason))
 }
 
 /// Refuses an objective that reads more of a document than its tokens, where groups share rows in the end.
@@ -161,6 +167,30 @@ fn refuse_objective(job: &Job, output: &Output) -> Result<()> {
         return Err(Error::option("group_size", reason));
     }
     Ok(())
+}
+
+/// The groups of a job, or its report if it has finished before.
+#[expect(clippy::large_enum_variant, reason = "there is one a run")]
+enum Entered {
+    Groups(Groups),
+    Finished(Report),
+}
+
+/// Joins the processes that pack the groups of a job. Templates see the time at which the first of them began.
+fn join(
+    job: &mut Job,
+    output: &Output,
+    identity: &Arc<Identity>,
+    control: &Control,
+) -> Result<Entered> {
+    let groups = match sink::join(output, identity, job.options.now(), control)? {
+        Joined::Groups(groups) => groups,
+        Joined::Finished(report) => return finished(&report, job, output).map(Entered::Finished),
+    };
+    if let JobTemplate::Ready(template) = &mut job.template {
+        template.set_now(groups.now());
+    }
+    Ok(Entered::Groups(groups))
 }
 
 /// The report of a job that has finished before.
@@ -271,13 +301,13 @@ fn report_of(
 ) -> Result<(Report, usize)> {
     let mut record = GroupRecord::default();
     let mut done = 0;
-    for group in some {
-        control.tick()?;
-        if let Some(packed) = job.packed(groups, group, step)? {
-            record.merge(GroupRecord::read(&packed.report, &packed.dir)?);
+    job.each_packed(groups, (some, step), control, |_, found| {
+        if let Some((_, later)) = found {
+            record.merge(later);
             done += 1;
         }
-    }
+        Ok(())
+    })?;
     let GroupRecord { counted, seen, seconds, .. } = record;
     let mut about = About::new(job.job, job.found);
     about.read(job.job, seen);

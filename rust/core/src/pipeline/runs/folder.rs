@@ -23,13 +23,24 @@ pub(in crate::pipeline) fn in_folder(
     control: &Control,
     work: impl FnOnce(&mut Folder) -> Result<Report>,
 ) -> Result<Report> {
-    let Some(remote) = &output.remote else {
-        return in_local_folder(output, identity, (now, max_lost), control, work);
-    };
+    in_bucket(output, identity, max_lost, control, |local| {
+        in_local_folder(local, identity, (now, max_lost), control, work)
+    })
+}
+
+/// Runs `work` with an output folder of the local disk. If the output is in a bucket, the folder is uploaded afterwards, unless the
+/// job has finished there before.
+pub(in crate::pipeline) fn in_bucket(
+    output: &Output,
+    identity: &Arc<Identity>,
+    max_lost: Option<MaxLost>,
+    control: &Control,
+    work: impl FnOnce(&Output) -> Result<Report>,
+) -> Result<Report> {
+    let Some(remote) = &output.remote else { return work(output) };
     match open_bucket((output, remote), identity, control)? {
         BucketOpened::Ready(bucket) => {
-            let options = (now, max_lost);
-            let report = in_local_folder(bucket.local(), identity, options, control, work)?;
+            let report = work(bucket.local())?;
             bucket.finish(control)?;
             Ok(report)
         }

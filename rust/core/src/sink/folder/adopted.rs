@@ -1,0 +1,75 @@
+//! Shards and tokens of groups that become those of the whole job.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{File, Folder, TOKENS, TokensFile};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::frames::Frames;
+use crate::ordered::ordered;
+use crate::regular::{self, Links};
+use crate::threads::WAITING;
+
+impl Folder {
+    /// Takes over whole shards from elsewhere, as the last ones of the current series. They stay where they are too.
+    pub fn adopt(&mut self, shards: &[(PathBuf, File)], control: &Control) -> Result<()> {
+        self.close_shard()?;
+        let numbers = self.in_series()..;
+        let named: Vec<(&Path, File)> = shards
+            .iter()
+            .zip(numbers)
+            .map(|((from, shard), number)| {
+                let name = self.series.name(number, self.coding.format);
+                (&**from, File { name, ..shard.clone() })
+            })
+            .collect();
+        let (work, mut left) = (self.work(), named.into_iter());
+        let link = |(from, shard): (&Path, File)| -> Result<File> {
+            control.tick()?;
+            regular::link(from, &work.join(&shard.name)).map_err(Error::io(from))?;
+            Ok(shard)
+        };
+        let mut linked = Vec::with_capacity(shards.len());
+        let take = |shard| {
+            linked.push(shard);
+            Ok(())
+        };
+        ordered(WAITING, || Ok(left.next()), || link, take)?;
+        self.files.extend(linked);
+        Ok(())
+    }
+
+    /// The path of the tokens that are kept in the folder `dir`.
+    pub fn tokens_in(dir: &Path) -> PathBuf {
+        dir.join(TOKENS)
+    }
+
+    /// Takes over logs of blocks from elsewhere, one after the other, as the tokens that are kept.
+    pub fn adopt_tokens(
+        &self,
+        logs: &[PathBuf],
+        blocks: u64,
+        control: &Control,
+    ) -> Result<TokensFile> {
+        let path = self.blocks();
+        if path.symlink_metadata().is_ok() {
+            fs::remove_file(&path).map_err(Error::io(&*path))?;
+        }
+        let mut joined = regular::create(&path).map_err(Error::io(&*path))?;
+        for log in logs {
+            control.tick()?;
+            let mut log_file = regular::open(log, Links::Refused).map_err(Error::io(log))?;
+            io::copy(&mut log_file, &mut joined).map_err(Error::io(&*path))?;
+        }
+        joined.sync_all().map_err(Error::io(&*path))?;
+        let frames = Frames::scan(&joined).map_err(Error::io(&*path))?;
+        if frames.found.len() as u64 != blocks {
+            let reason =
+                "holds tokens of a group that are damaged; move `.fastpack` away, and pack again";
+            return Err(Error::output(&self.dir, reason));
+        }
+        Ok(TokensFile { bytes: frames.end, blocks, blake3: frames.digest.to_hex().to_string() })
+    }
+}
