@@ -84,6 +84,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_HEAD(self):
         self.do_GET()
 
+    def do_POST(self):
+        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.do_GET()
+
+    do_PUT = do_POST  # noqa: N815  the name that the library asks for
+
     def do_GET(self):
         server, faults = self.server, self.server.faults
         path = self.path.partition("?")[0]
