@@ -23,7 +23,7 @@ logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; e
 site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-torch soak bench bench-containers bench-objectives bench-pack bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt help-pages signatures bench-stream test-cluster
+.PHONY: help setup demo check test test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt help-pages signatures bench-stream test-cluster
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -64,11 +64,14 @@ test-torch: $(STAMPS)/extension $(STAMPS)/torch  ## run the tests of fastpack.to
 	$(VENV)-torch/bin/pytest -c tests/torch/pytest.ini --rootdir . --numprocesses auto --dist worksteal
 
 # Ray, Spark and their like bring much, so they have an environment of their own, which borrows the built extension.
-test-cluster: $(STAMPS)/extension $(STAMPS)/cluster  ## run the tests of fastpack.ray, and the examples of docs/clusters.md
+test-cluster: $(STAMPS)/extension $(STAMPS)/cluster $(STAMPS)/mosaic  ## run the tests of fastpack.ray, the examples of docs/clusters.md, and those of MDS
 	$(VENV)-cluster/bin/pytest -c tests/cluster/pytest.ini --rootdir .
 
 bench: $(STAMPS)/release  ## measure fastpack against its peers, in one run
 	$(BIN)/python benches/python/run.py
+
+bench-remote: $(STAMPS)/release  ## measure reading from an S3 server and a web server beside local files
+	$(BIN)/python benches/python/remote.py
 
 bench-tokenize: $(STAMPS)/release  ## measure the engine against its peers, in one run
 	$(BIN)/python -m pip install --quiet --group bench
@@ -152,7 +155,7 @@ fmt:  ## format everything
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove everything that was made here
-	rm -rf $(VENV) $(VENV)-torch $(VENV)-cluster $(STAMPS) dist target python/fastpack/*.so
+	rm -rf $(VENV) $(VENV)-torch $(VENV)-cluster $(VENV)-mosaic $(STAMPS) dist target python/fastpack/*.so
 
 $(BIN)/python:
 	@echo "making $(VENV)"
@@ -189,6 +192,15 @@ $(STAMPS)/cluster: pyproject.toml
 	@test -x $(VENV)-cluster/bin/python || $(PYTHON) -m venv $(VENV)-cluster
 	@$(VENV)-cluster/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	@$(VENV)-cluster/bin/python -m pip install --quiet --group cluster
+	@touch $@
+
+# The writer of MDS shards refuses today's transformers, so it has an environment of its own.
+$(STAMPS)/mosaic: pyproject.toml
+	@echo "installing mosaicml-streaming, which takes minutes"
+	@mkdir -p $(STAMPS)
+	@test -x $(VENV)-mosaic/bin/python || $(PYTHON) -m venv $(VENV)-mosaic
+	@$(VENV)-mosaic/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(VENV)-mosaic/bin/python -m pip install --quiet --group mds
 	@touch $@
 
 $(STAMPS)/extension: $(STAMPS)/build-tools $(RUST_SOURCES) $(wildcard python/fastpack/*.py python/fastpack/*/*.py)
