@@ -213,11 +213,14 @@ def _broken_classes(table: pa.Table, *, several: bool) -> Iterator[tuple[int, st
     column = table["labels"].combine_chunks()
     kind = column.type
     if several:
-        right = pa.types.is_list(kind) and pa.types.is_floating(kind.value_type)
+        # JSON Lines do not tell 1 from 1.0.
+        right = pa.types.is_list(kind) and (
+            pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)
+        )
     else:
         right = pa.types.is_integer(kind)
     if not right or column.null_count:
-        wanted = "a list of truths as floats" if several else "an integer"
+        wanted = "a list of truths" if several else "an integer"
         message = f"column `labels` is {kind}, where rows of this objective have {wanted}, without nulls"
         raise FastpackError(message)
     if not several:
