@@ -77,9 +77,9 @@ bench-tokenize: $(STAMPS)/release  ## measure the engine against its peers, in o
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python benches/python/tokenize_texts.py
 
-bench-stream: $(STAMPS)/release  ## measure streams beside those of Grain and datasets, in one run
-	$(BIN)/python -m pip install --quiet --group bench
-	$(BIN)/python benches/python/streaming.py
+bench-stream: $(STAMPS)/release $(STAMPS)/torch  ## measure streams beside those of Grain, datasets and Epochraft, in one run
+	@$(VENV)-torch/bin/python -m pip install --quiet --group streams
+	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/streaming.py
 
 bench-containers: $(STAMPS)/release  ## measure the same records in every container
 	$(BIN)/python benches/python/containers.py

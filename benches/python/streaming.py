@@ -1,9 +1,10 @@
 """Measures streams of packed rows: fastpack beside what else tokenizes and packs while training reads, in one run.
 
-    python benches/python/streaming.py [--megabytes 27] [--rounds 3] [--threads 2]
+    python benches/python/streaming.py [--megabytes 27] [--rounds 3] [--threads 2] [--texts chat]
 
-Each contender is a process of its own: it loads the tokenizer, then the clock starts. Peers that are not installed, such
-as `grain`, `datasets` with `torchdata`, or `epochraft`, are left out and said so. Real texts and tokenizers are used where
+Each contender is a process of its own: it loads the tokenizer, then the clock starts; a peer gets 20 seconds of steady
+state at most. Peers that are not installed are left out and said so. MosaicML Streaming is none of them: it reads what was
+tokenized and packed before. Real texts and tokenizers are used where
 `$FASTPACK_DATA` (or `../shared/data` beside the checkout) has them.
 """
 
@@ -13,6 +14,7 @@ import argparse
 import importlib.util
 import json
 import os
+import pickle
 import resource
 import statistics
 import subprocess
@@ -21,7 +23,7 @@ import tempfile
 import time
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
@@ -33,6 +35,9 @@ MAX_LENGTH = 4096
 BATCH = 8
 STEADY = 200
 """Tables of the steady state."""
+
+TEXTS = ("text-en", "chat")
+"""The corpora."""
 
 
 def peak() -> int:
@@ -125,17 +130,27 @@ def fastpack_socket(corpus: str, tokenizer: str, threads: int) -> dict[str, floa
     return {**found, "work": 0.0}
 
 
-def hf_rows(corpus: str, tokenizer: str) -> tuple[Any, Iterator[list[int]]]:
-    """Rows by a mapped `datasets.IterableDataset`, which a user of Hugging Face writes."""
+class Peer(NamedTuple):
+    """A stream of rows of another library: the rows, its state, and the same stream resumed from a state."""
+
+    rows: Iterator[list[int]]
+    state: Callable[[], Any]
+    resumed: Callable[[Any], Iterator[list[int]]]
+
+
+def text_of(record: dict[str, Any]) -> str:
+    """The text of a record, or those of its messages one below the other."""
+    if "text" in record:
+        return str(record["text"])
+    return "\n".join(str(message["content"]) for message in record["messages"])
+
+
+def mapped(corpus: str, tokenizer: str) -> Any:
+    """A mapped `datasets.IterableDataset`, which a user of Hugging Face writes."""
     import datasets
     from transformers import AutoTokenizer
 
     loaded = AutoTokenizer.from_pretrained(tokenizer)
-
-    def text_of(record: dict[str, Any]) -> str:
-        if "text" in record:
-            return str(record["text"])
-        return "\n".join(str(message["content"]) for message in record["messages"])
 
     def pack(batch: dict[str, list[Any]]) -> dict[str, list[list[int]]]:
         columns = [dict(zip(batch, row, strict=True)) for row in zip(*batch.values(), strict=True)]
@@ -145,70 +160,134 @@ def hf_rows(corpus: str, tokenizer: str) -> tuple[Any, Iterator[list[int]]]:
         return {"input_ids": [flat[at * MAX_LENGTH : (at + 1) * MAX_LENGTH] for at in range(count)]}
 
     data = datasets.load_dataset("json", data_files=corpus, split="train", streaming=True)
-    packed = data.map(pack, batched=True, batch_size=1000, remove_columns=data.column_names)
-    return packed, (row["input_ids"] for row in packed)
+    return data.map(pack, batched=True, batch_size=1000, remove_columns=data.column_names).repeat(None)
 
 
-def rows_measured(rows: Iterator[list[int]], state: Callable[[], Any]) -> dict[str, float]:
-    """The figures of an iterator of rows."""
+def rows_measured(make: Callable[[], Peer]) -> dict[str, float]:
+    """The figures of a peer: a stream, then another that resumes from its state."""
     started = time.perf_counter()
+    peer = make()
     for _ in range(BATCH):
-        next(rows)
+        next(peer.rows)
     first = time.perf_counter() - started
+    # A peer that ends, though it was told to go on, has no state to resume from afterwards.
+    state = peer.state()
     tokens, count, began, used = 0, 0, time.perf_counter(), processor()
-    for row in rows:
+    for row in peer.rows:
         tokens += len(row)
         count += 1
         if time.perf_counter() - began > 20 or count == STEADY * BATCH:
             break
     seconds, used = time.perf_counter() - began, processor() - used
+    most = peak()
+    started = time.perf_counter()
+    next(peer.resumed(state))
+    resume = time.perf_counter() - started
     return {
         "first": first,
         "rate": tokens / seconds,
         "work": tokens / max(used, 1e-9),
         "fill": tokens / max(count * MAX_LENGTH, 1),
-        "state": len(zlib.compress(json.dumps(state(), default=str).encode())),
-        "peak": peak(),
+        "state": len(zlib.compress(pickle.dumps(state))),
+        "resume": resume,
+        "peak": most,
     }
 
 
-def datasets_stream(corpus: str, tokenizer: str, threads: int) -> dict[str, float]:  # noqa: ARG001
-    """Hugging Face `datasets`, tokenizing and packing in `map`."""
-    packed, rows = hf_rows(corpus, tokenizer)
-    return rows_measured(rows, packed.state_dict)
+def datasets_stream(corpus: str, tokenizer: str, threads: int) -> dict[str, float]:
+    """Hugging Face `datasets`, tokenizing and packing in `map`, in the workers of torchdata's `StatefulDataLoader`."""
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    data = mapped(corpus, tokenizer)
+
+    def start() -> tuple[Any, Callable[[], Iterator[list[int]]]]:
+        # One file is one shard, so one worker reads it.
+        loader = StatefulDataLoader(
+            data, batch_size=BATCH, num_workers=min(threads, 1), collate_fn=list, prefetch_factor=2
+        )
+        return loader, lambda: (row["input_ids"] for batch in loader for row in batch)
+
+    def resumed(state: Any) -> Iterator[list[int]]:
+        loader, rows = start()
+        loader.load_state_dict(state)
+        return rows()
+
+    def make() -> Peer:
+        loader, rows = start()
+        return Peer(rows(), loader.state_dict, resumed)
+
+    # The work is done by the processes of the loader, whose time is not known while they run.
+    return {**rows_measured(make), "work": 0.0}
 
 
 def grain_stream(corpus: str, tokenizer: str, threads: int) -> dict[str, float]:  # noqa: ARG001
-    """Grain: a source of lines, tokenized in `map`, packed by first fit."""
+    """Grain: a source of texts in memory, tokenized in `map`, packed by first fit."""
     import grain
     import numpy as np
     from transformers import AutoTokenizer
 
     loaded = AutoTokenizer.from_pretrained(tokenizer)
-    records = [json.loads(line) for line in Path(corpus).read_text(encoding="utf-8").splitlines()]
-    texts = [
-        it["text"] if "text" in it else "\n".join(message["content"] for message in it["messages"])
-        for it in records
-    ]
+    lines = Path(corpus).read_text(encoding="utf-8").splitlines()
+    texts = [text_of(json.loads(line)) for line in lines]
 
     def encoded(text: str) -> dict[str, Any]:
         ids = loaded(text, add_special_tokens=False, truncation=True, max_length=MAX_LENGTH)["input_ids"]
         return {"input_ids": np.asarray(ids or [0], dtype=np.int32)}
 
-    data = grain.MapDataset.source(texts).shuffle(seed=0).repeat().map(encoded).to_iter_dataset()
-    packed = grain.experimental.FirstFitPackIterDataset(
-        data, length_struct={"input_ids": MAX_LENGTH}, num_packing_bins=64
+    def start() -> Any:
+        data = grain.MapDataset.source(texts).shuffle(seed=0).repeat().map(encoded).to_iter_dataset()
+        packed = grain.experimental.FirstFitPackIterDataset(
+            data, length_struct={"input_ids": MAX_LENGTH}, num_packing_bins=64
+        )
+        return iter(packed)
+
+    def rows_of(rows: Any) -> Iterator[list[int]]:
+        # Places without a document have the segment 0.
+        return (row["input_ids"][row["input_ids_segment_ids"] > 0].tolist() for row in rows)
+
+    def resumed(state: Any) -> Iterator[list[int]]:
+        rows = start()
+        rows.set_state(state)
+        return rows_of(rows)
+
+    def make() -> Peer:
+        rows = start()
+        return Peer(rows_of(rows), rows.get_state, resumed)
+
+    return rows_measured(make)
+
+
+def epochraft_stream(corpus: str, tokenizer: str, threads: int) -> dict[str, float]:
+    """Epochraft: lines of a file, tokenized by threads, concatenated and cut."""
+    from epochraft import CheckpointableDataset
+    from transformers import AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(tokenizer)
+    data = (
+        CheckpointableDataset.from_files(corpus, repeat=True, format="jsonl")
+        .map(lambda record: {"text": text_of(record)})
+        .tokenize(loaded, tokenizer_kwargs={"add_special_tokens": False}, max_workers=threads)
+        .ensure_bos_eos(loaded)
+        .concat_chunk(MAX_LENGTH)
     )
-    rows = iter(packed)
-    return rows_measured(([token for token in row["input_ids"] if token] for row in rows), rows.get_state)
+
+    def rows_of(rows: Any) -> Iterator[list[int]]:
+        return (row["input_ids"].tolist() for row in rows)
+
+    def make() -> Peer:
+        rows = data.iter()
+        return Peer(rows_of(rows), rows.state_dict, lambda state: rows_of(data.iter(state_dict=state)))
+
+    return rows_measured(make)
 
 
 CONTENDERS: dict[str, tuple[Callable[[str, str, int], dict[str, float]], tuple[str, ...]]] = {
     "fastpack.pack_files": (pack_files, ()),
     "fastpack.stream": (fastpack_stream, ()),
     "fastpack.stream, Unix socket": (fastpack_socket, ()),
-    "datasets, `map`": (datasets_stream, ("datasets", "transformers")),
+    "datasets, `map`, StatefulDataLoader": (datasets_stream, ("datasets", "torchdata", "transformers")),
     "Grain, first fit": (grain_stream, ("grain", "transformers")),
+    "Epochraft, concatenated": (epochraft_stream, ("epochraft", "transformers")),
 }
 
 
@@ -260,6 +339,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=27, help="size of a corpus (default: 27)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each (default: 3)")
     parser.add_argument("--threads", type=int, default=2, help="worker threads (default: 2)")
+    parser.add_argument("--texts", action="append", choices=TEXTS, help="a corpus to measure (default: both)")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -281,7 +361,7 @@ def main() -> None:
     )
     print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("text-en", "chat"):
+        for name in arguments.texts or TEXTS:
             corpus = head(
                 shared / "corpora" / f"{name}.jsonl", Path(folder) / f"{name}.jsonl", arguments.megabytes
             )
