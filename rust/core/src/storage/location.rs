@@ -11,6 +11,7 @@ use std::time::UNIX_EPOCH;
 use bytes::Bytes;
 use fastpack_tokenize::regular;
 
+use super::again::again;
 use super::object::Object;
 use super::ranged::{Ranged, RangedReader};
 use super::reader::{Access, ObjectReader};
@@ -68,7 +69,7 @@ impl Location {
     /// Opens the file, to read it from its beginning to its end.
     pub(crate) fn open(&self) -> io::Result<OpenFile> {
         match self {
-            Self::Local(path) => regular::open(path).map(OpenFile::Local),
+            Self::Local(path) => again(|| regular::open(path)).map(OpenFile::Local),
             Self::Remote(object, begun) => {
                 let begun = begun.lock().unwrap_or_else(PoisonError::into_inner).reader.take();
                 Ok(OpenFile::Remote(begun.unwrap_or_else(|| whole(object))))
@@ -89,7 +90,7 @@ impl Location {
 
     fn open_for(&self, access: Access) -> io::Result<OpenFile> {
         match self {
-            Self::Local(path) => regular::open(path).map(OpenFile::Local),
+            Self::Local(path) => again(|| regular::open(path)).map(OpenFile::Local),
             Self::Remote(object, _) => {
                 let mut reader = ObjectReader::new(object, access);
                 reader.seek(SeekFrom::Start(0))?;
@@ -101,7 +102,7 @@ impl Location {
     /// Opens the file for a reader of tables.
     pub(crate) fn open_parts(&self) -> io::Result<RangeFile> {
         match self {
-            Self::Local(path) => regular::open(path).map(RangeFile::Local),
+            Self::Local(path) => again(|| regular::open(path)).map(RangeFile::Local),
             Self::Remote(object, begun) => {
                 let begun = begun.lock().unwrap_or_else(PoisonError::into_inner).parts.take();
                 Ok(RangeFile::Remote(begun.unwrap_or_else(|| Ranged::new(object))))
@@ -112,9 +113,9 @@ impl Location {
     /// The first bytes, at most `wanted`.
     pub(crate) fn start(&self, wanted: usize) -> io::Result<Bytes> {
         match self {
-            Self::Local(path) => {
+            Self::Local(_) => {
                 let mut bytes = Vec::new();
-                regular::open(path)?.take(wanted as u64).read_to_end(&mut bytes)?;
+                self.open()?.take(wanted as u64).read_to_end(&mut bytes)?;
                 Ok(bytes.into())
             }
             Self::Remote(object, _) => object.start(wanted as u64),
@@ -186,7 +187,7 @@ pub(crate) enum OpenFile {
 impl Read for OpenFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Local(file) => file.read(buffer),
+            Self::Local(file) => again(|| file.read(buffer)),
             Self::Remote(reader) => reader.read(buffer),
         }
     }
@@ -247,7 +248,7 @@ impl RangeFile {
                 let mut bytes = Vec::with_capacity(length);
                 let mut file = file.try_clone()?;
                 file.seek(SeekFrom::Start(start))?;
-                file.take(length as u64).read_to_end(&mut bytes)?;
+                RangeFileReader::Local(file).take(length as u64).read_to_end(&mut bytes)?;
                 Ok(bytes.into())
             }
             Self::Remote(ranged) => ranged.bytes(start..start + length as u64),
@@ -265,7 +266,7 @@ impl RangeFile {
 impl Read for RangeFileReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Local(file) => file.read(buffer),
+            Self::Local(file) => again(|| file.read(buffer)),
             Self::Remote(reader) => reader.read(buffer),
         }
     }

@@ -5,6 +5,7 @@
 //! the call.
 
 mod address;
+mod again;
 mod backoff;
 mod blocks;
 mod bucket;
