@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from fastpack._verify import Verification, verify
     from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, repack, scan, stream
     from fastpack.api.connection import StreamConnection, connect
-    from fastpack.api.streaming import PackStream, merge_state_dicts, state_of
+    from fastpack.api.states import merge_state_dicts, state_of
+    from fastpack.api.streaming import PackStream
     from fastpack.errors import (
         AccessError,
         BatchError,
@@ -65,9 +66,9 @@ _HOMES = {
     "export": "_export",
     "inspect": "_inspect",
     "load_config": "recipes",
-    "merge_state_dicts": "api.streaming",
+    "merge_state_dicts": "api.states",
     "read": "_folder",
-    "state_of": "api.streaming",
+    "state_of": "api.states",
     "status": "_status",
     "verify": "_verify",
 }

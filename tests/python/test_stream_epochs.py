@@ -212,7 +212,7 @@ def test_rows_are_counted_once(texts: Path, loaded: fastpack.Tokenizer, tmp_path
     assert counted.rows == sum(table.num_rows for table in tables)
     assert counted.tokens == stream.stats().tokens
     assert counted.steps == len(tables)
-    files = sorted((tmp_path / "counts").glob("*.json"))
+    files = sorted((tmp_path / "counts").glob("stream-*.json"))
     assert len(files) == 1
     written = json.loads(files[0].read_text(encoding="utf-8"))
     assert sum(written["counted"]["rows"]) == counted.rows
@@ -233,13 +233,13 @@ def test_a_count_of_other_inputs_is_not_taken(
     second = fastpack.stream(path, loaded, **options).index()
     assert second.tokens < 0.7 * first.tokens
     assert fastpack.stream(path, loaded, **options, seed=3).index().counted
-    assert len(list((tmp_path / "counts").glob("*.json"))) == 3
+    assert len(list((tmp_path / "counts").glob("stream-*.json"))) == 3
 
 
 def test_a_damaged_count_is_made_again(texts: Path, loaded: fastpack.Tokenizer, tmp_path: Path) -> None:
     options: dict[str, Any] = {"max_length": 64, "cache_dir": tmp_path / "counts"}
     counted = fastpack.stream(texts, loaded, **options).index()
-    (path,) = (tmp_path / "counts").glob("*.json")
+    (path,) = (tmp_path / "counts").glob("stream-*.json")
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("1", "2", 1), encoding="utf-8")
     assert fastpack.stream(texts, loaded, **options).index() == counted

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, final
 
 from fastpack._checks import check_switch
 from fastpack._ranks import rank_of
+from fastpack.api.closing import Closing
 from fastpack.api.frames import (
     ACKNOWLEDGED,
     ADDRESS,
@@ -23,18 +24,17 @@ from fastpack.api.frames import (
     send,
     table_of,
 )
-from fastpack.api.streaming import state_of
+from fastpack.api.states import state_of
 from fastpack.errors import ConnectionLostError, FastpackError, OptionError
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
-    from types import TracebackType
 
     import pyarrow as pa
 
     from fastpack._types import JsonValue
-    from fastpack.api.streaming import StateDict
+    from fastpack.api.states import StateDict
 
 __all__ = ["StreamConnection", "connect"]
 
@@ -70,7 +70,7 @@ def connect(
 
 
 @final
-class StreamConnection:
+class StreamConnection(Closing):
     """An iterator over the tables of a stream that another process makes. `fastpack.connect` makes it.
 
     A table counts as taken once it was returned. The server is told so, and it keeps at most some tables ahead.
@@ -199,16 +199,3 @@ class StreamConnection:
     def close(self) -> None:
         """Ends the connection. Another one resumes behind the last table that was taken."""
         self._hang_up()
-
-    def __enter__(self) -> StreamConnection:
-        """The connection itself."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Ends the connection."""
-        self.close()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastpack._checks import shown
 from fastpack._threads import available_threads
+from fastpack.api.closing import Closing
 from fastpack.api.frames import (
     ACKNOWLEDGED,
     END,
@@ -33,16 +34,14 @@ from fastpack.api.frames import (
     send,
     written,
 )
-from fastpack.api.streaming import PackStream, merge_state_dicts, state_of
+from fastpack.api.states import merge_state_dicts, state_of
+from fastpack.api.streaming import PackStream
 from fastpack.errors import FastpackError, OptionError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
-    from typing_extensions import Self
-
-    from fastpack.api.streaming import StateDict
+    from fastpack.api.states import StateDict
 
 __all__ = ["StreamServer"]
 
@@ -68,7 +67,7 @@ class _Rank:
         self.ended = False
 
 
-class StreamServer:
+class StreamServer(Closing):
     """Serves a stream. Each rank has one connection, and its own `PackStream`."""
 
     def __init__(self, given: Mapping[str, Any], to: str, *, state: str | None = None) -> None:  # type: ignore[explicit-any]
@@ -298,16 +297,3 @@ class StreamServer:
                 peer.shutdown(socket.SHUT_RDWR)
         if self._path is not None:
             self._path.unlink(missing_ok=True)
-
-    def __enter__(self) -> Self:
-        """The server itself."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Closes the server."""
-        self.close()

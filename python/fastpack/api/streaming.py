@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from fastpack import _fastpack
 from fastpack._checks import check_switch, check_type, folder_of, shown
 from fastpack._progress import watcher
 from fastpack._ranks import rank_of
+from fastpack.api.closing import Closing
 from fastpack.api.estimate import named_sources, sampled_epoch
 from fastpack.api.options import native_inputs, native_model, native_options
+from fastpack.api.states import StateDict, loaded, state_text, text_of
 from fastpack.api.suggest import with_hint
 from fastpack.errors import FastpackError, OptionError, RecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import TracebackType
-
     import pyarrow as pa
 
     from fastpack._tokenizer import NativeTemplate
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
 _LOG_SECONDS: Final = 10.0
 """How often `log` is called, in seconds."""
 
-StateDict: TypeAlias = "dict[str, JsonValue]"
-
-__all__ = ["PackStream", "StreamEstimate", "StreamStats", "merge_state_dicts", "state_of"]
+__all__ = ["PackStream", "StreamEstimate", "StreamStats"]
 
 
 class StreamStats(NamedTuple):
@@ -47,6 +43,8 @@ class StreamStats(NamedTuple):
         shares: The share of each weighted source among the packed tokens, from 0 to 1.
         dropped: The number of dropped documents, by reason.
         wait_seconds: The time that this process waited for tables, in seconds.
+        queue_depth: The number of tables that are made and wait to be taken, from 0 to 3: at 0 the trainer waits for rows,
+            above it rows wait for the trainer.
         tokens_per_second: The tokens that this process took in a second, since it asked for its first table.
     """
 
@@ -57,6 +55,7 @@ class StreamStats(NamedTuple):
     shares: dict[str, float]
     dropped: dict[str, int]
     wait_seconds: float
+    queue_depth: int
     tokens_per_second: float
 
 
@@ -179,7 +178,7 @@ def _weights(weights: object, names: list[str]) -> list[tuple[int, list[float]]]
 
 
 @final
-class PackStream:
+class PackStream(Closing):
     """An iterator over tables of packed rows. Each table carries the state of the stream after it.
 
     `fastpack.stream` makes it. It starts when the first table is asked for. After its end, another loop over it starts
@@ -238,7 +237,7 @@ class PackStream:
         except (OptionError, RecordError) as refused:
             raise with_hint(refused, "stream", self._given) from refused.__cause__
         self._waited += time.monotonic() - since
-        self._state = _state_text(table)
+        self._state = state_text(table)
         if time.monotonic() - self._logged >= _LOG_SECONDS:
             self._log()
         return table
@@ -270,7 +269,7 @@ class PackStream:
                 "this stream has given no table, so there is no state to save; a new stream starts there"
             )
             raise FastpackError(message)
-        return _loaded(self._state)
+        return loaded(self._state)
 
     def load_state_dict(self, state_dict: Mapping[str, JsonValue], *, strict: bool = True) -> None:
         """Resumes from a state: the next table is the one that followed it.
@@ -285,7 +284,7 @@ class PackStream:
                 or without a lane of this rank.
         """
         check_switch("strict", strict)
-        text = _text(state_dict)
+        text = text_of(state_dict)
         _fastpack.check_state(text)
         with self._lock:
             tables, self._tables = self._tables, None
@@ -324,7 +323,7 @@ class PackStream:
         """The number of tables so far, those before a resume included."""
         if self._state is None:
             return 0
-        step = _loaded(self._state)["step"]
+        step = loaded(self._state)["step"]
         return step if isinstance(step, int) else 0
 
     def stats(self) -> StreamStats:
@@ -334,9 +333,10 @@ class PackStream:
             The counts; all are zero before the first table.
         """
         waited = self._waited
+        waiting = 0 if self._tables is None else self._tables.waiting
         if self._state is None:
-            return StreamStats(0, 0, 0, 0.0, {}, {}, waited, 0.0)
-        state = _loaded(self._state)
+            return StreamStats(0, 0, 0, 0.0, {}, {}, waited, waiting, 0.0)
+        state = loaded(self._state)
         counts: Any = state["counts"]  # type: ignore[explicit-any]  # as the core writes it
         rows, tokens = counts["rows"], counts["kept"]["tokens"]
         packed = {name: share["tokens"] for name, share in counts.get("shares", {}).items()}
@@ -349,6 +349,7 @@ class PackStream:
             shares={name: part / whole for name, part in packed.items()} if whole else {},
             dropped={reason: count["documents"] for reason, count in counts["dropped"].items()},
             wait_seconds=waited,
+            queue_depth=waiting,
             tokens_per_second=self._rate(tokens),
         )
 
@@ -421,19 +422,6 @@ class PackStream:
         if tables is not None:
             tables.close()
 
-    def __enter__(self) -> PackStream:
-        """The stream itself."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Closes the stream."""
-        self.close()
-
     def __getstate__(self) -> dict[str, object]:
         """The pickled values: the arguments, and the loaded state."""
         if self._tables is not None and not self._ended:
@@ -445,84 +433,3 @@ class PackStream:
         """Makes a stream from the pickled values."""
         self._given = pickled["given"]
         self._prepare(pickled["state"], strict=pickled["strict"])
-
-
-def state_of(table: pa.Table) -> StateDict:
-    """Returns the state of a stream after one of its tables.
-
-    Args:
-        table: A table that a stream gave, or one with its schema metadata.
-
-    Returns:
-        The state that `state_dict()` returned when this was the last table.
-
-    Raises:
-        OptionError: The table carries no state.
-
-    Examples:
-        >>> import fastpack
-        >>> stream = fastpack.stream("examples/*.jsonl", "examples/tokenizer", max_length=512)
-        >>> fastpack.state_of(next(stream)) == stream.state_dict()
-        True
-    """
-    return _loaded(_state_text(table))
-
-
-def merge_state_dicts(state_dicts: Iterable[Mapping[str, JsonValue]]) -> StateDict:
-    """Joins the states of all ranks after the same step into one, from which any number of ranks can resume.
-
-    Args:
-        state_dicts: The state of each rank.
-
-    Returns:
-        The state of the run.
-
-    Raises:
-        OptionError: They are of several runs or steps, or a lane is in none of them.
-
-    Examples:
-        >>> import fastpack
-        >>> options = {"max_length": 512, "epochs": None, "batch_size": 2}
-        >>> states = []
-        >>> for rank in range(2):
-        ...     with fastpack.stream(
-        ...         "examples/chat.jsonl", "examples/tokenizer", rank=rank, world_size=2, **options
-        ...     ) as stream:
-        ...         _ = next(stream)
-        ...         states.append(stream.state_dict())
-        >>> with fastpack.stream("examples/chat.jsonl", "examples/tokenizer", **options) as stream:
-        ...     stream.load_state_dict(fastpack.merge_state_dicts(states))
-        ...     stream.step
-        1
-    """
-    return _loaded(_fastpack.merge_states([_text(state) for state in state_dicts]))
-
-
-def _state_text(table: pa.Table) -> str:
-    check_type("table", table, _table_types(), "a pyarrow.Table of a stream")
-    metadata = table.schema.metadata or {}
-    state = metadata.get(_fastpack.STATE_KEY.encode())
-    if state is None:
-        message = "carries no state; only tables of `fastpack.stream` do"
-        raise OptionError(message, "table")
-    return state.decode()
-
-
-def _table_types() -> tuple[type, ...]:
-    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
-
-    return (pa.Table, pa.RecordBatch)
-
-
-def _text(state: object) -> str:
-    """A state as JSON."""
-    try:
-        return json.dumps(state)
-    except (TypeError, ValueError) as refused:
-        message = f"is none of a stream: {refused}"
-        raise OptionError(message, "state") from refused
-
-
-def _loaded(text: str) -> StateDict:
-    loaded: StateDict = json.loads(text)
-    return loaded

@@ -198,7 +198,7 @@ def _joined(states: list[State]) -> State:
     Raises:
         BatchError: The ranks are at different steps.
     """
-    from fastpack.api.streaming import merge_state_dicts  # noqa: PLC0415  loads the native module
+    from fastpack.api.states import merge_state_dicts  # noqa: PLC0415  loads the native module
 
     rows = {state["rows"] for state in states}
     streams = [state["stream"] for state in states]

@@ -2,7 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
@@ -274,6 +274,8 @@ pub(crate) struct PyStreamTables {
     task: SharedTask<RecordBatch>,
     control: Arc<Control>,
     closed: AtomicBool,
+    /// The number of tables that are made and not taken.
+    waiting: Arc<AtomicUsize>,
     report: Arc<OnceLock<Report>>,
     progress: Option<Py<PyAny>>,
 }
@@ -319,17 +321,24 @@ impl PyStreamTables {
         let packing = StreamOptions { strict, ..packing.0.clone() };
         let report = Arc::new(OnceLock::new());
         let reported = Arc::clone(&report);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let made = Arc::clone(&waiting);
         let task = Task::spawn(AHEAD, Interrupted::Abandon, move |control, caller, emit| {
             let agree = all_reduce.map(|greatest| greatest_of(greatest, caller));
             let agree = agree.as_ref().map(|agree| agree as Agree<'_>);
             let job = parts.job(caller)?;
-            let ended = stream(&job, &inputs, &packing, from, agree, control, emit)?;
+            let mut emit = |table| {
+                // Counted before the consumer can take it, so that the number is never below zero.
+                made.fetch_add(1, Ordering::Relaxed);
+                emit(table)
+            };
+            let ended = stream(&job, &inputs, &packing, from, agree, control, &mut emit)?;
             reported.set(ended).expect("a job ends once");
             Ok(())
         })?;
         let control = task.control();
         let closed = AtomicBool::new(false);
-        Ok(Self { task: SharedTask::new(task), control, closed, report, progress })
+        Ok(Self { task: SharedTask::new(task), control, closed, waiting, report, progress })
     }
 
     fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -342,7 +351,10 @@ impl PyStreamTables {
             return Ok(None);
         }
         match task.next(py, self.progress.as_ref()) {
-            Ok(Some(rows)) => batch(rows).map(Some),
+            Ok(Some(rows)) => {
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                batch(rows).map(Some)
+            }
             Err(_) if self.closed.load(Ordering::Relaxed) => Ok(None),
             Ok(None) => Ok(None),
             Err(error) => Err(error),
@@ -356,6 +368,12 @@ impl PyStreamTables {
         self.control.cancel();
         self.task.turn(py)?.close(py);
         Ok(())
+    }
+
+    /// The number of tables that are made and wait to be taken.
+    #[getter]
+    fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// The report of the whole stream; `None` before its end.

@@ -1,5 +1,6 @@
 //! [`FoundFiles`]: the files of the inputs of a run, with their sizes and times when they were found.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,6 +63,32 @@ impl SourceFile {
     /// Whether a later run can tell that the file is the same: its size and its etag or time are known.
     pub(crate) fn is_told(&self) -> bool {
         self.etag.is_some() || self.modified > 0 || !self.location.is_remote()
+    }
+}
+
+/// The part of a file that holds wanted records. Of a source that is read as a whole, its first file has the part of
+/// all its files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The bytes that hold the records: whole lines of a line file, otherwise all bytes.
+    pub(crate) bytes: Range<u64>,
+    /// The numbers of the records in the file, from 0.
+    pub(crate) records: Range<u64>,
+}
+
+impl Part {
+    pub(super) fn whole(file: &SourceFile) -> Self {
+        Self { bytes: 0..file.size, records: 0..u64::MAX }
+    }
+
+    /// Whether the file has no wanted record.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The number of its bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.bytes.end - self.bytes.start
     }
 }
 

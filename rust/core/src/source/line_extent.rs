@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use super::block::{Content, Reader, is_index_line};
 use super::found::SourceFile;
-use super::position::{beginning, text_of};
-use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD};
+use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, PEEKED};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
@@ -169,4 +168,33 @@ pub(super) fn line_behind(
         at += read as u64;
         bytes.resize((2 * bytes.len()).min(BLOCK_BYTES), 0);
     }
+}
+
+/// The first bytes of a file.
+pub(super) fn beginning(location: &Location) -> Result<bytes::Bytes> {
+    location.start(PEEKED).map_err(Error::io(&**location.name()))
+}
+
+/// The text of the first bytes, without a byte order mark and the white space before it.
+pub(super) fn text_of(start: &[u8]) -> &[u8] {
+    start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start()
+}
+
+/// The records in a range of whole lines of a file.
+pub(super) fn records_of_lines(
+    file: &SourceFile,
+    range: Range<u64>,
+    control: &Control,
+) -> Result<u64> {
+    let lines = range.end - range.start;
+    let mut reader = LineExtent::open(&file.location, range, None)?;
+    let mut count = 0;
+    while let Some(content) = reader.next_content(control)? {
+        count += match content {
+            Content::Values { places, .. } => places.len() as u64,
+            _ => 1,
+        };
+    }
+    debug_assert!(count <= lines, "each record takes a byte");
+    Ok(count)
 }

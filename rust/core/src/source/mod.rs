@@ -43,6 +43,7 @@ pub(crate) use blocks::Chooser;
 pub use compression::Compression;
 pub use discover::discover;
 pub use format::{Container, InputFormat};
+pub(crate) use found::Part;
 pub use found::{FoundFiles, SourceFile};
 pub use memory::{GivenRecords, Memory};
 pub use sample::Sample;

@@ -1,45 +1,20 @@
-//! [`Part`]: the part of a file that holds the records of some numbers.
+//! [`parts`]: the parts of files that hold the records of some numbers.
 
 use std::ops::Range;
 
 use super::block::{Content, Reader};
 use super::format::Container;
-use super::found::{FoundFiles, SourceFile};
+use super::found::{FoundFiles, Part, SourceFile};
+use super::ipc;
 use super::line_extent::LineExtent;
 use super::parquet;
 use super::position::{blocks_of, is_line_file};
 use crate::control::Control;
 use crate::error::Result;
 
-/// The part of a file that holds wanted records. Of a source that is read as a whole, its first file has the part of
-/// all its files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// The bytes that hold the records: whole lines of a line file, otherwise all bytes.
-    pub(crate) bytes: Range<u64>,
-    /// The numbers of the records in the file, from 0.
-    pub(crate) records: Range<u64>,
-}
-
-impl Part {
-    fn whole(file: &SourceFile) -> Self {
-        Self { bytes: 0..file.size, records: 0..u64::MAX }
-    }
-
-    /// Whether the file has no wanted record.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.records.is_empty()
-    }
-
-    /// The number of its bytes.
-    pub(crate) fn size(&self) -> u64 {
-        self.bytes.end - self.bytes.start
-    }
-}
-
 /// The parts of all files that hold the records with the numbers `wanted`, from 0, of `sources` read one after the other.
 ///
-/// Records are counted as far as `wanted` needs: from the footers of Parquet files, otherwise by reading.
+/// Records are counted as far as `wanted` needs: from the metadata of Parquet and Arrow files, otherwise by reading.
 pub(crate) fn parts(
     found: &FoundFiles,
     sources: &[usize],
@@ -88,6 +63,12 @@ fn counted(
     {
         return Ok((0..file.size, groups.iter().map(|group| group.rows).sum()));
     }
+    if !limited
+        && file.format.container == Container::Arrow
+        && let Some(batches) = ipc::batches(file)
+    {
+        return Ok((0..file.size, batches.iter().map(|(_, rows)| rows).sum()));
+    }
     let files = found.files.iter().filter(|it| it.source == file.source && limited || *it == file);
     let mut blocks = blocks_of(found, files, limited);
     let mut count = 0;
@@ -133,23 +114,4 @@ fn counted_lines(
         count += places.len() as u64;
     }
     Ok((start.unwrap_or(file.size)..file.size, count))
-}
-
-/// The records in a range of whole lines of a file.
-pub(super) fn records_of_lines(
-    file: &SourceFile,
-    range: Range<u64>,
-    control: &Control,
-) -> Result<u64> {
-    let lines = range.end - range.start;
-    let mut reader = LineExtent::open(&file.location, range, None)?;
-    let mut count = 0;
-    while let Some(content) = reader.next_content(control)? {
-        count += match content {
-            Content::Values { places, .. } => places.len() as u64,
-            _ => 1,
-        };
-    }
-    debug_assert!(count <= lines, "each record takes a byte");
-    Ok(count)
 }

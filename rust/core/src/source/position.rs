@@ -1,7 +1,7 @@
 //! [`Extent`]: a stretch of the input with random access to its start, and [`ExtentBlocks`], its blocks.
 //!
-//! Uncompressed line files are cut into extents at newlines. An extent of a Parquet file is a row group. Any
-//! other file is one extent, which is read from its beginning.
+//! Uncompressed line files are cut into extents at newlines. An extent of a Parquet file is a row group, one of an
+//! Arrow file a record batch. Any other file is one extent, which is read from its beginning.
 
 use std::io::Read;
 use std::num::NonZeroU64;
@@ -11,14 +11,14 @@ use std::path::Path;
 use super::block::{Block, Content, Reader};
 use super::blocks::Blocks;
 use super::format::Container;
-use super::found::{FoundFiles, SourceFile};
-use super::line_extent::{LineExtent, line_behind};
+use super::found::{FoundFiles, Part, SourceFile};
+use super::ipc::{self, BatchPlace};
+use super::line_extent::{LineExtent, beginning, line_behind, records_of_lines, text_of};
 use super::parquet;
-use super::parts::{Part, records_of_lines};
-use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, PEEKED};
+use super::sizes::BLOCK_BYTES;
 use crate::control::Control;
 use crate::error::{Error, Origin, Result};
-use crate::storage::{Location, OpenFile};
+use crate::storage::OpenFile;
 
 /// The most cuts of a file whose places are read at once, in some hundredths of a second. Of more extents, lanes
 /// get so many that their sizes even out, and the lines that begin in an extent are found when it is entered.
@@ -36,6 +36,9 @@ pub(crate) struct Extent {
     pub(crate) bytes: u64,
     /// The number of its first record in the file, from 0, if records are numbered.
     pub(crate) first_record: u64,
+    /// Bytes of a row group or batch in memory, which are taken while the extent is read; 0 for other extents, which are
+    /// read in blocks.
+    pub(crate) decoded: u64,
     place: Place,
 }
 
@@ -51,6 +54,8 @@ enum Place {
     Near(Range<u64>),
     /// A row group of a Parquet file, and the number of its first row.
     Group { number: usize, first_row: u64 },
+    /// A record batch of an Arrow file, and the number of its first row.
+    Batch { batch: BatchPlace, first_row: u64 },
 }
 
 /// How records and lines are numbered.
@@ -83,14 +88,15 @@ pub(crate) fn extents(
             vec![Placed {
                 bytes: found.bytes_of_source(source.source),
                 first_record: 0,
+                decoded: 0,
                 place: Place::Source,
             }]
         } else {
             places(source, &parts[file], most, numbering, control)?
         };
         all.extend((0..).zip(places).map(|(number, placed)| {
-            let Placed { bytes, first_record, place } = placed;
-            Extent { file, number, bytes, first_record, place }
+            let Placed { bytes, first_record, decoded, place } = placed;
+            Extent { file, number, bytes, first_record, decoded, place }
         }));
     }
     Ok(all)
@@ -100,6 +106,7 @@ pub(crate) fn extents(
 struct Placed {
     bytes: u64,
     first_record: u64,
+    decoded: u64,
     place: Place,
 }
 
@@ -111,7 +118,8 @@ fn places(
     numbering: Numbering,
     control: &Control,
 ) -> Result<Vec<Placed>> {
-    let whole = || vec![Placed { bytes: file.size, first_record: 0, place: Place::File }];
+    let whole =
+        || vec![Placed { bytes: file.size, first_record: 0, decoded: 0, place: Place::File }];
     if is_line_file(file)? {
         return places_of_lines(file, part, most, numbering, control);
     }
@@ -119,27 +127,43 @@ fn places(
         && let Some(groups) = parquet::groups(file)
     {
         let all: u64 = groups.iter().map(|group| group.bytes).sum();
-        let mut first_row = 1;
-        let mut places = Vec::with_capacity(groups.len());
-        for (number, group) in groups.iter().enumerate() {
+        let placed = (0..).zip(&groups).map(|(number, group)| {
             // The extent counts its share of the file's size, whatever size the groups state.
             let share = u128::from(file.size) * u128::from(group.bytes) / u128::from(all.max(1));
             let bytes = u64::try_from(share).unwrap_or(file.size);
-            let first_record = first_row - 1;
-            let is_wanted =
-                part.records.start < first_record + group.rows && first_record < part.records.end;
-            if is_wanted {
-                places.push(Placed {
-                    bytes,
-                    first_record,
-                    place: Place::Group { number, first_row },
-                });
-            }
-            first_row += group.rows;
-        }
-        return Ok(if groups.is_empty() { whole() } else { places });
+            let place = move |first_row| Place::Group { number, first_row };
+            (group.rows, bytes, group.bytes, place)
+        });
+        return Ok(if groups.is_empty() { whole() } else { places_of_rows(part, placed) });
+    }
+    if file.format.container == Container::Arrow
+        && let Some(batches) = ipc::batches(file)
+    {
+        let placed = batches.into_iter().map(|(batch, rows)| {
+            let place = move |first_row| Place::Batch { batch, first_row };
+            (rows, batch.bytes(), batch.bytes(), place)
+        });
+        return Ok(places_of_rows(part, placed));
     }
     Ok(whole())
+}
+
+/// The extents of the wanted rows of a table. Of each extent are given its rows, its bytes in the file and in memory, and
+/// the place that it has with the number of its first row.
+fn places_of_rows<P: FnOnce(u64) -> Place>(
+    part: &Part,
+    extents: impl Iterator<Item = (u64, u64, u64, P)>,
+) -> Vec<Placed> {
+    let mut first_record = 0_u64;
+    let mut places = Vec::new();
+    for (rows, bytes, decoded, place) in extents {
+        let end = first_record.saturating_add(rows);
+        if part.records.start < end && first_record < part.records.end {
+            places.push(Placed { bytes, first_record, decoded, place: place(first_record + 1) });
+        }
+        first_record = end;
+    }
+    places
 }
 
 /// The extents of the part of a line file.
@@ -158,6 +182,7 @@ fn places_of_lines(
             .map(|range| Placed {
                 bytes: range.end - range.start,
                 first_record: 0,
+                decoded: 0,
                 place: Place::Near(range),
             })
             .collect());
@@ -181,7 +206,12 @@ fn places_of_lines(
         if numbering.records {
             record += records_of_lines(file, range.clone(), control)?;
         }
-        places.push(Placed { bytes, first_record, place: Place::Lines { range, first_line } });
+        places.push(Placed {
+            bytes,
+            first_record,
+            decoded: 0,
+            place: Place::Lines { range, first_line },
+        });
     }
     Ok(places)
 }
@@ -194,14 +224,6 @@ pub(crate) fn is_line_file(file: &SourceFile) -> Result<bool> {
         (Container::Json, None) => Ok(!text_of(&beginning(&file.location)?).starts_with(b"[")),
         _ => Ok(false),
     }
-}
-
-pub(super) fn beginning(location: &Location) -> Result<bytes::Bytes> {
-    location.start(PEEKED).map_err(Error::io(&**location.name()))
-}
-
-pub(super) fn text_of(start: &[u8]) -> &[u8] {
-    start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start()
 }
 
 /// Parts of a range, of at most about `most` bytes each.
@@ -312,6 +334,11 @@ impl ExtentBlocks {
                 let left = reader.left();
                 let reading = Reading::Stretch(Box::new(reader));
                 return Ok(Self { reading, file: extent.file, source: file.source, entered, left });
+            }
+            Place::Batch { batch, first_row } => {
+                file.unchanged()?;
+                let reader = ipc::open_batch(file, *batch, *first_row, columns)?;
+                (Reading::Stretch(reader), entered)
             }
             Place::Group { number, first_row } => {
                 file.unchanged()?;

@@ -13,6 +13,7 @@
 //! * [`board`] tells worker threads which lane needs a block, and holds the documents that they made.
 //! * [`delivery`] makes tables of the rows of the lanes, up to the step at which all ranks end.
 //! * [`counts`] counts the rows of a finite run, so that its ranks end together.
+//! * [`files`] lists the files of a source, so that a state knows them again.
 //! * [`state`] is the state of a run after a table: the states of its lanes, and the identity of the run.
 //!
 //! The thread that delivers takes rows from the lanes in turn and makes tables of them. Each table carries
@@ -24,6 +25,7 @@ mod board;
 mod choice;
 mod counts;
 mod delivery;
+mod files;
 mod lane;
 mod made;
 mod mix;
@@ -266,8 +268,10 @@ impl Run<'_> {
             Makers { board: &board, walks: &walks, orders: &orders, single: &single, control };
         let done = makers.run(threads, |take| work(&mut delivery, take))?;
         about.facts.warnings.append(&mut delivery.warnings);
+        let reading = delivery.lanes.len();
         drop(delivery);
         drop(walks);
+        about.facts.warnings.extend(orders.iter().filter_map(|order| order.warning(reading)));
         if !self.counted {
             for place in &mut books.ledger.places {
                 number_line(found, &mut place.origin, control)?;

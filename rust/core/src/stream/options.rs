@@ -1,7 +1,7 @@
 //! [`StreamOptions`]: the options of a stream, and [`Share`]: the rows of one rank.
 
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::choice::Choice;
 use crate::config::option_words;
@@ -129,6 +129,14 @@ impl StreamOptions {
     pub(super) fn end(&self) -> Option<OnEnd> {
         let alone = self.world_size == NonZeroUsize::MIN;
         self.on_end.or((!alone).then_some(OnEnd::Pad)).filter(|_| self.epochs.is_some())
+    }
+
+    /// The folder for counts of rows and lists of files.
+    pub(super) fn index_dir(&self) -> Option<&Path> {
+        match &self.together {
+            Some(Together::Counted(dir)) => Some(dir),
+            _ => None,
+        }
     }
 
     /// The name of a source.

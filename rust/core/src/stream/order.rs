@@ -14,15 +14,16 @@ use super::numbers::number;
 use crate::control::Control;
 use crate::error::Result;
 use crate::pack::random::Random;
-use crate::source::parts::{Part, parts};
+use crate::source::parts::parts;
 use crate::source::position::{Extent, Numbering, extents};
-use crate::source::{Block, FoundFiles};
+use crate::source::{Block, FoundFiles, Part};
 
 /// Extents of a portion for each lane, if the files can be cut into that many. With 16, the lanes of the
 /// smallest inputs differ by a sixteenth of their bytes at most.
 const EXTENTS_PER_LANE: u64 = 16;
 
-/// The most bytes of an extent: a block. Extents of files of more than 64 GiB are larger, up to [`LARGEST`].
+/// The most bytes of an extent: a block. Extents of files of more than 64 GiB are larger, up to [`LARGEST`]; row groups and
+/// batches that are larger get a warning.
 const EXTENT: u64 = 256 << 10;
 const LARGEST: u64 = 4 << 20;
 
@@ -71,6 +72,8 @@ pub(super) struct Order<'a> {
     counted: bool,
     /// The portions that lanes are reading.
     dealt: Mutex<HashMap<Key, Weak<Dealt>>>,
+    /// The most bytes in memory of an extent that was dealt, and the file of the extent.
+    largest: Mutex<(u64, usize)>,
 }
 
 impl<'a> Order<'a> {
@@ -84,7 +87,25 @@ impl<'a> Order<'a> {
     ) -> Result<Self> {
         let parts = parts(found, &sources, &choice.numbers.range(), control)?;
         let dealt = Mutex::default();
-        Ok(Self { found, sources, seed, shuffle, choice, parts, lanes, counted, dealt })
+        let largest = Mutex::default();
+        Ok(Self { found, sources, seed, shuffle, choice, parts, lanes, counted, dealt, largest })
+    }
+
+    /// A warning about row groups or batches that take much memory while they are read, by `reading` lanes of this
+    /// process.
+    pub(super) fn warning(&self, reading: usize) -> Option<String> {
+        let (bytes, file) = *self.largest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
+        (bytes > LARGEST).then(|| {
+            format!(
+                "{} has row groups or batches of up to {} MiB in memory, of which each lane reads one at a time: up to {} MiB \
+                 for the {reading} lanes of this process; write it with groups of at most {} MiB",
+                self.found.files[file].path.display(),
+                mebibytes(bytes),
+                mebibytes(bytes.saturating_mul(reading as u64)),
+                mebibytes(LARGEST),
+            )
+        })
     }
 
     /// Whether records of line files are identified by their offsets.
@@ -171,10 +192,15 @@ impl<'a> Order<'a> {
     fn deal(&self, files: &[usize], at: &Address, control: &Control) -> Result<Dealt> {
         let bytes: u64 = files.iter().map(|&file| self.parts[file].size()).sum();
         let most = EXTENT.max((bytes >> 18).min(LARGEST));
-        let wanted = (bytes / (self.lanes as u64 * EXTENTS_PER_LANE)).clamp(1, most);
+        // Rounded up, or one lane of a small input would get an extent more than the others.
+        let wanted = bytes.div_ceil(self.lanes as u64 * EXTENTS_PER_LANE).clamp(1, most);
         let records = self.choice.numbers.stride.is_some();
         let numbering = Numbering { lines: self.counted, records };
         let mut all = extents(self.found, files, &self.parts, wanted, numbering, control)?;
+        if let Some(extent) = all.iter().max_by_key(|extent| extent.decoded) {
+            let mut largest = self.largest.lock().unwrap_or_else(PoisonError::into_inner);
+            *largest = (*largest).max((extent.decoded, extent.file));
+        }
         if self.shuffle {
             let place = |extent: &Extent| {
                 [

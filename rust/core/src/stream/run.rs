@@ -66,7 +66,7 @@ impl<'a> Run<'a> {
         let share = options.share(lanes)?;
         let identity = Identity::of(job, found, options, control)?;
         if let Some(state) = &from {
-            state.check(&identity, options.strict)?;
+            state.check(&identity, options.strict, options.index_dir())?;
         }
         let counted = job.options.rows.columns.contains(&RowColumn::SourceRow);
         Ok(Self { job, found, options, control, share, identity, from, open, counted })

@@ -1,8 +1,6 @@
 //! [`State`]: the position of a run after a table, and the identity of the run, as JSON.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Seek, SeekFrom};
-use std::iter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,24 +9,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::choice::Numbers;
+use super::files::{FileList, short};
 use super::options::StreamOptions;
 use super::place::LaneState;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::{Count, Notes};
 use crate::pipeline::{Books, Job, JobTemplate};
-use crate::source::{FoundFiles, SourceFile};
-use crate::storage::OpenFile;
+use crate::source::FoundFiles;
 use crate::wording::Message;
 
 /// The metadata key of the state after a table of a stream, as JSON.
 pub const STATE_KEY: &str = "fastpack_state";
 
 /// The version of the order and of the states. Other versions cannot be resumed.
-const VERSION: u64 = 2;
-
-/// Bytes at the beginning and at the end of a file that identify it.
-const SAMPLE: u64 = 4 << 10;
+const VERSION: u64 = 3;
 
 /// The most lanes named in one message.
 const NAMED: usize = 8;
@@ -56,6 +51,9 @@ pub struct State {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Identity(Map<String, Value>);
+
+/// What names the files of a source in an identity, before the name of the source.
+const FILES: &str = "source ";
 
 /// The counts up to a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,7 +139,11 @@ impl Identity {
         for (number, source) in found.sources.iter().enumerate() {
             let files = found.files.iter().filter(|file| file.source == number);
             let name = options.name(number);
-            say(&format!("source {name}"), json!(files_hash(files, control)?));
+            let list = FileList::of(files, control)?;
+            if let Some(dir) = options.index_dir() {
+                list.keep(dir)?;
+            }
+            say(&format!("{FILES}{name}"), json!(list.hash()));
             say(&format!("reading {name}"), json!((&source.reading, source.limit, source.repeat)));
         }
         say("tokenizer", json!(tokenizer.map(short)));
@@ -187,16 +189,26 @@ impl Identity {
         Value::Object(self.0.clone())
     }
 
-    /// The differences, each with the value in the state and the current value.
-    fn differences(&self, now: &Self) -> Vec<String> {
+    /// The differences, each with the value in the state and the current value. The folder `dir` may hold the lists of
+    /// files, so that files which differ are named.
+    fn differences(&self, now: &Self, dir: Option<&Path>) -> Vec<String> {
         let names = self.0.keys().chain(now.0.keys().filter(|name| !self.0.contains_key(*name)));
         let null = &Value::Null;
         names
             .filter_map(|name| {
                 let (was, is) = (self.0.get(name).unwrap_or(null), now.0.get(name).unwrap_or(null));
                 let brief = |value: &Value| value.to_string().chars().take(40).collect::<String>();
-                (was != is)
-                    .then(|| format!("`{name}` ({} in the state, {} here)", brief(was), brief(is)))
+                if was == is {
+                    return None;
+                }
+                let lists = name.starts_with(FILES).then(|| {
+                    let kept = |value: &Value| FileList::kept(dir?, value.as_str()?);
+                    Some(kept(was)?.differences(&kept(is)?))
+                });
+                Some(match lists.flatten() {
+                    Some(files) => format!("`{name}` ({files})"),
+                    None => format!("`{name}` ({} in the state, {} here)", brief(was), brief(is)),
+                })
             })
             .collect()
     }
@@ -213,59 +225,6 @@ fn flatten(options: &Value, say: &mut impl FnMut(&str, Value) -> Option<Value>) 
             }
         }
     }
-}
-
-/// Enough digits of a hash to tell runs apart.
-fn short(hash: &str) -> &str {
-    hash.get(..16).unwrap_or(hash)
-}
-
-/// A hash of the files of a source: their names below their common folder, their sizes, and samples of their
-/// content.
-fn files_hash<'a>(
-    files: impl Iterator<Item = &'a SourceFile>,
-    control: &Control,
-) -> Result<String> {
-    let files: Vec<&SourceFile> = files.collect();
-    let shared = shared_folder(&files);
-    let mut hasher = blake3::Hasher::new();
-    for file in files {
-        control.tick()?;
-        let name = file.path.strip_prefix(shared).unwrap_or(&file.path);
-        let name = name.as_os_str().as_encoded_bytes();
-        hasher.update(&(name.len() as u64).to_le_bytes());
-        hasher.update(name);
-        hasher.update(&file.size.to_le_bytes());
-        hasher.update(file.format.to_string().as_bytes());
-        let mut opened =
-            file.location.open_scattered(iter::empty()).map_err(Error::io(&*file.path))?;
-        sample(&mut opened, file.size, &mut hasher).map_err(Error::io(&*file.path))?;
-    }
-    Ok(short(&hasher.finalize().to_hex()).to_owned())
-}
-
-/// Hashes the beginning and the end of a file.
-fn sample(file: &mut OpenFile, size: u64, hasher: &mut blake3::Hasher) -> std::io::Result<()> {
-    let mut bytes = Vec::new();
-    file.by_ref().take(SAMPLE).read_to_end(&mut bytes)?;
-    if size > SAMPLE {
-        file.seek(SeekFrom::Start(size.saturating_sub(SAMPLE).max(SAMPLE)))?;
-        file.take(SAMPLE).read_to_end(&mut bytes)?;
-    }
-    hasher.update(&bytes);
-    Ok(())
-}
-
-/// The deepest folder that contains all files.
-fn shared_folder<'a>(files: &[&'a SourceFile]) -> &'a Path {
-    let Some(first) = files.first() else { return Path::new("") };
-    let mut shared = first.path.parent().unwrap_or(Path::new(""));
-    for file in files {
-        while !file.path.starts_with(shared) {
-            shared = shared.parent().unwrap_or(Path::new(""));
-        }
-    }
-    shared
 }
 
 impl State {
@@ -288,8 +247,13 @@ impl State {
     }
 
     /// Fails if the identity of the state's run is not `identity`.
-    pub(super) fn check(&self, identity: &Identity, strict: bool) -> Result<()> {
-        let differences = self.identity.differences(identity);
+    pub(super) fn check(
+        &self,
+        identity: &Identity,
+        strict: bool,
+        dir: Option<&Path>,
+    ) -> Result<()> {
+        let differences = self.identity.differences(identity, dir);
         if differences.is_empty() || !strict {
             return Ok(());
         }
@@ -384,7 +348,7 @@ pub fn merge_states(states: &[State]) -> Result<State> {
     };
     let mut merged = first.clone();
     for state in rest {
-        let differences = merged.identity.differences(&state.identity);
+        let differences = merged.identity.differences(&state.identity, None);
         if !differences.is_empty() || state.lanes != merged.lanes {
             return Err(refused(format!(
                 "is of several runs; what differs: {}",

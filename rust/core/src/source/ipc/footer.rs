@@ -35,19 +35,26 @@ pub(super) struct IpcFile {
 }
 
 /// A file whose footer has been read.
-struct Opened {
-    file: BufReader<OpenFile>,
+pub(super) struct Opened {
+    pub(super) file: BufReader<OpenFile>,
     table: Table,
-    blocks: vec::IntoIter<Block>,
+    blocks: vec::IntoIter<BatchPlace>,
     batches: u64,
     read: u64,
 }
 
-/// The place of a message.
+/// The place of a message in a file: of a record batch, or of a dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Block {
-    start: u64,
-    length: u64,
+pub(in crate::source) struct BatchPlace {
+    pub(super) start: u64,
+    pub(super) length: u64,
+}
+
+impl BatchPlace {
+    /// The bytes of the message.
+    pub(in crate::source) fn bytes(self) -> u64 {
+        self.length
+    }
 }
 
 impl IpcFile {
@@ -77,7 +84,23 @@ impl IpcFile {
 }
 
 impl Opened {
-    fn new(location: &Location, size: u64, columns: Option<Columns>) -> Result<Self, Damage> {
+    /// Opens a file, and checks that the footer names all of it.
+    pub(super) fn new(
+        location: &Location,
+        size: u64,
+        columns: Option<Columns>,
+    ) -> Result<Self, Damage> {
+        let (mut opened, footer_at) = Self::unchecked(location, size, columns)?;
+        check_all_is_named(&mut opened.file, opened.blocks.as_slice().to_vec(), footer_at)?;
+        Ok(opened)
+    }
+
+    /// Opens a file. Returns it with the place of the footer.
+    pub(super) fn unchecked(
+        location: &Location,
+        size: u64,
+        columns: Option<Columns>,
+    ) -> Result<(Self, u64), Damage> {
         let mut file = BufReader::new(location.open().map_err(said)?);
         let mut ending = [0; ENDING];
         let end = size.checked_sub(ENDING as u64).ok_or("the file is too short")?;
@@ -94,17 +117,40 @@ impl Opened {
         let schema = footer.schema().ok_or("the list at its end names no columns")?;
         let dictionaries = blocks_of(footer.dictionaries().into_iter().flatten(), footer_at)?;
         let batches = blocks_of(footer.recordBatches().into_iter().flatten(), footer_at)?;
-        let all = dictionaries.iter().chain(&batches).copied().collect();
-        check_all_is_named(&mut file, all, footer_at)?;
         let count = batches.len() as u64;
-        let blocks: Vec<Block> = dictionaries.into_iter().chain(batches).collect();
-        Ok(Self {
+        let blocks: Vec<BatchPlace> = dictionaries.into_iter().chain(batches).collect();
+        let opened = Self {
             file,
             table: Table::of(schema)?.choosing(columns),
             blocks: blocks.into_iter(),
             batches: count,
             read: 0,
-        })
+        };
+        Ok((opened, footer_at))
+    }
+
+    /// The places of all batches, if none was read.
+    pub(super) fn batches(&self) -> Vec<BatchPlace> {
+        let dictionaries = self.blocks.len() as u64 - self.batches;
+        let dictionaries = usize::try_from(dictionaries).unwrap_or(usize::MAX);
+        self.blocks.as_slice().iter().skip(dictionaries).copied().collect()
+    }
+
+    /// The rows of one batch, if none was read before. The dictionaries are read first.
+    pub(super) fn alone(
+        mut self,
+        place: BatchPlace,
+        columns: Option<&[String]>,
+    ) -> Result<Option<RecordBatch>, Damage> {
+        self.table = self.table.with_columns(columns);
+        let dictionaries = self.blocks.len() - self.batches().len();
+        for block in self.blocks.take(dictionaries).chain([place]) {
+            let message = message_at(&mut self.file, block)?;
+            if let Some(batch) = self.table.read(&message)? {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -112,19 +158,22 @@ impl Opened {
 fn blocks_of<'a>(
     list: impl Iterator<Item = &'a ipc::Block>,
     footer_at: u64,
-) -> Result<Vec<Block>, Damage> {
+) -> Result<Vec<BatchPlace>, Damage> {
     let block = |block: &ipc::Block| {
         let start = u64::try_from(block.offset()).ok().filter(|start| *start >= BEGINNING)?;
         let metadata = u64::try_from(block.metaDataLength()).ok()?;
         let length = metadata.checked_add(u64::try_from(block.bodyLength()).ok()?)?;
-        (start.checked_add(length)? <= footer_at).then_some(Block { start, length })
+        (start.checked_add(length)? <= footer_at).then_some(BatchPlace { start, length })
     };
     let refuse = || "the list at its end names bytes that are not there".to_owned();
     list.map(|it| block(it).ok_or_else(refuse)).collect()
 }
 
 /// The whole message in a block.
-fn message_at(file: &mut BufReader<OpenFile>, block: Block) -> Result<Message, Damage> {
+pub(super) fn message_at(
+    file: &mut BufReader<OpenFile>,
+    block: BatchPlace,
+) -> Result<Message, Damage> {
     let (message, length) = read_at(file, block.start, block.length)?;
     if length == block.length {
         return Ok(message);
@@ -151,17 +200,17 @@ fn read_at(
 /// In files that were joined with `cat`, the footer of the last one lists bytes of the first.
 fn check_all_is_named(
     file: &mut BufReader<OpenFile>,
-    mut blocks: Vec<Block>,
+    mut blocks: Vec<BatchPlace>,
     footer_at: u64,
 ) -> Result<(), Damage> {
     blocks.sort_unstable();
-    blocks.push(Block { start: footer_at, length: 0 });
+    blocks.push(BatchPlace { start: footer_at, length: 0 });
     // The schema lies before the first message, and is not listed.
     let mut end = blocks[0].start;
     if holds_magic(file, end)? {
         return Err(PUT_TOGETHER.to_owned());
     }
-    for Block { start, length } in blocks {
+    for BatchPlace { start, length } in blocks {
         let between = start.checked_sub(end);
         let between =
             between.ok_or_else(|| format!("the list at its end names byte {start} twice"))?;

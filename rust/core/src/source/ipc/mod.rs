@@ -2,9 +2,10 @@
 //!
 //! Both are messages, one after another. [`message`] reads them and checks that none refers to bytes that do
 //! not exist. [`table`] makes rows from them. A file begins with [`damage::FILE_MAGIC`] and ends with a list
-//! of its messages ([`footer`]).
+//! of its messages ([`footer`]). A batch of either can be read alone ([`extent`]).
 
 pub(super) mod damage;
+mod extent;
 mod footer;
 mod message;
 mod table;
@@ -19,6 +20,9 @@ use damage::{Damage, FILE_MAGIC};
 use footer::IpcFile;
 use message::{Frame, Frames};
 use table::Table;
+
+pub(super) use extent::{batches, open_batch};
+pub(super) use footer::BatchPlace;
 
 /// The rows of an Arrow IPC file or stream. Another file is damaged before its first row.
 pub(super) fn open(

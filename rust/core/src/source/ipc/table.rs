@@ -55,6 +55,16 @@ impl Table {
         Self { columns, ..self }
     }
 
+    /// The same table, reading only the named columns.
+    pub(super) fn with_columns(mut self, names: Option<&[String]>) -> Self {
+        if let Some(names) = names {
+            let fields = self.schema.fields().iter().enumerate();
+            let places = fields.filter(|(_, field)| names.contains(field.name()));
+            self.needed = Some(places.map(|(at, _)| at).collect());
+        }
+        self
+    }
+
     /// The columns of the next stream, which must be the same: a file has one shape.
     pub(super) fn followed_by(self, next: &Self) -> Result<Self, Damage> {
         if self.schema.fields() != next.schema.fields() {

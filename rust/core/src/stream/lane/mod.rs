@@ -3,15 +3,17 @@
 //! The rows of a lane, and its state after each of them, depend on the inputs, the options, the seed and the
 //! number of the lane. They do not depend on the time, on other lanes, or on the progress of threads.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+mod resuming;
+
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::made::Made;
 use super::mix::Mix;
 use super::options::OnExhausted;
 use super::order::Address;
-use super::place::{DocumentPlace, HeldPiece, LaneState, PiecePlace, PoolState, Snapshot};
-use super::rows::{Packed, Rows};
+use super::place::LaneState;
+use super::rows::Rows;
 use super::state::encode;
 use crate::config::Options;
 use crate::document::{Document, Documents, INPUTS};
@@ -150,27 +152,6 @@ impl Lane {
             state,
             from: Some(from).filter(|from| !from.closed.is_empty() || !from.open.is_empty()),
         }
-    }
-
-    /// The blocks with the documents of the rows in a state, for each pool.
-    pub(super) fn blocks_again(
-        state: &LaneState,
-        pools: usize,
-    ) -> Vec<VecDeque<(Address, Vec<u64>)>> {
-        let mut blocks: Vec<BTreeMap<Address, Vec<u64>>> = vec![BTreeMap::new(); pools];
-        let rows = state.closed.iter().chain(state.open.iter().map(|(_, row)| row));
-        for piece in rows.flatten() {
-            let DocumentPlace { pool, address, place } = piece.document;
-            if let Some(blocks) = blocks.get_mut(pool) {
-                blocks.entry(address).or_default().push(place);
-            }
-        }
-        let sorted = |(address, mut places): (Address, Vec<u64>)| {
-            places.sort_unstable();
-            places.dedup();
-            (address, places)
-        };
-        blocks.into_iter().map(|blocks| blocks.into_iter().map(sorted).collect()).collect()
     }
 
     /// Whether no row follows, or none but those of epochs that are read again.
@@ -412,54 +393,6 @@ impl Lane {
         bench.books.drop_tail(&tail, self.packed.first_document(), &self.store);
     }
 
-    /// The state after the last row that was handed out.
-    fn snapshot(&self) -> Vec<u8> {
-        let first = self.packed.first_document();
-        let mut pieces = Vec::new();
-        let mut rows = 0;
-        let mut add = |row: &[Piece]| {
-            pieces.extend(row.iter().map(|piece| self.held_piece(piece, first, rows)));
-            rows += 1;
-        };
-        self.packed.closed().for_each(|row| add(&row));
-        let mut ages = Vec::new();
-        for (age, row) in self.packed.open() {
-            add(row);
-            ages.push(age);
-        }
-        let closed = rows - ages.len();
-        let pool = |pool: &Pool| PoolState { next: pool.next, credit: pool.credit };
-        let snapshot = Snapshot {
-            rows: self.rows,
-            round: self.round,
-            ended: self.ended && closed == 0,
-            pools: self.pools.iter().map(pool).collect(),
-            closed,
-            ages,
-            pieces,
-        };
-        snapshot.to_bytes(|(_, number)| {
-            let (held, at) = self.held(number);
-            (held.address, held.places[at])
-        })
-    }
-
-    /// The block of a document, and the index of the document among those of the block.
-    fn held(&self, number: u64) -> (&Held, usize) {
-        let after = self.held.partition_point(|held| held.first <= number);
-        let held = &self.held[after.checked_sub(1).expect("the block of a document in a row")];
-        (held, usize::try_from(number - held.first).expect("a place in a block"))
-    }
-
-    /// A piece of the row `row`, whose document is counted from `first`.
-    fn held_piece(&self, piece: &Piece, first: u64, row: usize) -> HeldPiece {
-        let number = first + u64::from(piece.document);
-        let (held, at) = self.held(number);
-        let is_whole = piece.start == 0 && piece.length as usize == held.lengths[at];
-        let part = (!is_whole).then_some((piece.start, piece.length));
-        HeldPiece { document: (held.pool, number), part, row }
-    }
-
     /// Frees the documents that no row uses.
     fn free(&mut self) {
         let first = self.packed.first_document();
@@ -476,68 +409,9 @@ impl Lane {
         let oldest = needed.into_iter().min().unwrap_or(end).min(unpacked.unwrap_or(end));
         self.packed.free(oldest);
     }
-
-    /// Makes the rows of a state again.
-    fn restore(&mut self, state: &LaneState, bench: &mut Bench<'_>) -> Result<()> {
-        let mut numbers: BTreeMap<DocumentPlace, u64> = BTreeMap::new();
-        for (pool, blocks) in Self::blocks_again(state, self.pools.len()).into_iter().enumerate() {
-            for (address, places) in blocks {
-                let made = (bench.take)(pool)?;
-                let made = made.filter(|made| made.address == address && made.places == places);
-                let Some(made) = made else { return Err(missing()) };
-                let lengths = lengths_of(&made.documents);
-                let documents = self.store.push(made.documents, None);
-                let first = documents.start;
-                numbers.extend(
-                    made.places
-                        .iter()
-                        .map(|&place| DocumentPlace { pool, address, place })
-                        .zip(documents),
-                );
-                self.held.push_back(Held { pool, address, first, places: made.places, lengths });
-            }
-        }
-        let cutter = bench.cutter();
-        let piece = |piece: &PiecePlace| -> Result<Piece> {
-            let number = *numbers.get(&piece.document).ok_or_else(missing)?;
-            let length = self.store.document(number).column(INPUTS).len();
-            let length = u32::try_from(length).map_err(|_| missing())?;
-            let (start, tokens) = piece.part.unwrap_or((0, length));
-            if tokens == 0 || start.checked_add(tokens).is_none_or(|end| end > length) {
-                return Err(missing());
-            }
-            let document = u32::try_from(number).map_err(|_| missing())?;
-            Ok(cutter.piece(self.store.document(number), document, start, tokens))
-        };
-        let row = |pieces: &[PiecePlace]| -> Result<Vec<Piece>> {
-            let row = pieces.iter().map(piece).collect::<Result<Vec<_>>>()?;
-            let packing = &bench.options.rows.packing;
-            let rooms = row.iter().map(|it| u64::from(packing.share(it.tokens(), it.made.targets)));
-            let room: u64 = rooms.sum();
-            let most = u64::from(packing.row_limit().get());
-            if row.is_empty() || room > most { Err(missing()) } else { Ok(row) }
-        };
-        let apart = bench.mix.chooses_rows();
-        let of_packer = |pieces: &[PiecePlace]| -> Result<Packed> {
-            let packer = pieces.first().filter(|_| apart).map_or(0, |piece| piece.document.pool);
-            Ok((packer, row(pieces)?))
-        };
-        let closed = state.closed.iter().map(|pieces| of_packer(pieces)).collect::<Result<_>>()?;
-        let open = state.open.iter().map(|(age, pieces)| Ok((*age, of_packer(pieces)?)));
-        let open = open.collect::<Result<_>>()?;
-        if self.packed.reopen(closed, open) { Ok(()) } else { Err(missing()) }
-    }
 }
 
 /// The tokens of each document.
 fn lengths_of(documents: &Documents) -> Vec<usize> {
     documents.iter().map(|document| document.column(INPUTS).len()).collect()
-}
-
-/// The error of a state whose documents are missing from the input.
-fn missing() -> Error {
-    Error::option(
-        "state",
-        "names documents that the inputs do not hold; it is of other files, or a function that was given changes",
-    )
 }

@@ -1,0 +1,220 @@
+"""A stream enters tables in the middle, shares its input evenly among lanes, and knows its files again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import sentence
+
+import fastpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+TEXTS = [f"{number} {sentence(number, 3 + number % 50)}" for number in range(600)]
+
+OPTIONS: dict[str, Any] = {"max_length": 4096, "strategy": "none", "lanes": 12}
+
+
+@pytest.fixture(scope="module")
+def loaded(tokenizer_dir: Path) -> fastpack.Tokenizer:
+    return fastpack.Tokenizer(tokenizer_dir)
+
+
+def ids_of(tables: Iterable[pa.Table]) -> list[tuple[int, ...]]:
+    return [tuple(ids) for table in tables for ids in table["input_ids"].to_pylist()]
+
+
+def write_arrow(path: Path, kind: str, rows: int = 23) -> Path:
+    """The texts as an Arrow file or stream, beside a column of numbers, in batches of so many rows."""
+    texts: Any = pa.array(TEXTS)
+    if kind.endswith("dictionaries"):
+        texts = texts.dictionary_encode()
+    table = pa.table({"number": pa.array(range(len(TEXTS))), "text": texts})
+    codec = "zstd" if kind.startswith("compressed") else None
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    new = pa.ipc.new_stream if "stream" in kind else pa.ipc.new_file
+    with new(path, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    return path
+
+
+KINDS = ["file", "stream", "compressed file", "compressed stream", "file with dictionaries"]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "stream with dictionaries"])
+def test_record_batches_hold_every_document_once_and_resume_anywhere(
+    kind: str, loaded: fastpack.Tokenizer, tmp_path: Path
+) -> None:
+    path = write_arrow(tmp_path / "a.arrow", kind)
+    plain = ids_of([fastpack.pack_files(path, loaded, max_length=4096, strategy="none")])
+    assert len(plain) == len(TEXTS)
+    in_order = fastpack.stream(path, loaded, **(OPTIONS | {"shuffle": False, "lanes": 1}))
+    assert ids_of(in_order) == plain
+    with fastpack.stream(path, loaded, batch_size=37, **OPTIONS) as stream:
+        tables = list(stream)
+    assert sorted(ids_of(tables)) == sorted(plain)
+    assert ids_of(tables) != plain
+    for number, table in enumerate(tables[:-1]):
+        again = fastpack.stream(path, loaded, batch_size=37, **OPTIONS)
+        again.load_state_dict(fastpack.state_of(table))
+        assert ids_of(again) == ids_of(tables[number + 1 :])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_record_batches_of_one_file_are_shared_by_ranks(
+    kind: str, loaded: fastpack.Tokenizer, tmp_path: Path
+) -> None:
+    path = write_arrow(tmp_path / "a.arrow", kind)
+    found = []
+    for rank in range(6):
+        options = OPTIONS | {"epochs": None, "rank": rank, "world_size": 6, "batch_size": 2}
+        with fastpack.stream(path, loaded, **options) as stream:
+            found.append(set(ids_of(itertools.islice(stream, 15))))
+    assert all(len(ids) > 20 for ids in found)
+    for one, other in itertools.combinations(found, 2):
+        assert not one & other
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_rows_of_record_batches_know_their_number(
+    kind: str, loaded: fastpack.Tokenizer, tmp_path: Path
+) -> None:
+    path = write_arrow(tmp_path / "a.arrow", kind)
+    stream = fastpack.stream(path, loaded, columns=["input_ids", "source_row"], **OPTIONS)
+    rows = [row for table in stream for row in table.to_pylist()]
+    assert len(rows) == len(TEXTS)
+    for row in rows:
+        (number,) = row["source_row"]
+        assert loaded.decode(row["input_ids"]).startswith(f"{TEXTS[number - 1]}<")
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_a_damaged_batch_is_named_and_the_others_are_read(
+    kind: str, loaded: fastpack.Tokenizer, tmp_path: Path
+) -> None:
+    path = write_arrow(tmp_path / "a.arrow", f"compressed {kind}")
+    data = bytearray(path.read_bytes())
+    mark = b"\x28\xb5\x2f\xfd"
+    places = [at for at in range(len(data)) if data[at : at + 4] == mark]
+    at = places[len(places) // 2]
+    data[at : at + 4] = b"\0\0\0\0"
+    path.write_bytes(data)
+    with pytest.raises(fastpack.RecordError, match=r"a\.arrow"):
+        list(fastpack.stream(path, loaded, **OPTIONS))
+    stream = fastpack.stream(path, loaded, on_bad_record="skip", **OPTIONS)
+    assert len(TEXTS) - 2 * 23 <= len(ids_of(stream)) < len(TEXTS)
+
+
+@pytest.mark.parametrize("container", ["parquet", "arrow"])
+@pytest.mark.parametrize("large", [False, True])
+def test_large_groups_are_warned_of_with_the_memory_they_take(
+    container: str,
+    large: bool,
+    loaded: fastpack.Tokenizer,
+    tmp_path: Path,
+) -> None:
+    table = pa.table({"text": [f"{number} {'word ' * 20_000}" for number in range(60)]})
+    path = tmp_path / f"a.{container}"
+    rows = 50 if large else 10
+    if container == "parquet":
+        pq.write_table(table, path, row_group_size=rows, use_dictionary=False)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=rows)
+    options = {"lanes": 3, "max_length": 64, "strategy": "concat", "max_steps": 20, "batch_size": 1}
+    stream = fastpack.stream(path, loaded, **options)
+    assert len(list(stream)) == 20
+    assert stream.report is not None
+    told = [warning for warning in stream.report.warnings if "row groups" in warning]
+    if large:
+        (warning,) = told
+        assert str(path) in warning
+        assert "up to 5 MiB in memory" in warning
+        assert "15 MiB for the 3 lanes" in warning
+    else:
+        assert told == []
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0], ids=["alike", "very unlike"])
+def test_any_two_lanes_differ_by_less_than_a_twentieth_of_the_tokens(
+    spread: float, write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+) -> None:
+    """Of 64 lanes and 8 MB of records with lognormal lengths.
+
+    Lanes are dealt by bytes, so this holds where the tokens of a record follow its bytes.
+    """
+    drawn = random.Random(7)
+    records = [
+        {"text": "some words of a text " * min(round(20 * drawn.lognormvariate(0, spread)) + 1, 400)}
+        for _ in range(19_000 if spread == 0 else 12_000)
+    ]
+    path = write_jsonl(records)
+    for seed in range(2):
+        counts = tokens_of_lanes(path, loaded, seed)
+        assert len(counts) == 64
+        assert (max(counts) - min(counts)) / max(counts) < 0.05
+
+
+def tokens_of_lanes(path: Path, loaded: fastpack.Tokenizer, seed: int) -> list[int]:
+    """The tokens of each of 64 lanes: row `g` of a stream that pads at its end is of lane `g % 64`."""
+    options = {"max_length": 1 << 16, "strategy": "none", "lanes": 64, "batch_size": 64, "on_end": "pad"}
+    columns = ["input_ids", "seq_lengths", "labels"]
+    counts = [0] * 64
+    for table in fastpack.stream(path, loaded, seed=seed, columns=columns, **options):
+        for lane, labels in enumerate(table["labels"].to_pylist()):
+            counts[lane] += sum(label != -100 for label in labels)
+    return counts
+
+
+@pytest.mark.parametrize("change", ["missing", "new", "changed"])
+def test_files_that_differ_are_named_where_their_list_is_kept(
+    change: str, write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer, tmp_path: Path
+) -> None:
+    def write(name: str, start: int) -> Path:
+        return write_jsonl([{"text": text} for text in TEXTS[start : start + 40]], name)
+
+    folder = write("a.jsonl", 0).parent
+    write("b.jsonl", 40)
+    options = OPTIONS | {"cache_dir": tmp_path / "index"}
+    with fastpack.stream(f"{folder}/*.jsonl", loaded, **options) as stream:
+        next(stream)
+        state = json.loads(json.dumps(stream.state_dict()))
+    if change == "missing":
+        write("c.jsonl", 80)
+        (folder / "b.jsonl").unlink()
+        said = r"missing: `b\.jsonl`; new: `c\.jsonl`"
+    elif change == "new":
+        write("c.jsonl", 80)
+        said = r"`source 0` \(new: `c\.jsonl`\)"
+    else:
+        write("b.jsonl", 41)
+        said = r"`source 0` \(changed: `b\.jsonl`\)"
+    again = fastpack.stream(f"{folder}/*.jsonl", loaded, **options)
+    again.load_state_dict(state)
+    with pytest.raises(fastpack.OptionError, match=said):
+        next(again)
+    without = fastpack.stream(f"{folder}/*.jsonl", loaded, **OPTIONS)
+    without.load_state_dict(state)
+    with pytest.raises(fastpack.OptionError, match="in the state"):
+        next(without)
+
+
+def test_the_depth_of_the_queue_is_told(write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer) -> None:
+    path = write_jsonl([{"text": text} for text in TEXTS])
+    stream = fastpack.stream(path, loaded, epochs=None, batch_size=1, **OPTIONS)
+    assert stream.stats().queue_depth == 0
+    with stream:
+        seen = set()
+        for _ in range(200):
+            next(stream)
+            seen.add(stream.stats().queue_depth)
+    assert seen <= {0, 1, 2, 3}
+    assert max(seen) > 0
