@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import http.client
 import random
-import socket
-import struct
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from loopback import LoopbackServer, SilentHandler, running
 
 
-class Proxy(ThreadingHTTPServer):
+class Proxy(LoopbackServer):
     """Passes requests on to `host:port`. A share of `faults` of them goes wrong, drawn with the seed."""
-
-    daemon_threads = True
-    request_queue_size = 128
 
     def __init__(self, host, port, *, seed, faults):
         self.there = host, port
@@ -24,11 +20,7 @@ class Proxy(ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.lost = 0
         self.broken = ""
-        super().__init__(("127.0.0.1", 0), Handler)
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        super().__init__(Handler)
 
     def fault(self, path):
         """What goes wrong with the next request, if anything: always with those whose path has `broken`."""
@@ -40,17 +32,8 @@ class Proxy(ThreadingHTTPServer):
             self.lost += 1
             return self.chances.choice(["status", "before", "after", "cut"])
 
-    def handle_error(self, request, client_address):
-        """Connections that end are what is tested."""
 
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, *_):
-        pass
-
+class Handler(SilentHandler):
     def pass_on(self):
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
@@ -84,24 +67,10 @@ class Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = pass_on  # noqa: N815  the names that the library asks for
 
-    def reset(self):
-        """Ends the connection by a reset."""
-        self.wfile.flush()
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.close_connection = True
-        self.connection.close()
-
 
 @contextmanager
 def losing(url, *, seed, faults):
     """A proxy before the server at `url` for a while."""
     host, _, port = url.removeprefix("http://").partition(":")
-    proxy = Proxy(host, int(port), seed=seed, faults=faults)
-    thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with running(Proxy(host, int(port), seed=seed, faults=faults)) as proxy:
         yield proxy
-    finally:
-        proxy.shutdown()
-        proxy.server_close()
-        thread.join()

@@ -6,14 +6,13 @@ import email.utils
 import hashlib
 import random
 import re
-import socket
-import struct
 import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from loopback import LoopbackServer, SilentHandler, running
 
 
 @dataclass
@@ -42,11 +41,8 @@ class Faults:
         self.chances = random.Random(self.seed)
 
 
-class Server(ThreadingHTTPServer):
+class Server(LoopbackServer):
     """Files of a folder, with the requests that were made."""
-
-    daemon_threads = True
-    request_queue_size = 128
 
     def __init__(self, folder, faults=None):
         self.folder = Path(folder)
@@ -57,11 +53,7 @@ class Server(ThreadingHTTPServer):
         self.pages = {}
         self.etags = {}
         self.lock = threading.Lock()
-        super().__init__(("127.0.0.1", 0), Handler)
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        super().__init__(Handler)
 
     def etag(self, file):
         """The etag of a file: a hash of its bytes."""
@@ -70,27 +62,13 @@ class Server(ThreadingHTTPServer):
                 self.etags[file] = hashlib.md5(file.read_bytes()).hexdigest()
             return self.etags[file]
 
-    def handle_error(self, request, client_address):
-        """Clients that go away are what is tested."""
 
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, *_):
-        pass
-
-    def do_HEAD(self):
-        self.do_GET()
-
-    def do_POST(self):
+class Handler(SilentHandler):
+    def answer_after_body(self):
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.do_GET()
+        self.answer()
 
-    do_PUT = do_POST  # noqa: N815  the name that the library asks for
-
-    def do_GET(self):
+    def answer(self):
         server, faults = self.server, self.server.faults
         path = self.path.partition("?")[0]
         with server.lock:
@@ -119,6 +97,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send_file(file, number, cut=chance[2] < faults.cut, where=chance[3])
         else:
             self.fail(404)
+
+    do_GET = do_HEAD = answer  # noqa: N815  the names that the library asks for
+    do_POST = do_PUT = answer_after_body  # noqa: N815
 
     def send_file(self, file, number, *, cut, where):
         faults = self.server.faults
@@ -182,23 +163,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def reset(self):
-        """Ends the connection by a reset."""
-        self.wfile.flush()
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.close_connection = True
-        self.connection.close()
-
 
 @contextmanager
 def serving(folder, faults=None):
     """Serves a folder for a while."""
-    server = Server(folder, faults)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with running(Server(folder, faults)) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
