@@ -362,3 +362,15 @@ def test_the_option_of_an_error_is_named_in_one_place():
     homes = {PACKAGE / "errors.py", PACKAGE / "cli" / "messages.py"}
     named = {path for path in PACKAGE.rglob("*.py") if "invalid option `" in path.read_text(encoding="utf-8")}
     assert named == homes
+
+
+GENERATED = {"rust/tokenize/src/unicode/tables.rs"}
+
+
+def test_a_file_is_read_in_one_sitting():
+    """At most 500 lines; a longer one holds more than one concept."""
+    files = [*(ROOT / "rust").rglob("*.rs"), *PACKAGE.rglob("*.py")]
+    lengths = {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8").count("\n") for path in files
+    }
+    assert {name for name, lines in lengths.items() if lines > 500} == GENERATED
