@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 /// The text of a message, and the options that it names.
 ///
 /// ```
-/// use fastpack_core::wording::{Message, Part, set};
+/// use fastpack_core::wording::{Message, MessagePart, set};
 ///
 /// let advice = Message::from_iter([
-///     Part::from("is not empty; pass "),
-///     Part::from(set("overwrite", true)),
+///     MessagePart::from("is not empty; pass "),
+///     MessagePart::from(set("overwrite", true)),
 /// ]);
 /// assert_eq!(advice.to_string(), "is not empty; pass overwrite = true");
 /// ```
