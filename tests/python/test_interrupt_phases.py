@@ -63,10 +63,13 @@ PHASES = {
     ),
     "tokenize one text": (LONG, "loaded.encode(text)"),
     "tokenize one word": ("text = 'abc' * 10_000_000", "loaded.encode(text)"),
-    "tokenize one record": (LONG, "fastpack.pack_records([{'text': text}], loaded, max_length=4096)"),
+    "tokenize one record": (
+        LONG,
+        "fastpack.pack_records([{'text': text}], loaded, max_length=4096, max_lost=1.0)",
+    ),
     "render and tokenize one conversation": (
         CONVERSATION,
-        "fastpack.pack_records([line], loaded, max_length=4096)",
+        "fastpack.pack_records([line], loaded, max_length=4096, max_lost=1.0)",
     ),
     "read one line": (
         """open(files, "w").write('{"text": "a", "x": "' + "b" * 150_000_000 + '"}\\n')""",

@@ -141,7 +141,6 @@ OPTION_ADVICE: Final[dict[str, str]] = {
     "packing": 'rows are always packed; `strategy="none"` gives a row per document',
     "padding": _set("pad_to", "max_length", "fills rows up"),
     "truncation": _set("overlong", "truncate", "cuts what is longer than a row"),
-    "stride": _set("overlong", "split", "cuts a long document into pieces"),
     "return_tensors": "rows are Arrow; `fastpack.torch.collate` makes tensors of them",
     "batched": "fastpack reads in batches by itself; leave it out",
     "remove_columns": "`columns` names the columns that rows have",
