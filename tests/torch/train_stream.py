@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -137,9 +138,11 @@ def main() -> None:
     {"trainer": with_trainer, "accelerate": with_accelerate, "lightning": with_lightning}[kind](
         dataset, int(steps), out
     )
-    # A process that ends with its group open may abort while the threads of gloo still run.
+    # A thread of gloo takes the GIL to free the tensors of the last gather. If the interpreter has ended by then, PyTorch
+    # 2.13 aborts ("terminate called without an active exception").
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+        time.sleep(0.5)
 
 
 if __name__ == "__main__":
