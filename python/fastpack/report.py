@@ -144,7 +144,7 @@ class Report(Facts):
 
     @property
     def objective(self) -> Objective:
-        """What a model learns from the rows."""
+        """The training objective."""
         found = self._values.get("objective", "causal")
         return next((name for name in get_args(Objective) if name == found), "causal")
 

@@ -53,7 +53,7 @@ _PATIENCE: Final = 10.0
 
 
 class _Rank:
-    """What one rank has taken.
+    """The tables that one rank has taken.
 
     Attributes:
         taken: The state after each table that it took, from the one on that all ranks took.
@@ -213,7 +213,7 @@ class StreamServer(Closing):
         try:
             self._send(stream, peer, rank, unacknowledged)
         except OSError:
-            # What the client took before it went may wait to be read, behind the error of its end.
+            # The last acknowledgements of the client may wait to be read, behind the error of its end.
             for _ in range(2):
                 with contextlib.suppress(OSError):
                     while unacknowledged:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fastpack.report import Report
 
 _LOG_SECONDS: Final = 10.0
-"""How often `log` is called, in seconds."""
+"""The seconds between two calls of `log`."""
 
 __all__ = ["PackStream", "StreamEstimate", "StreamStats"]
 

@@ -1,4 +1,4 @@
-"""What is said once of each public function: what it does, returns and raises, and an example."""
+"""The docstring of each public function: its work, result, errors, and an example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other tools call the options, words and columns of fastpack."""
+"""The names that other tools have for the options, words and columns of fastpack."""
 
 from __future__ import annotations
 

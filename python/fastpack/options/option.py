@@ -42,43 +42,43 @@ REQUIRED: Final = object()
 
 PACKING, RUN, READING, INPUTS, MODEL, OUTPUT = "packing", "run", "reading", "inputs", "model", "output"
 OBJECTIVE: Final = "objective"
-"""What the native module takes together: `PackOptions`, `Options`, and so on."""
+"""A group of options that the native module takes as one: `PackOptions`, `Options`, and so on."""
 
 PACKING_CALLS: Final = frozenset({"pack_files", "pack_dir", "pack_table", "pack_records"})
 """The calls that pack records."""
 
 KEEPING_CALLS: Final = PACKING_CALLS - {"pack_files"}
-"""Those that can leave tokens in a folder."""
+"""The calls that can leave tokens in a folder."""
 
 TRAINING_CALLS: Final = PACKING_CALLS | {"stream"}
-"""Those whose rows are trained on as they come."""
+"""The calls whose rows are trained on as they come."""
 
 TOKENIZING_CALLS: Final = TRAINING_CALLS | {"scan"}
-"""Those that make tokens of records."""
+"""The calls that make tokens of records."""
 
 FILE_CALLS: Final = TOKENIZING_CALLS - {"pack_table", "pack_records"}
-"""Those that read files."""
+"""The calls that read files."""
 
 ROW_CALLS: Final = TRAINING_CALLS | {"repack"}
-"""Those that make rows."""
+"""The calls that make rows."""
 
 RUNNING_CALLS: Final = TOKENIZING_CALLS | {"repack"}
-"""Those that work for a while."""
+"""The calls that run for a while."""
 
 ORDERING_CALLS: Final = PACKING_CALLS | {"plan", "repack"}
-"""Those that choose the order of rows."""
+"""The calls that choose the order of rows."""
 
 PIECE_CALLS: Final = ORDERING_CALLS | {"stream"}
-"""Those that choose which pieces share a row."""
+"""The calls that choose the pieces of a row."""
 
 EVERY_CALL: Final = PIECE_CALLS | {"scan"}
 """All of them."""
 
 SPLITTING_CALLS: Final = PACKING_CALLS | {"repack"}
-"""Those that can set documents aside."""
+"""The calls that can set documents aside."""
 
 FOLDER_CALLS: Final = KEEPING_CALLS | {"repack"}
-"""Those that can write a folder."""
+"""The calls that can write a folder."""
 
 
 PACKED_OBJECTIVES: Final = ("causal", "mlm", "span", "fim")
@@ -95,7 +95,7 @@ ANSWERED_OBJECTIVES: Final = (*PACKED_OBJECTIVES, "preference")
 
 
 class Flag(NamedTuple):
-    """How the command line spells an option.
+    """The flag of an option on the command line.
 
     Attributes:
         spelling: What is typed, such as `-s --strategy`.
@@ -117,7 +117,7 @@ class Flag(NamedTuple):
 
 
 class Differs(NamedTuple):
-    """How an option differs in one call.
+    """The differences of an option in one call.
 
     Attributes:
         doc: What it decides there; as everywhere if empty.

@@ -1,4 +1,4 @@
-"""Where rows go."""
+"""The options of the output."""
 
 from __future__ import annotations
 

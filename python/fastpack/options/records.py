@@ -1,4 +1,4 @@
-"""Which records are read, and what they mean."""
+"""The options of reading: the records, and the meaning of their fields."""
 
 from __future__ import annotations
 

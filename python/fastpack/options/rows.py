@@ -1,4 +1,4 @@
-"""How documents become rows, and what these hold."""
+"""The options of packing, and of the columns of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tokens there are, and which of them are trained."""
+"""The options that decide the tokens, and the trained ones among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the work is done."""
+"""The options of the work: threads, memory, progress, streams."""
 
 from __future__ import annotations
 

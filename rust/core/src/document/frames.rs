@@ -5,7 +5,7 @@ use fastpack_tokenize::{Part, SpecialTokens, Tokenizer};
 use crate::ledger::Reason;
 use crate::record::Fault;
 
-/// What a tokenizer puts around one text and around two, asked for where it is first needed.
+/// The tokens that a tokenizer puts around one text and around two, asked for where they are first needed.
 #[derive(Debug)]
 pub(super) struct Frames {
     tokenizer: Tokenizer,

@@ -15,11 +15,11 @@ pub struct Several {
     pub texts: Vec<(String, TextKind)>,
     /// The labels of the document as a whole.
     pub labels: Vec<u32>,
-    /// How the texts make a document.
+    /// The way in which the texts make a document.
     pub whole: Whole,
 }
 
-/// How several texts make a document.
+/// The way in which several texts make a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whole {
     /// They are a prompt, and texts that begin with it.
@@ -28,7 +28,7 @@ pub enum Whole {
     Framed,
 }
 
-/// What the tokens of a part of a document are.
+/// The kind of the tokens in a part of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartKind {
     /// The number of their text among those of the document; `None` if they are put around texts.

@@ -52,7 +52,7 @@ impl Ending {
 #[derive(Debug)]
 pub struct DocumentMaker {
     encoder: Encoder,
-    /// What the tokenizer puts around texts.
+    /// The tokens that the tokenizer puts around texts.
     pub(super) frames: Frames,
     ending: Ending,
     literals: Literals,

@@ -59,7 +59,7 @@ pub struct Column {
     pub name: RowColumn,
     /// Its numbers.
     pub number: Number,
-    /// What it has values for.
+    /// The unit of its values.
     pub per: Per,
     /// Its values for padding.
     pub fill: Fill,
@@ -91,7 +91,7 @@ pub enum Fill {
 pub struct Values {
     /// The values. A floating-point number stands for its bits.
     pub numbers: Vec<i32>,
-    /// Where the values of each part end.
+    /// The ends of the values of each part.
     pub ends: Vec<usize>,
 }
 
@@ -154,7 +154,7 @@ pub trait Objective: Debug + Send + Sync {
     }
 }
 
-/// What an objective needs to know of a tokenizer.
+/// The facts about a tokenizer that an objective needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Vocabulary<'t> {
     /// The tokenizer.

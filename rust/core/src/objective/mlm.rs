@@ -6,10 +6,10 @@ use super::vocabulary::{Ids, Words, id_of, special_ids, words};
 use crate::config::MlmOptions;
 use crate::error::{Error, Result};
 
-/// Where the numbers that decide what stands for chosen tokens begin, beyond those that choose them.
+/// The first of the random numbers that replace chosen tokens, beyond those that choose them.
 const REPLACING: u64 = 1 << 40;
 
-/// Where the numbers of random tokens begin.
+/// The first of the random numbers that give random tokens.
 const RANDOM: u64 = 2 << 40;
 
 /// Some tokens are masked, and predicted from those on both sides: 15 % of them, of which 80 % become the mask token
@@ -27,7 +27,7 @@ pub(super) struct Mlm {
     vocabulary: usize,
     /// The special tokens, which are never chosen.
     special: Ids,
-    /// Where words begin, if whole words are chosen.
+    /// The beginnings of words, if whole words are chosen.
     words: Option<Words>,
 }
 
@@ -67,7 +67,7 @@ impl Mlm {
         })
     }
 
-    /// What stands for a chosen token.
+    /// The replacement of a chosen token.
     fn replacement(&self, id: i32, chance: Chance, at: u64) -> i32 {
         let number = chance.at(REPLACING + at) >> 32;
         if number < self.masked {

@@ -1,4 +1,4 @@
-//! What objectives know of the tokens of a tokenizer: named and special ones, and those that begin words.
+//! The tokens of a tokenizer that objectives know: named and special ones, and those that begin words.
 
 use fastpack_tokenize::Tokenizer;
 
@@ -42,7 +42,7 @@ pub(super) fn special_ids(vocabulary: Vocabulary<'_>) -> Ids {
     ids
 }
 
-/// Where words begin.
+/// The tokens that begin words.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     places: Vec<Place>,

@@ -178,7 +178,7 @@ fn refuse_others(
             " to replace it"
         ]);
     }
-    // What an upload of the same job has left, in a run that was killed.
+    // The remains of an upload of the same job, in a run that was killed.
     let staged = Manifest::read(&output.dir.join(MANIFEST), Links::Refused)?;
     let staged = staged.filter(|it| it.job.differences(job).is_none());
     let known: HashSet<&str> =

@@ -242,7 +242,7 @@ impl Groups {
         fs::rename(&own, &path).map_err(Error::io(path))
     }
 
-    /// What another process has kept; `None` if none has.
+    /// The decision that another process has kept; `None` if none has.
     pub fn kept<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let path = self.path.join(DECIDED);
         match sealed::read(&path, Links::Refused).map_err(Error::io(path))? {

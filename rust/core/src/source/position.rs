@@ -58,7 +58,7 @@ enum Place {
     Batch { batch: BatchPlace, first_row: u64 },
 }
 
-/// How records and lines are numbered.
+/// The numbering of records and lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbering {
     /// Whether lines are counted. Otherwise a line is identified by the offset at which it begins ([`line_of`] finds

@@ -17,7 +17,7 @@ use super::stopped::Stopped;
 /// Threads that move bytes and decrypt them: two keep up with ten gigabits a second.
 const THREADS: usize = 2;
 
-/// How often a waiting reader looks whether the call was cancelled: a fourth of what a user may wait.
+/// The interval at which a waiting reader checks for a cancel: a fourth of the time that a user may wait.
 const POLL: Duration = Duration::from_millis(50);
 
 /// The time that ending the threads may take: they finish what they copy at the moment. A look-up of a name that hangs is

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::regular::{self, Links};
 use crate::sealed::{self, Sealed};
 
-/// How often a waiting run checks the lock of a count.
+/// The interval at which a waiting run checks the lock of a count.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Digits of the hash in the name of a file.

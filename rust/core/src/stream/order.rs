@@ -119,7 +119,7 @@ impl<'a> Order<'a> {
         if self.shuffle { times.max().unwrap_or(0) } else { times.fold(0, u64::saturating_add) }
     }
 
-    /// How often a source was read before in the epoch of an address.
+    /// The number of times that a source was read before in the epoch of an address.
     pub(super) fn repetition(&self, at: &Address, source: usize) -> u64 {
         let before = self.sources.iter().take_while(|&&other| other != source);
         let repeats = before.map(|&source| self.found.sources[source].repeat.get());

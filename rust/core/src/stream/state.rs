@@ -52,7 +52,7 @@ pub struct State {
 #[serde(transparent)]
 pub(super) struct Identity(Map<String, Value>);
 
-/// What names the files of a source in an identity, before the name of the source.
+/// The prefix of the name of a source where an identity names its files.
 const FILES: &str = "source ";
 
 /// The counts up to a table.
@@ -64,7 +64,7 @@ pub(super) struct Counts {
     dropped: BTreeMap<crate::ledger::Reason, Count>,
     rows: u64,
     trained_tokens: u64,
-    /// What was told of records, without places.
+    /// The notes on records, without places.
     #[serde(default, skip_serializing_if = "Notes::is_empty")]
     notes: Notes,
     /// The packed documents and tokens of each source with a weight.

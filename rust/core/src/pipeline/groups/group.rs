@@ -374,7 +374,7 @@ impl<'a> GroupedJob<'a> {
         }
     }
 
-    /// What `transformers` rendered, in words.
+    /// The conversations that `transformers` rendered, in words.
     fn rendered_outside(&self) -> Option<String> {
         match &self.job.template {
             JobTemplate::Ready(template) => template.rendered_in_process(),

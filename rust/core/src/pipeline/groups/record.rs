@@ -16,7 +16,7 @@ pub(super) struct GroupRecord {
     pub(super) counted: RunCounts,
     /// The formats and shapes of its files.
     pub(super) seen: FileKinds,
-    /// What `transformers` rendered, in words.
+    /// The conversations that `transformers` rendered, in words.
     pub(super) outside: Option<String>,
     /// The blocks in its tokens.
     pub(super) blocks: u64,

@@ -24,10 +24,10 @@ use crate::sink::{self, Groups, Joined, Started};
 use crate::source::FoundFiles;
 use crate::wording::{message, set};
 
-/// How long a process waits before it looks again for groups that are free: from the first to the second.
+/// The shortest and the longest wait of a process before it looks again for free groups.
 const WAITS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 
-/// How often a waiting process looks whether it is cancelled.
+/// The interval at which a waiting process checks for a cancel.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Packs the groups of a job, and puts the output together once all of them are packed.
