@@ -23,7 +23,7 @@ logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; e
 site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt help-pages signatures bench-stream test-cluster
+.PHONY: help setup demo check test campaign test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt help-pages signatures bench-stream test-cluster
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -60,6 +60,10 @@ test: setup  ## run all tests
 	cargo test --locked --workspace --profile $(TEST_PROFILE)
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not alone"
 	$(BIN)/pytest -m alone
+
+# The laws of `make test` over many more cases, and what takes too long for it.
+campaign: setup  ## run the tests that can try more, at length
+	FASTPACK_CAMPAIGN=1 $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m campaign
 
 # Trainers bring a training stack, so they have an environment of their own, which borrows the built extension.
 test-torch: $(STAMPS)/extension $(STAMPS)/torch  ## run the tests of fastpack.torch and fastpack.hf, with trainers

@@ -164,8 +164,8 @@ def corpus(write_jsonl: Callable[..., Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def big_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of 240,000 conversations: for calls that are stopped on the way."""
-    return repeated(tmp_path_factory.mktemp("big") / "big.jsonl", 120)
+    """A file of 80,000 conversations: for calls that are stopped on the way."""
+    return repeated(tmp_path_factory.mktemp("big") / "big.jsonl", 40)
 
 
 @pytest.fixture(scope="session")

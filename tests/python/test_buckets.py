@@ -13,6 +13,7 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from campaign import tries
 from conftest import conversation, sentence
 from containers import CONTAINERS, lines
 from faulty_proxy import losing
@@ -317,7 +318,8 @@ def test_an_upload_that_fails_halfway_leaves_no_object(tokenizer_dir, store, cli
     assert not client.list_multipart_uploads(Bucket=bucket).get("Uploads")
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(tries(8, 40)))
 def test_faults_on_the_way_give_the_same_bytes_or_one_error(
     seed, tree, tokenizer_dir, store, client, bucket, work, tmp_path
 ):

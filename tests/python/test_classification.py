@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ import pytest
 from conftest import DATA, sentence
 from processes import kill_at_work, start
 from rows import balanced, table_of
+from transformers_tokenizer import transformers_tokenizer
 
 import fastpack
 
@@ -82,14 +82,9 @@ def bert(tokenizer_dir, tmp_path_factory):
     return framed(tokenizer_dir, tmp_path_factory.mktemp("framed"), TEMPLATES["bert"])
 
 
-@functools.cache
-def tokenizer_of(folder, side):
-    return transformers.AutoTokenizer.from_pretrained(folder, truncation_side=side)
-
-
 def encoded(folder, record, *, side="right", **options):
     """What `transformers` makes of a record."""
-    tokenizer = tokenizer_of(folder, side)
+    tokenizer = transformers_tokenizer(folder, truncation_side=side)
     given = [record[name] for name in ("text", "sentence", "sentence1", "sentence2") if name in record]
     made = tokenizer(*given, **options, return_token_type_ids=True)
     return made["input_ids"], made["token_type_ids"]
@@ -152,7 +147,7 @@ def test_texts_that_are_too_long_are_dropped_and_counted(bert):
 
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_rows_are_padded_to_a_length_with_a_mask(bert, side):
-    tokenizer = transformers.AutoTokenizer.from_pretrained(bert, padding_side=side)
+    tokenizer = transformers_tokenizer(bert, padding_side=side)
     records = SHAPES["pairs"]
     longest = max(len(encoded(bert, record)[0]) for record in records)
     rows = packed(bert, records, max_length=longest, pad_to="max_length", padding_side=side)

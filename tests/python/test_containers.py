@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+from campaign import tries
 from conftest import conversation, sentence
 from containers import CONTAINERS, ROADS, SEPARATOR, TEXT_FILES, cbor, lines, pack_by, sequence, zstd
 from hypothesis import given, settings
@@ -110,7 +111,8 @@ anything = st.one_of(
 
 
 @given(records=anything)
-@settings(max_examples=40, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=tries(12, 40), deadline=None)
 def test_any_records_give_the_same_rows_by_every_road(records, tokenizer_dir):
     expected = rows_by("jsonl", records, tokenizer_dir)
     for road in ROADS:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from campaign import tries
 from conftest import sentence
 from containers import lines
 from hypothesis import HealthCheck, example, given, settings
@@ -216,7 +217,8 @@ LONG = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "co
 PLAIN: Options = {"max_length": 64, "strategy": "sequential", "tokenizer": "tokenizer"}
 
 
-@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@pytest.mark.campaign
+@settings(max_examples=tries(80, 300), suppress_health_check=list(HealthCheck))
 @given(jobs())
 @example(([LONG, WEIGHTED, *[LONG] * 1100, BAD], PLAIN))
 @example(([LONG, *[WEIGHTED] * 1100, BAD], {**PLAIN, "overlong": "error"}))

@@ -7,6 +7,7 @@ import pytest
 from conftest import conversation, sentence
 from rows import table_of
 from test_preference import TEMPLATE, user
+from transformers_tokenizer import transformers_tokenizer
 
 import fastpack
 
@@ -25,7 +26,7 @@ def folder(tokenizer_dir, tmp_path_factory):
 
 def asked(folder, messages):
     """The ids of a prompt by `transformers`."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer = transformers_tokenizer(folder)
     return tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
 
 
@@ -46,7 +47,7 @@ def test_a_prompt_is_a_text_or_messages_and_its_answer_is_not_read(folder):
     assert packed(folder, messages)["input_ids"].to_pylist() == [
         asked(folder, record["prompt"]) for record in messages
     ]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer = transformers_tokenizer(folder)
     texts = [{"prompt": sentence(number, 5), "answer": 3} for number in range(5)]
     assert packed(folder, texts)["input_ids"].to_pylist() == [
         tokenizer(record["prompt"])["input_ids"] for record in texts

@@ -12,6 +12,7 @@ import sys
 
 import datasets
 import pytest
+from campaign import tries
 from conftest import conversation
 from processes import OPTIONS, at_work, kill, start
 from rows import table_of
@@ -351,6 +352,7 @@ def test_a_job_whose_processes_are_all_killed_goes_on_later(long_inputs, tokeniz
     assert shards(out) == shards(alone[None])
 
 
+@pytest.mark.campaign
 @posix
 def test_killed_at_any_moment_a_job_of_groups_goes_on_to_the_same_bytes(
     long_inputs, tokenizer_dir, alone, tmp_path
@@ -358,7 +360,7 @@ def test_killed_at_any_moment_a_job_of_groups_goes_on_to_the_same_bytes(
     """Also while the output is put together: the kills are spread over the time of a whole run."""
     chance = random.Random(11)
     seconds = 1.0
-    for attempt in range(8):
+    for attempt in range(tries(3, 8)):
         out = tmp_path / f"out{attempt}"
         finished = False
         while not finished:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import example, given
+from campaign import tries
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fastpack
@@ -103,6 +104,8 @@ def read(tokenizer_dir, tmp_path_factory):
     return read
 
 
+@pytest.mark.campaign
+@settings(max_examples=tries(40, 200))
 @given(st.lists(lines(), min_size=1, max_size=20))
 @example(
     ['{"text": "a", "text": "b"}', '{"text": "\\ud83d\\ude00"}', '{"text": "\\ud83d"}', '{"text": "a"} x']

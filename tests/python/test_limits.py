@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from campaign import campaign_only
 from conftest import conversation
 
 import fastpack
@@ -289,6 +290,8 @@ print(report.engine, report.tokens.kept == two + (times - 2) * (three - two))
 """
 
 
+@pytest.mark.campaign
+@campaign_only
 @pytest.mark.slow
 def test_a_text_of_more_than_256_mebibytes_takes_the_compiled_engine_and_little_memory(
     tokenizer_dir, tmp_path

@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from campaign import tries
 from chat_families import FAMILIES, Family
 from conftest import DATA
 from hypothesis import HealthCheck, given, settings
@@ -116,7 +117,8 @@ def conversations(draw: st.DrawFn, family: Family) -> Messages:
 
 
 @given(data=st.data())
-@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@pytest.mark.campaign
+@settings(max_examples=tries(70, 200), suppress_health_check=list(HealthCheck))
 def test_no_label_stands_outside_of_a_turn_and_its_end(
     data: st.DataObject, with_markers: MakeTokenizer
 ) -> None:

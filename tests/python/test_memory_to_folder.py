@@ -9,6 +9,7 @@ import threading
 
 import pyarrow as pa
 import pytest
+from campaign import campaign_only
 from conftest import conversation
 from processes import at_work, kill, start
 from rows import balanced, table_of
@@ -202,6 +203,8 @@ print(report.tokens.kept, peak() - before)
 """
 
 
+@campaign_only
+@pytest.mark.campaign
 @pytest.mark.skipif(sys.platform != "linux", reason="reads VmHWM")
 def test_rows_that_are_tokens_take_the_memory_that_they_may(tmp_path):
     took = {}
@@ -331,14 +334,15 @@ def test_a_folder_that_holds_something_else_is_refused(tokenizer_dir, tmp_path):
                 path.unlink()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("form", "pause"),
     [
         ("records", "documents"),
-        ("table", "documents"),
+        pytest.param("table", "documents", marks=campaign_only),
         ("dataset", "documents"),
         ("table", "rows"),
-        ("tokens", "rows"),
+        pytest.param("tokens", "rows", marks=campaign_only),
     ],
 )
 def test_killed_in_the_middle_the_same_call_ends_with_the_same_bytes(form, pause, tokenizer_dir, tmp_path):
@@ -365,7 +369,8 @@ def test_another_call_does_not_take_what_records_left_behind(tokenizer_dir, tmp_
     assert (report.documents.read, report.resumed_documents) == (200, 0)
 
 
-@pytest.mark.parametrize("form", ["table", "dataset"])
+@pytest.mark.campaign
+@pytest.mark.parametrize("form", ["table", pytest.param("dataset", marks=campaign_only)])
 def test_of_two_processes_one_works_and_the_other_returns_its_report(form, tokenizer_dir, tmp_path):
     first = at_work(start(form, tokenizer_dir, tmp_path / "out", code=RUN, pause="documents"))
     second = start(form, tokenizer_dir, tmp_path / "out", code=RUN)

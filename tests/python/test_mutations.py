@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from campaign import tries
 from conftest import ROOT, conversation, sentence
 from containers import CONTAINERS, SEPARATOR, TEXT_FILES
 from mutations import mutate, survive
@@ -104,9 +105,11 @@ def pack(path: Path, tokenizer: Any, named: str, **options: Any) -> None:
     assert len(said) < 2000, said
 
 
+@pytest.mark.campaign
 def test_a_spoilt_input_gives_rows_or_one_error():
-    survive("test_mutations:spoil_input", 2500)
+    survive("test_mutations:spoil_input", tries(600, 2500))
 
 
+@pytest.mark.campaign
 def test_a_spoilt_tokenizer_gives_rows_or_one_error():
-    survive("test_mutations:spoil_tokenizer", 500)
+    survive("test_mutations:spoil_tokenizer", tries(120, 500))

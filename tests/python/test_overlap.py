@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from campaign import campaign_only
 from conftest import conversation
 from processes import OPTIONS, RUN, kill_at_work
 from rows import shards
@@ -22,7 +23,7 @@ def test_rows_are_written_while_records_are_still_read(strategy, kept, tokenizer
     out, there = tmp_path / "out", []
 
     def records():
-        for number in range(20_000):
+        for number in range(6_000):
             yield {"text": f"{number} " * 300}
         there.extend(path.name for path in (out / ".fastpack").glob("train-*"))
 
@@ -107,7 +108,10 @@ def test_what_is_lost_is_looked_at_before_anything_is_in_place(write_jsonl, toke
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-@pytest.mark.parametrize("strategy", IN_ORDER)
+@pytest.mark.campaign
+@pytest.mark.parametrize(
+    "strategy", ["sequential", *(pytest.param(it, marks=campaign_only) for it in IN_ORDER[1:])]
+)
 def test_killed_with_rows_written_and_records_to_come_it_goes_on_to_the_same_bytes(
     strategy, big_corpus, tokenizer_dir, tmp_path
 ):

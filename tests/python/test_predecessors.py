@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 import numpy as np
 import pytest
+from campaign import tries
 from conftest import conversation, sentence
 from prompts import ALPACA, ALPACA_INPUT
 
@@ -78,16 +79,18 @@ def starts(documents: list[list[int]]) -> set[int]:
     return {0, *itertools.accumulate(map(len, documents))}
 
 
+@pytest.mark.campaign
 def test_the_alpaca_recipe_is_one_call(tmp_path, tokenizer_dir, tokenizer):
-    """An array of 52,000 rows is packed end to end into rows of 1024, a thousand documents apart for validation.
+    """An array of rows is packed end to end into rows of 1024, a thousand documents apart for validation.
 
     Three things differ from the recipe: which documents are set aside (ours are drawn by a hash, its are the last of a
     shuffle); labels stand at their own tokens, not one before; and the first token of a row or of a document in it has
     none, where the recipe trains it on the end of the document before, and wants a 1025th token for the end of a row.
     """
+    total = tries(8_000, 52_000)
     records = [
         {"instruction": f"Add {n}.", "input": "a boat" if n % 3 else "", "output": f"It is {n * 7}."}
-        for n in range(52_000)
+        for n in range(total)
     ]
     path = tmp_path / "alpaca.json"
     path.write_text("[\n" + ",\n".join(map(json.dumps, records)) + "\n]", encoding="utf-8")
@@ -102,7 +105,7 @@ def test_the_alpaca_recipe_is_one_call(tmp_path, tokenizer_dir, tokenizer):
         columns=["input_ids", "labels", "seq_lengths", "source_row"],
     )
     seen: list[int] = []
-    for table, count in zip(splits, (51_000, 1000), strict=True):
+    for table, count in zip(splits, (total - 1000, 1000), strict=True):
         # A document that two rows share comes in two pieces; the array begins on the first line.
         lines = dict.fromkeys(line for row in table["source_row"].to_pylist() for line in row)
         places = [line - 2 for line in lines]
@@ -119,7 +122,7 @@ def test_the_alpaca_recipe_is_one_call(tmp_path, tokenizer_dir, tokenizer):
             column = table[name].combine_chunks()
             assert column.value_lengths().to_pylist() == lengths
             assert np.array_equal(column.flatten(), expected)
-    assert sorted(seen) == list(range(52_000))
+    assert sorted(seen) == list(range(total))
 
 
 def test_the_rows_of_the_alpaca_recipe_are_reproduced(write_jsonl, tokenizer_dir, encode):

@@ -15,6 +15,7 @@ import pytest
 from conftest import DATA, sentence
 from processes import kill_at_work, start
 from rows import balanced, table_of
+from transformers_tokenizer import transformers_tokenizer
 
 import fastpack
 
@@ -113,7 +114,7 @@ def prepared(trl_data_utils, name, folder, records, **arguments):
         "RewardConfig": object,
     }
     exec(compile(ast.Module([function], []), name, "exec"), names)  # the code of TRL itself
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer = transformers_tokenizer(folder)
     trainer = SimpleNamespace(
         _tokenizer=tokenizer, calculate_KL=False, undesirable_weight=1.0, desirable_weight=1.0
     )
@@ -180,7 +181,7 @@ def test_a_prompt_that_is_a_text_beside_messages_repeats_what_they_begin_with(tr
 @pytest.mark.parametrize("shape", ["texts", "messages", "implicit texts", "implicit messages"])
 def test_pairs_of_real_tokenizers_have_the_ids_of_trl(trl_data_utils, model, shape):
     folder = DATA / "tokenizers" / model
-    if not transformers.AutoTokenizer.from_pretrained(folder).chat_template and "messages" in shape:
+    if not transformers_tokenizer(folder).chat_template and "messages" in shape:
         pytest.skip("it has no chat template")
     records = SHAPES[shape]
     rows = packed(folder, records)

@@ -1,7 +1,7 @@
 """Real tokenizers and corpora give the ids of transformers, document by document.
 
 They are looked for in `$FASTPACK_DATA`, else in `../shared/data` beside the checkout; they are no part of the
-project. `FASTPACK_DOCUMENTS` says how many documents of each corpus are compared (200 by default, 0 for all).
+project. `FASTPACK_DOCUMENTS` says how many documents of each corpus are compared (60 by default, 200 in `make campaign`, 0 for all).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from campaign import campaign_only, tries
 from conftest import DATA
 from template_helpers import unfollowed
 
@@ -25,7 +26,7 @@ transformers = pytest.importorskip("transformers", reason="transformers needs Py
 
 TOKENIZERS = ("bert", "gpt2", "llama3", "mistral-v1", "o200k", "qwen")
 TEXTS = ("text-en.jsonl", "text-multi.jsonl", "c4-demo.jsonl")
-DOCUMENTS = int(os.environ.get("FASTPACK_DOCUMENTS", "200")) or None
+DOCUMENTS = int(os.environ.get("FASTPACK_DOCUMENTS", tries("60", "200"))) or None
 
 pytestmark = pytest.mark.skipif(
     not DATA.is_dir(), reason="no real data: set FASTPACK_DATA to a folder with tokenizers/ and corpora/"
@@ -53,6 +54,7 @@ def packed(path: Path, folder: Path, **options: Any) -> list[list[int]]:
     return table["input_ids"].to_pylist()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("corpus", TEXTS)
 @pytest.mark.timeout(600)
 def test_texts_have_the_ids_of_transformers(
@@ -97,8 +99,9 @@ SEEN = {
 }
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("corpus", SEEN)
-@pytest.mark.parametrize("name", ["llama3", "qwen"])
+@pytest.mark.parametrize("name", ["llama3", pytest.param("qwen", marks=campaign_only)])
 @pytest.mark.timeout(600)
 def test_every_corpus_packs_and_its_shape_is_named(corpus: str, name: str, tmp_path: Path) -> None:
     path = DATA / "corpora" / corpus

@@ -13,6 +13,7 @@ import time
 
 import pyarrow as pa
 import pytest
+from campaign import tries
 from processes import OPTIONS, RUN, at_work, kill, kill_at_work, start
 from pyarrow import parquet
 from rows import shards, table_of
@@ -39,15 +40,14 @@ def unfinished(long_corpus, tokenizer_dir, tmp_path):
     return tmp_path / "out"
 
 
-def test_killed_at_twenty_moments_it_goes_on_to_the_same_bytes(
-    long_corpus, tokenizer_dir, undisturbed, tmp_path
-):
+@pytest.mark.campaign
+def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(long_corpus, tokenizer_dir, undisturbed, tmp_path):
     chance = random.Random(20)
     began = time.monotonic()
     start(long_corpus, tokenizer_dir, tmp_path / "timed").communicate()
     seconds = time.monotonic() - began
     kills, finished = 0, 0
-    while kills < 20:
+    while kills < tries(6, 20):
         out = tmp_path / f"out{finished}"
         process = start(long_corpus, tokenizer_dir, out, threads=chance.choice([1, 2, 8]))
         try:

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from campaign import tries
 from conftest import ROOT
 from containers import CONTAINERS, SEPARATOR, TEXT_FILES, cbor, zstd
 
@@ -71,11 +72,12 @@ def offsets(name: str, size: int) -> list[int]:
     if size > 1 << 20:
         return [0] if name in {"jsonl", "csv", "cbor"} else []
     # What is compressed is cut by the same readers, at other places.
-    return (
-        list(range(-16, 17)) if size <= 256 << 10 and not name.endswith(COMPRESSED) else [-16, -1, 0, 1, 16]
-    )
+    if size > 256 << 10 or name.endswith(COMPRESSED):
+        return tries([-1, 0], [-16, -1, 0, 1, 16])
+    return tries([-16, -2, -1, 0, 1, 15], list(range(-16, 17)))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", WRITERS)
 def test_records_around_every_size_are_read_once(name, tmp_path):
     # What stands around a text in its container decides which length meets a buffer: those before it are tried too.

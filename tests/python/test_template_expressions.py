@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from campaign import tries
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from template_helpers import outcome
@@ -141,7 +142,8 @@ SHAPES = st.sampled_from(
 SEEN: Counter[str] = Counter()
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.campaign
+@settings(max_examples=tries(400, 1500), deadline=None, suppress_health_check=list(HealthCheck))
 @given(EXPRESSIONS, SHAPES, VALUES, VALUES, VALUES)
 @example("(none[1:] if a else a)", "{{ %s }}", None, None, None)
 @example(r"'\d'", "{{ %s }}", None, None, None)
@@ -214,7 +216,8 @@ BLOCKS = st.deferred(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.campaign
+@settings(max_examples=tries(80, 300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(BLOCKS, st.sampled_from([None, 0, "X"]), st.sampled_from([None, "Y"]))
 def test_no_arrangement_of_blocks_renders_differently(body: str, x: Any, y: Any) -> None:
     source = "{% set ns = namespace(v=0) %}" + body

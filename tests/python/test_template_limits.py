@@ -8,6 +8,7 @@ import signal
 import time
 
 import pytest
+from campaign import campaign_only
 
 import fastpack
 
@@ -49,7 +50,10 @@ def conversation(megabytes):
     }
 
 
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.campaign
+@pytest.mark.parametrize(
+    "body", [*BODIES][:3] + [pytest.param(it, marks=campaign_only) for it in [*BODIES][3:]]
+)
 def test_a_template_without_end_is_refused_soon_and_takes_little_memory(
     body, write_jsonl, tokenizer_dir, python
 ):

@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from campaign import tries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from template_helpers import (
@@ -215,13 +216,15 @@ def test_templates_of_other_shapes_are_compiled(source: str) -> None:
     assert compare(source, records * 2) == 4 * len(records) > 8
 
 
+@pytest.mark.campaign
 def test_every_template_of_trl_replays_what_it_renders() -> None:
     records = list(CONVERSATIONS.values())
     for source in trl_templates().values():
-        compare(source, [*records, *records[::-1]])
+        compare(source, [*records, *records[::-1]][: tries(len(records), 2 * len(records))])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.campaign
+@settings(max_examples=tries(50, 150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(sorted(trl_templates().values())),
     st.lists(st.one_of(EXCHANGES, MESSAGES), min_size=1, max_size=6),
@@ -254,7 +257,8 @@ def test_questions_about_texts_are_asked_again() -> None:
     assert compare(source, records) >= len(texts)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.campaign
+@settings(max_examples=tries(40, 100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(sorted(trl_templates().values())),
     st.sampled_from(sorted(RICH)),

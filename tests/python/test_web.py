@@ -13,6 +13,7 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from campaign import tries
 from conftest import conversation, sentence
 from containers import CONTAINERS, lines
 from web_server import Faults, serving
@@ -56,7 +57,8 @@ def test_several_urls_give_the_rows_of_their_files(texts, tokenizer_dir):
     assert listed == braces == rows(texts, tokenizer_dir)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(tries(8, 60)))
 def test_faults_give_the_same_rows(seed, texts, tokenizer_dir):
     chances = random.Random(seed)
     faults = Faults(
