@@ -27,6 +27,7 @@ __all__ = [
     "defaults",
     "framed",
     "live_defaults",
+    "names_of",
     "padded_to",
 ]
 
@@ -34,6 +35,9 @@ Tensors: TypeAlias = Literal["np", "pt"]
 
 _NAMES: Final = ("input_ids", "attention_mask")
 """The keys in the result of most tokenizer classes."""
+
+TOKEN_TYPES: Final = "token_type_ids"  # noqa: S105  no password
+"""The key of the number of the text that each token of a pair counts to."""
 
 _WITH_TYPES: Final = {
     "BertTokenizer",
@@ -95,18 +99,22 @@ class CallDefaults(NamedTuple):
     max_length: int | None
 
 
+def names_of(call: str) -> tuple[str, ...]:
+    """The keys in the result of a call of a loaded tokenizer; `call` is as in `defaults`."""
+    values: dict[str, JsonValue] = json.loads(call)
+    listed, name = values.get("model_input_names"), str(values.get("class", ""))
+    if isinstance(listed, list):
+        return tuple(str(entry) for entry in listed)
+    if name in _WITH_TYPES:
+        return (*_NAMES, TOKEN_TYPES)
+    return ("input_ids", TOKEN_TYPES) if name == "FNetTokenizer" else _NAMES
+
+
 def defaults(call: str) -> CallDefaults:
     """The defaults of a loaded tokenizer; `call` is the JSON of them that the native module keeps."""
     values: dict[str, JsonValue] = json.loads(call)
     name = str(values.get("class", ""))
-    names: tuple[str, ...] = _NAMES
-    if name in _WITH_TYPES:
-        names = (*_NAMES, "token_type_ids")
-    elif name == "FNetTokenizer":
-        names = ("input_ids", "token_type_ids")
-    listed = values.get("model_input_names")
-    if isinstance(listed, list):
-        names = tuple(str(entry) for entry in listed)
+    names = names_of(call)
     length = values.get("model_max_length")
     if length is None:
         length = _LENGTHS.get(name)

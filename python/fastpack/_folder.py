@@ -307,7 +307,9 @@ def _from_jsonl(path: Path) -> pa.Table:
     narrow: dict[str, pa.DataType] = {"source_row": pa.int64(), "loss_weights": pa.float32()}
     for at, field in enumerate(read.schema):
         if pa.types.is_list(field.type):
-            wanted = pa.list_(narrow.get(field.name, pa.int32()))
+            # The truths of several classes are written with a decimal point, all other numbers without.
+            is_real = pa.types.is_floating(field.type.value_type)
+            wanted = pa.list_(narrow.get(field.name, pa.float32() if is_real else pa.int32()))
             read = read.set_column(at, field.name, read.column(at).cast(wanted))
     return read
 

@@ -41,6 +41,7 @@ class PackedDocument(NamedTuple):
         has_targets: Whether `labels` are its targets, which stand apart from its tokens, such as the answer to a prompt.
         label: The label or labels of the document as a whole: a class, a truth for each class, or a judgement; `None`
             where rows have none.
+        classes: The names of the classes that `label` tells of; empty where no names are known.
     """
 
     start: int
@@ -50,6 +51,7 @@ class PackedDocument(NamedTuple):
     line: int
     has_targets: bool = False
     label: int | bool | tuple[float, ...] | None = None
+    classes: tuple[str, ...] = ()
 
     @property
     def trained(self) -> int:
@@ -133,6 +135,7 @@ class PackedRow:
                     "input_ids": list(document.input_ids),
                     "labels": list(document.labels),
                     **_labelled(document.label),
+                    **({"classes": list(document.classes)} if document.classes else {}),
                     "stretches": [
                         {"trained": trained, "text": text} for trained, text in self.stretches(document)
                     ],
@@ -209,7 +212,10 @@ def inspect(
         message = f"`{found.where}` has {has}, not `{row}`"
         raise OptionError(message, "row")
     columns = expanded(found.table.slice(number, 1)).to_pydict()
-    documents = list(_documents(columns, found.sources, f"{found.where}, row {number}"))
+    documents = [
+        document._replace(classes=tuple(_named(document.label, found.classes)))
+        for document in _documents(columns, found.sources, f"{found.where}, row {number}")
+    ]
     return PackedRow(found.where, number, count, documents, _tokenizer_of(found, tokenizer))
 
 
@@ -222,6 +228,7 @@ class _Found(NamedTuple):
         tokenizer: The name of the tokenizer in the report; empty if there is none.
         fingerprint: The digest of the tokenizer in the manifest; empty if there is none.
         sources: The files by the numbers in `source_file`.
+        classes: The names of the classes by their numbers; empty where no names are known.
     """
 
     where: str
@@ -229,6 +236,7 @@ class _Found(NamedTuple):
     tokenizer: str = ""
     fingerprint: str = ""
     sources: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
 
 def _read(packed: pa.Table | StrPath, split: str) -> _Found:
@@ -264,13 +272,15 @@ def _read(packed: pa.Table | StrPath, split: str) -> _Found:
 def _found(
     where: str, table: pa.Table, report: Mapping[str, JsonValue], made_by: Mapping[str, JsonValue]
 ) -> _Found:
-    named, digest, sources = report.get("tokenizer"), made_by.get("tokenizer"), report.get("sources")
+    named, digest = report.get("tokenizer"), made_by.get("tokenizer")
+    sources, classes = report.get("sources"), report.get("classes")
     return _Found(
         where,
         table,
         named if isinstance(named, str) else "",
         digest if isinstance(digest, str) else "",
         tuple(map(str, sources)) if isinstance(sources, list) else (),
+        tuple(map(str, classes)) if isinstance(classes, list) else (),
     )
 
 
@@ -371,6 +381,14 @@ def _labelled(label: int | bool | tuple[float, ...] | None) -> dict[str, JsonVal
     if label is None:
         return {}
     return {"label": list(label) if isinstance(label, tuple) else label}
+
+
+def _named(label: int | bool | tuple[float, ...] | None, classes: tuple[str, ...]) -> Iterator[str]:
+    """The names of the classes that a label tells of."""
+    numbers = [at for at, truth in enumerate(label) if truth] if isinstance(label, tuple) else [label]
+    for number in numbers:
+        if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(classes):
+            yield classes[number]
 
 
 def _lengths(positions: list[int], tokens: int) -> Iterator[int]:

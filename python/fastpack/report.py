@@ -149,6 +149,12 @@ class Report(Facts):
         return next((name for name in get_args(Objective) if name == found), "causal")
 
     @property
+    def classes(self) -> list[str]:
+        """The names of the classes by their numbers; empty where no names are known."""
+        names = self._values.get("classes")
+        return [str(name) for name in names] if isinstance(names, list) else []
+
+    @property
     def strategy(self) -> str:
         """The packing strategy."""
         return str(self._values.get("strategy", ""))

@@ -214,6 +214,57 @@ def test_several_labels_are_numbers_or_names_or_truths(bert):
 
 
 @pytest.mark.parametrize("objective", ["classification", "multi_label"])
+def test_classes_that_are_not_given_are_found_and_numbered_in_their_order(
+    bert, write_jsonl, tmp_path, objective
+):
+    records = several(60) if objective == "multi_label" else pairs(60)
+    names = ["ä", "no", "yes"] if objective == "multi_label" else ["no", "ä"]
+    for record in records:
+        if objective == "multi_label":
+            record["labels"] = [names[at] for at in record["labels"]]
+        else:
+            record["label"] = names[record["label"]]
+    path = write_jsonl(records)
+    options = {"objective": objective, "max_length": 24, "overlong": "truncate"}
+    wanted = fastpack.pack_files(path, bert, **options, classes=sorted(names)).to_pylist()
+    for threads in (1, 8):
+        found = fastpack.pack_files(path, bert, **options, threads=threads)
+        assert found.to_pylist() == wanted
+        assert fastpack.Report.of(found).classes == sorted(names)
+    assert "0 no, 1 " in str(fastpack.Report.of(found))
+    assert fastpack.pack_records(iter(records), bert, **options).to_pylist() == wanted
+    assert fastpack.pack_table(pa.Table.from_pylist(records), bert, **options).to_pylist() == wanted
+    cached = [fastpack.pack_files(path, bert, **options, cache_dir=tmp_path / "cache") for _ in range(2)]
+    assert [table.to_pylist() for table in cached] == [wanted, wanted]
+    out = tmp_path / "out"
+    fastpack.pack_dir(path, out, tokenizer=bert, **options, keep_tokens=True)
+    fastpack.repack(out, tmp_path / "again", **options)
+    for folder in (out, tmp_path / "again"):
+        assert table_of(folder).to_pylist() == wanted
+        assert fastpack.Report.of(folder).classes == sorted(names)
+        assert fastpack.verify(folder).problems == ()
+    [document] = fastpack.inspect(out, 1).documents
+    labels = records[1]["labels"] if objective == "multi_label" else [records[1]["label"]]
+    assert list(document.classes) == sorted(labels)
+    assert f"({', '.join(sorted(labels))})" in str(fastpack.inspect(out, 1))
+
+
+def test_classes_are_found_where_one_number_is_theirs_in_all_rows(bert, write_jsonl, tmp_path):
+    path = write_jsonl([{"text": "a river", "label": "good"}, {"text": "a boat", "label": 1}])
+    with pytest.raises(fastpack.OptionError, match=r"data.jsonl:1 has a name, and .*data.jsonl:2") as refused:
+        fastpack.pack_files(path, bert, objective="classification")
+    assert refused.value.option == "classes"
+    options = {"objective": "classification", "tokenizer": bert}
+    for more in ({"per_file": True}, {"group_size": "1GB"}):
+        with pytest.raises(fastpack.RecordError, match="`classes` does not name the classes"):
+            fastpack.pack_dir(path, tmp_path / "out", **options, **more)
+        with pytest.raises(fastpack.OptionError, match="classes"):
+            fastpack.pack_dir(path, tmp_path / "out", **options | {"objective": "multi_label"}, **more)
+    with pytest.raises(fastpack.RecordError, match="`classes` does not name the classes"):
+        list(fastpack.stream(path, bert, objective="classification", shuffle=False, lanes=1))
+
+
+@pytest.mark.parametrize("objective", ["classification", "multi_label"])
 def test_every_way_gives_the_same_rows(bert, write_jsonl, tmp_path, objective):
     records = several(60) if objective == "multi_label" else pairs(60)
     path = write_jsonl(records)
@@ -246,11 +297,15 @@ def test_every_way_gives_the_same_rows(bert, write_jsonl, tmp_path, objective):
     assert [table.to_pylist() for table in cached] == [wanted, wanted]
 
 
-def test_killed_at_work_it_resumes_to_the_same_rows(bert, tmp_path):
+@pytest.mark.parametrize("objective", ["classification", "multi_label"])
+def test_killed_at_work_it_resumes_to_the_same_rows(bert, tmp_path, objective):
     path = tmp_path / "pairs.jsonl"
-    lines = [json.dumps(record) for record in pairs(2000)]
+    records = [record | {"label": ["no", "yes"][record["label"]]} for record in pairs(2000)]
+    if objective == "multi_label":
+        records = [record | {"label": [record["label"]]} for record in records]
+    lines = [json.dumps(record) for record in records]
     path.write_text("\n".join(lines * 5), encoding="utf-8")
-    options = {"objective": "classification", "classes": ["no", "yes"]}
+    options = {"objective": objective}
     kill_at_work(path, bert, tmp_path / "out", threads=1, **options)
     again = start(path, bert, tmp_path / "out", **options)
     said, wrong = again.communicate(timeout=300)
@@ -263,7 +318,8 @@ def test_killed_at_work_it_resumes_to_the_same_rows(bert, tmp_path):
     ("record", "options", "said"),
     [
         ({"text": "a"}, {}, "`label`"),
-        ({"text": "a", "label": "good"}, {}, "`classes` does not name the classes"),
+        ({"text": "a", "label": ["x", "x"]}, {"objective": "multi_label"}, "the class `x` twice"),
+        ({"text": "a", "label": [2]}, {"objective": "multi_label"}, "`classes` is not given"),
         ({"text": "a", "label": "good"}, {"classes": NAMES}, "`classes` names `negative`, `neutral`"),
         ({"text": "a", "label": 3}, {"classes": NAMES}, "from 0 to 2"),
         ({"text": "a", "label": -1}, {}, "from 0 to"),
@@ -283,6 +339,8 @@ def test_a_record_without_a_right_label_is_an_error_with_its_line_or_a_counted_s
 ):
     options = {"objective": "classification"} | options
     good = {"text": "the river", "label": [2] if options["objective"] == "multi_label" else 1}
+    if options == {"objective": "multi_label"}:
+        good["label"] = ["x"]
     if options.get("classes") == 2:
         good["label"] = [True, False]
     path = write_jsonl([good, record])
@@ -318,7 +376,6 @@ def test_a_text_without_a_character_is_dropped_and_one_of_a_pair_is_not(bert):
         ({"classes": []}, "classes"),
         ({"classes": 0}, "classes"),
         ({"classes": "ab"}, "classes"),
-        ({"objective": "multi_label"}, "classes"),
         ({"objective": "causal", "classes": 3}, "classes"),
         ({"mlm_probability": 0.3}, "mlm_probability"),
     ],
@@ -354,7 +411,7 @@ def test_a_row_is_the_only_token_of_a_text_or_none(bert):
     assert none.num_rows == 0
 
 
-def test_a_row_shows_its_text_and_its_label(bert):
+def test_a_row_shows_its_text_and_its_label(bert, write_jsonl, tmp_path):
     rows = packed(bert, SHAPES["pairs"])
     for number in (0, 1, -1):
         row = fastpack.inspect(rows, number)
@@ -369,6 +426,14 @@ def test_a_row_shows_its_text_and_its_label(bert):
     assert document.label == (1.0, 0.0, 1.0)
     assert ", label 0, 2" in str(fastpack.inspect(many, 5))
     assert ", label none" in str(fastpack.inspect(many, 0))
+    options = {"objective": "multi_label", "classes": NAMES, "format": "jsonl"}
+    fastpack.pack_dir(write_jsonl(several(8)), tmp_path / "out", tokenizer=bert, **options)
+    [document] = fastpack.inspect(tmp_path / "out" / "train-00000.jsonl", 5).documents
+    assert (document.label, document.labels, document.classes) == (
+        (1.0, 0.0, 1.0),
+        [],
+        ("negative", "positive"),
+    )
 
 
 def test_a_folder_is_verified_by_the_rules_of_its_objective(bert, write_jsonl, tmp_path):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections import Counter
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ from processes import kill_at_work, start
 from rows import shards
 
 import fastpack
+from fastpack._types import Objective
 
 WORDS = 2000
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -123,6 +126,28 @@ class TestMlm:
         assert within(chosen, tokens, 0.15)
         assert all(labels[0] == labels[-1] == -100 for _, _, labels in made)
         assert all((inputs[0], inputs[-1]) == (2, 3) for _, inputs, _ in made)
+
+    @pytest.mark.parametrize(("kind", "tells"), [("BertTokenizer", True), ("DistilBertTokenizer", False)])
+    def test_rows_have_token_types_where_a_call_of_the_tokenizer_returns_them(
+        self, bert, tmp_path, kind, tells
+    ):
+        config = json.loads((bert / "tokenizer_config.json").read_text())
+        folder = shutil.copytree(bert, tmp_path / "model")
+        (folder / "tokenizer_config.json").write_text(json.dumps(config | {"tokenizer_class": kind}))
+        ids = pa.table({"input_ids": documents(3, len(SPECIAL))})
+        options = {"objective": "mlm", "max_length": 512}
+        rows = fastpack.pack_table(ids, folder, **options, pad_to="max_length")
+        plain = fastpack.pack_table(ids, bert, **options, pad_to="max_length")
+        assert ("token_type_ids" in rows.column_names) == tells
+        assert rows.select(plain.column_names).equals(plain)
+        for row in rows.to_pylist():
+            pairs = zip(row["attention_mask"], row["labels"], strict=True)
+            assert all(label == -100 for mask, label in pairs if not mask)
+        if tells:
+            assert rows["token_type_ids"].to_pylist() == [[0] * 512] * rows.num_rows
+            usual = ["input_ids", "token_type_ids", "labels", "position_ids", "seq_lengths"]
+            assert rows.column_names == [*usual, "attention_mask"]
+            assert fastpack.pack_table(ids, folder, **options).column_names == usual
 
     def test_labels_and_inputs_together_are_the_document(self, ids, made):
         assert [
@@ -542,6 +567,13 @@ def test_what_an_objective_lacks_or_cannot_heed_is_refused_by_name(options, opti
     with pytest.raises(fastpack.OptionError, match=said) as refused:
         fastpack.pack_files(tmp_path / "text.jsonl", t5, **{"max_length": 64, **options})
     assert option is None or refused.value.option == option
+
+
+@pytest.mark.parametrize("objective", [name for name in get_args(Objective) if name != "causal"])
+def test_the_compact_layout_is_refused_where_columns_cannot_be_made_of_ids(objective, t5, tmp_path):
+    with pytest.raises(fastpack.OptionError, match=objective) as refused:
+        fastpack.pack_records([], t5, objective=objective, output=tmp_path / "out", layout="compact")
+    assert (refused.value.option, list(tmp_path.iterdir())) == ("layout", [])
 
 
 def test_an_objective_that_needs_a_tokenizer_says_so_for_ids(t5, bert, tmp_path):

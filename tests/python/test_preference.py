@@ -323,16 +323,16 @@ def test_kept_tokens_are_packed_again_for_another_length_and_another_trainer(fol
     assert refused.value.option == "objective"
 
 
-def test_killed_at_work_it_resumes_to_the_same_rows(folder, tmp_path):
+@pytest.mark.parametrize("objective", ["preference", "generation"])
+def test_killed_at_work_it_resumes_to_the_same_rows(folder, tmp_path, objective):
     path = tmp_path / "pairs.jsonl"
     lines = [json.dumps(pairs_of_messages(number)) for number in range(2000)]
     path.write_text("\n".join(lines * 5), encoding="utf-8")
-    kill_at_work(path, folder, tmp_path / "out", threads=1, objective="preference")
-    again = start(path, folder, tmp_path / "out", objective="preference")
+    kill_at_work(path, folder, tmp_path / "out", threads=1, objective=objective)
+    again = start(path, folder, tmp_path / "out", objective=objective)
     said, wrong = again.communicate(timeout=300)
     assert said.startswith("rows 10000"), (said, wrong)
-    options = {"objective": "preference", "max_length": 256}
-    wanted = fastpack.pack_files(path, folder, **options)
+    wanted = fastpack.pack_files(path, folder, objective=objective, max_length=256)
     assert table_of(tmp_path / "out").to_pylist() == wanted.to_pylist()
 
 

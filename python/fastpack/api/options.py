@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from fastpack import _fastpack
 from fastpack._budget import available_memory
+from fastpack._call import TOKEN_TYPES, names_of
 from fastpack._checks import check_switch, check_type, folder_of
 from fastpack._message import Message, Setting
 from fastpack._sources import choose_inputs, choose_reading
@@ -34,6 +35,7 @@ from fastpack.options.option import (
     READING,
     RUN,
 )
+from fastpack.options.rows import CAUSAL_COLUMNS
 from fastpack.tokenizer import pretrained
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ def native_packing(given: Mapping[str, object]) -> _fastpack.PackOptions:
 def native_options(given: Mapping[str, object]) -> _fastpack.Options:
     """Makes the options of a run."""
     run = _taken(RUN, given)
+    run.columns = _columns(given)
     check_type(
         "now", run.now, (datetime, type(None)), "a datetime.datetime such as datetime(2026, 1, 31, 12)"
     )
@@ -86,6 +89,22 @@ def native_options(given: Mapping[str, object]) -> _fastpack.Options:
         given if _taken(OBJECTIVE, given).objective in PACKED_OBJECTIVES else _row_each(given)
     )
     return _fastpack.Options(packing=packing, objective=objective, **vars(run) | resolved)
+
+
+def _columns(given: Mapping[str, object]) -> object:
+    """The columns of the rows; `None` for those of the objective.
+
+    Rows of `mlm` have `token_type_ids` where a call of the tokenizer returns them, because the model reads them.
+    """
+    run, model = _taken(RUN, given), _taken(MODEL, given)
+    if run.columns is not None or _taken(OBJECTIVE, given).objective != "mlm" or model.tokenizer is None:
+        return run.columns
+    loaded = pretrained(model.tokenizer, revision=model.revision, token=model.token)
+    if TOKEN_TYPES not in names_of(loaded.call):
+        return None
+    [inputs, *others] = CAUSAL_COLUMNS
+    padded = given.get("pad_to") not in {None, "nothing"}
+    return [inputs, TOKEN_TYPES, *others, *(["attention_mask"] if padded else [])]
 
 
 def _row_each(given: Mapping[str, object]) -> Mapping[str, object]:

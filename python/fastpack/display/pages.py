@@ -24,6 +24,9 @@ _QUANTILES: Final = ("min", "p50", "p90", "p99", "max")
 _SHOWN_SECONDS: Final = 0.005
 """Stages that took less than this are not printed, in seconds."""
 
+_SHOWN_CLASSES: Final = 20
+"""The most classes that a printed report names."""
+
 _SHOWN_PLACES: Final = 1_000
 """The most records that a printed scan names for each reason."""
 
@@ -79,6 +82,8 @@ def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
     made_for = "" if report.objective == "causal" else f", for {report.objective}"
     yield "rows", f"{report.rows:,} of {report.room} tokens, by {report.strategy}{made_for}"
     yield "", f"{report.documents_per_row:.2f} documents a row"
+    if report.classes:
+        yield "classes", _listed(report.classes)
     for label, (name, split) in labelled("splits", report.splits.items()):
         yield (
             label,
@@ -100,6 +105,13 @@ def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
         yield from labelled(label, [f"{engine}: {reason}" if reason else engine] if engine else [])
     yield from _times(report)
     yield from labelled("warnings", report.warnings)
+
+
+def _listed(classes: list[str]) -> str:
+    """The first names of classes with their numbers, and how many there are in all."""
+    first = ", ".join(f"{number} {name}" for number, name in enumerate(classes[:_SHOWN_CLASSES]))
+    more = len(classes) - _SHOWN_CLASSES
+    return f"{first} and {more:,} more" if more > 0 else first
 
 
 def _left_out(report: Report | ScanReport) -> Iterator[tuple[str, str]]:

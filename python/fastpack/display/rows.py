@@ -46,7 +46,8 @@ def heading(number: int, document: PackedDocument) -> str:
     place = f", from {one_line(document.source)}:{document.line}" if document.source else ""
     if not document.source and document.line:
         place = f", record {document.line:,}"
-    label = "" if document.label is None else f", label {_shown(document.label)}"
+    names = f" ({one_line(', '.join(document.classes))})" if document.classes else ""
+    label = "" if document.label is None else f", label {_shown(document.label)}{names}"
     return f"document {number}: tokens {document.start:,} to {end - 1:,}{share}{label}{place}"
 
 

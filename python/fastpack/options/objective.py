@@ -230,7 +230,8 @@ OBJECTIVE_OPTIONS: Final[tuple[Option, ...]] = (
         TRAINING_CALLS,
         (
             "The classes of `classification` and `multi_label`: their names in the order of their numbers, or how many there "
-            "are. If not given, labels are numbers; `multi_label` needs it."
+            "are. If not given, labels are numbers, or names that are numbered in their order once all records are read. Streams, "
+            "groups and `per_file` need it for names."
         ),
         group=RUN,
         flag=Flag(
@@ -238,7 +239,7 @@ OBJECTIVE_OPTIONS: Final[tuple[Option, ...]] = (
             "names of the classes, separated by commas, or how many there are",
             metavar="NAMES",
             type="count_or_list",
-            unset="labels are numbers",
+            unset="labels are numbers, or names that are found",
         ),
         objectives=("classification", "multi_label"),
     ),

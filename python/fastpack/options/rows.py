@@ -296,7 +296,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             "The columns of the rows, in their order; those of the `objective` if not given: `input_ids`, `labels`, "
             "`position_ids` and `seq_lengths` for `causal`; see `preference_form` for `preference`; `input_ids`, "
             "`source_file` and `source_row` for `generation`; `input_ids`, `token_type_ids` and `labels` for `classification` "
-            "and `multi_label`; and `attention_mask` with `pad_to`. Others are written only if named. Lists as long as "
+            "and `multi_label`; `token_type_ids` with `mlm` where the tokenizer returns them; and `attention_mask` with `pad_to`. Others are written only if named. Lists as long as "
             "`input_ids`: `document_ids`, which number the documents "
             "of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0 where there is "
             "no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no padding; "

@@ -112,6 +112,9 @@ pub struct RunFacts {
     /// The reason that the template is not compiled.
     #[serde(default)]
     pub template_engine_reason: Option<String>,
+    /// The names of the classes, by the numbers that rows use; empty where no names are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
     /// Warnings.
     pub warnings: Vec<String>,
 }

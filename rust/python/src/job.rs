@@ -64,6 +64,11 @@ impl JobParts {
         }
     }
 
+    /// Builds the job of a stream, whose first rows do not wait for its last records.
+    pub(crate) fn job_of_stream(self, caller: &Caller) -> Result<Job> {
+        Ok(Job { finds_classes: false, ..self.job(caller)? })
+    }
+
     /// Builds the job: compiles the template, and has `caller` run the functions of the job.
     pub(crate) fn job(self, caller: &Caller) -> Result<Job> {
         let Self { options, tokenizer_name, renderer, transform } = self;
@@ -79,6 +84,7 @@ impl JobParts {
                 pad_id: None,
                 special_tokens: Vec::new(),
                 template: JobTemplate::Refused(Error::no_tokenizer()),
+                finds_classes: true,
                 transform,
                 tokenizer_name,
             });
@@ -103,6 +109,7 @@ impl JobParts {
             pad_id,
             special_tokens,
             template,
+            finds_classes: true,
             transform,
             tokenizer_name,
         })

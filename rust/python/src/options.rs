@@ -129,22 +129,20 @@ impl<'py> FromPyObject<'_, 'py> for PyClasses {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let count = value.extract::<NonZeroU32>().ok();
         let count =
-            count.filter(|it| it.get() <= MOST_CLASSES && !value.is_instance_of::<PyBool>());
+            count.filter(|it| it.get() <= Classes::MOST && !value.is_instance_of::<PyBool>());
         if let Some(count) = count {
             return Ok(Self(Classes::Count(count)));
         }
         let names = if value.is_instance_of::<PyString>() { None } else { value.extract().ok() };
         names.map(|names| Self(Classes::Names(names))).ok_or_else(|| {
             let wanted = format!(
-                "the names of the classes in the order of their numbers, or how many there are, from 1 to {MOST_CLASSES}"
+                "the names of the classes in the order of their numbers, or how many there are, from 1 to {}",
+                Classes::MOST
             );
             refuse(value, "classes", &wanted)
         })
     }
 }
-
-/// The most classes: each has a value in every row of `multi_label`.
-const MOST_CLASSES: u32 = 1 << 20;
 
 /// The choice of end-of-text tokens: `"auto"`, or a boolean.
 pub(crate) struct PyEos(Eos);

@@ -248,7 +248,7 @@ pub(crate) fn count_stream(
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (inputs, packing) = (inputs.0.clone(), packing.0.clone());
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
-        let counted = count(&parts.job(caller)?, &inputs, &packing, control)?;
+        let counted = count(&parts.job_of_stream(caller)?, &inputs, &packing, control)?;
         Ok((counted.rows, counted.tokens, counted.steps))
     })
 }
@@ -326,7 +326,7 @@ impl PyStreamTables {
         let task = Task::spawn(AHEAD, Interrupted::Abandon, move |control, caller, emit| {
             let agree = all_reduce.map(|greatest| greatest_of(greatest, caller));
             let agree = agree.as_ref().map(|agree| agree as Agree<'_>);
-            let job = parts.job(caller)?;
+            let job = parts.job_of_stream(caller)?;
             let mut emit = |table| {
                 // Counted before the consumer can take it, so that the number is never below zero.
                 made.fetch_add(1, Ordering::Relaxed);

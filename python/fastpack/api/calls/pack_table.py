@@ -239,7 +239,8 @@ def pack_table(
             `chosen_ids` and `rejected_ids`; `reward`, the last two alone, each with the prompt; `kto`,
             `prompt_ids` with `completion_ids` and a `label`, true for a good answer.
         classes: The classes of `classification` and `multi_label`: their names in the order of their numbers, or
-            how many there are. If not given, labels are numbers; `multi_label` needs it.
+            how many there are. If not given, labels are numbers, or names that are numbered in their order once
+            all records are read. Streams, groups and `per_file` need it for names.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
             request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
             and `all` for text. A message may say for itself: `train`, true or false, or `weight`.

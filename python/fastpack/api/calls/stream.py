@@ -179,17 +179,17 @@ def stream(
         columns: The columns of the rows, in their order; those of the `objective` if not given: `input_ids`,
             `labels`, `position_ids` and `seq_lengths` for `causal`; see `preference_form` for `preference`;
             `input_ids`, `source_file` and `source_row` for `generation`; `input_ids`, `token_type_ids` and
-            `labels` for `classification` and `multi_label`; and `attention_mask` with `pad_to`. Others are
-            written only if named. Lists as long as `input_ids`: `document_ids`, which number the documents of a
-            row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0 where there is no
-            label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no padding;
-            `source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or record
-            there, from 1; `source_start`, the place of its first token in its document, from 0; all are -1 for
-            padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` without the row's padding;
-            `group`, the number of the step that `balanced` puts the row in. `attention_mask` is 1 for each token
-            and 0 for padding; `token_type_ids` are 1 for what a tokenizer counts to the second text of a pair,
-            else 0. With `span`, `target_seq_lengths` and `decoder_attention_mask` are those of the targets, which
-            `labels` hold.
+            `labels` for `classification` and `multi_label`; `token_type_ids` with `mlm` where the tokenizer
+            returns them; and `attention_mask` with `pad_to`. Others are written only if named. Lists as long as
+            `input_ids`: `document_ids`, which number the documents of a row from 1, with 0 for padding;
+            `loss_weights`, what messages say of their weight, 0 where there is no label. Lists as long as
+            `seq_lengths`: `unpadded_lengths`, how much of each is no padding; `source_file`, the number of a
+            document's file in `Report.sources`; `source_row`, its line or record there, from 1; `source_start`,
+            the place of its first token in its document, from 0; all are -1 for padding. Numbers: `attn_cost`,
+            the sum of the squares of `seq_lengths` without the row's padding; `group`, the number of the step
+            that `balanced` puts the row in. `attention_mask` is 1 for each token and 0 for padding;
+            `token_type_ids` are 1 for what a tokenizer counts to the second text of a pair, else 0. With `span`,
+            `target_seq_lengths` and `decoder_attention_mask` are those of the targets, which `labels` hold.
         objective: What a model learns from the rows: `causal`, to predict each token from those before it; `mlm`,
             to predict masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels
             stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
@@ -220,7 +220,8 @@ def stream(
             `chosen_ids` and `rejected_ids`; `reward`, the last two alone, each with the prompt; `kto`,
             `prompt_ids` with `completion_ids` and a `label`, true for a good answer.
         classes: The classes of `classification` and `multi_label`: their names in the order of their numbers, or
-            how many there are. If not given, labels are numbers; `multi_label` needs it.
+            how many there are. If not given, labels are numbers, or names that are numbered in their order once
+            all records are read. Streams, groups and `per_file` need it for names.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
             request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
             and `all` for text. A message may say for itself: `train`, true or false, or `weight`.

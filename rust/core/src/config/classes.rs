@@ -22,6 +22,9 @@ pub enum Classes {
 }
 
 impl Classes {
+    /// The most classes: each has a value in every row of `multi_label`.
+    pub const MOST: u32 = 1 << 20;
+
     /// Whether neither names nor number are known, which manifests leave out.
     pub fn is_unknown(&self) -> bool {
         *self == Self::Unknown
@@ -36,9 +39,9 @@ impl Classes {
         }
     }
 
-    /// Checks that records for documents of this kind can be read.
-    pub(crate) fn suffice_for(&self, documents: DocumentKind) -> Result<()> {
-        if documents == DocumentKind::MultiLabelled && self.is_unknown() {
+    /// Checks that records for documents of this kind can be read, where names of classes are `found` in them or not.
+    pub(crate) fn suffice_for(&self, documents: DocumentKind, found: bool) -> Result<()> {
+        if documents == DocumentKind::MultiLabelled && self.is_unknown() && !found {
             let reason = message![
                 "must be given with ",
                 set("objective", "multi_label"),

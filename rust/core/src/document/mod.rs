@@ -4,6 +4,7 @@
 
 mod frames;
 pub mod ids;
+pub(crate) mod labels;
 mod literals;
 mod several;
 pub mod tokenize;
@@ -37,7 +38,7 @@ pub const PARTS: ColumnName = ColumnName("parts");
 /// Not ids, but for each part what its tokens are: the number of a [`PartKind`].
 pub const KINDS: ColumnName = ColumnName("part_kinds");
 
-/// Not ids, but the labels of the document as a whole.
+/// Not ids, but the labels of the document as a whole: numbers, or names of classes as [`labels`] writes them.
 pub const LABELS: ColumnName = ColumnName("document_labels");
 
 impl ColumnName {

@@ -1,8 +1,12 @@
 //! [`Classification`]: the class of a text or of a pair of texts is predicted, or several classes are.
 
+use super::classes::FoundClasses;
 use super::kind::{Column, Fill, Limits, Objective, Part, Size, Values};
-use crate::config::{Number, Per, RowColumn, Side};
-use crate::document::{ColumnName, Document, INPUTS, KINDS, LABELS, PARTS, PartKind};
+use crate::config::{Classes, Number, Per, RowColumn, Side};
+use crate::document::{
+    ColumnName, Document, Documents, INPUTS, KINDS, LABELS, PARTS, PartKind, labels as named,
+};
+use crate::error::Result;
 
 /// The class of a text or of a pair of texts is predicted, or several classes are.
 ///
@@ -14,6 +18,8 @@ pub(super) struct Classification {
     several: bool,
     /// The side at which texts are cut.
     side: Side,
+    /// The classes that are found in documents, unless they were given.
+    found: Option<FoundClasses>,
 }
 
 /// A part of an encoding: how many tokens it has, and what they are.
@@ -54,8 +60,8 @@ fn within(texts: [u32; 2], room: u32) -> [u32; 2] {
 }
 
 impl Classification {
-    pub(super) fn new(several: bool, side: Side) -> Self {
-        Self { several, side }
+    pub(super) fn new(several: bool, side: Side, classes: &Classes) -> Self {
+        Self { several, side, found: classes.is_unknown().then(FoundClasses::default) }
     }
 }
 
@@ -93,6 +99,18 @@ impl Objective for Classification {
         if limits.tokens > around { limits.tokens } else { 0 }
     }
 
+    fn see(&self, documents: &Documents) -> Result<()> {
+        self.found.as_ref().map_or(Ok(()), |found| found.see(documents))
+    }
+
+    fn waits(&self) -> bool {
+        self.found.is_some()
+    }
+
+    fn classes(&self) -> Vec<String> {
+        self.found.as_ref().map_or_else(Vec::new, FoundClasses::names)
+    }
+
     fn make(&self, part: Part<'_>, _: u64, columns: &mut [Values]) -> u64 {
         let [inputs, types, mask, labels] = columns else { return 0 };
         let (texts, around) = lengths(part.document);
@@ -112,13 +130,25 @@ impl Objective for Classification {
             types.numbers.extend(ids.iter().map(|_| kind.token_type.cast_signed()));
             mask.numbers.extend(ids.iter().map(|_| 1));
         }
-        let found = part.document.column(LABELS).iter();
-        if self.several {
-            const TRUTHS: [f32; 2] = [0.0, 1.0];
-            let bits = |&truth: &u32| TRUTHS[usize::from(truth == 1)].to_bits().cast_signed();
-            labels.numbers.extend(found.map(bits));
-        } else {
-            labels.numbers.extend(found.map(|class| class.cast_signed()));
+        let given = part.document.column(LABELS);
+        let bits = |truth: bool| if truth { 1.0_f32.to_bits().cast_signed() } else { 0 };
+        // Without a label, a document is in no class of those that others name.
+        let is_named = named::are_names(given) || self.several && given.is_empty();
+        match &self.found {
+            Some(found) if is_named && self.several => {
+                let first = labels.numbers.len();
+                labels.numbers.resize(first + found.count(), bits(false));
+                for class in found.numbers_of(given) {
+                    labels.numbers[first + class as usize] = bits(true);
+                }
+            }
+            Some(found) if is_named => {
+                labels.numbers.extend(found.numbers_of(given).map(u32::cast_signed));
+            }
+            _ if self.several => {
+                labels.numbers.extend(given.iter().map(|&truth| bits(truth == 1)));
+            }
+            _ => labels.numbers.extend(given.iter().map(|class| class.cast_signed())),
         }
         1
     }

@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::num::NonZeroU32;
 
 use crate::config::{Number, PackOptions, Per, RowColumn};
-use crate::document::{ColumnName, Document, INPUTS};
+use crate::document::{ColumnName, Document, Documents, INPUTS};
+use crate::error::Result;
 
 /// A part of a document that is packed into a row.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +141,22 @@ pub trait Objective: Debug + Send + Sync {
     fn longest(&self, document: Document<'_>, start: u32, key: u64, limits: Limits) -> u32 {
         let _ = (document, start, key);
         limits.tokens
+    }
+
+    /// Takes note of documents before they are made into rows, in input order.
+    fn see(&self, documents: &Documents) -> Result<()> {
+        let _ = documents;
+        Ok(())
+    }
+
+    /// Whether all documents must be seen before a row is made.
+    fn waits(&self) -> bool {
+        false
+    }
+
+    /// The names of the classes that were found in documents, in the order of their numbers.
+    fn classes(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Whether something can be learned from a part.

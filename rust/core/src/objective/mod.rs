@@ -8,6 +8,7 @@
 
 mod causal;
 mod chance;
+mod classes;
 mod classification;
 mod fim;
 mod generation;
@@ -52,7 +53,8 @@ pub fn objective(options: &Options, vocabulary: Vocabulary<'_>) -> Result<Arc<dy
         name @ (ObjectiveOptions::Classification | ObjectiveOptions::MultiLabel) => {
             let several = *name == ObjectiveOptions::MultiLabel;
             let side = options.rows.packing.truncation_side;
-            Ok(Arc::new(classification::Classification::new(several, side)))
+            let classes = &options.tokens.classes;
+            Ok(Arc::new(classification::Classification::new(several, side, classes)))
         }
     }
 }

@@ -8,6 +8,7 @@ use super::documents::transform::Transform;
 use crate::assemble::{Layout, NumberedFiles};
 use crate::config::{
     Bos, DocumentKind, Eos, Inputs, ObjectiveOptions, Options, Reading, RowLayout, RowOptions,
+    TokenOptions,
 };
 use crate::error::{Error, Result};
 use crate::objective::{Objective, Vocabulary, objective};
@@ -34,6 +35,9 @@ pub struct Job {
     pub special_tokens: Vec<(String, String)>,
     /// The chat template.
     pub template: JobTemplate,
+    /// Whether names of classes are found in the records where `classes` is not given: all of them have to be read
+    /// before the first row.
+    pub finds_classes: bool,
     /// The caller's functions.
     pub transform: Transform,
     /// The tokenizer as the user named it, for the report.
@@ -85,7 +89,8 @@ impl Job {
             let Reading { prompt, examples, .. } = &source.reading;
             prompt.as_ref().map(|prompt| Prompts::new(prompt, examples)).transpose()?;
         }
-        self.options.tokens.classes.suffice_for(self.options.tokens.documents)?;
+        let TokenOptions { classes, documents, .. } = &self.options.tokens;
+        classes.suffice_for(*documents, self.finds_classes)?;
         let takes_ids =
             matches!(self.options.tokens.documents, DocumentKind::Texts | DocumentKind::Prompts);
         if self.tokenizer.is_none() && !takes_ids {

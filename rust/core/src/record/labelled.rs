@@ -61,6 +61,37 @@ impl Labelled {
         }
     }
 
+    /// The names of classes that the one label is, or that the labels of `several` classes are; `None` for the number of
+    /// a class.
+    pub fn names(&self, several: bool) -> Result<Option<Vec<&str>>, Fault> {
+        let labels = match &self.labels {
+            Json::List(labels) if several => labels,
+            Json::String(name) if !several => return Ok(Some(vec![name])),
+            _ if several => {
+                let expected = "a list of the names of classes";
+                return Err(wrong_type(&self.field, expected, Some(&self.labels)));
+            }
+            _ => return Ok(None),
+        };
+        let mut names: Vec<&str> = Vec::with_capacity(labels.len());
+        for label in labels.iter() {
+            let Json::String(name) = label else {
+                let expected = "a list of the names of classes where `classes` is not given";
+                return Err(wrong_type(&self.field, expected, Some(label)));
+            };
+            if names.contains(&&**name) {
+                return Err(self.twice(label));
+            }
+            names.push(name);
+        }
+        Ok(Some(names))
+    }
+
+    fn twice(&self, label: &Json) -> Fault {
+        let message = format!("`{}` names the class {} twice", self.field, shown(label));
+        Fault::new(Reason::WrongType, message)
+    }
+
     /// For each class 1 if it is among the labels, else 0.
     ///
     /// Labels are a list of names or numbers of classes, or a list with a boolean, a 0 or a 1 for each class. A list of
@@ -111,8 +142,7 @@ impl Labelled {
         for label in labels {
             let class = self.number(label, classes)? as usize;
             if std::mem::replace(&mut truths[class], 1) == 1 {
-                let message = format!("`{}` names the class {} twice", self.field, shown(label));
-                return Err(Fault::new(Reason::WrongType, message));
+                return Err(self.twice(label));
             }
         }
         Ok(truths)

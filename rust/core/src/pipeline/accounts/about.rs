@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fastpack_tokenize::{Engine, Tokenizer};
 
 use crate::assemble::NumberedFiles;
-use crate::config::Options;
+use crate::config::{Classes, Options};
 use crate::pipeline::documents::markers::cut_markers;
 use crate::pipeline::documents::recognise::FileKinds;
 use crate::pipeline::documents::renderer::CHAT_TEMPLATE;
@@ -61,6 +61,10 @@ impl About {
             engine: engine.to_owned(),
             engine_reason,
             warnings,
+            classes: match &job.options.tokens.classes {
+                Classes::Names(names) => names.clone(),
+                Classes::Unknown | Classes::Count(_) => Vec::new(),
+            },
             ..RunFacts::default()
         };
         let sources = NumberedFiles::new(found.files.iter().map(|file| Arc::clone(&file.path)));
@@ -87,6 +91,13 @@ impl About {
         let facts =
             RunFacts { files, bytes, tokenizer, engine, engine_reason, ..RunFacts::default() };
         Self { facts, sources: NumberedFiles::default() }
+    }
+
+    /// Adds the names of classes that were found in documents, if there are any.
+    pub(in crate::pipeline) fn classes(&mut self, found: Vec<String>) {
+        if !found.is_empty() {
+            self.facts.classes = found;
+        }
     }
 
     /// Adds the formats and shapes of the files, and the engines that rendered them, after all is read.

@@ -3,7 +3,7 @@
 use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, ShapeName};
 use crate::document::ids::TrainedIds;
 use crate::document::tokenize::TextKind;
-use crate::document::{Several, Whole};
+use crate::document::{Several, Whole, labels};
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::pipeline::documents::formatted::{FoundMarkers, MarkersInTexts};
@@ -49,6 +49,8 @@ pub(in crate::pipeline) struct Renderer<'a> {
     kind: DocumentKind,
     /// The classes of labels.
     classes: &'a Classes,
+    /// Whether the names of classes are found in records.
+    finds_classes: bool,
     /// The addition of an end-of-text token.
     eos: Eos,
     /// The end-of-text token, if the tokenizer has one.
@@ -76,6 +78,7 @@ impl<'a> Renderer<'a> {
             training: Training::of(&job.options),
             kind: job.options.tokens.documents,
             classes: &job.options.tokens.classes,
+            finds_classes: job.finds_classes && job.options.tokens.classes.is_unknown(),
             eos: job.options.tokens.eos,
             last: job.end.clone().filter(|end| !end.is_empty()),
             template: match &job.template {
@@ -185,10 +188,12 @@ impl<'a> Renderer<'a> {
         &self,
         labelled: Labelled,
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
-        let labels = if self.kind == DocumentKind::MultiLabelled {
-            labelled.truths(self.classes)?
-        } else {
-            vec![labelled.class(self.classes)?]
+        let several = self.kind == DocumentKind::MultiLabelled;
+        let names = if self.finds_classes { labelled.names(several)? } else { None };
+        let labels = match names {
+            Some(names) => labels::of_names(names),
+            None if several => labelled.truths(self.classes)?,
+            None => vec![labelled.class(self.classes)?],
         };
         // The tokens around texts are those of the tokenizer alone.
         let texts = labelled.texts.into_iter().map(|text| (text, TextKind::BegunText)).collect();

@@ -45,7 +45,8 @@ impl<'a> SinkPacker<'a> {
         let options = packing.options;
         let packs = &options.rows.packing;
         let once = packing.draw.is_none() && options.rows.epochs == NonZeroU32::MIN;
-        let making = match OpenPacks::in_order(packs).filter(|_| once) {
+        let rolls = once && !packing.layout.objective().waits();
+        let making = match OpenPacks::in_order(packs).filter(|_| rolls) {
             Some(open) => {
                 // Documents that are freed early are never read back.
                 let packing = Packing { store: Store::default(), ..packing };
@@ -74,9 +75,18 @@ impl<'a> SinkPacker<'a> {
     }
 
     /// Writes all remaining rows, and closes the books.
-    pub(in crate::pipeline) fn finish(self, about: About) -> Result<Report> {
+    pub(in crate::pipeline) fn finish(self, mut about: About) -> Result<Report> {
         let (options, started) = (self.options, self.started);
+        about.classes(self.classes());
         self.close()?.report(options, about, started)
+    }
+
+    /// The names of classes that were found in the documents.
+    fn classes(&self) -> Vec<String> {
+        match &self.making {
+            Making::AsTheyCome(_) => Vec::new(),
+            Making::WhenAllAreThere(packing) => packing.layout.objective().classes(),
+        }
     }
 
     /// Writes all remaining rows, and returns the counts.

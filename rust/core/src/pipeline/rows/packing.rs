@@ -100,6 +100,7 @@ impl<'a> Packing<'a> {
                 }
             }
         }
+        objective.see(&outcome.documents)?;
         self.books.work.stages += clock.stop_after(Stage::Plan);
         self.take(outcome);
         Ok(())

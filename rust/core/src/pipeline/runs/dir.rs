@@ -41,6 +41,8 @@ pub fn pack_dir(
     cache: Option<&Path>,
     control: &Control,
 ) -> Result<Report> {
+    // Classes have the same numbers in all files, and in all groups.
+    job.finds_classes &= !output.per_file && output.group_bytes.is_none();
     let (found, output, identity) = prepare(&job, inputs, output, control)?;
     if let Some(bytes) = output.group_bytes {
         refuse_in_groups(&job, cache)?;
@@ -63,6 +65,7 @@ pub fn pack_group(
     (group, step): (u64, usize),
     control: &Control,
 ) -> Result<Report> {
+    job.finds_classes = false;
     let (found, output, identity) = prepare(&job, inputs, output, control)?;
     let Some(bytes) = output.group_bytes else {
         return Err(Error::option("group_size", "must be given, such as \"4GB\""));
