@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fastpack.errors import OptionError, TokenizerError
+from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,12 +118,6 @@ def defaults(call: str) -> CallDefaults:
     length = values.get("model_max_length")
     if length is None:
         length = _LENGTHS.get(name)
-    if name == "XLNetTokenizer" and "token_type_ids" in names:
-        message = (
-            "the folder asks for `token_type_ids` (`model_input_names`), which `XLNetTokenizer` has of three kinds, and "
-            "fastpack gives none of these; leave them out"
-        )
-        raise TokenizerError(message)
     bounded = isinstance(length, (int, float)) and length <= _ENDLESS
     return CallDefaults(
         names,
@@ -202,6 +196,9 @@ def cut(
     surplus = sum(lengths) - room
     if surplus <= 0:
         return texts
+    if truncation == "only_second" and len(texts) == 1:
+        message = "`only_second` cuts nothing of a text without a pair; pass 'longest_first'"
+        raise OptionError(message, "truncation")
     if room == 0 or len(texts) == 1:
         kept = [0] * len(texts) if room == 0 else [room]
     elif truncation in {"only_first", "only_second"}:

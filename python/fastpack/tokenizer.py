@@ -227,7 +227,8 @@ class Tokenizer:
 
         Args:
             text: One text, or a list of them.
-            text_pair: The second text of a pair, or a list of them, one for each text.
+            text_pair: The second text of a pair, or a list of them, one for each text. Beside one text, an empty one
+                counts as none.
             add_special_tokens: Whether the tokenizer adds its special tokens, such as `<s>`.
             padding: `True` or `"longest"` fills up to the longest text, `"max_length"` to `max_length`, or to the
                 model's own if there is none.
@@ -245,7 +246,6 @@ class Tokenizer:
             OptionTypeError: A text is no `str`; a `TypeError`.
             OptionError: An option has no such value, there is no padding token, or rows of different lengths are to be
                 tensors; a `ValueError`.
-            TokenizerError: The folder asks for `token_type_ids` that fastpack does not give.
 
         Examples:
             >>> import fastpack
@@ -258,6 +258,8 @@ class Tokenizer:
         fills = padded_to(padding, max_length, known)
         paired = text_pair is not None
         length = cut_to(truncation, max_length, pads=padding is not False, pairs=paired, known=known)
+        if isinstance(text, str) and text_pair == "":
+            text_pair, paired = None, False  # as transformers has it, but not in a list of texts
         pad = None if fills is False else self._pad_id()
         frame = self._frame(paired, add_special_tokens, known.names)
         texts = [self._rows(part) for part in _columns(text, text_pair)]

@@ -358,6 +358,9 @@ def test_a_text_without_a_character_is_dropped_and_one_of_a_pair_is_not(bert):
     assert packed(bert, records, max_lost=1.0)["labels"].to_pylist() == [0]
     pair = {"sentence1": "", "sentence2": "a river", "label": 1}
     assert both(packed(bert, [pair])) == [encoded(bert, pair)]
+    lacking = {"sentence1": "a river", "sentence2": "", "label": 1}
+    batch = transformers_tokenizer(bert)(["a river"], [""], return_token_type_ids=True)
+    assert both(packed(bert, [lacking])) == [(batch["input_ids"][0], batch["token_type_ids"][0])]
 
 
 @pytest.mark.parametrize(
