@@ -83,7 +83,7 @@ bench-tokenize: $(STAMPS)/release  ## measure the engine against its peers, in o
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python benches/python/tokenize_texts.py
 
-bench-stream: $(STAMPS)/release $(STAMPS)/torch  ## measure streams beside those of Grain, datasets and Epochraft, in one run
+bench-stream: $(STAMPS)/release $(STAMPS)/torch $(STAMPS)/mosaic  ## measure streams beside those of Grain, datasets, Epochraft and MosaicML, in one run
 	@$(VENV)-torch/bin/python -m pip install --quiet --group streams
 	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/streaming.py
 
