@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fastpack._verify import Verification, verify
     from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, repack, scan, stream
     from fastpack.api.connection import StreamConnection, connect
+    from fastpack.api.reindexing import Reindexed, reindex
     from fastpack.api.states import merge_state_dicts, state_of
     from fastpack.api.streaming import PackStream
     from fastpack.errors import (
@@ -56,6 +57,7 @@ _HOMES = {
     "PackedRow": "_inspect",
     "Plan": "_fastpack",
     "Progress": "_types",
+    "Reindexed": "api.reindexing",
     "Report": "report",
     "ScanReport": "_scan",
     "Splits": "_types",
@@ -68,6 +70,7 @@ _HOMES = {
     "load_config": "recipes",
     "merge_state_dicts": "api.states",
     "read": "_folder",
+    "reindex": "api.reindexing",
     "state_of": "api.states",
     "status": "_status",
     "verify": "_verify",
@@ -95,6 +98,7 @@ __all__ = [
     "Plan",
     "Progress",
     "RecordError",
+    "Reindexed",
     "Report",
     "ScanReport",
     "Splits",
@@ -118,6 +122,7 @@ __all__ = [
     "pack_table",
     "plan",
     "read",
+    "reindex",
     "repack",
     "scan",
     "state_of",

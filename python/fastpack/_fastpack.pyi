@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
+from pathlib import Path
 from typing import Final, final
 
 import numpy as np
@@ -47,6 +48,7 @@ __all__ = [
     "pack_group",
     "pack_records",
     "plan",
+    "reindex",
     "render_template",
     "repack",
     "replay_template",
@@ -197,6 +199,9 @@ def pack_group(
     group: int,
     step: int,
 ) -> Report: ...
+def reindex(
+    inputs: Inputs, output: str | PathLike[str], progress: NativeProgress | None
+) -> list[tuple[Path, Path, int, int, int]]: ...
 def status(folder: str) -> str: ...
 def content_hash(path: str) -> str: ...
 def one_line(message: str) -> str: ...

@@ -7,10 +7,11 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import sentence
+from conftest import DATA, sentence
 
 import fastpack
 
@@ -143,35 +144,32 @@ def test_large_groups_are_warned_of_with_the_memory_they_take(
         assert told == []
 
 
-@pytest.mark.parametrize("spread", [0.0, 1.0], ids=["alike", "very unlike"])
 def test_any_two_lanes_differ_by_less_than_a_twentieth_of_the_tokens(
-    spread: float, write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+    write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
 ) -> None:
-    """Of 64 lanes and 8 MB of records with lognormal lengths.
-
-    Lanes are dealt by bytes, so this holds where the tokens of a record follow its bytes.
-    """
+    """Of 64 lanes and 8 MB of records with lognormal lengths."""
     drawn = random.Random(7)
-    records = [
-        {"text": "some words of a text " * min(round(20 * drawn.lognormvariate(0, spread)) + 1, 400)}
-        for _ in range(19_000 if spread == 0 else 12_000)
-    ]
-    path = write_jsonl(records)
-    for seed in range(2):
-        counts = tokens_of_lanes(path, loaded, seed)
-        assert len(counts) == 64
-        assert (max(counts) - min(counts)) / max(counts) < 0.05
+    repeats = [min(round(20 * drawn.lognormvariate(0, 1)) + 1, 400) for _ in range(12_000)]
+    path = write_jsonl([{"text": "some words of a text " * repeat} for repeat in repeats])
+    assert difference_of_lanes(path, loaded) < 0.05
 
 
-def tokens_of_lanes(path: Path, loaded: fastpack.Tokenizer, seed: int) -> list[int]:
-    """The tokens of each of 64 lanes: row `g` of a stream that pads at its end is of lane `g % 64`."""
+@pytest.mark.skipif(not DATA.is_dir(), reason="no real data: set FASTPACK_DATA to a folder with corpora/")
+def test_lanes_of_real_chats_differ_by_less_than_a_twentieth_of_the_tokens() -> None:
+    llama3 = fastpack.Tokenizer(DATA / "tokenizers" / "llama3")
+    assert difference_of_lanes(DATA / "corpora" / "chat.jsonl", llama3) < 0.05
+
+
+def difference_of_lanes(path: Path, tokenizer: fastpack.Tokenizer) -> float:
+    """How far apart the tokens of any two of 64 lanes are: row `g` of a stream that pads at its end is of lane `g % 64`."""
+    counts = np.zeros(64, dtype=np.int64)
     options = {"max_length": 1 << 16, "strategy": "none", "lanes": 64, "batch_size": 64, "on_end": "pad"}
-    columns = ["input_ids", "seq_lengths", "labels"]
-    counts = [0] * 64
-    for table in fastpack.stream(path, loaded, seed=seed, columns=columns, **options):
-        for lane, labels in enumerate(table["labels"].to_pylist()):
-            counts[lane] += sum(label != -100 for label in labels)
-    return counts
+    for table in fastpack.stream(path, tokenizer, columns=["input_ids", "source_row"], **options):
+        ids, rows = table["input_ids"].combine_chunks(), table["source_row"].combine_chunks()
+        # A row of padding is of no record.
+        counts += np.where(rows.flatten().to_numpy() < 0, 0, ids.value_lengths().to_numpy())
+    assert counts.min() > 0
+    return float((counts.max() - counts.min()) / counts.max())
 
 
 @pytest.mark.parametrize("change", ["missing", "new", "changed"])
@@ -218,3 +216,37 @@ def test_the_depth_of_the_queue_is_told(write_jsonl: Callable[..., Path], loaded
             seen.add(stream.stats().queue_depth)
     assert seen <= {0, 1, 2, 3}
     assert max(seen) > 0
+
+
+def test_what_was_found_in_files_is_kept_until_they_change(
+    write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer, tmp_path: Path
+) -> None:
+    def write(first: int) -> Path:
+        # Of small files nothing is kept.
+        return write_jsonl([{"text": text, "more": "more " * 600} for text in TEXTS[first:]])
+
+    path = write(0)
+    folder = tmp_path / "index"
+    options = OPTIONS | {"columns": ["input_ids", "source_row"], "skip": 5, "take": 300}
+    plain = [table.to_pylist() for table in fastpack.stream(path, loaded, **options)]
+    kept = options | {"cache_dir": folder}
+    for _ in range(2):
+        assert [table.to_pylist() for table in fastpack.stream(path, loaded, **kept)] == plain
+    places = sorted(folder.glob("places-*"))
+    assert len(places) == 2
+    for place in places:
+        place.write_text("[]")
+    assert [table.to_pylist() for table in fastpack.stream(path, loaded, **kept)] == plain
+    write(100)
+    changed = [table.to_pylist() for table in fastpack.stream(path, loaded, **options)]
+    assert changed != plain
+    assert [table.to_pylist() for table in fastpack.stream(path, loaded, **kept)] == changed
+
+
+def test_a_stream_has_no_length_and_is_true(
+    write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+) -> None:
+    stream = fastpack.stream(write_jsonl([{"text": "words"}]), loaded, **OPTIONS)
+    with pytest.raises(TypeError, match=r"fastpack\.torch\.StreamDataset"):
+        len(stream)
+    assert stream

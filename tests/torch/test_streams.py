@@ -162,6 +162,14 @@ def test_several_workers_are_refused(files):
         next(iter(loader))
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_of_the_stream_itself_is_refused(files, workers):
+    with pytest.raises(
+        TypeError, match=r"a stream has no length; give a DataLoader `fastpack\.torch\.StreamDataset"
+    ):
+        next(iter(DataLoader(stream_of(files), num_workers=workers)))
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_loader_that_accelerate_shares_is_refused(files, processes):
     from accelerate.data_loader import prepare_data_loader

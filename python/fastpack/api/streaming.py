@@ -242,6 +242,18 @@ class PackStream(Closing):
             self._log()
         return table
 
+    def __len__(self) -> int:
+        """Refuses: what asks for a length, such as a `DataLoader`, takes the stream for a list of samples."""
+        message = (
+            "a stream has no length; give a DataLoader `fastpack.torch.StreamDataset(stream)`, or take the tables as they "
+            "come; `stream.estimate()` tells the steps of an epoch"
+        )
+        raise TypeError(message)
+
+    def __bool__(self) -> bool:
+        """A stream is true, whether it has ended or not."""
+        return True
+
     def _log(self) -> None:
         """Tells the caller's `log` how the stream does."""
         self._logged = time.monotonic()

@@ -216,6 +216,22 @@ COMMANDS: Final = {
         function=lambda: fastpack.stream,
         act=index,
     ),
+    "reindex": Command(
+        help="write files again so that streams enter them in the middle",
+        description="Writes JSON Lines of any compression as zstd files of small frames with a seek table, and Parquet and "
+        "Arrow files with small row groups and record batches. A stream enters such files in the middle.",
+        usage="FILE ... -o DIR [--recursive] [FLAG ...]",
+        examples="""\
+  compressed files that many ranks are to share
+    fastpack reindex 'data/*.jsonl.gz' -o framed/
+""",
+        flags=(
+            Flag("files", "files, folders, globs, brace lists", nargs="+", metavar="FILE"),
+            Flag("-o --output", "the folder to write to", metavar="DIR"),
+            _JSON,
+        ),
+        function=lambda: fastpack.reindex,
+    ),
     "tokenizer": Command(
         help="say what a tokenizer is, and how fast",
         description="Says which engine makes the ids of a tokenizer, and why; its components, its tokens, its chat "

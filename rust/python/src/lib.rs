@@ -18,6 +18,7 @@ mod pack_options;
 mod plan;
 mod pretrained;
 mod records;
+mod reindex;
 mod render;
 mod report;
 mod scan;
@@ -62,6 +63,8 @@ mod _fastpack {
     use crate::pretrained::PyPretrained;
     #[pymodule_export]
     use crate::records::PyRecords;
+    #[pymodule_export]
+    use crate::reindex::reindex;
     #[pymodule_export]
     use crate::render::{PyConversations, render_template, replay_template, template_road};
     #[pymodule_export]

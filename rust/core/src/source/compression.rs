@@ -8,8 +8,6 @@ use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
 use liblzma::bufread::XzDecoder;
 
-use crate::storage::OpenFile;
-
 /// Bytes of the file that are read at a time.
 const READ_BYTES: usize = 128 << 10;
 
@@ -66,7 +64,7 @@ impl Compression {
     /// The decompressed content of a file. `offset` follows the bytes of the file that were used.
     pub(super) fn decoder(
         self,
-        file: OpenFile,
+        file: impl Read + Send + 'static,
         offset: Arc<AtomicU64>,
     ) -> io::Result<Box<dyn Read + Send>> {
         let file = Counted { file: BufReader::with_capacity(READ_BYTES, file), offset };
@@ -84,12 +82,12 @@ impl Compression {
 }
 
 /// A file that counts the bytes that were read of it.
-struct Counted {
-    file: BufReader<OpenFile>,
+struct Counted<R> {
+    file: BufReader<R>,
     offset: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer)?;
         self.offset.fetch_add(read as u64, Ordering::Relaxed);
@@ -97,7 +95,7 @@ impl Read for Counted {
     }
 }
 
-impl BufRead for Counted {
+impl<R: Read> BufRead for Counted<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.file.fill_buf()
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastpack_tokenize::regular;
+use serde::{Deserialize, Serialize};
 
 use super::format::{self, InputFormat};
 use crate::config::Source;
@@ -68,7 +69,7 @@ impl SourceFile {
 
 /// The part of a file that holds wanted records. Of a source that is read as a whole, its first file has the part of
 /// all its files.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
     /// The bytes that hold the records: whole lines of a line file, otherwise all bytes.
     pub(crate) bytes: Range<u64>,
@@ -122,4 +123,17 @@ impl FoundFiles {
             .map(|file| file.size.saturating_mul(self.sources[file.source].repeat.get()));
         bytes.fold(0, u64::saturating_add)
     }
+}
+
+/// The deepest folder that contains all of these files.
+pub(crate) fn shared_folder<'a>(files: impl IntoIterator<Item = &'a Path>) -> &'a Path {
+    let mut files = files.into_iter();
+    let parent = |file: &'a Path| file.parent().unwrap_or(Path::new(""));
+    let first = files.next().map_or(Path::new(""), parent);
+    files.fold(first, |mut shared, file| {
+        while !file.starts_with(shared) {
+            shared = parent(shared);
+        }
+        shared
+    })
 }

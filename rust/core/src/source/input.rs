@@ -1,5 +1,6 @@
 //! [`InputBytes`]: the bytes of one file, decompressed by a background thread if needed.
 
+use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +35,22 @@ pub(super) struct InputBytes {
 #[derive(Debug)]
 enum ByteSource {
     Plain(OpenFile),
-    Decompressed { chunks: Background<Chunk>, chunk: Vec<u8>, taken: usize },
+    Decompressed {
+        chunks: Background<Chunk>,
+        chunk: Vec<u8>,
+        taken: usize,
+    },
+    /// Decompressed by the reader, which counts the bytes of the file that it used.
+    Stretch(Stretch),
+}
+
+/// A reader of decompressed bytes, and the bytes of the file that it used.
+struct Stretch(Box<dyn Read + Send>, Arc<AtomicU64>);
+
+impl fmt::Debug for Stretch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stretch").field(&self.1).finish()
+    }
 }
 
 /// A decompressed part of the file, and its end in the file.
@@ -58,6 +74,21 @@ impl InputBytes {
             position: 0,
             damage: None,
         })
+    }
+
+    /// The bytes that a reader of a part of the file gives. `offset` follows the bytes of the file that it used.
+    pub(super) fn of(
+        location: &Location,
+        reader: Box<dyn Read + Send>,
+        offset: Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            location: location.clone(),
+            bytes: ByteSource::Stretch(Stretch(reader, offset)),
+            peeked: Vec::new(),
+            position: 0,
+            damage: None,
+        }
     }
 
     /// The bytes of the file that were used.
@@ -107,6 +138,19 @@ impl InputBytes {
     }
 }
 
+impl InputBytes {
+    /// Ends the bytes at a failure: of the file itself, or of its decompression, which is damage.
+    fn failed(&mut self, error: io::Error) -> io::Result<usize> {
+        let failure = self.location.check().err();
+        if failure.is_some() || error.raw_os_error().is_some() {
+            return Err(failure.unwrap_or(error));
+        }
+        let position = self.position;
+        self.damage = Some(format!("at byte {position} of the file: {error}"));
+        Ok(0)
+    }
+}
+
 impl Read for InputBytes {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.peeked.is_empty() {
@@ -120,6 +164,14 @@ impl Read for InputBytes {
                 self.position += read as u64;
                 return Ok(read);
             }
+            ByteSource::Stretch(Stretch(reader, offset)) => {
+                let read = reader.read(buffer);
+                self.position = offset.load(Ordering::Relaxed);
+                return match read {
+                    Ok(read) => Ok(read),
+                    Err(error) => self.failed(error),
+                };
+            }
             ByteSource::Decompressed { chunks, chunk, taken } => (chunks, chunk, taken),
         };
         while *taken == chunk.len() {
@@ -128,15 +180,9 @@ impl Read for InputBytes {
                 Some((Ok(next), position)) => {
                     (*chunk, *taken, self.position) = (next, 0, position);
                 }
-                Some((Err(error), _))
-                    if error.raw_os_error().is_some() || self.location.check().is_err() =>
-                {
-                    return Err(self.location.check().err().unwrap_or(error));
-                }
                 Some((Err(error), position)) => {
                     self.position = position;
-                    self.damage = Some(format!("at byte {position} of the file: {error}"));
-                    return Ok(0);
+                    return self.failed(error);
                 }
             }
         }

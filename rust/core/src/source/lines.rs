@@ -24,6 +24,16 @@ impl LineReader {
         Self { input, next_line: 1, rest: Vec::new(), is_too_long: false, indexed }
     }
 
+    /// The same reader, of which the first line has a number or an identity.
+    pub(super) fn starting_at(self, next_line: u64) -> Self {
+        Self { next_line, ..self }
+    }
+
+    /// The number of the next line.
+    pub(super) fn next_line(&self) -> u64 {
+        self.next_line
+    }
+
     /// Skips the rest of a line that is too long.
     fn pass_over(&mut self, control: &Control) -> Result<()> {
         while self.is_too_long {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::block::{Content, Reader};
 use super::format::Container;
 use super::found::{FoundFiles, Part, SourceFile};
+use super::index::Index;
 use super::ipc;
 use super::line_extent::LineExtent;
 use super::parquet;
@@ -19,6 +20,7 @@ pub(crate) fn parts(
     found: &FoundFiles,
     sources: &[usize],
     wanted: &Range<u64>,
+    index: Index<'_>,
     control: &Control,
 ) -> Result<Vec<Part>> {
     let none = || Part { bytes: 0..0, records: 0..0 };
@@ -38,7 +40,10 @@ pub(crate) fn parts(
                 parts[number] = Part::whole(file);
                 continue;
             }
-            let (bytes, count) = counted(found, file, limited, &rest, control)?;
+            let count = || counted(found, file, limited, &rest, control);
+            let asked = ("records", &rest);
+            let (bytes, count) =
+                if limited { count()? } else { index.kept(file, &asked, count)? };
             parts[number] = Part { bytes, records: rest.start..rest.end.min(count) };
             before = before.saturating_add(count);
         }

@@ -1,28 +1,26 @@
 //! [`Extent`]: a stretch of the input with random access to its start, and [`ExtentBlocks`], its blocks.
 //!
-//! Uncompressed line files are cut into extents at newlines. An extent of a Parquet file is a row group, one of an
-//! Arrow file a record batch. Any other file is one extent, which is read from its beginning.
+//! Uncompressed line files are cut into extents at newlines, those of zstd at its frames. An extent of a Parquet file is a
+//! row group, one of an Arrow file a record batch. Any other file is one extent, which is read from its beginning.
 
-use std::io::Read;
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::path::Path;
 
 use super::block::{Block, Content, Reader};
 use super::blocks::Blocks;
 use super::format::Container;
 use super::found::{FoundFiles, Part, SourceFile};
-use super::ipc::{self, BatchPlace};
-use super::line_extent::{LineExtent, beginning, line_behind, records_of_lines, text_of};
+use super::frame_lines::FrameExtent;
+use super::index::Index;
+use super::ipc;
+use super::line_extent::LineExtent;
 use super::parquet;
-use super::sizes::BLOCK_BYTES;
+use super::places::{Place, Placed, line_of, places};
+use super::zstd_frames::Frames;
 use crate::control::Control;
-use crate::error::{Error, Origin, Result};
-use crate::storage::OpenFile;
+use crate::error::{Origin, Result};
 
-/// The most cuts of a file whose places are read at once, in some hundredths of a second. Of more extents, lanes
-/// get so many that their sizes even out, and the lines that begin in an extent are found when it is entered.
-const MOST_CUTS: u64 = 2048;
+pub(crate) use super::places::{Numbering, is_line_file};
 
 /// A stretch of the input that can be read without reading what is before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +32,8 @@ pub(crate) struct Extent {
     pub(crate) number: u32,
     /// Its bytes of the file.
     pub(crate) bytes: u64,
+    /// Its size beside those of other extents, when they are dealt: its bytes, or an estimate of its tokens.
+    pub(crate) weight: u64,
     /// The number of its first record in the file, from 0, if records are numbered.
     pub(crate) first_record: u64,
     /// Bytes of a row group or batch in memory, which are taken while the extent is read; 0 for other extents, which are
@@ -42,30 +42,26 @@ pub(crate) struct Extent {
     place: Place,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
-    /// All files of a source with a limit, up to the limit.
-    Source,
-    /// The whole file.
-    File,
-    /// Whole lines, and the number of the first if lines are counted.
-    Lines { range: Range<u64>, first_line: Option<u64> },
-    /// The lines that begin in a range.
-    Near(Range<u64>),
-    /// A row group of a Parquet file, and the number of its first row.
-    Group { number: usize, first_row: u64 },
-    /// A record batch of an Arrow file, and the number of its first row.
-    Batch { batch: BatchPlace, first_row: u64 },
-}
+impl Extent {
+    /// Its range of an uncompressed line file, if it is of one.
+    pub(super) fn lines(&self) -> Option<&Range<u64>> {
+        match &self.place {
+            Place::Lines { range, .. } | Place::Near(range) => Some(range),
+            _ => None,
+        }
+    }
 
-/// The numbering of records and lines.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Numbering {
-    /// Whether lines are counted. Otherwise a line is identified by the offset at which it begins ([`line_of`] finds
-    /// its number).
-    pub(crate) lines: bool,
-    /// Whether the records of each file are counted.
-    pub(crate) records: bool,
+    /// The bytes that are decoded at most to enter a place of the extent of a compressed line file: those of a whole file,
+    /// which are compressed, or of a frame.
+    pub(crate) fn decoded_to_enter(&self, found: &FoundFiles) -> u64 {
+        let format = found.files[self.file].format;
+        let is_text = matches!(format.container, Container::Lines | Container::Json);
+        match self.place {
+            Place::File if is_text && format.compression.is_some() => self.bytes,
+            Place::Frames { largest, .. } => largest,
+            _ => 0,
+        }
+    }
 }
 
 /// The extents of the parts of `files`. Files that can be cut have extents of about `most` bytes.
@@ -77,6 +73,7 @@ pub(crate) fn extents(
     parts: &[Part],
     most: u64,
     numbering: Numbering,
+    index: Index<'_>,
     control: &Control,
 ) -> Result<Vec<Extent>> {
     let mut all = Vec::new();
@@ -92,202 +89,14 @@ pub(crate) fn extents(
                 place: Place::Source,
             }]
         } else {
-            places(source, &parts[file], most, numbering, control)?
+            places(source, &parts[file], most, numbering, index, control)?
         };
         all.extend((0..).zip(places).map(|(number, placed)| {
             let Placed { bytes, first_record, decoded, place } = placed;
-            Extent { file, number, bytes, first_record, decoded, place }
+            Extent { file, number, bytes, weight: bytes, first_record, decoded, place }
         }));
     }
     Ok(all)
-}
-
-/// The place of an extent, with its bytes and the number of its first record.
-struct Placed {
-    bytes: u64,
-    first_record: u64,
-    decoded: u64,
-    place: Place,
-}
-
-/// The extents of the part of one file.
-fn places(
-    file: &SourceFile,
-    part: &Part,
-    most: u64,
-    numbering: Numbering,
-    control: &Control,
-) -> Result<Vec<Placed>> {
-    let whole =
-        || vec![Placed { bytes: file.size, first_record: 0, decoded: 0, place: Place::File }];
-    if is_line_file(file)? {
-        return places_of_lines(file, part, most, numbering, control);
-    }
-    if file.format.container == Container::Parquet
-        && let Some(groups) = parquet::groups(file)
-    {
-        let all: u64 = groups.iter().map(|group| group.bytes).sum();
-        let placed = (0..).zip(&groups).map(|(number, group)| {
-            // The extent counts its share of the file's size, whatever size the groups state.
-            let share = u128::from(file.size) * u128::from(group.bytes) / u128::from(all.max(1));
-            let bytes = u64::try_from(share).unwrap_or(file.size);
-            let place = move |first_row| Place::Group { number, first_row };
-            (group.rows, bytes, group.bytes, place)
-        });
-        return Ok(if groups.is_empty() { whole() } else { places_of_rows(part, placed) });
-    }
-    if file.format.container == Container::Arrow
-        && let Some(batches) = ipc::batches(file)
-    {
-        let placed = batches.into_iter().map(|(batch, rows)| {
-            let place = move |first_row| Place::Batch { batch, first_row };
-            (rows, batch.bytes(), batch.bytes(), place)
-        });
-        return Ok(places_of_rows(part, placed));
-    }
-    Ok(whole())
-}
-
-/// The extents of the wanted rows of a table. Of each extent are given its rows, its bytes in the file and in memory, and
-/// the place that it has with the number of its first row.
-fn places_of_rows<P: FnOnce(u64) -> Place>(
-    part: &Part,
-    extents: impl Iterator<Item = (u64, u64, u64, P)>,
-) -> Vec<Placed> {
-    let mut first_record = 0_u64;
-    let mut places = Vec::new();
-    for (rows, bytes, decoded, place) in extents {
-        let end = first_record.saturating_add(rows);
-        if part.records.start < end && first_record < part.records.end {
-            places.push(Placed { bytes, first_record, decoded, place: place(first_record + 1) });
-        }
-        first_record = end;
-    }
-    places
-}
-
-/// The extents of the part of a line file.
-fn places_of_lines(
-    file: &SourceFile,
-    part: &Part,
-    most: u64,
-    numbering: Numbering,
-    control: &Control,
-) -> Result<Vec<Placed>> {
-    let is_numbered = numbering.lines || numbering.records;
-    let is_whole = part.bytes == (0..file.size);
-    if !is_numbered && is_whole && file.size.div_ceil(most.max(1)) > MOST_CUTS {
-        let near = stretches(0..file.size, most);
-        return Ok(near
-            .map(|range| Placed {
-                bytes: range.end - range.start,
-                first_record: 0,
-                decoded: 0,
-                place: Place::Near(range),
-            })
-            .collect());
-    }
-    let ranges = cut(file, &part.bytes, most, control)?;
-    let mut line = 1;
-    let mut counter = None;
-    if numbering.lines {
-        let opened = file.location.open_range(0..part.bytes.end).map_err(Error::io(&*file.path))?;
-        let opened = counter.insert(opened);
-        line += newlines(opened, part.bytes.start, &file.path, control)?;
-    }
-    let mut record = part.records.start;
-    let mut places = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        let (bytes, first_record) = (range.end - range.start, record);
-        let first_line = counter.is_some().then_some(line);
-        if let Some(opened) = &mut counter {
-            line += newlines(opened, bytes, &file.path, control)?;
-        }
-        if numbering.records {
-            record += records_of_lines(file, range.clone(), control)?;
-        }
-        places.push(Placed {
-            bytes,
-            first_record,
-            decoded: 0,
-            place: Place::Lines { range, first_line },
-        });
-    }
-    Ok(places)
-}
-
-/// Whether a file consists of uncompressed lines, so that reading can start at any line.
-pub(crate) fn is_line_file(file: &SourceFile) -> Result<bool> {
-    let format = file.format;
-    match (format.container, format.compression) {
-        (Container::Lines, None) => Ok(true),
-        (Container::Json, None) => Ok(!text_of(&beginning(&file.location)?).starts_with(b"[")),
-        _ => Ok(false),
-    }
-}
-
-/// Parts of a range, of at most about `most` bytes each.
-fn stretches(range: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
-    let size = range.end - range.start;
-    let count = size.div_ceil(most.max(1)).max(1);
-    let end = move |number: u64| {
-        let end = u128::from(size) * u128::from(number) / u128::from(count);
-        range.start + u64::try_from(end).expect("at most the size")
-    };
-    (0..count).map(move |number| end(number)..end(number + 1))
-}
-
-/// Parts of a range of whole lines, of at most about `most` bytes. Each but the last ends after a newline.
-fn cut(
-    source: &SourceFile,
-    range: &Range<u64>,
-    most: u64,
-    control: &Control,
-) -> Result<Vec<Range<u64>>> {
-    let mut ranges = Vec::new();
-    let mut start = range.start;
-    if range.end - range.start > most {
-        let starts = || stretches(range.clone(), most).map(|range| range.start);
-        let places = starts().map(|near| near.saturating_sub(1));
-        let mut file = source.location.open_scattered(places).map_err(Error::io(&*source.path))?;
-        for near in starts() {
-            control.tick()?;
-            if near <= start {
-                continue;
-            }
-            let end = line_behind(&mut file, near, &source.path, control)?;
-            let Some(end) = end.filter(|end| *end < range.end) else { break };
-            ranges.push(start..end);
-            start = end;
-        }
-    }
-    ranges.push(start..range.end);
-    Ok(ranges)
-}
-
-/// The newlines in the next `bytes` bytes of a file.
-fn newlines(file: &mut OpenFile, bytes: u64, path: &Path, control: &Control) -> Result<u64> {
-    let mut left = bytes;
-    let mut buffer = vec![0; BLOCK_BYTES];
-    let mut count = 0;
-    while left > 0 {
-        control.tick()?;
-        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
-        let read = file.read(&mut buffer[..wanted]).map_err(Error::io(path))?;
-        if read == 0 {
-            break;
-        }
-        count += memchr::memchr_iter(b'\n', &buffer[..read]).count() as u64;
-        left -= read as u64;
-    }
-    Ok(count)
-}
-
-/// The number of the line that begins at offset `byte` of a file, from 1.
-pub(crate) fn line_of(source: &SourceFile, byte: u64, control: &Control) -> Result<u64> {
-    let path = &source.path;
-    let mut file = source.location.open_range(0..byte).map_err(Error::io(&**path))?;
-    Ok(1 + newlines(&mut file, byte, path, control)?)
 }
 
 /// The blocks of an extent, in order.
@@ -334,6 +143,11 @@ impl ExtentBlocks {
                 let left = reader.left();
                 let reading = Reading::Stretch(Box::new(reader));
                 return Ok(Self { reading, file: extent.file, source: file.source, entered, left });
+            }
+            Place::Frames { range, first_line, indexed, .. } => {
+                file.unchanged()?;
+                let reader = FrameExtent::open(file, range.clone(), *first_line, *indexed);
+                (Reading::Stretch(Box::new(reader)), entered)
             }
             Place::Batch { batch, first_row } => {
                 file.unchanged()?;
@@ -416,7 +230,7 @@ pub(crate) fn first_blocks(found: &FoundFiles, file: usize) -> ExtentBlocks {
     }
 }
 
-/// Replaces the offset of a record by the number of its line.
+/// Replaces the identity of a record by the number of its line.
 pub(crate) fn number_line(
     found: &FoundFiles,
     origin: &mut Origin,
@@ -425,9 +239,12 @@ pub(crate) fn number_line(
     let file = found.files.iter().find(|file| file.path == origin.path);
     if let Some(file) = file
         && found.sources[file.source].limit.is_none()
-        && is_line_file(file)?
     {
-        origin.line = line_of(file, origin.line, control)?;
+        if is_line_file(file)? {
+            origin.line = line_of(file, origin.line, control)?;
+        } else if let Some(frames) = Frames::of(file, control)? {
+            origin.line = frames.line(file, origin.line, control)?;
+        }
     }
     Ok(())
 }

@@ -2,9 +2,12 @@
 //! next.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use crate::error::{Error, Result};
+use crate::threads;
 
 /// The least number of blocks of a feed in progress or waiting: one to be packed, and one after it.
 const LEAST_AHEAD: u64 = 2;
@@ -169,6 +172,43 @@ impl<T> Board<T> {
         self.moved.notify_all();
     }
 
+    /// Calls `deliver` on this thread, which takes results, while up to `threads` others make them for the claims that they
+    /// get. It is told whether there are any. A panic of a thread is raised again once all have ended.
+    pub(super) fn served<W: FnMut(Claim), R>(
+        &self,
+        threads: usize,
+        worker: impl Fn() -> W + Sync,
+        deliver: impl FnOnce(bool) -> R,
+    ) -> R
+    where
+        T: Send,
+    {
+        thread::scope(|scope| {
+            let serve = || {
+                let on_leaving = CloseOnDrop(self);
+                let mut work = worker();
+                while let Some(claim) = self.claim() {
+                    work(claim);
+                }
+                std::mem::forget(on_leaving);
+            };
+            // Where the system gives no more threads, the work is done by fewer: the result is the same.
+            let workers: Vec<_> = (0..threads)
+                .map_while(|_| threads::start_scoped(scope, "fastpack-work", serve).ok())
+                .collect();
+            let delivered = {
+                let _closed = CloseOnDrop(self);
+                deliver(!workers.is_empty())
+            };
+            for worker in workers {
+                if let Err(panic) = worker.join() {
+                    resume_unwind(panic);
+                }
+            }
+            delivered
+        })
+    }
+
     /// Stops all threads.
     pub(super) fn close(&self) {
         self.state().closed = true;
@@ -177,10 +217,44 @@ impl<T> Board<T> {
 }
 
 /// Stops all threads when it is dropped, even by a panic.
-pub(super) struct CloseOnDrop<'a, T>(pub(super) &'a Board<T>);
+struct CloseOnDrop<'a, T>(&'a Board<T>);
 
 impl<T> Drop for CloseOnDrop<'_, T> {
     fn drop(&mut self) {
         self.0.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_worker_is_raised_where_results_are_taken() {
+        for threads in [1, 3] {
+            let board = Board::new(4, threads);
+            let worker = || {
+                |claim: Claim| {
+                    assert!(claim.number < 5, "the sixth block of feed {}", claim.feed);
+                    board.was_read(claim, false);
+                    board.put(claim, Ok(claim.number));
+                }
+            };
+            let mut taken = 0;
+            let deliver = |has_workers: bool| {
+                assert!(has_workers);
+                while board.take(1, || false)?.is_some() {
+                    taken += 1;
+                }
+                Ok::<(), Error>(())
+            };
+            let served = AssertUnwindSafe(|| board.served(threads, worker, deliver));
+            let panic = catch_unwind(served).expect_err("the workers panic");
+            let said = panic.downcast_ref::<String>().map_or("", String::as_str);
+            assert!(said.starts_with("the sixth block"), "{said}");
+            assert!(taken <= 5, "{taken} results of five blocks");
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::regular::Links;
 use crate::sealed::{self, Sealed};
-use crate::source::SourceFile;
+use crate::source::{SourceFile, shared_folder};
 use crate::storage::OpenFile;
 
 /// Bytes at the beginning and at the end of a file that identify it.
@@ -44,7 +44,7 @@ impl FileList {
         control: &Control,
     ) -> Result<Self> {
         let files: Vec<&SourceFile> = files.collect();
-        let shared = shared_folder(&files);
+        let shared = shared_folder(files.iter().map(|file| &*file.path));
         let listed = |file: &SourceFile| -> Result<Listed> {
             control.tick()?;
             let name = file.path.strip_prefix(shared).unwrap_or(&file.path);
@@ -137,18 +137,6 @@ fn sample(file: &mut OpenFile, size: u64, hasher: &mut blake3::Hasher) -> std::i
     }
     hasher.update(&bytes);
     Ok(())
-}
-
-/// The deepest folder that contains all files.
-fn shared_folder<'a>(files: &[&'a SourceFile]) -> &'a Path {
-    let Some(first) = files.first() else { return Path::new("") };
-    let mut shared = first.path.parent().unwrap_or(Path::new(""));
-    for file in files {
-        while !file.path.starts_with(shared) {
-            shared = shared.parent().unwrap_or(Path::new(""));
-        }
-    }
-    shared
 }
 
 /// Enough digits of a hash to tell runs apart.

@@ -40,10 +40,8 @@ mod walk;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
@@ -53,11 +51,10 @@ use crate::control::{Control, Phase};
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::{About, Books, FileHeads, Job, SingleBlocks};
 use crate::report::Report;
-use crate::source::discover;
 use crate::source::position::number_line;
-use crate::threads;
+use crate::source::{Index, discover};
 
-use board::{Board, CloseOnDrop};
+use board::Board;
 use delivery::Delivery;
 use lane::Lane;
 use made::Made;
@@ -218,7 +215,8 @@ impl Run<'_> {
         let mix = Mix::new(options);
         let pools = self.pools(&mix)?;
         let names: Vec<String> = (0..pools.len()).map(|pool| options.name(pool)).collect();
-        let order = |pool| Order::new(found, pool, order, share.lanes, self.counted, control);
+        let index = (self.counted, Index(options.index_dir()));
+        let order = |pool| Order::new(found, pool, order, share.lanes, index, control);
         let orders = pools.into_iter().map(order).collect::<Result<Vec<Order<'_>>>>()?;
         let files = Files { heads: &heads, single: &single, control };
 
@@ -271,7 +269,7 @@ impl Run<'_> {
         let reading = delivery.lanes.len();
         drop(delivery);
         drop(walks);
-        about.facts.warnings.extend(orders.iter().filter_map(|order| order.warning(reading)));
+        about.facts.warnings.extend(orders.iter().flat_map(|order| order.warnings(reading)));
         if !self.counted {
             for place in &mut books.ledger.places {
                 number_line(found, &mut place.origin, control)?;
@@ -309,39 +307,26 @@ impl Makers<'_, '_, '_> {
         threads: usize,
         deliver: impl FnOnce(&mut dyn FnMut(usize) -> Result<Option<Made>>) -> Result<T>,
     ) -> Result<T> {
-        thread::scope(|scope| {
-            let serve = || {
-                let on_leaving = CloseOnDrop(self.board);
+        let alone = RefCell::new(None);
+        self.board.served(
+            threads,
+            || {
                 let mut work = self.single.worker();
-                while let Some(claim) = self.board.claim() {
-                    self.make(claim, &mut work);
-                }
-                std::mem::forget(on_leaving);
-            };
-            // Where the system gives no more threads, the work is done by fewer: the result is the same.
-            let workers: Vec<_> = (0..threads)
-                .map_while(|_| threads::start_scoped(scope, "fastpack-work", serve).ok())
-                .collect();
-            let alone = workers.is_empty();
-            let delivered = {
-                let _closed = CloseOnDrop(self.board);
-                let work = RefCell::new(self.single.worker());
+                move |claim| self.make(claim, &mut work)
+            },
+            |has_workers| {
                 let help = || {
-                    let claim = if alone { self.board.try_claim() } else { None };
-                    claim.map(|claim| self.make(claim, &mut *work.borrow_mut())).is_some()
+                    let claim = if has_workers { None } else { self.board.try_claim() };
+                    let mut work = alone.borrow_mut();
+                    let work = work.get_or_insert_with(|| self.single.worker());
+                    claim.map(|claim| self.make(claim, work)).is_some()
                 };
                 deliver(&mut |feed| {
                     self.control.tick()?;
                     self.board.take(feed, help)
                 })
-            };
-            for worker in workers {
-                if let Err(panic) = worker.join() {
-                    resume_unwind(panic);
-                }
-            }
-            delivered
-        })
+            },
+        )
     }
 
     /// Makes the documents of the next block of a feed.

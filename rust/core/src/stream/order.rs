@@ -5,7 +5,7 @@
 //! only the portions that are being read have to be computed.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -16,11 +16,18 @@ use crate::error::Result;
 use crate::pack::random::Random;
 use crate::source::parts::parts;
 use crate::source::position::{Extent, Numbering, extents};
-use crate::source::{Block, FoundFiles, Part};
+use crate::source::weigh::weigh;
+use crate::source::{Block, FoundFiles, Index, Part};
 
-/// Extents of a portion for each lane, if the files can be cut into that many. With 16, the lanes of the
-/// smallest inputs differ by a sixteenth of their bytes at most.
+/// Extents of a portion for each lane, if the files can be cut into that many.
 const EXTENTS_PER_LANE: u64 = 16;
+
+/// The most bytes of a small input, which is read to estimate its tokens: some hundredths of a second. In larger ones
+/// tokens follow bytes more closely.
+const SMALL: u64 = 64 << 20;
+
+/// Extents of a small input for each lane. With these, lanes differ by a thirty-second of their tokens at most.
+const EXTENTS_PER_LANE_OF_SMALL: u64 = 2 * EXTENTS_PER_LANE;
 
 /// The most bytes of an extent: a block. Extents of files of more than 64 GiB are larger, up to [`LARGEST`]; row groups and
 /// batches that are larger get a warning.
@@ -70,10 +77,16 @@ pub(super) struct Order<'a> {
     lanes: usize,
     /// Whether lines are counted.
     counted: bool,
+    /// What earlier runs found in the files.
+    index: Index<'a>,
+    /// The extents of a small input, which are the same in all epochs, and its files.
+    small: Mutex<Option<(Vec<usize>, Vec<Extent>)>>,
     /// The portions that lanes are reading.
     dealt: Mutex<HashMap<Key, Weak<Dealt>>>,
     /// The most bytes in memory of an extent that was dealt, and the file of the extent.
     largest: Mutex<(u64, usize)>,
+    /// The compressed files of which much is decoded to enter a place.
+    slow: Mutex<BTreeSet<usize>>,
 }
 
 impl<'a> Order<'a> {
@@ -82,28 +95,64 @@ impl<'a> Order<'a> {
         sources: Vec<usize>,
         (seed, shuffle, choice): (u64, bool, &'a Choice),
         lanes: usize,
-        counted: bool,
+        (counted, index): (bool, Index<'a>),
         control: &Control,
     ) -> Result<Self> {
-        let parts = parts(found, &sources, &choice.numbers.range(), control)?;
+        let parts = parts(found, &sources, &choice.numbers.range(), index, control)?;
         let dealt = Mutex::default();
-        let largest = Mutex::default();
-        Ok(Self { found, sources, seed, shuffle, choice, parts, lanes, counted, dealt, largest })
+        let (largest, slow) = (Mutex::default(), Mutex::default());
+        Ok(Self {
+            found,
+            sources,
+            seed,
+            shuffle,
+            choice,
+            parts,
+            lanes,
+            counted,
+            index,
+            small: Mutex::default(),
+            dealt,
+            largest,
+            slow,
+        })
+    }
+
+    /// Warnings about files that take much memory or time to enter, for `reading` lanes of this process.
+    pub(super) fn warnings(&self, reading: usize) -> impl Iterator<Item = String> {
+        self.of_groups(reading).into_iter().chain(self.of_compressed())
+    }
+
+    /// A warning about compressed files of which much is decoded to enter a place.
+    fn of_compressed(&self) -> Option<String> {
+        let slow = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = &self.found.files[*slow.first()?].path;
+        let (more, they) = match slow.len() - 1 {
+            0 => (String::new(), "it"),
+            1 => (" and another file".to_owned(), "they"),
+            others => (format!(" and {others} other files"), "they"),
+        };
+        let are = if more.is_empty() { "is" } else { "are" };
+        Some(format!(
+            "{}{more} {are} compressed in one piece or in frames of more than {} MiB, so {they} cannot be shared by many \
+             lanes, and a resume decodes a piece again up to its place; `fastpack reindex` writes such files in small frames",
+            first.display(),
+            LARGEST >> 20,
+        ))
     }
 
     /// A warning about row groups or batches that take much memory while they are read, by `reading` lanes of this
     /// process.
-    pub(super) fn warning(&self, reading: usize) -> Option<String> {
+    fn of_groups(&self, reading: usize) -> Option<String> {
         let (bytes, file) = *self.largest.lock().unwrap_or_else(PoisonError::into_inner);
         let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
         (bytes > LARGEST).then(|| {
             format!(
                 "{} has row groups or batches of up to {} MiB in memory, of which each lane reads one at a time: up to {} MiB \
-                 for the {reading} lanes of this process; write it with groups of at most {} MiB",
+                 for the {reading} lanes of this process; `fastpack reindex` writes it with small ones",
                 self.found.files[file].path.display(),
                 mebibytes(bytes),
                 mebibytes(bytes.saturating_mul(reading as u64)),
-                mebibytes(LARGEST),
             )
         })
     }
@@ -187,20 +236,42 @@ impl<'a> Order<'a> {
         None
     }
 
-    /// Deals the extents of some files to the lanes: the larger ones first, each to the lane with the fewest
-    /// bytes. Without `shuffle`, in the order of the input.
-    fn deal(&self, files: &[usize], at: &Address, control: &Control) -> Result<Dealt> {
+    /// The extents of some files.
+    fn extents(&self, files: &[usize], control: &Control) -> Result<Vec<Extent>> {
         let bytes: u64 = files.iter().map(|&file| self.parts[file].size()).sum();
+        let is_small = bytes <= SMALL;
+        let mut small = self.small.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = files.to_vec();
+        files.sort_unstable();
+        if let Some((_, known)) = small.as_ref().filter(|(known, _)| *known == files) {
+            return Ok(known.clone());
+        }
         let most = EXTENT.max((bytes >> 18).min(LARGEST));
+        let each = if is_small { EXTENTS_PER_LANE_OF_SMALL } else { EXTENTS_PER_LANE };
         // Rounded up, or one lane of a small input would get an extent more than the others.
-        let wanted = bytes.div_ceil(self.lanes as u64 * EXTENTS_PER_LANE).clamp(1, most);
+        let wanted = bytes.div_ceil(self.lanes as u64 * each).clamp(1, most);
         let records = self.choice.numbers.stride.is_some();
         let numbering = Numbering { lines: self.counted, records };
-        let mut all = extents(self.found, files, &self.parts, wanted, numbering, control)?;
+        let index = self.index;
+        let mut all = extents(self.found, &files, &self.parts, wanted, numbering, index, control)?;
+        if is_small {
+            weigh(self.found, &mut all, control)?;
+            *small = Some((files, all.clone()));
+        }
+        Ok(all)
+    }
+
+    /// Deals the extents of some files to the lanes: the larger ones first, each to the lane with the least. Without
+    /// `shuffle`, in the order of the input.
+    fn deal(&self, files: &[usize], at: &Address, control: &Control) -> Result<Dealt> {
+        let mut all = self.extents(files, control)?;
         if let Some(extent) = all.iter().max_by_key(|extent| extent.decoded) {
             let mut largest = self.largest.lock().unwrap_or_else(PoisonError::into_inner);
             *largest = (*largest).max((extent.decoded, extent.file));
         }
+        let slow = all.iter().filter(|extent| extent.decoded_to_enter(self.found) > LARGEST);
+        let slow = slow.map(|extent| extent.file);
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner).extend(slow);
         if self.shuffle {
             let place = |extent: &Extent| {
                 [
@@ -215,16 +286,16 @@ impl<'a> Order<'a> {
             // Extents of similar size are dealt at random, so that a lane gets other extents in another
             // epoch.
             all.sort_by_cached_key(|extent| {
-                (Reverse(size_class(extent.bytes)), number(&place(extent)))
+                (Reverse(size_class(extent.weight)), number(&place(extent)))
             });
         }
         let mut lanes: Vec<Vec<Extent>> = vec![Vec::new(); self.lanes];
         let mut emptiest: BinaryHeap<Reverse<(u64, usize)>> =
             (0..self.lanes).map(|lane| Reverse((0, lane))).collect();
         for extent in all {
-            let Some(Reverse((bytes, lane))) = emptiest.pop() else { break };
+            let Some(Reverse((weight, lane))) = emptiest.pop() else { break };
             // An empty extent counts too, or the first lane would get all of them.
-            emptiest.push(Reverse((bytes + extent.bytes.max(1), lane)));
+            emptiest.push(Reverse((weight + extent.weight.max(1), lane)));
             lanes[lane].push(extent);
         }
         if self.shuffle {

@@ -8,7 +8,7 @@ use crate::ledger::Count;
 use crate::pack::OpenPacks;
 use crate::pipeline::Job;
 use crate::source::FoundFiles;
-use crate::source::position::{is_line_file, line_of};
+use crate::source::position::number_line;
 
 use super::mix::Mix;
 use super::options::{OnEnd, Share, StreamOptions};
@@ -97,17 +97,10 @@ impl<'a> Run<'a> {
 
     /// The number of the line of a document.
     pub(super) fn line_of(&self, document: &Document<'_>) -> Result<u64> {
-        let origin = document.origin();
-        let file = self.found.files.iter().find(|file| file.path == origin.path);
-        match file {
-            Some(file)
-                if !self.counted
-                    && self.found.sources[file.source].limit.is_none()
-                    && is_line_file(file)? =>
-            {
-                line_of(file, origin.line, self.control)
-            }
-            _ => Ok(origin.line),
+        let mut origin = document.origin();
+        if !self.counted {
+            number_line(self.found, &mut origin, self.control)?;
         }
+        Ok(origin.line)
     }
 }

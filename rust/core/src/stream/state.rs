@@ -23,7 +23,7 @@ use crate::wording::Message;
 pub const STATE_KEY: &str = "fastpack_state";
 
 /// The version of the order and of the states. Other versions cannot be resumed.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 /// The most lanes named in one message.
 const NAMED: usize = 8;

@@ -6,6 +6,7 @@ use std::vec;
 use arrow::array::RecordBatch;
 use arrow::ipc::reader::read_footer_length;
 use arrow::ipc::{self, root_as_footer};
+use serde::{Deserialize, Serialize};
 
 use super::damage::{Damage, FILE_MAGIC};
 use super::message::{Frame, Frames, Message};
@@ -44,7 +45,7 @@ pub(super) struct Opened {
 }
 
 /// The place of a message in a file: of a record batch, or of a dictionary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(in crate::source) struct BatchPlace {
     pub(super) start: u64,
     pub(super) length: u64,

@@ -4,13 +4,14 @@ mod pages;
 
 use arrow::array::RecordBatch;
 use fastpack_tokenize::contain;
-use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, ProjectionMask};
+use parquet::basic::Compression;
 use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, RowGroupMetaData};
 
 use super::block::{Content, Reader};
 use super::found::SourceFile;
@@ -67,6 +68,23 @@ pub(super) fn groups(source: &SourceFile) -> Option<Vec<Group>> {
         bytes: u64::try_from(group.total_byte_size()).unwrap_or(0),
     });
     Some(groups.collect())
+}
+
+/// The compression of a file's columns, and its metadata without the schema. Those of a file that cannot be read are
+/// none: reading it reports why.
+pub(super) fn codec_and_metadata(
+    source: &SourceFile,
+) -> error::Result<(Compression, Option<Vec<KeyValue>>)> {
+    let Ok((_, metadata)) = metadata_of(source)? else {
+        return Ok((Compression::UNCOMPRESSED, None));
+    };
+    let metadata = metadata.metadata();
+    let columns = metadata.row_groups().first().map(RowGroupMetaData::columns);
+    let codec = columns.and_then(|columns| columns.first()).map(ColumnChunkMetaData::compression);
+    let values = metadata.file_metadata().key_value_metadata().cloned();
+    let values = values
+        .map(|values| values.into_iter().filter(|it| it.key != ARROW_SCHEMA_META_KEY).collect());
+    Ok((codec.unwrap_or(Compression::UNCOMPRESSED), values))
 }
 
 /// The file and its checked metadata, or the damage.

@@ -1,0 +1,58 @@
+//! [`Index`]: what was found in files, kept in a folder for the next run.
+
+use std::fs;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::found::SourceFile;
+use crate::error::{Error, Result};
+use crate::regular::Links;
+use crate::sealed::{self, Sealed};
+
+/// Digits of the hash in the name of a kept file.
+const DIGITS: usize = 32;
+
+/// The least bytes of a file for which something is kept: a smaller one is read as soon as what was kept of it.
+const LEAST: u64 = 1 << 20;
+
+/// What was found in files, in a folder if there is one. It is found again for a file of another path, size, time or etag.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Index<'a>(pub(crate) Option<&'a Path>);
+
+/// What a file of the folder holds.
+#[derive(Serialize, Deserialize)]
+struct Kept<T> {
+    found: T,
+}
+
+impl Index<'_> {
+    /// What `asked` says about a file: from the folder, or by `find`.
+    pub(super) fn kept<T: Serialize + DeserializeOwned>(
+        self,
+        file: &SourceFile,
+        asked: &impl Serialize,
+        find: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let is_kept = file.is_told() && file.size >= LEAST;
+        let Some(dir) = self.0.filter(|_| is_kept) else { return find() };
+        let identity = (file.path.to_string_lossy(), file.size, file.modified, &file.etag);
+        let all = (env!("CARGO_PKG_VERSION"), identity, file.format.to_string(), asked);
+        let all = serde_json::to_vec(&all).expect("texts and numbers");
+        let hash = blake3::hash(&all).to_hex();
+        let path = dir.join(format!("places-{}.json", &hash[..DIGITS]));
+        // One that is not whole, or of another version, is made again.
+        if let Ok(Sealed::Whole(text)) = sealed::read(&path, Links::Refused)
+            && let Ok(kept) = serde_json::from_slice::<Kept<T>>(&text)
+        {
+            return Ok(kept.found);
+        }
+        let kept = Kept { found: find()? };
+        fs::create_dir_all(dir).map_err(Error::io(dir))?;
+        let new = path.with_extension(format!("{}.new", std::process::id()));
+        fs::write(&new, sealed::seal(&kept)).map_err(Error::io(&new))?;
+        fs::rename(&new, &path).map_err(Error::io(&path))?;
+        Ok(kept.found)
+    }
+}

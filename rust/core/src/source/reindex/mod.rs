@@ -1,0 +1,166 @@
+//! [`reindex`]: rewrites files so that a stream can enter them in the middle.
+//!
+//! Line files become zstd files of small frames with a seek table, whatever their compression. Parquet and Arrow files are
+//! written again with small row groups and record batches. The records, their order and their lines stay.
+
+mod lines;
+mod part;
+mod tables;
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::discover::discover;
+use super::format::Container;
+use super::found::{FoundFiles, SourceFile, shared_folder};
+use super::input::InputBytes;
+use super::line_extent::text_of;
+use super::sizes::PEEKED;
+use crate::config::Inputs;
+use crate::control::{Control, Phase};
+use crate::error::{Error, Result};
+use crate::regular;
+
+/// A file that was written again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reindexed {
+    /// The file that was read.
+    pub from: PathBuf,
+    /// The file that was written.
+    pub to: PathBuf,
+    /// The bytes of the file that was read.
+    pub bytes_read: u64,
+    /// The bytes of the file that was written.
+    pub bytes_written: u64,
+    /// The frames, row groups or record batches of the file that was written.
+    pub parts: u64,
+}
+
+/// Rewrites the files of `inputs` into the folder `dir`, where each keeps its place below the common folder of all.
+///
+/// A file appears when it is whole. Files of other formats, and files that are there, are refused before anything is
+/// written.
+///
+/// # Errors
+///
+/// [`Error::Option`] for a file of a format that a stream reads as a whole, [`Error::Output`] for a file that is there,
+/// [`Error::Record`] for a damaged file, and [`Error::Io`].
+pub fn reindex(inputs: &Inputs, dir: &Path, control: &Control) -> Result<Vec<Reindexed>> {
+    let found = discover(inputs, control)?;
+    let targets = targets(&found, dir, control)?;
+    control.enter(Phase::Tokenize);
+    control.expect_bytes(found.bytes());
+    let mut done = Vec::with_capacity(targets.len());
+    for (file, to) in found.files.iter().zip(targets) {
+        let parent = to.parent().unwrap_or(dir);
+        fs::create_dir_all(parent).map_err(Error::io(parent))?;
+        let new = to.with_file_name(format!(".{}.new", name_of(&to)));
+        let written = write(file, &new, control);
+        let (parts, bytes_written) = match written.and_then(|written| {
+            regular::rename(&new, &to).map_err(Error::io(&*to))?;
+            Ok(written)
+        }) {
+            Ok(written) => written,
+            Err(error) => {
+                fs::remove_file(&new).ok();
+                return Err(error);
+            }
+        };
+        done.push(Reindexed {
+            from: file.path.to_path_buf(),
+            to,
+            bytes_read: file.size,
+            bytes_written,
+            parts,
+        });
+    }
+    Ok(done)
+}
+
+/// The path of each file in the folder.
+fn targets(found: &FoundFiles, dir: &Path, control: &Control) -> Result<Vec<PathBuf>> {
+    let shared = shared_folder(found.files.iter().map(|file| &*file.path));
+    let mut taken: HashMap<PathBuf, &Path> = HashMap::new();
+    let mut targets = Vec::with_capacity(found.files.len());
+    for file in &found.files {
+        let place = file.path.strip_prefix(shared).unwrap_or(&file.path);
+        let to = dir.join(place).with_file_name(target_name(file, control)?);
+        if let Some(other) = taken.insert(to.clone(), &file.path) {
+            let reason = format!(
+                "`{}` and `{}` would both be written to `{}`; write them to two folders",
+                other.display(),
+                file.path.display(),
+                to.display(),
+            );
+            return Err(Error::option("files", reason));
+        }
+        if to.symlink_metadata().is_ok() {
+            return Err(Error::output(
+                to,
+                "is there already; remove it, or write to another folder",
+            ));
+        }
+        targets.push(to);
+    }
+    Ok(targets)
+}
+
+/// The name of the file that is written.
+fn target_name(file: &SourceFile, control: &Control) -> Result<String> {
+    let name = name_of(&file.path);
+    let compression = file.format.compression;
+    match file.format.container {
+        Container::Parquet | Container::Arrow if compression.is_none() => Ok(name),
+        Container::Lines | Container::Json if !is_array(file, control)? => {
+            let ending = compression.map(|compression| format!(".{}", compression.ending()));
+            let plain = ending.as_deref().and_then(|ending| name.strip_suffix(ending));
+            let plain = plain.unwrap_or(&name);
+            let is_named = plain.contains('.');
+            Ok(format!("{plain}{}.zst", if is_named { "" } else { ".jsonl" }))
+        }
+        _ => {
+            let reason = format!(
+                "`{}` is {}, which a stream reads from its beginning however it is written; JSON Lines, Parquet and \
+                 Arrow files are entered in the middle",
+                file.path.display(),
+                file.format,
+            );
+            Err(Error::option("files", reason))
+        }
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Whether a file of JSON is one array.
+fn is_array(file: &SourceFile, control: &Control) -> Result<bool> {
+    if file.format.container != Container::Json {
+        return Ok(false);
+    }
+    let mut input = InputBytes::open(&file.location, file.format.compression)?;
+    Ok(text_of(input.peek(PEEKED, control)?).starts_with(b"["))
+}
+
+/// Writes a file again, and returns its parts and bytes.
+fn write(file: &SourceFile, new: &Path, control: &Control) -> Result<(u64, u64)> {
+    // Left by a run that was killed.
+    if new.symlink_metadata().is_ok() {
+        fs::remove_file(new).map_err(Error::io(new))?;
+    }
+    let mut out = regular::create(new).map_err(Error::io(new))?;
+    let parts = match file.format.container {
+        Container::Parquet => tables::write_parquet(file, new, &mut out, control),
+        Container::Arrow => tables::write_arrow(file, new, &mut out, control),
+        _ => lines::write(file, new, &mut out, control),
+    }?;
+    file.unchanged()?;
+    control.count_block(file.size, 0, 0);
+    let synced = |out: File| -> std::io::Result<u64> {
+        out.sync_all()?;
+        Ok(out.metadata()?.len())
+    };
+    Ok((parts, synced(out).map_err(Error::io(new))?))
+}
