@@ -54,6 +54,11 @@ impl Lock {
         loop {
             control.tick()?;
             match fs::create_dir(&work) {
+                // The run that held the lock has failed, and has just removed the output folder that it made.
+                Err(error) if waited && error.kind() == ErrorKind::NotFound => {
+                    fs::create_dir_all(dir).map_err(Error::io(dir))?;
+                    continue;
+                }
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                     return Err(Error::io(work)(error));
                 }

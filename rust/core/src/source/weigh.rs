@@ -45,13 +45,13 @@ const fn weights() -> [u8; 256] {
     }
 }
 
-/// Sets the weights of extents of local line files, which come in the order of their files. Together they weigh as much as
+/// Sets the weights of extents of line files, which come in the order of their files. Together they weigh as much as
 /// their bytes, so that other extents, which weigh their bytes, stay comparable.
 pub(crate) fn weigh(found: &FoundFiles, extents: &mut [Extent], control: &Control) -> Result<()> {
     let mut bytes = Vec::new();
     let (mut all_bytes, mut all_tokens) = (0_u128, 0_u128);
     for of_file in extents.chunk_by_mut(|a, b| a.file == b.file) {
-        if !is_weighed(found, &of_file[0]) {
+        if of_file[0].lines().is_none() {
             continue;
         }
         let file = &found.files[of_file[0].file];
@@ -70,16 +70,11 @@ pub(crate) fn weigh(found: &FoundFiles, extents: &mut [Extent], control: &Contro
             all_tokens += u128::from(extent.weight);
         }
     }
-    for extent in extents.iter_mut().filter(|extent| is_weighed(found, extent)) {
+    for extent in extents.iter_mut().filter(|extent| extent.lines().is_some()) {
         let weight = u128::from(extent.weight) * all_bytes / all_tokens.max(1);
         extent.weight = u64::try_from(weight).unwrap_or(u64::MAX);
     }
     Ok(())
-}
-
-/// Whether an extent is of a local line file.
-fn is_weighed(found: &FoundFiles, extent: &Extent) -> bool {
-    extent.lines().is_some() && !found.files[extent.file].location.is_remote()
 }
 
 /// An estimate of the tokens of a text.

@@ -22,9 +22,9 @@ use crate::source::{Block, FoundFiles, Index, Part};
 /// Extents of a portion for each lane, if the files can be cut into that many.
 const EXTENTS_PER_LANE: u64 = 16;
 
-/// The most bytes of a small input, which is read to estimate its tokens: some hundredths of a second. In larger ones
-/// tokens follow bytes more closely.
-const SMALL: u64 = 64 << 20;
+/// The most bytes of a small input, which is read to estimate its tokens, wherever it lies: some hundredths of a second from
+/// a disk. In larger ones tokens follow bytes more closely.
+const SMALL: u64 = 32 << 20;
 
 /// Extents of a small input for each lane. With these, lanes differ by a thirty-second of their tokens at most.
 const EXTENTS_PER_LANE_OF_SMALL: u64 = 2 * EXTENTS_PER_LANE;
