@@ -72,7 +72,7 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
             reason = "holds an output of fastpack; `overwrite=True` replaces it"
             raise OutputError(errno.EEXIST, reason, output)
         old = _listed(api, name, manifest, revision, output) if is_there else None
-        done = pack({**given, "output": folder, "overwrite": False, "work_dir": None})
+        done = _packed({**given, "output": folder, "work_dir": None}, pack)
         api.upload_folder(
             repo_id=name,
             repo_type="dataset",
@@ -90,6 +90,14 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
     if Path(folder).is_dir() and os.path.basename(folder).startswith("fastpack-"):
         shutil.rmtree(folder)
     return done
+
+
+def _packed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]], _Done]) -> _Done:
+    """Packs into the folder of the local disk. An output of another job, whose commit was refused, is replaced there."""
+    try:
+        return pack({**given, "overwrite": False})
+    except OutputError:
+        return pack({**given, "overwrite": True})
 
 
 def _listed(

@@ -218,6 +218,20 @@ def test_a_commit_that_the_hub_refuses_is_one_error_and_the_next_run_packs_nothi
     assert len(hub.commits) == 1
 
 
+def test_after_a_refused_commit_other_options_are_packed_in_the_same_work_dir(
+    hub, chats, tokenizer_dir, tmp_path
+):
+    hub.refuses = "You have no right to write here."
+    output = "hf://datasets/org/packed"
+    assert pack(hub, chats, tokenizer_dir, output, tmp_path / "work", max_length=512)[0] == "StorageError"
+    hub.refuses = None
+    error, said = pack(hub, chats, tokenizer_dir, output, tmp_path / "work", shard_size="1GB")
+    assert not error, said
+    fastpack.pack_dir(chats, tmp_path / "here", tokenizer=tokenizer_dir, max_length=256)
+    shards = {path.name: path.read_bytes() for path in (tmp_path / "here").glob("*.arrow")}
+    assert {name: it for name, it in hub.files.items() if name.endswith(".arrow")} == shards
+
+
 @pytest.mark.parametrize("output", ["hf://org/packed", "hf://datasets/packed", "hf://datasets/org/a/b?c=d"])
 def test_another_form_is_refused_with_the_right_one(output, hub, chats, tokenizer_dir, tmp_path):
     error, said = pack(hub, chats, tokenizer_dir, output, tmp_path / "work")
