@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyList, PyString};
 
+use crate::arrays;
 use crate::error;
 use crate::job::{PyChatTemplate, TemplateParts};
 use crate::options::{PyCacheSize, PyConversation, PyThreads, PyVerify};
@@ -43,12 +44,13 @@ pub(crate) struct PyEncoders {
 #[pymethods]
 impl PyEncoders {
     #[new]
-    fn new(pretrained: &PyPretrained, cache_size: PyCacheSize) -> Self {
+    fn new(py: Python<'_>, pretrained: &PyPretrained, cache_size: PyCacheSize) -> PyResult<Self> {
+        arrays::ready(py)?;
         let tokenizer = pretrained.pretrained.tokenizer.clone().with_cache_bytes(cache_size.0);
-        Self {
+        Ok(Self {
             pretrained: Arc::clone(&pretrained.pretrained),
             encoders: Arc::new(Encoders::new(tokenizer)),
-        }
+        })
     }
 
     /// Encodes one text.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
+mod arrays;
 mod arrow;
 mod convert;
 mod encoders;
@@ -19,6 +20,7 @@ mod plan;
 mod pretrained;
 mod records;
 mod reindex;
+mod reiterable;
 mod render;
 mod report;
 mod scan;

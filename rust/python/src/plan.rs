@@ -7,6 +7,7 @@ use fastpack_core::pack::{DocumentLengths, PlanColumns, PlannedLengths};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 
+use crate::arrays;
 use crate::error;
 use crate::pack_options::PyPackOptions;
 use crate::supervise::{self, Interrupted};
@@ -96,9 +97,11 @@ fn fixed<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Py<PyArray1<T>> {
 #[pyfunction]
 pub(crate) fn plan(
     py: Python<'_>,
-    lengths: PyReadonlyArray1<'_, i64>,
+    lengths: &Bound<'_, PyAny>,
     options: &PyPackOptions,
 ) -> PyResult<PyPlan> {
+    arrays::ready(py)?;
+    let lengths: PyReadonlyArray1<'_, i64> = lengths.extract()?;
     let options = options.0.clone();
     let packing = options.clone();
     // The lengths are checked on this thread, in one pass over the caller's array: a copy would take as long.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokenizers::{NormalizerWrapper, PostProcessorWrapper};
 
 use crate::components;
@@ -145,29 +145,7 @@ impl Reference {
 
     /// The parts of the encoding of one text, or of two.
     pub(crate) fn frame(&self, texts: usize, special: SpecialTokens) -> Result<Vec<Part>> {
-        for sample in SAMPLES {
-            let add = special == SpecialTokens::Add;
-            let encoding = guard(|| match texts {
-                1 => self.engine.encode(sample, add),
-                _ => self.engine.encode((sample, sample), add),
-            })
-            .map_err(|reason| Error::Encode { reason })?;
-            let mut parts: Vec<Part> = Vec::new();
-            let sequences = encoding.get_sequence_ids();
-            let tokens = encoding.get_ids().iter().zip(encoding.get_type_ids()).zip(sequences);
-            for ((id, kind), text) in tokens {
-                let part = Part { text, id: if text.is_some() { 0 } else { *id }, kind: *kind };
-                if text.is_none() || parts.last() != Some(&part) {
-                    parts.push(part);
-                }
-            }
-            let seen = |text: usize| parts.iter().filter(|part| part.text == Some(text)).count();
-            if (0..texts).all(|text| seen(text) == 1) {
-                return Ok(parts);
-            }
-        }
-        let reason = "the post-processor repeats a text, or leaves one out".to_owned();
-        Err(Error::Encode { reason })
+        parts(&self.engine, texts, special)
     }
 
     pub(crate) fn token_to_id(&self, token: &str) -> Option<u32> {
@@ -213,6 +191,57 @@ fn check_length(text: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::too_long("the reference engine is used, and the text", text.len(), LONGEST))
+}
+
+/// The parts of the encoding of one text, or of two, by a tokenizer with this post-processor: a model of one token is
+/// enough to see what stands around texts.
+pub(crate) fn frame(
+    post_processor: &Value,
+    texts: usize,
+    special: SpecialTokens,
+) -> Result<Vec<Part>> {
+    let model = json!({ "type": "WordLevel", "vocab": { SAMPLES[0]: 0 }, "unk_token": SAMPLES[0] });
+    let engine = build(&json!({
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": null,
+        "pre_tokenizer": null,
+        "post_processor": post_processor,
+        "decoder": null,
+        "model": model,
+    }))?;
+    parts(&engine, texts, special)
+}
+
+/// The parts of the encoding of one text, or of two.
+fn parts(
+    engine: &tokenizers::Tokenizer,
+    texts: usize,
+    special: SpecialTokens,
+) -> Result<Vec<Part>> {
+    for sample in SAMPLES {
+        let add = special == SpecialTokens::Add;
+        let encoding = guard(|| match texts {
+            1 => engine.encode(sample, add),
+            _ => engine.encode((sample, sample), add),
+        })
+        .map_err(|reason| Error::Encode { reason })?;
+        let mut parts: Vec<Part> = Vec::new();
+        let sequences = encoding.get_sequence_ids();
+        let tokens = encoding.get_ids().iter().zip(encoding.get_type_ids()).zip(sequences);
+        for ((id, kind), text) in tokens {
+            let part = Part { text, id: if text.is_some() { 0 } else { *id }, kind: *kind };
+            if text.is_none() || parts.last() != Some(&part) {
+                parts.push(part);
+            }
+        }
+        let seen = |text: usize| parts.iter().filter(|part| part.text == Some(text)).count();
+        if (0..texts).all(|text| seen(text) == 1) {
+            return Ok(parts);
+        }
+    }
+    let reason = "the post-processor repeats a text, or leaves one out".to_owned();
+    Err(Error::Encode { reason })
 }
 
 /// Builds the engine from a checked `tokenizer.json`.

@@ -86,6 +86,15 @@ impl Lazy {
         };
         Ok(self.engine.get_or_init(|| engine))
     }
+
+    /// The post-processor where the engine has not been built.
+    fn post_processor(&self) -> Option<Value> {
+        match (self.engine.get(), &self.outline) {
+            (Some(_), _) => None,
+            (None, Some(outline)) => Some(outline.value()["post_processor"].clone()),
+            (None, None) => File::read(&self.json).map(|file| file.post_processor),
+        }
+    }
 }
 
 impl Tokenizer {
@@ -201,10 +210,12 @@ impl Tokenizer {
     }
 
     /// The parts of the encoding of one text, or of two: where each text stands, and the tokens around them.
-    ///
-    /// This builds the Hugging Face engine.
     pub fn frame(&self, texts: usize, special: SpecialTokens) -> Result<Vec<Part>> {
-        self.reference.get()?.frame(texts, special)
+        // The post-processor decides alone, and the Hugging Face engine takes long to build.
+        match self.reference.post_processor() {
+            Some(found) => reference::frame(&found, texts, special),
+            None => self.reference.get()?.frame(texts, special),
+        }
     }
 
     /// The components by their names in `tokenizer.json` (`normalizer`, `model`, …), with their types and
@@ -402,97 +413,4 @@ impl Encoder {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A byte-level tokenizer without merges; if `split`, it cuts words as GPT-2 does.
-    fn bytes(split: bool) -> Tokenizer {
-        byte_level(split, &[])
-    }
-
-    /// A byte-level tokenizer whose only merge makes `aa`, and which cuts no words.
-    fn pairs() -> Tokenizer {
-        byte_level(false, &["aa"])
-    }
-
-    fn byte_level(split: bool, pairs: &[&str]) -> Tokenizer {
-        let (_, letters) = tokenizers::pre_tokenizers::byte_level::ByteLevel::alphabet()
-            .into_iter()
-            .fold((0, serde_json::Map::new()), |(id, mut all), letter| {
-                all.insert(letter.to_string(), id.into());
-                (id + 1, all)
-            });
-        let mut letters = letters;
-        for pair in pairs {
-            letters.insert((*pair).to_owned(), letters.len().into());
-        }
-        let merges: Vec<String> =
-            pairs.iter().map(|it| format!("{} {}", &it[..1], &it[1..])).collect();
-        let json = serde_json::json!({
-            "version": "1.0", "added_tokens": [], "normalizer": null, "post_processor": null,
-            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": split},
-            "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-            "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
-                "vocab": letters, "merges": merges},
-        });
-        Tokenizer::from_json(&json.to_string()).expect("a tokenizer of bytes")
-    }
-
-    fn encode(encoder: &mut Encoder, text: &str) -> Result<usize> {
-        let mut out = Encoding::default();
-        encoder.encode(text, &[], SpecialTokens::Omit, &mut out).map(|()| out.ids.len())
-    }
-
-    #[test]
-    fn a_text_that_is_too_long_is_refused_and_the_next_is_not() {
-        let mut encoder = bytes(true).encoder();
-        encoder.longest = 100;
-        assert_eq!(encode(&mut encoder, &"a ".repeat(50)).expect("as long as it may be"), 100);
-        let refused = encode(&mut encoder, &"a ".repeat(51)).expect_err("longer than that");
-        assert_eq!(
-            refused.to_string(),
-            "cannot encode the text: it has 102 bytes, and at most 100 are taken; split the text"
-        );
-        assert_eq!(encode(&mut encoder, "a").expect("short again"), 1);
-    }
-
-    #[test]
-    fn a_word_that_is_too_long_is_refused_and_the_next_is_not() {
-        let mut encoder = bytes(false).encoder();
-        encoder.memory.as_mut().expect("it is compiled").longest_word = 100;
-        // Without merges, every boundary is a safe cut; with the merge of `aa`, a run of `a` has none.
-        assert_eq!(encode(&mut encoder, &"ab".repeat(500)).expect("cut in many places"), 1000);
-        let mut encoder = pairs().encoder();
-        encoder.memory.as_mut().expect("it is compiled").longest_word = 100;
-        assert_eq!(encode(&mut encoder, &"a".repeat(100)).expect("as long as it may be"), 50);
-        let refused = encode(&mut encoder, &"a".repeat(101)).expect_err("longer than that");
-        assert!(refused.to_string().contains("a word without a place to cut it has 101 bytes"));
-        assert_eq!(encode(&mut encoder, "aaa").expect("short again"), 2);
-    }
-
-    #[test]
-    fn encoding_ends_when_it_is_stopped() {
-        let flag = Arc::new(AtomicBool::new(false));
-        let mut encoder = bytes(true).encoder().stopped_by(Arc::clone(&flag));
-        assert_eq!(encode(&mut encoder, "a b").expect("nobody stops it"), 3);
-        flag.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(matches!(encode(&mut encoder, "a b"), Err(Error::Stopped)));
-    }
-
-    #[test]
-    fn the_reference_engine_refuses_what_it_has_no_memory_for() {
-        let tokenizer = bytes(true).with_reference_engine().expect("the same tokenizer");
-        let text = "a ".repeat(reference::LONGEST / 2 + 1);
-        let refused = encode(&mut tokenizer.encoder(), &text).expect_err("too long");
-        assert!(refused.to_string().contains("reference engine"), "{refused}");
-        let (mut ids, mut offsets) = (Vec::new(), Vec::new());
-        let refused = tokenizer.encoder().encode_with_offsets(
-            &text,
-            SpecialTokens::Omit,
-            &mut ids,
-            &mut offsets,
-        );
-        assert!(refused.is_err());
-    }
-}
+mod tests;

@@ -1,0 +1,15 @@
+//! [`ready`]: numpy, imported before arrays are made.
+
+use numpy::IntoPyArray;
+use pyo3::prelude::*;
+
+use crate::supervise::without_signals;
+
+/// Imports numpy, so that arrays can be made.
+///
+/// The first array of a process runs some Python, and the crate panics if an exception reaches it there. So the import
+/// is made here, where Ctrl-C is an exception like others, and the first array where there are no signals.
+pub(crate) fn ready(py: Python<'_>) -> PyResult<()> {
+    py.import("numpy")?;
+    without_signals(py, |py| drop(Vec::<i32>::new().into_pyarray(py)))
+}
