@@ -2,7 +2,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{process, thread};
 
 use crate::control::Control;
 use crate::error::Error;
@@ -30,6 +31,15 @@ pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
 /// Creates a file at `path`, where there must be none.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
+}
+
+/// A path beside `path` that only this thread uses: its name has the numbers of the process and the thread, and `ending`.
+pub(crate) fn own(path: &Path, ending: &str) -> PathBuf {
+    let thread = format!("{:?}", thread::current().id());
+    let thread: String = thread.chars().filter(char::is_ascii_digit).collect();
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}-{thread}{ending}", process::id()));
+    PathBuf::from(name)
 }
 
 fn open_with(options: &mut OpenOptions, path: &Path, links: Links) -> io::Result<File> {

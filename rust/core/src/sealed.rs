@@ -1,11 +1,12 @@
 //! Sealed text: JSON whose first field is a hash of the rest. The hash proves that fastpack wrote the file.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use serde::Serialize;
 
+use crate::error::{Error, Result};
 use crate::regular::{self, Links};
 
 /// The beginning of sealed text.
@@ -38,6 +39,20 @@ pub(crate) fn seal(object: &impl Serialize) -> String {
     let hash = blake3::hash(rest).to_hex();
     front.copy_from_slice(format!("{BEGIN}{hash}{END}").as_bytes());
     String::from_utf8(text).expect("JSON is UTF-8")
+}
+
+/// Writes an object as sealed text to `path`, whole or not at all. Makes the folder if needed. Others may do the same at the same
+/// time: the last of them stays.
+pub(crate) fn keep(path: &Path, object: &impl Serialize) -> Result<()> {
+    let dir = path.parent().expect("a file in a folder");
+    fs::create_dir_all(dir).map_err(Error::io(dir))?;
+    let new = regular::own(path, ".new");
+    let kept = fs::write(&new, seal(object)).map_err(Error::io(&new));
+    let kept = kept.and_then(|()| fs::rename(&new, path).map_err(Error::io(path)));
+    if kept.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    kept
 }
 
 /// Whether `text` is sealed and unchanged.
@@ -99,6 +114,8 @@ pub(crate) fn begins(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -124,5 +141,24 @@ mod tests {
         }
         assert!(!is_whole(&[text.clone(), text].concat()));
         assert!(!is_torn(b"{\"blake3\": \"of somebody else\"}"));
+    }
+
+    #[test]
+    fn threads_may_keep_the_same_object_at_the_same_time() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let path = dir.path().join("made").join("it.json");
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for round in 0..50 {
+                        keep(&path, &json!({ "now": "noon" })).expect("room");
+                        let found = read(&path, Links::Refused).expect("a file");
+                        assert!(matches!(found, Sealed::Whole(_)), "round {round}: {found:?}");
+                    }
+                });
+            }
+        });
+        let left = fs::read_dir(path.parent().expect("a folder")).expect("a folder").count();
+        assert_eq!(left, 1);
     }
 }

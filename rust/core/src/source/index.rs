@@ -1,13 +1,12 @@
 //! [`Index`]: what was found in files, kept in a folder for the next run.
 
-use std::fs;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::found::SourceFile;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::regular::Links;
 use crate::sealed::{self, Sealed};
 
@@ -17,18 +16,19 @@ const DIGITS: usize = 32;
 /// The least bytes of a file for which something is kept: a smaller one is read as soon as what was kept of it.
 const LEAST: u64 = 1 << 20;
 
-/// What was found in files, in a folder if there is one. It is found again for a file of another path, size, time or etag.
+/// Facts about files that take time to find, kept in a folder if there is one. They are found again for a file of another
+/// path, size, time or etag.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Index<'a>(pub(crate) Option<&'a Path>);
 
-/// What a file of the folder holds.
+/// The content of one file of the folder.
 #[derive(Serialize, Deserialize)]
 struct Kept<T> {
     found: T,
 }
 
 impl Index<'_> {
-    /// What `asked` says about a file: from the folder, or by `find`.
+    /// The fact `asked` about a file: from the folder, or by `find`.
     pub(super) fn kept<T: Serialize + DeserializeOwned>(
         self,
         file: &SourceFile,
@@ -49,10 +49,7 @@ impl Index<'_> {
             return Ok(kept.found);
         }
         let kept = Kept { found: find()? };
-        fs::create_dir_all(dir).map_err(Error::io(dir))?;
-        let new = path.with_extension(format!("{}.new", std::process::id()));
-        fs::write(&new, sealed::seal(&kept)).map_err(Error::io(&new))?;
-        fs::rename(&new, &path).map_err(Error::io(&path))?;
+        sealed::keep(&path, &kept)?;
         Ok(kept.found)
     }
 }

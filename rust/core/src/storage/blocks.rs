@@ -13,6 +13,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
+use crate::regular;
 
 /// The folder inside the cache folder.
 const FOLDER: &str = "blocks";
@@ -78,11 +79,7 @@ impl BlockCache {
             return;
         }
         let path = self.path(object, range);
-        let new = path.with_extension(format!(
-            "{}.{:?}.new",
-            std::process::id(),
-            std::thread::current().id()
-        ));
+        let new = regular::own(&path, ".new");
         let write = || -> io::Result<()> {
             fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
             let mut file = fs::File::create(&new)?;

@@ -84,10 +84,7 @@ pub(super) fn kept(
         return Ok(counted);
     }
     let counted = count()?;
-    let new = place("new");
-    let text = sealed::seal(&Written { run: run.to_owned(), counted: counted.clone() });
-    fs::write(&new, text).map_err(Error::io(&new))?;
-    fs::rename(&new, &path).map_err(Error::io(&path))?;
+    sealed::keep(&path, &Written { run: run.to_owned(), counted: counted.clone() })?;
     Ok(counted)
 }
 

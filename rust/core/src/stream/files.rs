@@ -1,7 +1,6 @@
 //! [`FileList`]: the files of a source, as a state knows them: their names, sizes and samples of their content.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::iter;
 use std::path::{Path, PathBuf};
@@ -79,10 +78,7 @@ impl FileList {
         if path.exists() {
             return Ok(());
         }
-        fs::create_dir_all(dir).map_err(Error::io(dir))?;
-        let new = path.with_extension(format!("{}.new", std::process::id()));
-        fs::write(&new, sealed::seal(self)).map_err(Error::io(&new))?;
-        fs::rename(&new, &path).map_err(Error::io(&path))
+        sealed::keep(&path, self)
     }
 
     /// The list with a hash in a folder, if it is there and whole.
