@@ -46,7 +46,7 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
         What `pack` returns.
 
     Raises:
-        OptionError: The output has another form, or `huggingface_hub` is not installed.
+        OptionError: The output has another form, several processes are to write it, or `huggingface_hub` is not installed.
         OutputError: The data set holds an output already, and is not to be overwritten.
         StorageError: The hub takes no commit.
     """
@@ -55,6 +55,12 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
     if form is None:
         message = f"`{output}` must have the form hf://datasets/ORG/NAME[@REVISION][/PATH]"
         raise OptionError(message, "output")
+    if given.get("rank") is not None or given.get("world_size") is not None:
+        message = (
+            f"cannot be given with an output on the hub, `{output}`, which one process commits; write to a folder or a "
+            "bucket, and upload it"
+        )
+        raise OptionError(message, "rank")
     try:
         import huggingface_hub  # noqa: PLC0415  slow to import, and needed for names of the hub only
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastpack import _fastpack
 from fastpack._checks import folder_of
+from fastpack._storage import choose_storage, is_url
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fastpack._types import JsonValue, StrPath
 
 __all__ = ["GroupCount", "JobStatus", "status"]
@@ -68,13 +71,14 @@ class JobStatus(NamedTuple):
         return status_page(self)
 
 
-def status(folder: StrPath) -> JobStatus:
+def status(folder: StrPath, *, storage_options: Mapping[str, str] | None = None) -> JobStatus:
     """The state of the job in a folder: what is done of it, running, stopped or failed.
 
     Any process may ask, while others work.
 
     Args:
-        folder: The `output` of `pack_dir`.
+        folder: The `output` of `pack_dir`; also a URL of a bucket, for a job with `group_size`.
+        storage_options: Options of remote storage, as for `pack_dir`.
 
     Returns:
         The state; `print` it.
@@ -97,6 +101,10 @@ def status(folder: StrPath) -> JobStatus:
         >>> found.state, found.steps[0].done == found.steps[0].groups > 1
         ('finished', True)
     """
-    found = json.loads(_fastpack.status(folder_of("folder", folder)))
+    name = folder_of("folder", folder)
+    storage = None
+    if is_url(name):
+        storage = choose_storage((), storage_options, block_cache=None, cache_dir=None)
+    found = json.loads(_fastpack.status(name, storage))
     steps = tuple(GroupCount(**step) for step in found.pop("steps"))
     return JobStatus(**{**found, "steps": steps, "failed": dict(found["failed"])})

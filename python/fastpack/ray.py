@@ -54,7 +54,7 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
     """Packs files into files in a folder, each group of inputs as a task of a Ray cluster.
 
     The files are those of `fastpack.pack_dir` with the same `group_size`, whatever the cluster. All nodes, and this
-    process, must see the files and the folder under the same paths. A task that a lost node took with it is started
+    process, must see the files and the folder, or the bucket, under the same paths. A task that a lost node took with it is started
     again elsewhere, and resumes its group. Run again after a failure, the call packs the groups that are missing.
 
     Args:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import time
 
+import boto3
 import pytest
 import ray
 from conftest import shards, timeless
+from moto.server import ThreadedMotoServer
 from ray.cluster_utils import Cluster
 
 import fastpack
@@ -52,6 +54,45 @@ def test_a_job_on_ray_writes_the_files_of_one_process(validation, chats, tokeniz
     assert told[-1].rows == report.rows
     again = fastpack.ray.pack_dir(chats, out, tokenizer=tokenizer_dir, validation=validation, **OPTIONS)
     assert again.to_dict() == report.to_dict()
+
+
+@pytest.fixture
+def store():
+    """The options of an S3 server on this machine."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    options = {
+        "aws_endpoint": f"http://{host}:{port}",
+        "aws_allow_http": "true",
+        "aws_region": "us-east-1",
+        "aws_access_key_id": "an-access-key",
+        "aws_secret_access_key": "a-secret-key",
+    }
+    yield options
+    server.stop()
+
+
+def test_a_job_on_ray_writes_the_same_files_into_a_bucket(chats, tokenizer_dir, alone, store, tmp_path):
+    client = boto3.client(
+        "s3",
+        endpoint_url=store["aws_endpoint"],
+        region_name=store["aws_region"],
+        aws_access_key_id=store["aws_access_key_id"],
+        aws_secret_access_key=store["aws_secret_access_key"],
+    )
+    client.create_bucket(Bucket="rows")
+    report = fastpack.ray.pack_dir(
+        chats,
+        "s3://rows/packed",
+        tokenizer=tokenizer_dir,
+        storage_options=store,
+        work_dir=tmp_path / "work",
+        **OPTIONS,
+    )
+    assert report.documents == fastpack.Report.of(alone[None]).documents
+    for name, written in shards(alone[None]).items():
+        assert client.get_object(Bucket="rows", Key=f"packed/{name}")["Body"].read() == written
 
 
 def test_an_error_in_a_task_is_raised_as_it_is(chats, tokenizer_dir, tmp_path):

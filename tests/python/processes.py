@@ -7,27 +7,47 @@ import os
 import subprocess
 import sys
 
+import pyarrow as pa
 from conftest import ROOT
 
 OPTIONS = {"max_length": 256, "shard_size": "2MB"}
 
-#: A run in a process of its own, which stops when the first documents are made if it is asked to.
+#: A run in a process of its own. It stops when the first documents are made if it is asked to; with `FILTERED` within its first
+#: block, so that it certainly holds a group of a job.
 RUN = """
-import json, os, signal, sys, fastpack
+import json, os, signal, sys, fastpack, pyarrow
 files, tokenizer, out, options, pause = sys.argv[1:]
-def say(reading):
-    if reading.documents and pause and not said:
+options = json.loads(options)
+said = []
+def stop():
+    if pause and not said:
         said.append(True)
         print("working", flush=True)
         os.kill(os.getpid(), signal.SIGSTOP)
-said = []
+def say(reading):
+    if reading.documents:
+        stop()
+def everything(batch):
+    stop()
+    return pyarrow.repeat(True, len(batch))
+if "filter_fingerprint" in options:
+    options["filter"] = everything
 try:
-    report = fastpack.pack_dir([files], out, tokenizer=tokenizer, progress=say, **json.loads(options))
+    report = fastpack.pack_dir([files], out, tokenizer=tokenizer, progress=say, **options)
 except fastpack.FastpackError as failed:
     print(type(failed).__name__, failed, flush=True)
 else:
     print("rows", report.rows, flush=True)
 """
+
+
+def everything(batch):
+    """A filter that leaves nothing out, as `RUN` has it with `FILTERED`."""
+    return pa.repeat(True, len(batch))
+
+
+#: The option of runs with a filter that leaves nothing out.
+FILTERED = {"filter_fingerprint": "everything"}
 
 
 def start(files, tokenizer, out, *, code=RUN, environment=None, pause=False, **options):

@@ -14,51 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from campaign import tries
-from conftest import conversation, sentence
+from conftest import KEYS, conversation, listing, sentence
 from containers import CONTAINERS, lines
 from faulty_proxy import losing
 
 import fastpack
 
-boto3 = pytest.importorskip("boto3")
-moto_server = pytest.importorskip("moto.server")
-
 CONVERSATIONS = [conversation(number) for number in range(60)]
-
-KEYS = {"aws_access_key_id": "an-access-key", "aws_secret_access_key": "a-secret-key"}
-
-
-@pytest.fixture(scope="module")
-def store():
-    """The options of an S3 server on this machine."""
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield {
-        **KEYS,
-        "aws_endpoint": f"http://{host}:{port}",
-        "aws_allow_http": "true",
-        "aws_region": "us-east-1",
-    }
-    server.stop()
-
-
-@pytest.fixture
-def client(store):
-    return boto3.client(
-        "s3",
-        endpoint_url=store["aws_endpoint"],
-        region_name="us-east-1",
-        aws_access_key_id=KEYS["aws_access_key_id"],
-        aws_secret_access_key=KEYS["aws_secret_access_key"],
-    )
-
-
-@pytest.fixture
-def bucket(client, request):
-    name = f"bucket-{random.Random(request.node.nodeid).randrange(10**12)}"
-    client.create_bucket(Bucket=name)
-    return name
 
 
 def put(client, bucket, folder):
@@ -168,18 +130,6 @@ def test_an_output_in_a_bucket_is_no_input(tree, tokenizer_dir, store, client, b
     )
     assert sum(files.files for files in fastpack.Report.of(found).inputs) == 4
     assert rows(f"s3://{bucket}/a/packed", tokenizer_dir, storage_options=store)
-
-
-def listing(client, bucket, prefix="packed/"):
-    found = client.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", [])
-    return {
-        entry["Key"]: client.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read() for entry in found
-    }
-
-
-@pytest.fixture
-def work(tmp_path):
-    return tmp_path / "work"
 
 
 def pack_dir(files, output, tokenizer, store, work, **options):
@@ -314,7 +264,7 @@ def test_an_upload_that_fails_halfway_leaves_no_object(tokenizer_dir, store, cli
             pack_dir(
                 tmp_path / "ids.jsonl", f"s3://{bucket}/packed", tokenizer_dir, options, work, max_length=2048
             )
-    assert listing(client, bucket).keys() <= {"packed/.fastpack/lock"}
+    assert listing(client, bucket).keys() <= {"packed/.fastpack/lock", "packed/.fastpack/manifest.json"}
     assert not client.list_multipart_uploads(Bucket=bucket).get("Uploads")
 
 
@@ -419,13 +369,6 @@ def test_a_job_of_groups_writes_into_a_bucket_what_it_writes_into_a_folder(
     assert len(found) > 3
     assert pack_dir(tree / "a", output, tokenizer_dir, store, work, **given) == report
     assert not [path for path in work.rglob("*") if path.is_file() and path.suffix != ".lock"]
-
-
-def test_processes_cannot_share_the_groups_of_an_output_in_a_bucket(tree, tokenizer_dir, store, bucket, work):
-    given = {"group_size": "10KB", "rank": 0, "world_size": 2}
-    with pytest.raises(fastpack.OptionError, match=r"`rank`: cannot be given with an output in a bucket"):
-        pack_dir(tree / "a", f"s3://{bucket}/packed", tokenizer_dir, store, work, **given)
-    assert not work.exists()
 
 
 def test_an_output_on_a_web_server_is_refused(tree, tokenizer_dir, work):

@@ -210,6 +210,17 @@ def test_ranks_share_the_rows_of_the_job_and_not_of_each_group(on_remainder, opt
     assert not fastpack.verify(tmp_path / "out").problems
 
 
+def test_an_output_that_was_put_together_in_part_is_put_together_again(pack, tmp_path):
+    ranked = {"order": "balanced", "balance_ranks": 16, "on_remainder": "drop", "validation": 60}
+    # The rows that ranks cannot share are known to be lost only after rows of all groups were written.
+    with pytest.raises(fastpack.LossError):
+        pack(tmp_path / "out", max_lost=0.0, **ranked)
+    pack(tmp_path / "out", max_lost=0.9999, **ranked)
+    pack(tmp_path / "other", max_lost=0.9999, **ranked)
+    assert shards(tmp_path / "out") == shards(tmp_path / "other")
+    assert timeless(tmp_path / "out") == timeless(tmp_path / "other")
+
+
 def test_data_sets_of_the_hub_see_one_data_set(pack, tmp_path):
     pack(tmp_path / "out", hf_layout=True, validation=40)
     loaded = datasets.load_from_disk(str(tmp_path / "out"))

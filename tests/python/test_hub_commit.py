@@ -237,3 +237,12 @@ def test_another_form_is_refused_with_the_right_one(output, hub, chats, tokenize
     error, said = pack(hub, chats, tokenizer_dir, output, tmp_path / "work")
     assert error == "OptionError"
     assert "hf://datasets/ORG/NAME" in said
+
+
+def test_several_processes_are_refused_one_commit(hub, chats, tokenizer_dir, tmp_path):
+    ranks = {"group_size": "1KB", "rank": 0, "world_size": 2}
+    error, said = pack(hub, chats, tokenizer_dir, "hf://datasets/org/packed", tmp_path / "work", **ranks)
+    assert error == "OptionError"
+    assert "`rank`: cannot be given with an output on the hub" in said
+    assert not hub.files
+    assert not (tmp_path / "work").exists()

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fastpack_core::config::RemoteOutput;
 use fastpack_core::pipeline;
 use pyo3::prelude::*;
 
@@ -12,14 +13,26 @@ use crate::options::PyOptions;
 use crate::output::PyOutput;
 use crate::pretrained::PyPretrained;
 use crate::report::PyReport;
+use crate::storage::PyStorageOptions;
 use crate::supervise::{self, Interrupted};
 use crate::transform::PyTransform;
 
-/// The state of the job in a folder, as JSON.
+/// The state of the job in a folder, as JSON. With options of remote storage, the folder is one of a bucket.
 #[pyfunction]
-pub(crate) fn status(folder: PathBuf) -> PyResult<String> {
-    let status = pipeline::status(&folder).map_err(error::to_py)?;
-    Ok(status.to_json())
+#[pyo3(signature = (folder, storage))]
+pub(crate) fn status(
+    py: Python<'_>,
+    folder: PathBuf,
+    storage: Option<&PyStorageOptions>,
+) -> PyResult<String> {
+    let Some(storage) = storage else {
+        return Ok(pipeline::status(&folder).map_err(error::to_py)?.to_json());
+    };
+    let url = folder.to_string_lossy().into_owned();
+    let remote = RemoteOutput { url, storage: storage.0.clone() };
+    supervise::run(py, None, Interrupted::Abandon, move |control, _| {
+        Ok(pipeline::status_in_bucket(&remote, control)?.to_json())
+    })
 }
 
 /// The bytes of each group of a job, and the names of its steps.

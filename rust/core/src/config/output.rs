@@ -136,14 +136,6 @@ impl Output {
             }
             return Ok(());
         }
-        if let (Some(remote), Some(_)) = (&self.remote, &self.turn) {
-            let reason = format!(
-                "cannot be given with an output in a bucket, `{}`, where processes cannot share the groups of a job; \
-                 write to a folder that all of them see, and copy it",
-                remote.url
-            );
-            return Err(Error::option("rank", reason));
-        }
         if self.per_file {
             let reason = message![
                 "cannot be given with ",

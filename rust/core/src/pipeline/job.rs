@@ -13,6 +13,7 @@ use crate::config::{
 use crate::error::{Error, Result};
 use crate::objective::{Objective, Vocabulary, objective};
 use crate::template::{ChatTemplate, Prompts};
+use crate::wording::{message, set};
 
 /// The options, tokenizer, template and functions of a run.
 #[derive(Debug)]
@@ -91,8 +92,11 @@ impl Job {
         }
         let TokenOptions { classes, documents, .. } = &self.options.tokens;
         classes.suffice_for(*documents, self.finds_classes)?;
-        let takes_ids =
-            matches!(self.options.tokens.documents, DocumentKind::Texts | DocumentKind::Prompts);
+        if *documents == DocumentKind::Made && self.transform.objective.is_none() {
+            let reason = message!["must be given with ", set("objective", "function")];
+            return Err(Error::option("objective_function", reason));
+        }
+        let takes_ids = documents.is_of_whole_texts() || *documents == DocumentKind::Prompts;
         if self.tokenizer.is_none() && !takes_ids {
             return Err(Error::no_tokenizer());
         }

@@ -1,21 +1,25 @@
 //! [`Bucket`]: an output folder in a bucket. The job runs in a folder of the local disk, which is uploaded once it has
 //! finished, its manifest last.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::arrangement::Arrangement;
-use super::files::{MANIFEST, REPORT, TOKENS, WORK};
+use super::bucket_work::{remove_groups, started, work};
+use super::files::{MANIFEST, REPLACED, REPORT, TOKENS, WORK};
 use super::manifest::Manifest;
 use super::survey::is_in_the_way;
 use crate::config::{Output, RemoteOutput};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::ordered::ordered;
 use crate::regular::{self, Links};
-use crate::storage::{Lease, Target};
+use crate::storage::{LOCK, Lease, SeenLocks, Target};
+use crate::threads::WAITING;
 use crate::wording::{Message, message, set};
 
 /// The most files that a message names.
@@ -24,20 +28,25 @@ const NAMED: usize = 5;
 /// The ending of the lock file beside the folder of the local disk.
 const LOCK_ENDING: &str = "lock";
 
-/// The ending of the manifest that is being replaced, beside the folder of the local disk.
-const REPLACED_ENDING: &str = "replaced";
-
 /// An output folder in a bucket that only this run writes to.
 #[derive(Debug)]
 pub struct Bucket {
-    target: Target,
+    target: Arc<Target>,
     lease: Lease,
     /// The same output, in the folder of the local disk.
     local: Output,
-    /// The manifest that the new output replaces, if there is one.
-    replaced: Option<Manifest>,
+    earlier: Earlier,
     /// The lock of the folder of the local disk.
     _guard: fs::File,
+}
+
+/// The outputs that lay in a bucket before, whole or not: the new one replaces them.
+#[derive(Debug)]
+pub(super) struct Earlier {
+    /// The manifest of the last whole output, which may be removed already.
+    replaced: Option<Manifest>,
+    /// The manifest of an output that was being uploaded.
+    placing: Option<Manifest>,
 }
 
 /// An output folder in a bucket before a run.
@@ -58,86 +67,143 @@ pub fn open_bucket(
     job: &Arc<Identity>,
     control: &Control,
 ) -> Result<BucketOpened> {
-    let target = Target::open(&remote.url, &remote.storage, control.flag())?;
+    let target = Arc::new(Target::open(&remote.url, &remote.storage, control.flag())?);
     let again = output.overwrite && !output.shared || output.once;
-    if !again && let Some(report) = finished(&target, job)? {
+    if !again && let Some(report) = finished_and_tidy(&target, output, job, control)? {
         return Ok(BucketOpened::Finished(report));
     }
     let guard = guard(&output.dir, &target, output.wait, control)?;
     let owner = owner(&output.dir);
-    let lease = target.lock(&owner, output.wait, control)?;
+    let lease = target.lock(LOCK, &owner, output.wait, control)?;
+    target.refuse_unconditional(&lease)?;
     if !again && let Some(report) = finished(&target, job)? {
-        target.unlock(lease)?;
+        target.unlock(lease);
         return Ok(BucketOpened::Finished(report));
     }
     let local =
         Output { remote: None, overwrite: true, shared: true, wait: true, ..output.clone() };
-    let replaced = replaced(&target, &output.dir)?;
-    if let Err(refused) = refuse_others(&target, output, job, replaced.as_ref()) {
-        target.unlock(lease)?;
-        return Err(refused);
+    match Earlier::find(&target, output, job) {
+        Ok(earlier) => Ok(BucketOpened::Ready(Bucket::new(target, lease, local, earlier, guard))),
+        Err(refused) => {
+            target.unlock(lease);
+            Err(refused)
+        }
     }
-    Ok(BucketOpened::Ready(Bucket { target, lease, local, replaced, _guard: guard }))
 }
 
 impl Bucket {
+    pub(super) fn new(
+        target: Arc<Target>,
+        lease: Lease,
+        local: Output,
+        earlier: Earlier,
+        guard: fs::File,
+    ) -> Self {
+        Self { target, lease, local, earlier, _guard: guard }
+    }
+
     /// The output in the folder of the local disk.
     pub fn local(&self) -> &Output {
         &self.local
     }
 
+    /// Gives the bucket free, after [`finish`](Self::finish) if the folder of the local disk is finished.
+    pub fn finish_if(
+        self,
+        is_finished: bool,
+        elsewhere: &HashMap<String, String>,
+        control: &Control,
+    ) -> Result<()> {
+        if is_finished {
+            return self.finish(elsewhere, control);
+        }
+        self.target.unlock(self.lease);
+        Ok(())
+    }
+
     /// Uploads the finished folder of the local disk, and removes it. The manifest is uploaded last.
-    pub fn finish(self, control: &Control) -> Result<()> {
-        let Self { target, lease, local, replaced, .. } = self;
+    ///
+    /// Files that lie elsewhere in the bucket are copied there: `elsewhere` has their names there, by those in the folder.
+    pub fn finish(self, elsewhere: &HashMap<String, String>, control: &Control) -> Result<()> {
+        let Self { target, lease, local, earlier, .. } = self;
         let dir = &local.dir;
         let path = dir.join(MANIFEST);
         let manifest = Manifest::read(&path, Links::Refused)?;
-        let manifest =
-            manifest.ok_or(std::io::ErrorKind::NotFound.into()).map_err(Error::io(&path))?;
+        let manifest = manifest.ok_or(ErrorKind::NotFound.into()).map_err(Error::io(&path))?;
         let files = manifest.files.iter().map(|file| (&file.name, file.bytes, &file.blake3));
         let beside = manifest.beside.iter().map(|file| (&file.name, file.bytes, &file.blake3));
         let tokens = TOKENS.to_owned();
         let kept = manifest.tokens.iter().map(|kept| (&tokens, kept.bytes, &kept.blake3));
         let new: Vec<_> = files.chain(kept).chain(beside).collect();
-        if let Some(replaced) = &replaced {
-            // From here to the last line, the folder holds no whole output. A later run still knows what it held.
-            let saved = dir.with_extension(REPLACED_ENDING);
-            fs::write(&saved, replaced.to_text()).map_err(Error::io(&saved))?;
+        // From here to the last line, the folder holds no whole output. A later run still knows what it held.
+        if let Some(replaced) = &earlier.replaced {
+            target.put(&work(REPLACED), replaced.to_text())?;
             target.remove(MANIFEST)?;
-            let names: HashSet<&str> = new.iter().map(|(name, ..)| name.as_str()).collect();
-            for name in replaced.names().filter(|name| !names.contains(name)) {
-                control.tick()?;
-                target.remove(name)?;
-            }
         }
-        for (name, bytes, blake3) in new {
-            control.tick()?;
-            target.check(&lease)?;
-            if !target.holds(name, bytes, blake3)? {
+        let names: HashSet<&str> = new.iter().map(|(name, ..)| name.as_str()).collect();
+        let left = earlier.names().filter(|name| !names.contains(name)).map(str::to_owned);
+        target.remove_all(&left.collect::<Vec<_>>())?;
+        target.put(&work(MANIFEST), manifest.to_text())?;
+        let (copied, uploaded): (Vec<_>, Vec<_>) =
+            new.into_iter().partition(|(name, ..)| elsewhere.contains_key(*name));
+        // What an earlier output cannot have left there is not asked for.
+        let is_first = earlier.names().next().is_none();
+        let mut copied = copied.into_iter();
+        let copy = |(name, bytes, blake3): (&String, u64, &String)| {
+            target.check(&lease, control)?;
+            if !is_first && target.holds(name, bytes, blake3)? {
+                return Ok(());
+            }
+            target.copy(&elsewhere[name], name)
+        };
+        ordered(WAITING, || Ok(copied.next()), || copy, Ok)?;
+        for (name, bytes, blake3) in uploaded {
+            target.check(&lease, control)?;
+            if is_first || !target.holds(name, bytes, blake3)? {
                 target.upload(&dir.join(name), name, blake3, control)?;
             }
         }
-        target.check(&lease)?;
+        target.check(&lease, control)?;
         let text = fs::read(&path).map_err(Error::io(&path))?;
         target.upload(&path, MANIFEST, blake3::hash(&text).to_hex().as_str(), control)?;
-        let _ = fs::remove_file(dir.with_extension(REPLACED_ENDING));
-        target.unlock(lease)?;
+        target.remove_all(&[work(REPLACED), work(MANIFEST)])?;
+        // What else is there is of a job that this one has replaced, or has put together.
+        remove_groups(&target)?;
+        target.unlock(lease);
         // The output is whole without it. Where it cannot be removed, the next run of the folder does it.
         let _ = remove(dir, &manifest);
         Ok(())
     }
 }
 
-/// The manifest of the output that is replaced: the one in the bucket, or the one that a run which was killed has removed.
-fn replaced(target: &Target, dir: &Path) -> Result<Option<Manifest>> {
-    if let Some(text) = target.read(MANIFEST)? {
-        return Ok(Manifest::parse(&text));
+/// [`finished`], after what a run has left in the work folder that was killed at the very end was removed.
+pub(super) fn finished_and_tidy(
+    target: &Target,
+    output: &Output,
+    job: &Identity,
+    control: &Control,
+) -> Result<Option<String>> {
+    let report = finished(target, job)?;
+    let is_own = |it: Manifest| it.job.differences(job).is_none();
+    if report.is_none()
+        || target.entries_in(WORK)?.is_empty()
+        || !started(target)?.is_none_or(is_own)
+    {
+        return Ok(report);
     }
-    Manifest::read(&dir.with_extension(REPLACED_ENDING), Links::Refused)
+    // It does no harm where it has to stay.
+    let Ok(_guard) = guard(&output.dir, target, false, control) else { return Ok(report) };
+    if let Some(lease) = target.lease(LOCK, &owner(&output.dir), &SeenLocks::default())? {
+        let removed = target.remove_all(&[work(REPLACED), work(MANIFEST)]);
+        let removed = removed.and_then(|()| remove_groups(target));
+        target.unlock(lease);
+        removed?;
+    }
+    Ok(report)
 }
 
 /// The report of the job, if the bucket holds its output.
-fn finished(target: &Target, job: &Identity) -> Result<Option<String>> {
+pub(super) fn finished(target: &Target, job: &Identity) -> Result<Option<String>> {
     let Some(text) = target.read(MANIFEST)? else { return Ok(None) };
     let manifest = Manifest::parse(&text).filter(|it| it.job.differences(job).is_none());
     let Some(manifest) = manifest else { return Ok(None) };
@@ -146,7 +212,7 @@ fn finished(target: &Target, job: &Identity) -> Result<Option<String>> {
     };
     let Some(report) = target.read(REPORT)? else { return Ok(None) };
     let is_whole = blake3::hash(&report).to_hex().as_str() == entry.blake3;
-    let sizes: std::collections::HashMap<String, u64> =
+    let sizes: HashMap<String, u64> =
         target.entries()?.into_iter().map(|entry| (entry.name, entry.bytes)).collect();
     let holds = |name: &str, bytes: u64| sizes.get(name) == Some(&bytes);
     let shards = manifest.files.iter().all(|file| holds(&file.name, file.bytes));
@@ -154,55 +220,86 @@ fn finished(target: &Target, job: &Identity) -> Result<Option<String>> {
     Ok((is_whole && shards && tokens).then(|| String::from_utf8_lossy(&report).into_owned()))
 }
 
-/// Refuses to write beside the output of another job, or over files of others.
-fn refuse_others(
-    target: &Target,
-    output: &Output,
-    job: &Identity,
-    replaced: Option<&Manifest>,
-) -> Result<()> {
-    let refuse = |reason: Message| Err(Error::output(target.name(), reason));
-    // An output that a killed run was replacing is replaced by the next one.
-    let is_there = replaced.is_some_and(|_| !output.dir.with_extension(REPLACED_ENDING).exists());
-    if let Some(old) = replaced.filter(|_| is_there && !output.overwrite) {
-        let reason = match old.job.differences(job) {
-            Some(differences) => {
-                format!("holds the output of another job; what differs: {differences}")
-            }
-            None => "holds an output of this job that has changed".to_owned(),
+impl Earlier {
+    /// The outputs that lie in a bucket. Refuses to write beside the output of another job, or over files of others.
+    pub(super) fn find(target: &Target, output: &Output, job: &Identity) -> Result<Self> {
+        let read = |name: &str| -> Result<_> {
+            Ok(target.read(name)?.and_then(|text| Manifest::parse(&text)))
         };
-        return refuse(message![
-            reason,
-            "; write to another folder, or pass ",
-            set("overwrite", true),
-            " to replace it"
-        ]);
+        let whole = read(MANIFEST)?;
+        if let Some(old) = whole.as_ref().filter(|_| !output.overwrite) {
+            return match old.job.differences(job) {
+                Some(differences) => Err(held(target, "the output of another job", &differences)),
+                None => Err(changed(target)),
+            };
+        }
+        let underway = started(target)?.filter(|_| !output.overwrite);
+        if let Some(differences) = underway.and_then(|it| it.job.differences(job)) {
+            return Err(held(target, "the groups of another job", &differences));
+        }
+        let replaced = match whole {
+            Some(whole) => Some(whole),
+            None => read(&work(REPLACED))?,
+        };
+        let placing = read(&work(MANIFEST))?;
+        let placing = placing.filter(|it| output.overwrite || it.job.differences(job).is_none());
+        let earlier = Self { replaced, placing };
+        earlier.refuse_others(target, output)?;
+        Ok(earlier)
     }
-    // The remains of an upload of the same job, in a run that was killed.
-    let staged = Manifest::read(&output.dir.join(MANIFEST), Links::Refused)?;
-    let staged = staged.filter(|it| it.job.differences(job).is_none());
-    let known: HashSet<&str> =
-        replaced.into_iter().chain(&staged).flat_map(Manifest::names).chain([MANIFEST]).collect();
-    let arrangement = Arrangement::of(output);
-    let others = target.entries()?.into_iter().map(|entry| entry.name);
-    let others = others.filter(|name| {
-        let is_known = known.contains(name.as_str()) && (name != MANIFEST || replaced.is_some());
-        let is_work = name.starts_with(WORK);
-        !is_known && !is_work && (!output.overwrite || is_in_the_way(name, arrangement))
-    });
-    let others: Vec<String> = others.take(NAMED + 1).map(|name| format!("`{name}`")).collect();
-    if others.is_empty() {
-        return Ok(());
+
+    /// The names of their files.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.replaced.iter().chain(&self.placing).flat_map(Manifest::names)
     }
-    let more = if others.len() > NAMED { " and others" } else { "" };
-    let named = others[..others.len().min(NAMED)].join(", ");
-    refuse(message![format!(
-        "holds files that this job did not write: {named}{more}; write to a folder of its own"
-    )])
+
+    fn refuse_others(&self, target: &Target, output: &Output) -> Result<()> {
+        let known: HashSet<&str> = self.names().collect();
+        let arrangement = Arrangement::of(output);
+        let others = target.entries()?.into_iter().map(|entry| entry.name);
+        let others = others.filter(|name| {
+            let is_known =
+                known.contains(name.as_str()) || name == MANIFEST && self.replaced.is_some();
+            let is_work = name.starts_with(WORK);
+            !is_known && !is_work && (!output.overwrite || is_in_the_way(name, arrangement))
+        });
+        let others: Vec<String> = others.take(NAMED + 1).map(|name| format!("`{name}`")).collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        let more = if others.len() > NAMED { " and others" } else { "" };
+        let named = others[..others.len().min(NAMED)].join(", ");
+        let reason = format!(
+            "holds files that this job did not write: {named}{more}; write to a folder of its own"
+        );
+        Err(Error::output(target.name(), reason))
+    }
+}
+
+/// The error for a bucket that holds `what` with other options.
+fn held(target: &Target, what: &str, differences: &str) -> Error {
+    let reason = format!("holds {what}; what differs: {differences}");
+    Error::output(target.name(), or_replace(reason))
+}
+
+/// The error for an output that has changed since it was written.
+fn changed(target: &Target) -> Error {
+    let reason = "holds an output of this job that has changed".to_owned();
+    Error::output(target.name(), or_replace(reason))
+}
+
+fn or_replace(reason: String) -> Message {
+    let replace = set("overwrite", true);
+    message![reason, "; write to another folder, or pass ", replace, " to replace it"]
 }
 
 /// The lock of the folder of the local disk: a run that was killed has given it back.
-fn guard(dir: &Path, target: &Target, wait: bool, control: &Control) -> Result<fs::File> {
+pub(super) fn guard(
+    dir: &Path,
+    target: &Target,
+    wait: bool,
+    control: &Control,
+) -> Result<fs::File> {
     let path = dir.with_extension(LOCK_ENDING);
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent).map_err(Error::io(parent))?;
@@ -226,7 +323,7 @@ fn guard(dir: &Path, target: &Target, wait: bool, control: &Control) -> Result<f
 }
 
 /// The name of the folder of the local disk among those of all machines. Who holds its lock is the run that wrote it.
-fn owner(dir: &Path) -> String {
+pub(super) fn owner(dir: &Path) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .or_else(|_| fs::read_to_string("/etc/hostname"))
         .unwrap_or_default();
@@ -240,7 +337,11 @@ fn owner(dir: &Path) -> String {
 fn remove(dir: &Path, manifest: &Manifest) -> std::io::Result<()> {
     // The manifest goes first: without it, no run takes the other files for whole.
     for name in [MANIFEST].into_iter().chain(manifest.names()) {
-        fs::remove_file(dir.join(name))?;
+        match fs::remove_file(dir.join(name)) {
+            // It lay elsewhere in the bucket.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => removed?,
+        }
     }
     for name in super::files::split_folders() {
         let _ = fs::remove_dir(dir.join(name));

@@ -2,7 +2,7 @@
 
 mod adopted;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -56,6 +56,8 @@ pub struct Folder {
     bytes: u64,
     /// The finished shards.
     files: Vec<File>,
+    /// The names of finished shards that lie in the bucket in which the output will lie, by their names in the work folder.
+    elsewhere: HashMap<String, String>,
     list: ShardList,
     /// The output that this one replaces, and the files of others in the folder.
     owned: Owned,
@@ -162,6 +164,7 @@ pub(super) fn prepare(
         shard: None,
         bytes: 0,
         files: Vec::new(),
+        elsewhere: HashMap::new(),
         list: ShardList::new(lock.work(), &name),
         owned,
         placed: PlacedFiles::default(),
@@ -217,7 +220,10 @@ impl Folder {
     ) -> Result<()> {
         self.now = now;
         let placing = left.placing.as_ref();
-        for file in ShardList::read(self.work(), name)? {
+        // The shards of a job of groups are put together anew: those of its groups come before its own.
+        let listed =
+            if self.job.is_grouped() { Vec::new() } else { ShardList::read(self.work(), name)? };
+        for file in listed {
             let work = self.work().join(&file.name);
             if !owned::is_whole(&work, file.bytes, &file.blake3, control)? {
                 // The shard may be in its place already, and was found whole there.
@@ -370,7 +376,8 @@ impl Folder {
         let work = self.work().to_owned();
         self.owned.remove(&self.dir, &work)?;
         sync(&self.dir)?;
-        for (file, placed) in self.files.iter().zip(&manifest.files) {
+        let placed = self.files.iter().zip(&manifest.files);
+        for (file, placed) in placed.filter(|(file, _)| !self.elsewhere.contains_key(&file.name)) {
             self.placed.place(work.join(&file.name), &self.dir, &placed.name)?;
         }
         if manifest.tokens.is_some() {

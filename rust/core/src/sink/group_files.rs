@@ -18,6 +18,15 @@ pub(super) const FAILED: &str = "failed.json";
 /// The name of the file with what all groups have decided together.
 pub(super) const DECIDED: &str = "decided.json";
 
+/// The ending of the lock of a group, where the output is in a bucket.
+pub(super) const LOCK_ENDING: &str = ".lock";
+
+/// The ending of a file of a group that was downloaded from a bucket.
+pub(super) const FETCHED_ENDING: &str = ".fetched";
+
+/// The ending of a file while it is downloaded.
+pub(super) const NEW_ENDING: &str = ".new";
+
 /// The error that ended the last run of a group.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Failed {
@@ -67,6 +76,11 @@ fn remove_entry(entry: &DirEntry) {
     let (path, name) = (entry.path(), entry.file_name());
     match name.to_str().and_then(parse) {
         Some((_, FAILED)) => drop(fs::remove_file(&path)),
+        Some((_, step))
+            if [LOCK_ENDING, FETCHED_ENDING, NEW_ENDING].iter().any(|it| step.ends_with(it)) =>
+        {
+            drop(fs::remove_file(&path));
+        }
         Some(_) if regular::is_folder(&path) => remove_group(&path),
         None if name.to_str().is_some_and(|it| it.starts_with(DECIDED)) => {
             drop(fs::remove_file(&path));

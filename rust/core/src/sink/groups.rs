@@ -14,6 +14,7 @@
 //! so any process may take the group again, and resumes what is there.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -23,15 +24,17 @@ use chrono::NaiveDateTime;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::bucket::Bucket;
+use super::bucket_groups::{self, BucketGroups, Gathering, Held, Try};
 use super::files::{MANIFEST, STARTED, WORK};
 use super::folder::{Folder, prepare, tidy};
-use super::group_files::{self, DECIDED, FAILED, Failed, folder_name};
+use super::group_files::{self, DECIDED, FAILED, FETCHED_ENDING, Failed, NEW_ENDING, folder_name};
 use super::leftovers::is_ours;
-use super::lock::{Lock, SharedLock, refuse_no_folder};
+use super::lock::{Lock, SharedLock, refuse_no_folder, taken};
 use super::manifest::{File, Manifest, TokensFile};
 use super::placed::write;
 use super::survey;
-use crate::config::Output;
+use crate::config::{Output, RemoteOutput};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
@@ -45,10 +48,17 @@ pub struct Groups {
     path: PathBuf,
     now: NaiveDateTime,
     lock: SharedLock,
+    /// Where other processes are told of them, if the output is in a bucket.
+    bucket: Option<BucketGroups>,
 }
+
+/// A group that this process works on.
+#[derive(Debug)]
+pub struct Hold(Option<Held>);
 
 /// A job of groups, before its groups are packed.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one a run")]
 pub enum Joined {
     /// The groups can be packed.
     Groups(Groups),
@@ -60,8 +70,8 @@ pub enum Joined {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one a run")]
 pub enum Started {
-    /// The output folder, locked for this process.
-    Ready(Folder),
+    /// The output folder, locked for this process; and the bucket in which it lies, if it lies in one.
+    Ready(Folder, Option<Bucket>),
     /// Another process has put the output together: the content of its `report.json`.
     Finished(String),
     /// Another process has removed the groups.
@@ -83,6 +93,13 @@ pub struct Packed {
     pub tokens: Option<TokensFile>,
 }
 
+impl Packed {
+    fn of((dir, manifest, report): (PathBuf, Manifest, String)) -> Self {
+        let Manifest { files, content, tokens, .. } = manifest;
+        Self { dir, report, files, content, tokens }
+    }
+}
+
 /// Joins the processes that pack the groups of the job with the identity `job`, or begins the job at the time
 /// `now`.
 ///
@@ -94,6 +111,9 @@ pub fn join(
     control: &Control,
 ) -> Result<Joined> {
     let dir = &output.dir;
+    if let Some(remote) = &output.remote {
+        return join_in_bucket((output, remote), job, now, control);
+    }
     if dir.as_os_str().is_empty() {
         return Err(Error::option("output", "must name a folder"));
     }
@@ -117,6 +137,38 @@ pub fn join(
     }
 }
 
+/// Joins the processes that pack the groups of a job for a bucket, with a folder of the local disk in which this one packs.
+fn join_in_bucket(
+    (output, remote): (&Output, &RemoteOutput),
+    job: &Arc<Identity>,
+    now: NaiveDateTime,
+    control: &Control,
+) -> Result<Joined> {
+    let local = bucket_groups::local(output);
+    let (bucket, now) = match bucket_groups::join((output, remote), job, now, control)? {
+        bucket_groups::Joined::Groups(bucket, now) => (bucket, now),
+        bucket_groups::Joined::Finished(report) => {
+            tidy_all(&local.dir, control);
+            return Ok(Joined::Finished(report));
+        }
+    };
+    if let Some(parent) = local.dir.parent() {
+        fs::create_dir_all(parent).map_err(Error::io(parent))?;
+    }
+    let joined = join(&local, job, now, control)?;
+    Ok(match joined {
+        Joined::Groups(groups) => Joined::Groups(Groups { now, bucket: Some(bucket), ..groups }),
+        finished @ Joined::Finished(_) => finished,
+    })
+}
+
+/// Removes a folder of the local disk in which groups were packed for a bucket, unless another process still does so.
+fn tidy_all(dir: &Path, control: &Control) {
+    tidy(dir, control);
+    // This removes the folder only if it is empty.
+    let _ = fs::remove_dir(dir);
+}
+
 /// The groups of the job, if it has begun.
 fn share(output: &Output, job: &Identity, control: &Control) -> Result<Option<Groups>> {
     let dir = &output.dir;
@@ -128,7 +180,8 @@ fn share(output: &Output, job: &Identity, control: &Control) -> Result<Option<Gr
         return Ok(None);
     };
     let path = group_files::folder(&dir.join(WORK));
-    Ok(regular::is_folder(&path).then_some(Groups { path, now: started.now, lock }))
+    let is_there = regular::is_folder(&path);
+    Ok(is_there.then_some(Groups { path, now: started.now, lock, bucket: None }))
 }
 
 /// The record of the job that has begun in the folder `dir`.
@@ -172,9 +225,7 @@ fn begin(
 }
 
 /// Locks the output folder of the job for the process that puts the output together from the groups.
-///
-/// Waits until no other process uses the folder if the output says so, and fails with [`Error::Busy`] otherwise.
-pub fn gather(output: &Output, job: &Arc<Identity>, control: &Control) -> Result<Started> {
+fn gather_in_folder(output: &Output, job: &Arc<Identity>, control: &Control) -> Result<Started> {
     let dir = &output.dir;
     let (lock, _) = Lock::take(dir, None, output.wait, control)?;
     let finished = survey::finished(dir, job)?;
@@ -188,7 +239,8 @@ pub fn gather(output: &Output, job: &Arc<Identity>, control: &Control) -> Result
         lock.clear(|name| !is_ours(name, job))?;
         return Ok(Started::Finished(report));
     }
-    prepare(output, job, started.now, (lock, false), control).map(Started::Ready)
+    let folder = prepare(output, job, started.now, (lock, false), control)?;
+    Ok(Started::Ready(folder, None))
 }
 
 impl Groups {
@@ -213,19 +265,112 @@ impl Groups {
         self.path.join(folder_name(group, step))
     }
 
+    /// Looks again which groups are packed, where others tell it in a bucket. Returns whether the job has ended meanwhile.
+    pub fn refresh(&self) -> Result<bool> {
+        self.bucket.as_ref().map_or(Ok(false), BucketGroups::refresh)
+    }
+
     /// Whether a group has finished a step.
     pub fn is_done(&self, group: u64, step: &str) -> bool {
-        self.folder(group, step).join(MANIFEST).symlink_metadata().is_ok()
+        match &self.bucket {
+            Some(bucket) => bucket.is_done(group, step),
+            None => self.folder(group, step).join(MANIFEST).symlink_metadata().is_ok(),
+        }
+    }
+
+    /// Keeps other processes from working on a group; `None` if it has finished the step. In a folder, the lock of the group's own
+    /// folder does so.
+    ///
+    /// Fails with [`Error::Busy`] if another process works on it.
+    pub fn hold(&self, group: u64, step: &str) -> Result<Option<Hold>> {
+        let Some(bucket) = &self.bucket else { return Ok(Some(Hold(None))) };
+        match bucket.hold(group, step, &self.path)? {
+            Try::Held(held) => Ok(Some(Hold(Some(held)))),
+            Try::Done => Ok(None),
+            Try::Busy => Err(taken(&self.folder(group, step))),
+        }
+    }
+
+    /// Gives a group that is packed to all processes.
+    ///
+    /// Fails with [`Error::Busy`] if another process has taken it meanwhile.
+    pub fn publish(
+        &self,
+        hold: &Hold,
+        (group, step): (u64, &str),
+        job: &Identity,
+        control: &Control,
+    ) -> Result<()> {
+        let (Some(bucket), Some(it)) = (&self.bucket, &hold.0) else { return Ok(()) };
+        let dir = self.folder(group, step);
+        bucket.publish(it, (group, step), (&dir, job), control)
+    }
+
+    /// Lets other processes work on a group.
+    pub fn release(&self, hold: Hold) {
+        if let (Some(bucket), Some(it)) = (&self.bucket, hold.0) {
+            bucket.release(it);
+        }
+    }
+
+    /// A group that has finished a step with this identity; `None` if it has not, or a file has changed. Its folder is one of the
+    /// bucket, if the output is in one.
+    pub fn packed(&self, group: u64, step: &str, job: &Identity) -> Result<Option<Packed>> {
+        match &self.bucket {
+            Some(bucket) => Ok(bucket.packed(group, step, job)?.map(Packed::of)),
+            None => packed(self.folder(group, step), job),
+        }
+    }
+
+    /// [`packed`](Self::packed), with all files in a folder of the local disk.
+    pub fn fetched(
+        &self,
+        (group, step): (u64, &str),
+        job: &Identity,
+        control: &Control,
+    ) -> Result<Option<Packed>> {
+        let dir = self.folder(group, step);
+        if let Some(bucket) = &self.bucket {
+            bucket.fetch((group, step), (&dir, job), control)?;
+        }
+        packed(dir, job)
+    }
+
+    /// The path on the local disk of a file in the folder of a packed group.
+    pub fn fetched_file(&self, file: PathBuf, control: &Control) -> Result<PathBuf> {
+        let Some(bucket) = &self.bucket else { return Ok(file) };
+        let names: Vec<_> = file.iter().map(OsStr::to_string_lossy).collect();
+        let name = names[names.len().saturating_sub(2)..].join("-");
+        // Others that use the folder may fetch it too.
+        let path = regular::own(&self.path.join(name), FETCHED_ENDING);
+        bucket.fetch_file(&file.to_string_lossy(), &path, control)?;
+        Ok(path)
+    }
+
+    /// Removes what [`fetched`](Self::fetched) has downloaded of a group.
+    pub fn forget(&self, group: u64, step: &str) {
+        if self.bucket.is_some() {
+            group_files::remove_group(&self.folder(group, step));
+        }
+    }
+
+    /// Whether the files of groups lie in a bucket.
+    pub fn are_in_bucket(&self) -> bool {
+        self.bucket.is_some()
     }
 
     /// Removes what a group has made in a step, because it has changed since. Only the process that has the output
     /// folder for itself may do so.
-    pub fn discard(&self, group: u64, step: &str) {
+    pub fn discard(&self, group: u64, step: &str) -> Result<()> {
         group_files::remove_group(&self.folder(group, step));
+        self.bucket.as_ref().map_or(Ok(()), |bucket| bucket.discard(group, step))
     }
 
     /// Records the error that ended the run of a group.
     pub fn fail(&self, group: u64, error: &Error) {
+        if let Some(bucket) = &self.bucket {
+            return bucket.fail(group, error);
+        }
         let text = sealed::seal(&Failed { error: in_one_line(error.to_string()) });
         let path = self.path.join(folder_name(group, FAILED));
         // The error itself reaches the caller of this process.
@@ -235,15 +380,21 @@ impl Groups {
 
     /// Keeps what all groups have decided together, for other processes.
     pub fn keep(&self, decided: &impl Serialize) -> Result<()> {
-        let own = self.path.join(format!("{DECIDED}.{}", std::process::id()));
+        if let Some(bucket) = &self.bucket {
+            return bucket.keep(decided);
+        }
+        let path = self.path.join(DECIDED);
+        let own = regular::own(&path, NEW_ENDING);
         let _ = fs::remove_file(&own);
         write(&own, sealed::seal(decided))?;
-        let path = self.path.join(DECIDED);
         fs::rename(&own, &path).map_err(Error::io(path))
     }
 
     /// The decision that another process has kept; `None` if none has.
     pub fn kept<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        if let Some(bucket) = &self.bucket {
+            return bucket.kept();
+        }
         let path = self.path.join(DECIDED);
         match sealed::read(&path, Links::Refused).map_err(Error::io(path))? {
             Sealed::Whole(text) => Ok(serde_json::from_slice(&text).ok()),
@@ -253,14 +404,47 @@ impl Groups {
 
     /// Forgets the error of an earlier run of a group.
     pub fn forgive(&self, group: u64) {
-        let _ = fs::remove_file(self.path.join(folder_name(group, FAILED)));
+        match &self.bucket {
+            Some(bucket) => bucket.forgive(group),
+            None => drop(fs::remove_file(self.path.join(folder_name(group, FAILED)))),
+        }
+    }
+
+    /// Locks the output of the job for this process, which puts it together from the groups.
+    ///
+    /// Waits until no other process uses the folder if the output says so, and fails with [`Error::Busy`] otherwise.
+    pub fn gather(
+        &self,
+        output: &Output,
+        job: &Arc<Identity>,
+        control: &Control,
+    ) -> Result<Started> {
+        match &self.bucket {
+            Some(bucket) => Ok(match bucket.gather(output, job, control)? {
+                Gathering::Ready(folder, bucket) => Started::Ready(folder, Some(bucket)),
+                Gathering::Finished(report) => Started::Finished(report),
+                Gathering::Gone => Started::Gone,
+            }),
+            None => gather_in_folder(output, job, control),
+        }
+    }
+
+    /// Removes what this process packed on the local disk for a bucket, unless another process still does so there.
+    pub fn tidy(self, control: &Control) {
+        if self.bucket.is_none() {
+            return;
+        }
+        let dir = self.path.ancestors().nth(2).map(Path::to_owned);
+        drop(self);
+        if let Some(dir) = dir {
+            tidy_all(&dir, control);
+        }
     }
 }
 
 /// A group that has finished a step with this identity, in the folder `dir`; `None` if it has not, or a file has
 /// changed.
-pub fn packed(dir: PathBuf, job: &Identity) -> Result<Option<Packed>> {
-    let Some((manifest, report)) = survey::whole(&dir, job)? else { return Ok(None) };
-    let Manifest { files, content, tokens, .. } = manifest;
-    Ok(Some(Packed { dir, report, files, content, tokens }))
+fn packed(dir: PathBuf, job: &Identity) -> Result<Option<Packed>> {
+    let whole = survey::whole(&dir, job)?;
+    Ok(whole.map(|(manifest, report)| Packed::of((dir, manifest, report))))
 }

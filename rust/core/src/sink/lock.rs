@@ -255,7 +255,8 @@ pub(super) fn refuse_no_folder(dir: &Path) -> Result<()> {
     Err(Error::output(dir, reason))
 }
 
-fn taken(dir: &Path) -> Error {
+/// The error for a folder that another run writes to.
+pub(super) fn taken(dir: &Path) -> Error {
     let reason = message![
         "another run is writing here; pass ",
         set("wait", true),

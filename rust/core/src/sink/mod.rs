@@ -28,6 +28,9 @@
 mod arrangement;
 mod arrow;
 mod bucket;
+mod bucket_groups;
+mod bucket_states;
+mod bucket_work;
 mod cells;
 mod discard;
 mod disk;
@@ -57,11 +60,12 @@ use crate::config::Split;
 use crate::error::Result;
 
 pub use bucket::{Bucket, BucketOpened, open_bucket};
+pub use bucket_states::{JobInBucket, job_in_bucket};
 pub use discard::{discard, is_damaged};
 pub use files::LOTS;
 pub use folder::{Folder, Opened, open};
 pub use group_states::{GroupState, StepState, Underway, underway};
-pub use groups::{Groups, Joined, Packed, Started, gather, join, packed};
+pub use groups::{Groups, Joined, Packed, Started, join};
 pub use manifest::{File, Manifest, MetadataFile, TokensFile};
 pub use survey::{KeptTokens, finished_job, kept};
 pub use tables::Tables;

@@ -10,6 +10,7 @@ mod backoff;
 mod blocks;
 mod bucket;
 mod buckets;
+mod lease;
 mod location;
 mod object;
 mod ranged;
@@ -27,7 +28,8 @@ mod tests;
 mod web;
 
 pub(crate) use address::{is_url, public};
+pub(crate) use lease::{Lease, SeenLocks};
 pub(crate) use location::{Location, OpenFile, RangeFile, RangeFileReader};
 pub(crate) use search::{Named, Outputs};
 pub(crate) use session::Session;
-pub(crate) use target::{Lease, Target};
+pub(crate) use target::{Entry, LOCK, Target};

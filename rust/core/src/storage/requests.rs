@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use chrono::{DateTime, TimeDelta, Utc};
+use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Request, Response, StatusCode};
 use tokio::sync::Semaphore;
 
@@ -51,6 +52,8 @@ pub(super) struct Requests {
     limit: Semaphore,
     retries: u32,
     secrets: Vec<String>,
+    /// The difference between the clock of the last server that told its time, and the clock of this machine.
+    ahead: Mutex<TimeDelta>,
 }
 
 impl Requests {
@@ -72,6 +75,7 @@ impl Requests {
             limit: Semaphore::new(AT_A_TIME),
             retries: u32::try_from(retries).unwrap_or(u32::MAX),
             secrets: secrets(options),
+            ahead: Mutex::new(TimeDelta::zero()),
         })
     }
 
@@ -116,6 +120,7 @@ impl Requests {
                 return self.client.execute(request).await;
             };
             let answer = self.client.execute(again).await;
+            self.note_time(&answer);
             let asked = match &answer {
                 Ok(answer) if PASSING.contains(&answer.status().as_u16()) => {
                     retry_after(answer.headers())
@@ -128,6 +133,20 @@ impl Requests {
             drop(answer);
             tokio::time::sleep(wait).await;
         }
+    }
+
+    fn note_time(&self, answer: &std::result::Result<Response, reqwest::Error>) {
+        let date =
+            answer.as_ref().ok().and_then(|answer| answer.headers().get(DATE)?.to_str().ok());
+        if let Some(Ok(time)) = date.map(DateTime::parse_from_rfc2822) {
+            let ahead = time.with_timezone(&Utc) - Utc::now();
+            *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = ahead;
+        }
+    }
+
+    /// The time by the clock of the server, to a second; by that of this machine, if no server has told it.
+    pub(super) fn now(&self) -> DateTime<Utc> {
+        Utc::now() + *self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A message of a library, as it may be shown.

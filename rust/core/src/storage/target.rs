@@ -1,16 +1,18 @@
 //! [`Target`]: a folder of a bucket that a job writes to.
 
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use object_store::{
-    Attribute, Attributes, GetOptions, MultipartUpload, ObjectStore, PutMode, PutMultipartOptions,
-    PutOptions, PutPayload, UpdateVersion,
+    Attribute, Attributes, GetOptions, MultipartUpload, ObjectStore, ObjectStoreExt,
+    PutMultipartOptions, PutOptions, PutPayload, UpdateVersion,
 };
 
 use super::address::Address;
@@ -22,7 +24,6 @@ use super::tasks::{Pending, Tasks};
 use crate::config::StorageOptions;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::wording::{message, set};
 
 /// Bytes of a part of an upload, unless the file would have too many.
 const PART: u64 = 8 << 20;
@@ -36,32 +37,20 @@ const AT_A_TIME: usize = 4;
 /// The attribute of an object that holds the BLAKE3 hash of its bytes.
 const HASH: &str = "blake3";
 
-/// The time after which a lock that was not renewed is of a run that has ended.
-const LEASE: Duration = Duration::from_secs(30);
-
-/// The time between two renewals of a lock.
-const RENEWAL: Duration = Duration::from_secs(8);
-
-/// The time between two looks at the lock of another run.
-const LOOK: Duration = Duration::from_millis(500);
-
-/// The time before another try to make a lock that was given back.
-const RETRY: Duration = Duration::from_millis(50);
-
 /// The time that ending an upload that has failed may take.
 const ABORT: Duration = Duration::from_secs(5);
 
-/// The key of the lock in the folder.
-const LOCK: &str = ".fastpack/lock";
+/// The key of the lock of the whole folder.
+pub(crate) const LOCK: &str = ".fastpack/lock";
 
 /// A folder of a bucket.
 #[derive(Debug)]
 pub(crate) struct Target {
-    address: Address,
-    prefix: String,
-    store: Arc<dyn ObjectStore>,
-    tasks: Arc<Tasks>,
-    requests: Arc<Requests>,
+    pub(super) address: Address,
+    pub(super) prefix: String,
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) tasks: Arc<Tasks>,
+    pub(super) requests: Arc<Requests>,
 }
 
 /// An object of the folder.
@@ -71,6 +60,8 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     /// The size in bytes.
     pub(crate) bytes: u64,
+    /// The time at which it was written, in nanoseconds since 1970, by the clock of the store.
+    pub(crate) modified: u64,
 }
 
 impl Target {
@@ -95,6 +86,15 @@ impl Target {
         Ok(Self { address, prefix, store, tasks, requests })
     }
 
+    /// A folder of a store in memory.
+    #[cfg(test)]
+    pub(super) fn over(store: Arc<dyn ObjectStore>) -> Self {
+        let address = Address::parse("s3://bucket/packed", "output").expect("an address");
+        let tasks = Arc::new(Tasks::start(Arc::default()).expect("threads"));
+        let requests = Arc::new(Requests::new(&[].into()).expect("a client"));
+        Self { address, prefix: "packed".to_owned(), store, tasks, requests }
+    }
+
     /// The URL of an object of the folder.
     pub(crate) fn name_of(&self, name: &str) -> PathBuf {
         PathBuf::from(self.address.name_of(&self.key(name)))
@@ -109,16 +109,24 @@ impl Target {
         if self.prefix.is_empty() { name.to_owned() } else { format!("{}/{name}", self.prefix) }
     }
 
-    fn path(&self, name: &str) -> Result<object_store::path::Path> {
+    pub(super) fn path(&self, name: &str) -> Result<object_store::path::Path> {
         buckets::path_of(&self.key(name)).map_err(Error::io(self.name_of(name)))
     }
 
     /// All objects of the folder but the lock, sorted by name.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>> {
-        let prefix = if self.prefix.is_empty() {
+        let entries = self.entries_in("")?.into_iter();
+        Ok(entries.filter(|entry| entry.name != LOCK).collect())
+    }
+
+    /// All objects of a folder in this one, sorted by their names in this one.
+    pub(crate) fn entries_in(&self, folder: &str) -> Result<Vec<Entry>> {
+        let key = self.key(folder);
+        let key = key.trim_end_matches('/');
+        let prefix = if key.is_empty() {
             None
         } else {
-            Some(buckets::path_of(&self.prefix).map_err(Error::io(self.name()))?)
+            Some(buckets::path_of(key).map_err(Error::io(self.name()))?)
         };
         let (store, requests) = (Arc::clone(&self.store), Arc::clone(&self.requests));
         let listed = self.tasks.run(bucket::list(store, prefix, requests));
@@ -127,9 +135,12 @@ impl Target {
             let name = key.strip_prefix(&self.prefix).unwrap_or(key);
             name.strip_prefix('/').unwrap_or(name).to_owned()
         };
-        let entries =
-            listed.into_iter().map(|(key, stat)| Entry { name: inside(&key), bytes: stat.size });
-        Ok(entries.filter(|entry| entry.name != LOCK).collect())
+        let entries = listed.into_iter().map(|(key, stat)| Entry {
+            name: inside(&key),
+            bytes: stat.size,
+            modified: stat.modified,
+        });
+        Ok(entries.collect())
     }
 
     /// The bytes of an object; `None` if there is none.
@@ -138,7 +149,7 @@ impl Target {
     }
 
     /// The bytes of an object and their version; `None` if there is none.
-    fn read_version(&self, name: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
+    pub(super) fn read_version(&self, name: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
         let (store, path) = (Arc::clone(&self.store), self.path(name)?);
         let requests = Arc::clone(&self.requests);
         let read = self.tasks.run(async move {
@@ -180,13 +191,112 @@ impl Target {
         let (store, path) = (Arc::clone(&self.store), self.path(name)?);
         let requests = Arc::clone(&self.requests);
         let removed = self.tasks.run(async move {
-            use object_store::ObjectStoreExt;
-            match store.delete(&path).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-                Err(error) => Err(buckets::said(&error, &requests)),
-            }
+            let remove = || async {
+                match store.delete(&path).await {
+                    Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                    Err(error) => Err(buckets::said(&error, &requests)),
+                }
+            };
+            requests.repeat(remove).await
         });
         removed.map_err(Error::io(self.name_of(name)))
+    }
+
+    /// Removes objects, as many in a request as the store allows.
+    pub(crate) fn remove_all(&self, names: &[String]) -> Result<()> {
+        let paths: Vec<_> = names.iter().map(|name| self.path(name)).collect::<Result<_>>()?;
+        let (store, requests) = (Arc::clone(&self.store), Arc::clone(&self.requests));
+        let removed = self.tasks.run(async move {
+            let remove = || async {
+                let paths = stream::iter(paths.clone().into_iter().map(Ok)).boxed();
+                let mut removed = store.delete_stream(paths);
+                while let Some(removed) = removed.next().await {
+                    match removed {
+                        Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                        Err(error) => return Err(buckets::said(&error, &requests)),
+                    }
+                }
+                Ok(())
+            };
+            requests.repeat(remove).await
+        });
+        removed.map_err(Error::io(self.name()))
+    }
+
+    /// Has the store copy an object.
+    pub(crate) fn copy(&self, from: &str, to: &str) -> Result<()> {
+        let (store, requests) = (Arc::clone(&self.store), Arc::clone(&self.requests));
+        let (source, place) = (self.path(from)?, self.path(to)?);
+        let copied = self.tasks.run(async move {
+            let copy = || async {
+                let copied = store.copy(&source, &place).await;
+                copied.map_err(|error| buckets::said(&error, &requests))
+            };
+            requests.repeat(copy).await
+        });
+        copied.map_err(Error::io(self.name_of(from)))
+    }
+
+    /// Writes a small object.
+    pub(crate) fn put(&self, name: &str, bytes: impl Into<Bytes>) -> Result<()> {
+        self.put_whole(name, bytes.into(), Attributes::new())
+    }
+
+    fn put_whole(&self, name: &str, bytes: Bytes, attributes: Attributes) -> Result<()> {
+        let (store, requests) = (Arc::clone(&self.store), Arc::clone(&self.requests));
+        let path = self.path(name)?;
+        let put = self.tasks.run(async move {
+            let put = || async {
+                let options =
+                    PutOptions { attributes: attributes.clone(), ..PutOptions::default() };
+                let put = store.put_opts(&path, PutPayload::from(bytes.clone()), options).await;
+                put.map(drop).map_err(|error| buckets::said(&error, &requests))
+            };
+            requests.repeat(put).await
+        });
+        put.map_err(Error::io(self.name_of(name)))
+    }
+
+    /// Writes the bytes of an object to a file. They are fetched some parts at a time.
+    pub(crate) fn download(
+        &self,
+        name: &str,
+        to: &mut impl Write,
+        control: &Control,
+    ) -> Result<()> {
+        let (store, requests) = (Arc::clone(&self.store), Arc::clone(&self.requests));
+        let path = self.path(name)?;
+        let asked = path.clone();
+        let found = self.tasks.run(async move {
+            store.head(&asked).await.map_err(|error| buckets::said(&error, &requests))
+        });
+        let size = found.map_err(Error::io(self.name_of(name)))?.size;
+        let mut under_way: VecDeque<Pending<io::Result<Bytes>>> = VecDeque::new();
+        let mut write = |pending: Pending<io::Result<Bytes>>| -> io::Result<()> {
+            to.write_all(&pending.wait()??)
+        };
+        let mut start = 0;
+        while start < size || !under_way.is_empty() {
+            control.tick()?;
+            if (start >= size || under_way.len() == AT_A_TIME)
+                && let Some(first) = under_way.pop_front()
+            {
+                write(first).map_err(Error::io(self.name_of(name)))?;
+                continue;
+            }
+            let range = start..size.min(start + PART);
+            start = range.end;
+            let (store, requests) = (Arc::clone(&self.store), Arc::clone(&self.requests));
+            let path = path.clone();
+            under_way.push_back(self.tasks.begin(async move {
+                let read = || async {
+                    let got = store.get_range(&path, range.clone()).await;
+                    got.map_err(|error| buckets::said(&error, &requests))
+                };
+                requests.repeat(read).await
+            }));
+        }
+        Ok(())
     }
 
     /// Uploads the file at `from`. The object is there whole, or not at all.
@@ -205,20 +315,14 @@ impl Target {
         let part = PART.max(size.div_ceil(MOST_PARTS));
         let mut next = || -> Result<Bytes> {
             let mut bytes = Vec::new();
-            file.by_ref().take(part).read_to_end(&mut bytes).map_err(Error::io(from))?;
+            Read::by_ref(&mut file).take(part).read_to_end(&mut bytes).map_err(Error::io(from))?;
             Ok(bytes.into())
         };
         let about = || Error::io(self.name_of(name));
         let requests = Arc::clone(&self.requests);
         let store = Arc::clone(&self.store);
         if size <= part {
-            let bytes = next()?;
-            let options = PutOptions { attributes, ..PutOptions::default() };
-            let put = self.tasks.run(async move {
-                let put = store.put_opts(&path, PutPayload::from(bytes), options).await;
-                put.map(drop).map_err(|error| buckets::said(&error, &requests))
-            });
-            return put.map_err(about());
+            return self.put_whole(name, next()?, attributes);
         }
         let begun = self.tasks.run(async move {
             let begin = || async {
@@ -259,8 +363,7 @@ impl Target {
         control: &Control,
         name: &str,
     ) -> Result<()> {
-        let mut under_way: std::collections::VecDeque<Pending<object_store::Result<()>>> =
-            std::collections::VecDeque::new();
+        let mut under_way: VecDeque<Pending<object_store::Result<()>>> = VecDeque::new();
         let wait = |pending: Pending<object_store::Result<()>>| -> Result<()> {
             let sent = pending.wait().map_err(Error::io(self.name_of(name)))?;
             sent.map_err(|error| {
@@ -279,160 +382,4 @@ impl Target {
         }
         under_way.into_iter().try_for_each(wait)
     }
-
-    /// Takes the lock of the folder: an object that is made only if there is none, and renewed as long as the run lasts.
-    ///
-    /// A lock that is not renewed for [`LEASE`] is of a run that has ended, and so is one with the same `owner`, which
-    /// holds a lock of the local disk.
-    pub(crate) fn lock(&self, owner: &str, wait: bool, control: &Control) -> Result<Lease> {
-        let mut seen: Option<(Option<String>, Instant)> = None;
-        loop {
-            control.tick()?;
-            if let Some(version) = self.put_lock(owner, PutMode::Create)? {
-                // A store without conditional puts takes this too.
-                if self.put_lock(owner, PutMode::Create)?.is_some() {
-                    self.remove(LOCK)?;
-                    let reason = "its store does not refuse to write over an object (conditional put), so that two runs \
-                                  could write here at a time; write to a folder, and copy it";
-                    return Err(Error::output(self.name(), reason));
-                }
-                return Ok(self.renewed(owner, version));
-            }
-            let Some((held_by, version)) = self.read_lock()? else {
-                // It was given back meanwhile.
-                std::thread::sleep(RETRY);
-                continue;
-            };
-            let is_stale = match &seen {
-                Some((etag, since)) if *etag == version.e_tag => since.elapsed() > LEASE,
-                other => {
-                    // A lock that changes is renewed by a run that lasts.
-                    if other.is_some() && !wait {
-                        let reason = message![
-                            "another process packs into it; ",
-                            set("wait", true),
-                            " waits for it"
-                        ];
-                        return Err(Error::output(self.name(), reason));
-                    }
-                    seen = Some((version.e_tag.clone(), Instant::now()));
-                    false
-                }
-            };
-            if held_by == owner || is_stale {
-                if let Some(version) = self.put_lock(owner, PutMode::Update(version))? {
-                    return Ok(self.renewed(owner, version));
-                }
-                continue;
-            }
-            std::thread::sleep(LOOK);
-        }
-    }
-
-    /// Writes the lock; `None` if the mode does not allow it.
-    fn put_lock(&self, owner: &str, mode: PutMode) -> Result<Option<UpdateVersion>> {
-        let (store, path) = (Arc::clone(&self.store), self.path(LOCK)?);
-        let (requests, text) = (Arc::clone(&self.requests), lock_text(owner));
-        let put =
-            self.tasks.run(async move { put_lock(&*store, &path, &text, mode, &requests).await });
-        put.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::output(
-                self.name(),
-                "lies in a bucket that is not there; make the bucket first",
-            ),
-            _ => Error::io(self.name_of(LOCK))(error),
-        })
-    }
-
-    /// The owner of the lock, and its version; `None` if there is no lock.
-    fn read_lock(&self) -> Result<Option<(String, UpdateVersion)>> {
-        let owner = |bytes: Bytes| {
-            String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().to_owned()
-        };
-        Ok(self.read_version(LOCK)?.map(|(bytes, version)| (owner(bytes), version)))
-    }
-
-    /// A lock that is renewed until it is dropped.
-    fn renewed(&self, owner: &str, version: UpdateVersion) -> Lease {
-        let lost = Arc::new(Mutex::new(false));
-        let (store, path) =
-            (Arc::clone(&self.store), self.path(LOCK).expect("it was just written"));
-        let (requests, owner) = (Arc::clone(&self.requests), owner.to_owned());
-        let told = Arc::clone(&lost);
-        let renewal = self.tasks.begin(async move {
-            let (mut version, mut since) = (version, Instant::now());
-            loop {
-                tokio::time::sleep(RENEWAL).await;
-                let mode = PutMode::Update(version.clone());
-                match put_lock(&*store, &path, &lock_text(&owner), mode, &requests).await {
-                    Ok(Some(new)) => (version, since) = (new, Instant::now()),
-                    Err(_) if since.elapsed() < LEASE => {}
-                    Ok(None) | Err(_) => {
-                        *told.lock().unwrap_or_else(PoisonError::into_inner) = true;
-                        return;
-                    }
-                }
-            }
-        });
-        Lease { lost, _renewal: renewal }
-    }
-
-    /// Fails if another run has taken the lock.
-    pub(crate) fn check(&self, lease: &Lease) -> Result<()> {
-        if !*lease.lost.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Ok(());
-        }
-        let reason =
-            "another process has taken its lock, which could not be renewed in time; run again";
-        Err(Error::output(self.name(), reason))
-    }
-
-    /// Gives the lock back.
-    pub(crate) fn unlock(&self, lease: Lease) -> Result<()> {
-        self.check(&lease)?;
-        drop(lease);
-        self.remove(LOCK)
-    }
-}
-
-/// A lock that is being renewed.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    lost: Arc<Mutex<bool>>,
-    _renewal: Pending<()>,
-}
-
-/// The content of a lock: its owner, and a line that no other content has.
-fn lock_text(owner: &str) -> String {
-    use std::hash::{BuildHasher, RandomState};
-    format!("{owner}\n{:016x}\n", RandomState::new().hash_one(Instant::now()))
-}
-
-/// Writes a lock; `None` if the mode does not allow it.
-async fn put_lock(
-    store: &dyn ObjectStore,
-    path: &object_store::path::Path,
-    text: &str,
-    mode: PutMode,
-    requests: &Requests,
-) -> io::Result<Option<UpdateVersion>> {
-    let put = || async {
-        let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
-        match store.put_opts(path, PutPayload::from(text.to_owned()), options).await {
-            Ok(put) => return Ok(Some(put.into())),
-            Err(
-                object_store::Error::AlreadyExists { .. }
-                | object_store::Error::Precondition { .. },
-            ) => {}
-            // A lock to be renewed is gone. To one that is to be made, it says that there is no bucket.
-            Err(object_store::Error::NotFound { .. }) if matches!(mode, PutMode::Update(_)) => {}
-            Err(error) => return Err(buckets::said(&error, requests)),
-        }
-        // The answer to a first try may have been lost.
-        let Ok(got) = store.get_opts(path, GetOptions::default()).await else { return Ok(None) };
-        let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
-        let bytes = got.bytes().await.map_err(|error| buckets::said(&error, requests))?;
-        Ok((*bytes == *text.as_bytes()).then_some(UpdateVersion { e_tag, version }))
-    };
-    requests.repeat(put).await
 }

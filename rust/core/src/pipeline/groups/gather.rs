@@ -34,7 +34,7 @@ pub(super) fn gather(
                 record.merge(later);
                 packed.push(it);
             }
-            None => groups.discard(group as u64, Step::Rows.name()),
+            None => groups.discard(group as u64, Step::Rows.name())?,
         }
         Ok(())
     })?;
@@ -48,7 +48,7 @@ pub(super) fn gather(
     let splits: &[Split] = if has_splits { &Split::ALL } else { &[Split::Train] };
     for (number, split) in splits.iter().enumerate() {
         folder.begin_split(*split)?;
-        folder.adopt(&shards(&packed, *split), control)?;
+        adopt(job, groups, (folder, shards(&packed, *split)), control)?;
         let books = if has_splits { &mut counted.splits[number] } else { &mut counted.whole };
         let shared = counted.shared.get_mut(number).map(std::mem::take).unwrap_or_default();
         if !shared.is_empty() {
@@ -71,6 +71,24 @@ pub(super) fn gather(
     let report = report.timed(seconds, options.work.threads.get(), &work);
     folder.finish(&report.to_json(), content(&packed), tokens)?;
     Ok(Some(report))
+}
+
+/// Takes the shards of groups over into the output.
+fn adopt(
+    job: &GroupedJob<'_>,
+    groups: &Groups,
+    (folder, mut shards): (&mut Folder, Vec<(PathBuf, File)>),
+    control: &Control,
+) -> Result<()> {
+    if !groups.are_in_bucket() {
+        return folder.adopt(&shards, control);
+    }
+    if job.output.hf_layout && !shards.is_empty() {
+        // What describes the columns to `datasets` is taken from the first shard.
+        let (from, first) = shards.remove(0);
+        folder.adopt(&[(groups.fetched_file(from, control)?, first)], control)?;
+    }
+    folder.adopt_in_bucket(&shards)
 }
 
 /// The shards of a split of all groups, in their order. Of groups without rows one shard is taken, if no group has
@@ -115,13 +133,14 @@ fn tokens(
     blocks: u64,
     control: &Control,
 ) -> Result<TokensFile> {
-    let logs: Vec<PathBuf> = match job.output.validation {
+    let dirs: Vec<PathBuf> = match job.output.validation {
         None => packed.iter().map(|group| group.dir.clone()).collect(),
         Some(_) => (0..packed.len())
             .map(|group| Ok(job.tokens_of(groups, group)?.dir))
             .collect::<Result<_>>()?,
     };
-    let logs: Vec<PathBuf> = logs.iter().map(|dir| Folder::tokens_in(dir)).collect();
+    let fetched = |dir: &PathBuf| groups.fetched_file(Folder::tokens_in(dir), control);
+    let logs = dirs.iter().map(fetched).collect::<Result<Vec<PathBuf>>>()?;
     folder.adopt_tokens(&logs, blocks, control)
 }
 

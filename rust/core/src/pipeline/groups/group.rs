@@ -23,7 +23,7 @@ use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::runs::content::ContentHashes;
 use crate::pipeline::runs::repack::take_all;
-use crate::sink::{Folder, Groups, LOTS, Opened, Packed, TokensFile, kept, open, packed};
+use crate::sink::{Folder, Groups, LOTS, Opened, Packed, TokensFile, kept, open};
 use crate::source::{Blocks, FoundFiles};
 use crate::store::{Log, Store};
 use crate::threads::WAITING;
@@ -141,8 +141,7 @@ impl<'a> GroupedJob<'a> {
         group: usize,
         step: Step,
     ) -> Result<Option<Packed>> {
-        let dir = groups.folder(group as u64, step.name());
-        packed(dir, &self.identity_of(group, step))
+        groups.packed(group as u64, step.name(), &self.identity_of(group, step))
     }
 
     /// Hands over some groups in their order, each with its record if it has finished a step. Many are read at a time, since the
@@ -167,15 +166,33 @@ impl<'a> GroupedJob<'a> {
         ordered(WAITING, || Ok(left.next()), || read, |(group, found)| take(group, found))
     }
 
-    /// Whether all groups have finished all steps.
-    pub(super) fn are_done(&self, groups: &Groups) -> bool {
+    /// Whether all groups have finished all steps, or the job has ended.
+    pub(super) fn are_done(&self, groups: &Groups) -> Result<bool> {
         let last = Step::Rows.name();
-        (0..self.len()).all(|group| groups.is_done(group as u64, last))
+        let is_over = groups.refresh()?;
+        Ok(is_over || (0..self.len()).all(|group| groups.is_done(group as u64, last)))
     }
 
     /// Works on a group, unless it has finished the step before. Fails with [`Error::Busy`] if another process works
     /// on it.
     pub(super) fn work(
+        &self,
+        groups: &Groups,
+        (group, step): (usize, Step),
+        choice: Option<&ValidationLots>,
+        control: &Control,
+    ) -> Result<()> {
+        let Some(hold) = groups.hold(group as u64, step.name())? else { return Ok(()) };
+        let worked = self.work_alone(groups, (group, step), choice, control).and_then(|()| {
+            let identity = self.identity_of(group, step);
+            groups.publish(&hold, (group as u64, step.name()), &identity, control)
+        });
+        groups.forget(group as u64, Step::Tokens.name());
+        groups.release(hold);
+        worked
+    }
+
+    fn work_alone(
         &self,
         groups: &Groups,
         (group, step): (usize, Step),
@@ -197,6 +214,7 @@ impl<'a> GroupedJob<'a> {
             shared: true,
             wait: false,
             recipe: None,
+            remote: None,
             ..self.output.clone()
         };
         let identity = Arc::new(self.identity_of(group, step));
@@ -303,7 +321,9 @@ impl<'a> GroupedJob<'a> {
         control: &Control,
     ) -> Result<()> {
         let started = Instant::now();
-        let made = self.tokens_of(groups, group)?;
+        let identity = self.identity_of(group, Step::Tokens);
+        let made = groups.fetched((group as u64, Step::Tokens.name()), &identity, control)?;
+        let made = Self::made(groups, group, made)?;
         let record = GroupRecord::read(&made.report, &made.dir)?;
         let kept = kept(&made.dir)?;
         let log = Arc::new(Log::open_finished(&kept.tokens)?);
@@ -326,7 +346,10 @@ impl<'a> GroupedJob<'a> {
 
     /// The tokens of a group, which were made before.
     pub(super) fn tokens_of(&self, groups: &Groups, group: usize) -> Result<Packed> {
-        let made = self.packed(groups, group, Step::Tokens)?;
+        Self::made(groups, group, self.packed(groups, group, Step::Tokens)?)
+    }
+
+    fn made(groups: &Groups, group: usize, made: Option<Packed>) -> Result<Packed> {
         let dir = groups.folder(group as u64, Step::Tokens.name());
         let reason = "holds tokens of a group that have changed; remove it, and run again";
         made.ok_or_else(|| Error::output(dir, reason))
@@ -342,14 +365,25 @@ impl<'a> GroupedJob<'a> {
         if let Some(choice) = groups.kept()? {
             return Ok(Some(choice));
         }
-        let mut sorted = Vec::with_capacity(self.len());
-        let mut all = 0;
-        for group in 0..self.len() {
+        let (mut sorted, mut all) = (Vec::with_capacity(self.len()), 0);
+        let find = |group| {
             control.tick()?;
             let path = self.tokens_of(groups, group)?.dir.join(LOTS);
-            all += fs::metadata(&path).map_err(Error::io(&*path))?.len() / LOT;
-            sorted.push(path);
-        }
+            let path = groups.fetched_file(path, control)?;
+            let bytes = fs::metadata(&path).map_err(Error::io(&*path))?.len();
+            Ok::<_, Error>((path, bytes))
+        };
+        let mut left = 0..self.len();
+        ordered(
+            WAITING,
+            || Ok(left.next()),
+            || find,
+            |(path, bytes)| {
+                all += bytes / LOT;
+                sorted.push(path);
+                Ok(())
+            },
+        )?;
         // Lots are evenly spread, so the smallest ones are most likely below this; else more are read.
         let wanted = u128::from(validation.of(all));
         let likely = (wanted + wanted / 8 + 1000) * u128::from(u64::MAX) / u128::from(all.max(1));

@@ -56,17 +56,27 @@ pub(in crate::pipeline) fn pack(
         // Another process may have packed the last group meanwhile, and have left the rest to this one.
         if let Some(report) = report.as_ref()
             && !is_done
-            && !grouped.are_done(&left)
+            && !grouped.are_done(&left)?
         {
             return Ok(report.clone());
         }
-        match (sink::gather(output, identity, control), report) {
+        match (left.gather(output, identity, control), report) {
             (Err(Error::Busy { .. }), Some(report)) => return Ok(report),
             (Err(error), _) => return Err(error),
-            (Ok(Started::Finished(report)), _) => return finished(&report, job, output),
+            (Ok(Started::Finished(report)), _) => {
+                left.tidy(control);
+                return finished(&report, job, output);
+            }
             (Ok(Started::Gone), _) => {}
-            (Ok(Started::Ready(mut folder)), _) => {
-                if let Some(report) = gather(&grouped, &left, &mut folder, control)? {
+            (Ok(Started::Ready(mut folder, bucket)), _) => {
+                let gathered = gather(&grouped, &left, &mut folder, control);
+                let elsewhere = folder.in_bucket();
+                drop(folder);
+                if let Some(bucket) = bucket {
+                    bucket.finish_if(matches!(gathered, Ok(Some(_))), &elsewhere, control)?;
+                }
+                if let Some(report) = gathered? {
+                    left.tidy(control);
                     return Ok(report);
                 }
             }
@@ -84,7 +94,6 @@ pub(in crate::pipeline) fn pack_one(
     control: &Control,
 ) -> Result<Report> {
     refuse_objective(job, output)?;
-    refuse_bucket(output)?;
     let output = &Output { shared: true, ..output.clone() };
     let identity = Arc::new(identity);
     let groups = match join(job, output, &identity, control)? {
@@ -100,6 +109,7 @@ pub(in crate::pipeline) fn pack_one(
     };
     control.expect_bytes(grouped.all_bytes());
     let choice = if step == Step::Rows { grouped.choice(&groups, control)? } else { None };
+    groups.refresh()?;
     loop {
         match grouped.work(&groups, (place, step), choice.as_ref(), control) {
             // The process that held it before may still be ending.
@@ -114,7 +124,9 @@ pub(in crate::pipeline) fn pack_one(
         }
     }
     groups.forgive(group);
-    report_of(&grouped, &groups, step, place..place + 1, control).map(|(report, _)| report)
+    let (report, _) = report_of(&grouped, &groups, step, place..place + 1, control)?;
+    groups.tidy(control);
+    Ok(report)
 }
 
 /// The bytes of each group, and the names of the steps.
@@ -122,25 +134,13 @@ pub(in crate::pipeline) fn listed(
     found: &FoundFiles,
     output: &Output,
     most: NonZeroU64,
-) -> Result<(Vec<u64>, Vec<&'static str>)> {
-    refuse_bucket(output)?;
+) -> (Vec<u64>, Vec<&'static str>) {
     let files = sized(found);
     let bytes = |group: Range<usize>| {
         files[group].iter().map(|file| file.bytes).fold(0, u64::saturating_add)
     };
     let steps = Step::of(output.validation).iter().map(|step| step.name());
-    Ok((cut(&files, most).into_iter().map(bytes).collect(), steps.collect()))
-}
-
-/// Refuses an output in a bucket, where processes cannot share groups.
-fn refuse_bucket(output: &Output) -> Result<()> {
-    let Some(remote) = &output.remote else { return Ok(()) };
-    let reason = format!(
-        "`{}` lies in a bucket, where processes cannot share the groups of a job; write to a folder that all of \
-         them see, and copy it",
-        remote.url
-    );
-    Err(Error::option("output", reason))
+    (cut(&files, most).into_iter().map(bytes).collect(), steps.collect())
 }
 
 /// Refuses an objective that reads more of a document than its tokens, where groups share rows in the end.
@@ -237,6 +237,9 @@ fn work_on(
         let mut rest = Vec::new();
         for (place, group) in left.into_iter().enumerate() {
             control.tick()?;
+            if groups.refresh()? {
+                return Ok(false);
+            }
             let number = group as u64;
             if groups.is_done(number, step.name()) {
                 control.count_block(job.bytes(group), 0, 0);

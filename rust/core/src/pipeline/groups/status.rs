@@ -1,14 +1,20 @@
 //! [`status`]: what is done of a job, running, stopped or failed.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
 
 use super::cut::{Sized, cut};
 use super::group::Step;
+use crate::config::RemoteOutput;
+use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
-use crate::sink::{GroupState, StepState, Underway, finished_job, underway};
+use crate::sink::{
+    GroupState, JobInBucket, StepState, Underway, finished_job, job_in_bucket, underway,
+};
+use crate::storage::public;
 
 /// The most failures that a status names.
 const NAMED: usize = 20;
@@ -65,34 +71,47 @@ pub fn status(dir: &Path) -> Result<Status> {
     if let Some(found) = underway(dir)? {
         return Ok(of_underway(&found));
     }
-    let Some(job) = finished_job(dir)? else {
-        let reason = "holds no job of fastpack: neither a manifest, nor a job that has begun";
-        return Err(Error::output(dir, reason));
-    };
-    let (files, bytes) = files_of(&job);
+    finished_job(dir)?.map(|job| of_finished(&job)).ok_or_else(|| no_job(dir))
+}
+
+/// The state of the job in a folder of a bucket, as [`status`] tells it of a folder.
+pub fn status_in_bucket(remote: &RemoteOutput, control: &Control) -> Result<Status> {
+    match job_in_bucket(remote, control)? {
+        Some(JobInBucket::Underway(found)) => Ok(of_underway(&found)),
+        Some(JobInBucket::Finished(job)) => Ok(of_finished(&job)),
+        None => Err(no_job(Path::new(&public(&remote.url)))),
+    }
+}
+
+fn no_job(dir: &Path) -> Error {
+    let reason = "holds no job of fastpack: neither a manifest, nor a job that has begun";
+    Error::output(dir, reason)
+}
+
+/// The state of a finished job.
+fn of_finished(job: &Identity) -> Status {
+    let (files, bytes) = files_of(job);
     let count = |step: &str, groups| GroupCount {
         step: step.to_owned(),
         groups,
         done: groups,
         ..GroupCount::default()
     };
-    let groups = groups_of(&job);
-    let steps = steps_of(&job).iter().map(|step| count(step.name(), groups)).collect();
-    Ok(Status {
-        state: "finished".to_owned(),
-        started: None,
-        files,
-        bytes,
-        steps,
-        failed: Vec::new(),
-    })
+    let groups = groups_of(job);
+    let steps = steps_of(job).iter().map(|step| count(step.name(), groups)).collect();
+    Status { state: "finished".to_owned(), started: None, files, bytes, steps, failed: Vec::new() }
 }
 
 /// The state of a job that is not finished.
 fn of_underway(found: &Underway) -> Status {
     let groups = groups_of(&found.job);
     let (files, bytes) = files_of(&found.job);
-    let steps = steps_of(&found.job).iter().map(|step| {
+    let all = steps_of(&found.job);
+    let is_done = |steps: &BTreeMap<String, StepState>, step: Step| {
+        steps.get(step.name()) == Some(&StepState::Done)
+    };
+    let steps = all.iter().enumerate().map(|(number, step)| {
+        let earlier = &all[..number];
         let mut count =
             GroupCount { step: step.name().to_owned(), groups, ..GroupCount::default() };
         for GroupState { steps, failed } in found.groups.values() {
@@ -101,6 +120,10 @@ fn of_underway(found: &Underway) -> Status {
                 (Some(StepState::Running), _) => count.running += 1,
                 (Some(StepState::Stopped), Some(_)) => count.failed += 1,
                 (Some(StepState::Stopped), None) => count.stopped += 1,
+                // In a bucket, nothing else is left of a step that has failed.
+                (None, Some(_)) if earlier.iter().all(|it| is_done(steps, *it)) => {
+                    count.failed += 1;
+                }
                 (None, _) => {}
             }
         }

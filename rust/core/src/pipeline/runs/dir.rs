@@ -19,7 +19,7 @@ use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::runs::cache::CacheEntry;
 use crate::pipeline::runs::content::ContentHashes;
-use crate::pipeline::runs::folder::{in_bucket, in_folder, made_by};
+use crate::pipeline::runs::folder::{in_folder, made_by};
 use crate::pipeline::runs::per_file::pack_each;
 use crate::pipeline::runs::records::Records;
 use crate::pipeline::runs::repack::{KeptRows, pack_kept};
@@ -46,10 +46,7 @@ pub fn pack_dir(
     let (found, output, identity) = prepare(&job, inputs, output, control)?;
     if let Some(bytes) = output.group_bytes {
         refuse_in_groups(&job, cache)?;
-        let (identity, max_lost) = (Arc::new(identity), job.options.work.max_lost);
-        return in_bucket(&output, &identity, max_lost, control, |output| {
-            groups::pack(&mut job, &found, (output, bytes), &identity, control)
-        });
+        return groups::pack(&mut job, &found, (&output, bytes), &Arc::new(identity), control);
     }
     pack_job(&mut job, Records::Files(found), (&output, cache), identity, control)
 }
@@ -83,7 +80,7 @@ pub fn list_groups(
     let Some(most) = output.group_bytes else {
         return Err(Error::option("group_size", "must be given, such as \"4GB\""));
     };
-    groups::listed(&discover(inputs, control)?, output, most)
+    Ok(groups::listed(&discover(inputs, control)?, output, most))
 }
 
 /// The files, the output and the identity of a job, after its options were checked.

@@ -1,5 +1,6 @@
 //! The output folder of a run: opened, or finished by an earlier run of the same job.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub(in crate::pipeline) fn in_folder(
 
 /// Runs `work` with an output folder of the local disk. If the output is in a bucket, the folder is uploaded afterwards, unless the
 /// job has finished there before.
-pub(in crate::pipeline) fn in_bucket(
+fn in_bucket(
     output: &Output,
     identity: &Arc<Identity>,
     max_lost: Option<MaxLost>,
@@ -41,7 +42,7 @@ pub(in crate::pipeline) fn in_bucket(
     match open_bucket((output, remote), identity, control)? {
         BucketOpened::Ready(bucket) => {
             let report = work(bucket.local())?;
-            bucket.finish(control)?;
+            bucket.finish(&HashMap::new(), control)?;
             Ok(report)
         }
         BucketOpened::Finished(report) => {

@@ -1,5 +1,6 @@
 //! Shards and tokens of groups that become those of the whole job.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,16 +16,7 @@ use crate::threads::WAITING;
 impl Folder {
     /// Takes over whole shards from elsewhere, as the last ones of the current series. They stay where they are too.
     pub fn adopt(&mut self, shards: &[(PathBuf, File)], control: &Control) -> Result<()> {
-        self.close_shard()?;
-        let numbers = self.in_series()..;
-        let named: Vec<(&Path, File)> = shards
-            .iter()
-            .zip(numbers)
-            .map(|((from, shard), number)| {
-                let name = self.series.name(number, self.coding.format);
-                (&**from, File { name, ..shard.clone() })
-            })
-            .collect();
+        let named = self.numbered(shards)?;
         let (work, mut left) = (self.work(), named.into_iter());
         let link = |(from, shard): (&Path, File)| -> Result<File> {
             control.tick()?;
@@ -39,6 +31,36 @@ impl Folder {
         ordered(WAITING, || Ok(left.next()), || link, take)?;
         self.files.extend(linked);
         Ok(())
+    }
+
+    /// [`adopt`](Self::adopt) of shards that stay in the bucket in which the output will lie, where they are copied.
+    pub fn adopt_in_bucket(&mut self, shards: &[(PathBuf, File)]) -> Result<()> {
+        for (from, shard) in self.numbered(shards)? {
+            let from = from.to_string_lossy().into_owned();
+            self.elsewhere.insert(shard.name.clone(), from);
+            self.files.push(shard);
+        }
+        Ok(())
+    }
+
+    /// The names in the bucket of the shards that lie there, by their names in the finished folder.
+    pub fn in_bucket(&self) -> HashMap<String, String> {
+        let placed = self.arrangement.place(&self.files);
+        let named = self.files.iter().zip(placed).filter_map(|(file, placed)| {
+            Some((placed.name, self.elsewhere.get(&file.name)?.clone()))
+        });
+        named.collect()
+    }
+
+    /// Shards from elsewhere by the names that they get as the last ones of the current series.
+    fn numbered<'a>(&mut self, shards: &'a [(PathBuf, File)]) -> Result<Vec<(&'a Path, File)>> {
+        self.close_shard()?;
+        let numbers = self.in_series()..;
+        let named = shards.iter().zip(numbers).map(|((from, shard), number)| {
+            let name = self.series.name(number, self.coding.format);
+            (&**from, File { name, ..shard.clone() })
+        });
+        Ok(named.collect())
     }
 
     /// The path of the tokens that are kept in the folder `dir`.

@@ -1,0 +1,362 @@
+"""Groups of a job that several processes pack into a bucket: the files of one process in a folder, whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import pytest
+from campaign import campaign_only, tries
+from conftest import conversation, listing
+from faulty_proxy import losing
+from processes import FILTERED, OPTIONS, at_work, everything, kill, start
+
+import fastpack
+from fastpack import _fastpack
+from fastpack.api.options import native_inputs, native_model, native_options, native_output
+from fastpack.options import options_of
+
+GROUP = 300_000
+COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row"]
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """Twelve files of conversations, of different sizes."""
+    folder = tmp_path_factory.mktemp("inputs")
+    for number in range(12):
+        count = 25 + 7 * (number % 5)
+        lines = [json.dumps(conversation(100 * number + record)) for record in range(count)]
+        text = "\n".join(lines) + "\n"
+        (folder / f"part-{number:02}.jsonl").write_text(10 * text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def given(store, work):
+    """The options of all processes of a test."""
+    return {"group_size": GROUP, "threads": 1, "storage_options": store, "work_dir": str(work)}
+
+
+@pytest.fixture(scope="module")
+def alone(inputs, tokenizer_dir, tmp_path_factory):
+    """What one process writes into a folder."""
+    folders = {}
+
+    def pack(**options):
+        name = json.dumps(options)
+        if name not in folders:
+            folders[name] = tmp_path_factory.mktemp("alone") / "out"
+            given = {**OPTIONS, "group_size": GROUP, "threads": 1, **options}
+            given |= {"filter": everything} if FILTERED.items() <= options.items() else {}
+            fastpack.pack_dir([inputs], folders[name], tokenizer=tokenizer_dir, **given)
+        return folders[name]
+
+    return pack
+
+
+def is_the_same(client, bucket, folder):
+    """Whether a bucket holds the files of a folder, and nothing else; times and recipes apart."""
+    found = {key.removeprefix("packed/"): content for key, content in listing(client, bucket).items()}
+    here = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert found.keys() == here.keys()
+    for name in found.keys() - {"manifest.json", "report.json"}:
+        assert found[name] == here[name], name
+    reports = [json.loads(files["report.json"]) for files in (found, here)]
+    manifests = [json.loads(files["manifest.json"]) for files in (found, here)]
+    for report, manifest in zip(reports, manifests, strict=True):
+        del report["timing"]
+        for entry in manifest["beside"]:
+            if entry["name"] == "report.json":
+                entry.clear()
+        for unequal in ("recipe", "now", "blake3"):
+            manifest.pop(unequal, None)
+    assert reports[0] == reports[1]
+    assert manifests[0] == manifests[1]
+    return True
+
+
+def ended(processes):
+    """What processes say at their end: the same."""
+    said = [process.communicate() for process in processes]
+    assert len({words for words, _ in said}) == 1, said
+    assert said[0][0].startswith("rows "), said
+    return said[0][0]
+
+
+def left(work):
+    """The files that are left on the local disk, but for locks."""
+    return [path for path in work.rglob("*") if path.is_file() and path.suffix != ".lock"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"validation": 25},
+        {"keep_tokens": True},
+        {"keep_tokens": True, "validation": 0.1},
+        {"hf_layout": True, "shard_size": "300KB"},
+        {"hf_layout": True, "validation": 25},
+        {"columns": COLUMNS, "shard_size": "300KB"},
+        {"order": "balanced", "balance_ranks": 16, "on_remainder": "pad"},
+        {"order": "balanced", "balance_ranks": 16, "on_remainder": "drop", "max_lost": "20%"},
+        {"order": "balanced", "balance_ranks": 16, "on_remainder": "repeat", "validation": 60},
+        {"format": "parquet", "compression": "zstd"},
+    ],
+    ids=str,
+)
+def test_a_rank_writes_into_a_bucket_what_a_process_writes_into_a_folder(
+    options, inputs, tokenizer_dir, alone, given, client, bucket, work
+):
+    out = f"s3://{bucket}/packed"
+    options = {**OPTIONS, **options}
+    report = fastpack.pack_dir(
+        [inputs], out, tokenizer=tokenizer_dir, rank=0, world_size=2, **{**given, **options}
+    )
+    assert is_the_same(client, bucket, alone(**options))
+    assert not left(work)
+    again = fastpack.pack_dir(
+        [inputs], out, tokenizer=tokenizer_dir, rank=1, world_size=2, **{**given, **options}
+    )
+    assert again == report
+
+
+@pytest.mark.parametrize("validation", [None, 25])
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_ranks_with_a_disk_of_their_own_write_the_same_files(
+    count, validation, inputs, tokenizer_dir, alone, given, client, bucket, work
+):
+    out = f"s3://{bucket}/packed"
+    options = {**given, "validation": validation, "world_size": count}
+    ended(
+        [
+            start(inputs, tokenizer_dir, out, **{**options, "rank": rank, "work_dir": f"{work}/{rank}"})
+            for rank in range(count)
+        ]
+    )
+    assert is_the_same(client, bucket, alone(validation=validation))
+    assert not left(work)
+
+
+def test_ranks_that_share_a_disk_write_the_same_files(
+    inputs, tokenizer_dir, alone, given, client, bucket, work
+):
+    out = f"s3://{bucket}/packed"
+    options = {**given, "validation": 25, "world_size": 3}
+    ended([start(inputs, tokenizer_dir, out, rank=rank, **options) for rank in range(3)])
+    assert is_the_same(client, bucket, alone(validation=25))
+    assert not left(work)
+
+
+@pytest.mark.parametrize("validation", [None, 25])
+def test_a_killed_process_that_runs_again_takes_its_group_at_once(
+    validation, inputs, tokenizer_dir, alone, given, client, bucket, work
+):
+    out = f"s3://{bucket}/packed"
+    options = {**given, **FILTERED, "validation": validation, "world_size": 2}
+    for rank in (0, 1):
+        kill(at_work(start(inputs, tokenizer_dir, out, rank=rank, pause=True, **options)))
+    held = [key for key in listing(client, bucket) if key.endswith(".lock")]
+    assert held
+    ended([start(inputs, tokenizer_dir, out, rank=0, **options)])
+    assert is_the_same(client, bucket, alone(**FILTERED, validation=validation))
+    assert not left(work)
+
+
+def test_the_group_of_a_killed_process_is_taken_over_by_another_machine(
+    inputs, tokenizer_dir, alone, given, client, bucket, work
+):
+    out = f"s3://{bucket}/packed"
+    options = {**given, **FILTERED, "world_size": 2}
+    killed = at_work(
+        start(inputs, tokenizer_dir, out, pause=True, **{**options, "rank": 0, "work_dir": f"{work}/0"})
+    )
+    kill(killed)
+    (held,) = [key for key in listing(client, bucket) if key.endswith(".lock")]
+    ended([start(inputs, tokenizer_dir, out, **{**options, "rank": 1, "work_dir": f"{work}/1"})])
+    assert "-rows.lock" in held
+    assert is_the_same(client, bucket, alone(**FILTERED, validation=None))
+
+
+def test_a_group_that_fails_is_told_and_packed_again(inputs, tokenizer_dir, given, client, bucket, tmp_path):
+    out = f"s3://{bucket}/packed"
+    files = tmp_path / "files"
+    shutil.copytree(inputs, files)
+    last = max(files.iterdir())
+    good, times = last.read_bytes(), last.stat()
+    last.write_bytes(b"{" + good[1:].replace(b"{", b"[", 1))
+    os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
+    options = {**OPTIONS, **given, "rank": 0, "world_size": 1}
+    with pytest.raises(fastpack.RecordError):
+        fastpack.pack_dir([files], out, tokenizer=tokenizer_dir, **options)
+    # No lock is left that others would wait for.
+    assert not [key for key in listing(client, bucket) if key.endswith("lock")]
+    status = fastpack.status(out, storage_options=given["storage_options"])
+    assert (status.state, list(status.failed)) == ("stopped", [status.steps[0].groups - 1])
+    assert last.name in status.failed[status.steps[0].groups - 1]
+    assert (status.steps[0].done, status.steps[0].failed) == (status.steps[0].groups - 1, 1)
+    (failed,) = [content for key, content in listing(client, bucket).items() if "failed" in key]
+    assert last.name.encode() in failed
+    # The file is mended without a trace that its size or time would show.
+    last.write_bytes(good)
+    os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
+    fastpack.pack_dir([files], out, tokenizer=tokenizer_dir, **options)
+    plain = tmp_path / "plain"
+    fastpack.pack_dir([files], plain, tokenizer=tokenizer_dir, **{**OPTIONS, "group_size": GROUP})
+    assert is_the_same(client, bucket, plain)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(tries(6, 30)))
+def test_faults_on_the_way_cost_no_byte_of_a_group(
+    seed, inputs, tokenizer_dir, alone, given, store, client, bucket
+):
+    out = f"s3://{bucket}/packed"
+    options = {**OPTIONS, **given, "validation": 25, "rank": 0, "world_size": 1}
+    faults = random.Random(seed).choice([0.02, 0.1, 0.2])
+    said = ""
+    with losing(store["aws_endpoint"], seed=seed, faults=faults) as proxy:
+        retries = str(seed % 2 * 20 + 1)
+        faulty = {**store, "aws_endpoint": proxy.url, "max_retries": retries}
+        try:
+            fastpack.pack_dir(
+                [inputs], out, tokenizer=tokenizer_dir, **{**options, "storage_options": faulty}
+            )
+        except fastpack.FastpackError as error:
+            said = str(error)
+    assert len(said.splitlines()) <= 1
+    assert not said or seed % 2 == 0
+    # A run that has failed goes on, and one that has not is known again.
+    fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options)
+    assert is_the_same(client, bucket, alone(validation=25))
+
+
+@pytest.mark.campaign
+@campaign_only
+def test_killed_at_any_moment_a_job_goes_on_to_the_same_files(
+    inputs, tokenizer_dir, alone, given, client, bucket, work
+):
+    """Also while files are uploaded and copied: the kills are spread over the time of a whole run."""
+    out = f"s3://{bucket}/packed"
+    chance, seconds, finished = random.Random(7), 2.0, False
+    while not finished:
+        process = start(inputs, tokenizer_dir, out, **{**given, "validation": 25, "rank": 0, "world_size": 1})
+        try:
+            process.communicate(timeout=chance.uniform(0.5, 1.2) * seconds)
+            finished = True
+        except subprocess.TimeoutExpired:
+            kill(process)
+            seconds *= 1.1
+    assert is_the_same(client, bucket, alone(validation=25))
+    assert not left(work)
+
+
+@pytest.mark.campaign
+@campaign_only
+def test_a_process_that_must_not_wait_reports_what_is_done(
+    inputs, tokenizer_dir, alone, given, client, bucket, work
+):
+    out = f"s3://{bucket}/packed"
+    options = {**given, **FILTERED, "world_size": 2}
+    other = at_work(
+        start(inputs, tokenizer_dir, out, pause=True, **{**options, "rank": 0, "work_dir": f"{work}/0"})
+    )
+    mine = {**OPTIONS, **options, "filter": everything, "rank": 1, "wait": False}
+    report = fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **mine)
+    assert any("groups are packed so far" in warning for warning in report.warnings)
+    assert "packed/manifest.json" not in listing(client, bucket)
+    kill(other)
+    ended([start(inputs, tokenizer_dir, out, **{**options, "rank": 0, "work_dir": f"{work}/0"})])
+    assert is_the_same(client, bucket, alone(**FILTERED))
+
+
+def test_a_job_of_groups_replaces_another_and_is_refused_beside_it(
+    inputs, tokenizer_dir, alone, given, client, bucket
+):
+    out = f"s3://{bucket}/packed"
+    options = {**OPTIONS, **given, "rank": 0, "world_size": 2}
+    fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **{**options, "max_length": 128})
+    client.put_object(Bucket=bucket, Key="packed/notes.txt", Body=b"mine")
+    with pytest.raises(fastpack.OutputError, match=r"another job.*max_length"):
+        fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options)
+    fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options, overwrite=True)
+    assert listing(client, bucket)["packed/notes.txt"] == b"mine"
+    client.delete_object(Bucket=bucket, Key="packed/notes.txt")
+    assert is_the_same(client, bucket, alone())
+
+
+def test_a_job_underway_is_refused_to_another(inputs, tokenizer_dir, given, client, bucket):
+    out = f"s3://{bucket}/packed"
+    options = {**OPTIONS, **given, "rank": 0, "world_size": 2}
+    with pytest.raises(fastpack.LossError):
+        fastpack.pack_dir(
+            [inputs], out, tokenizer=tokenizer_dir, **{**options, "max_lost": 0, "max_length": 32}
+        )
+    before = listing(client, bucket)
+    assert any("/groups/" in key for key in before)
+    for more in ({}, {"group_size": None, "rank": None, "world_size": None}):
+        with pytest.raises(fastpack.OutputError, match=r"the groups of another job"):
+            fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **{**options, **more})
+    assert listing(client, bucket) == before
+
+
+@pytest.mark.parametrize("validation", [None, 25])
+def test_status_tells_what_is_done_and_running_in_a_bucket(
+    validation, inputs, tokenizer_dir, given, client, bucket, work
+):
+    out = f"s3://{bucket}/packed"
+    storage = given["storage_options"]
+    options = {**given, **FILTERED, "validation": validation, "world_size": 2}
+    other = at_work(
+        start(inputs, tokenizer_dir, out, pause=True, **{**options, "rank": 0, "work_dir": f"{work}/0"})
+    )
+    mine = {**OPTIONS, **options, "filter": everything, "rank": 1, "wait": False}
+    if validation is None:
+        fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **mine)
+    status = fastpack.status(out, storage_options=storage)
+    first = status.steps[0]
+    assert (status.state, first.running, first.failed, status.failed) == ("running", 1, 0, {})
+    assert first.done == (first.groups - 1 if validation is None else 0)
+    assert [step.step for step in status.steps] == (["rows"] if validation is None else ["tokens", "rows"])
+    assert (status.files, status.bytes) == (12, sum(path.stat().st_size for path in inputs.iterdir()))
+    kill(other)
+    ended([start(inputs, tokenizer_dir, out, **{**options, "rank": 0, "work_dir": f"{work}/0"})])
+    command = [sys.executable, "-m", "fastpack", "status", out, "--json"]
+    shown = subprocess.run(
+        [*command, "--storage-options", json.dumps(storage)], check=True, capture_output=True, text=True
+    )
+    status = json.loads(shown.stdout)
+    assert status["state"] == "finished"
+    assert all(step["done"] == step["groups"] == first.groups for step in status["steps"])
+
+
+def test_status_of_a_bucket_without_a_job_is_refused(given, bucket):
+    with pytest.raises(fastpack.OutputError, match="holds no job of fastpack"):
+        fastpack.status(f"s3://{bucket}/packed", storage_options=given["storage_options"])
+
+
+def test_a_group_alone_is_packed_into_a_bucket_as_tasks_of_ray_do(
+    inputs, tokenizer_dir, alone, given, client, bucket, work
+):
+    out = f"s3://{bucket}/packed"
+    defaults = {option.name: option.default for option in options_of("pack_dir")}
+    options = {**OPTIONS, **given, "files": [inputs], "output": out, "tokenizer": tokenizer_dir}
+    options = {**defaults, **options, "validation": 25}
+    sizes, steps = _fastpack.list_groups(native_inputs(options), native_output(options))
+    assert steps == ["tokens", "rows"]
+    for step in range(len(steps)):
+        for group in range(len(sizes)):
+            elsewhere = {**options, "work_dir": f"{work}/{group}"}
+            parts = native_inputs(elsewhere), native_output(elsewhere), native_options(elsewhere)
+            _fastpack.pack_group(*parts, *native_model(elsewhere), group, step)
+    mine = {**OPTIONS, **given, "validation": 25}
+    fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **mine)
+    assert is_the_same(client, bucket, alone(validation=25))
+    assert not left(work)
