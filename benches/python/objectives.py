@@ -3,14 +3,15 @@
     python benches/python/objectives.py [--megabytes 40] [--peer-megabytes 4] [--rounds 5] [--threads 2]
 
 Real texts are used where `$FASTPACK_DATA` (or `../shared/data` beside the checkout) has them; else texts of the seeded
-corpus. The tokenizer is a byte-level BPE with tokens added for each objective. Each measurement has a tokenizer that
-has seen nothing. The peer tokenizes and groups texts by `datasets.map`, and masks batches of 32 rows by
+corpus. Objectives of other records have the same texts: with a label, or cut in three as a prompt with two answers. The
+tokenizer is a byte-level BPE with tokens added for each objective. Each measurement has a tokenizer that has seen nothing. The peer tokenizes and groups texts by `datasets.map`, and masks batches of 32 rows by
 `DataCollatorForLanguageModeling` with NumPy.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
@@ -36,7 +37,30 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "mlm, whole words": {"objective": "mlm", "whole_word_mask": True},
     "span": {"max_target_length": 128},
     "fim": {},
+    "classification": {"classes": 2, "overlong": "truncate"},
+    "multi_label": {"classes": 2, "overlong": "truncate"},
+    "preference": {"overlong": "truncate"},
+    "generation": {"overlong": "truncate"},
+    "function": {"objective_function": lambda documents: documents.select(["input_ids", "labels"])},
 }
+
+
+def record_of(text: str, objective: str) -> dict[str, Any]:
+    """A text as a record of an objective."""
+    if objective == "preference":
+        third = len(text) // 3
+        return {"prompt": text[:third], "chosen": text[third : 2 * third], "rejected": text[2 * third :]}
+    label = len(text) % 2
+    return {"text": text, "labels": [label]} if objective == "multi_label" else {"text": text, "label": label}
+
+
+def records(lines: Path, objective: str, out: Path) -> Path:
+    """The texts of a file as records of an objective."""
+    with lines.open(encoding="utf-8") as texts, out.open("w", encoding="utf-8") as made:
+        for line in texts:
+            record = record_of(json.loads(line)["text"], objective)
+            made.write(json.dumps(record, ensure_ascii=False) + "\n")
+    return out
 
 
 def tokenizer_at(folder: Path, out: Path) -> Path:
@@ -118,6 +142,10 @@ def main() -> None:
             lines = head(given, scratch / "texts.jsonl", arguments.megabytes)
             model = shared / "tokenizers" / "gpt2"
         tokenizer = tokenizer_at(model, scratch / "tokenizer")
+        of_records = {
+            objective: records(lines, objective, scratch / f"{objective}.jsonl")
+            for objective in ["classification", "multi_label", "preference"]
+        }
         few = head(lines, scratch / "few.jsonl", arguments.peer_megabytes)
         speeds: dict[str, list[float]] = {objective: [] for objective in OBJECTIVES}
         theirs = []
@@ -125,7 +153,8 @@ def main() -> None:
             # The first run behind the peer takes up to a half longer, whatever it packs; it is not counted.
             pack(lines, tokenizer, arguments.threads, "causal")
             for objective, found in speeds.items():
-                seconds, tokens = pack(lines, tokenizer, arguments.threads, objective)
+                file = of_records.get(objective, lines)
+                seconds, tokens = pack(file, tokenizer, arguments.threads, objective)
                 found.append(tokens / seconds / 1e6)
             seconds, tokens = peer(few, tokenizer, scratch / f"cache{turn}")
             theirs.append(tokens / seconds / 1e6)

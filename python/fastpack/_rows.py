@@ -187,7 +187,7 @@ def _broken_packs(
     documents = documents_of(table)
     if objective == "span":
         yield from _broken_targets(table, options)
-    elif objective == "mlm":
+    elif objective in {"mlm", "function"}:
         yield from _broken_numbers(table)
     elif same and documents is not None and documents.lengths.sum() == len(ids.values):
         yield from _broken_labels(table, ids, documents, options)

@@ -1,4 +1,4 @@
-"""The options `filter=` and `map=`: functions over Arrow batches of records."""
+"""The options `filter=`, `map=` and `objective_function=`: functions over Arrow batches."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from fastpack._types import RecordFilter, RecordMap
+    from fastpack._types import DocumentFunction, RecordFilter, RecordMap
 
     NativeTransform: TypeAlias = tuple[
         Callable[[pa.RecordBatch], pa.BooleanArray] | None,
+        Callable[[pa.RecordBatch], pa.RecordBatch] | None,
         Callable[[pa.RecordBatch], pa.RecordBatch] | None,
         str | None,
         list[str],
@@ -32,23 +33,26 @@ def transform(
     *,
     filter: RecordFilter | None,  # noqa: A002
     map: RecordMap | None,  # noqa: A002
+    objective: DocumentFunction | None,
     fingerprints: Mapping[str, str | None],
-    identified: bool = False,
+    unfollowed: str | None = None,
     shared: bool = False,
 ) -> NativeTransform:
-    """Wraps the functions for the core. If `identified`, adds their identity, and a warning for each without one.
+    """Wraps the functions for the core.
 
+    If `unfollowed` is given, adds their identity, and for each without one a warning with what `unfollowed` says.
     `fingerprints` are the names that the caller gives the functions in place of an identity. A function without either is
     refused where several ranks share the job.
     """
-    functions: dict[str, object] = {"filter": filter, "map": map}
+    functions: dict[str, object] = {"filter": filter, "map": map, "objective_function": objective}
     for option, function in functions.items():
         _check(option, function, fingerprints.get(option))
     given = {option: function for option, function in functions.items() if function is not None}
-    told, warnings = _told(given, fingerprints, shared=shared) if identified else ([], [])
+    told, warnings = _told(given, fingerprints, unfollowed, shared=shared) if unfollowed else ([], [])
     return (
         None if filter is None else _masking(filter),
-        None if map is None else _mapping(map),
+        None if map is None else _mapping("map", map),
+        None if objective is None else _mapping("objective_function", objective),
         " ".join(told) or None,
         warnings,
     )
@@ -72,7 +76,11 @@ def _check(option: str, function: object, fingerprint: object) -> None:
 
 
 def _told(
-    functions: Mapping[str, object], fingerprints: Mapping[str, str | None], *, shared: bool
+    functions: Mapping[str, object],
+    fingerprints: Mapping[str, str | None],
+    unfollowed: str,
+    *,
+    shared: bool,
 ) -> tuple[list[str], list[str]]:
     """The identity of each function, and a warning for each that has none."""
     from fastpack._identity import UnfollowedError, identity  # noqa: PLC0415  most calls need none of it
@@ -96,7 +104,7 @@ def _told(
                 raise OptionError(message, option) from None
             told.append(f"{option} {reason}")
             warnings.append(
-                f"`{option}` {reason}: this run cannot be resumed, and no cache is used; name the function with "
+                f"`{option}` {reason}: {unfollowed}; name the function with "
                 f'{option}_fingerprint="v1", and rename it whenever it changes'
             )
     return told, warnings
@@ -123,7 +131,7 @@ def _masking(function: RecordFilter) -> Callable[[pa.RecordBatch], pa.BooleanArr
     return call
 
 
-def _mapping(function: RecordMap) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def _mapping(option: str, function: RecordMap) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     @functools.wraps(function)
     def call(rows: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa  # noqa: PLC0415  slow to import
@@ -140,6 +148,6 @@ def _mapping(function: RecordMap) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
             ]
             return pa.RecordBatch.from_arrays(columns, schema=made.schema)
         message = f"must return a pyarrow.RecordBatch, not a `{type(made).__qualname__}`"
-        raise OptionTypeError(message, "map")
+        raise OptionTypeError(message, option)
 
     return call

@@ -311,7 +311,7 @@ def _cannot_be_made_again(packed: Folder) -> str | None:
     if not _inputs_of(packed):
         return "the rows were packed from memory, which the manifest records no inputs of"
     if packed.of_job("made_by").get("transform"):
-        return "the inputs went through `filter` or `map`, which the manifest has no code of"
+        return "the inputs or documents went through functions, which the manifest has no code of"
     if "objective" in options:
         return "the rows are of another objective than `causal`, whose documents are not compared"
     if options.get("strategy") == "concat":

@@ -247,3 +247,25 @@ def test_a_job_is_the_same_if_its_functions_are(path, tokenizer_dir, tmp_path):
     assert job(least(1)) == report
     with pytest.raises(fastpack.OutputError, match="`transform`"):
         job(least(2))
+
+
+def test_a_stream_goes_on_from_the_state_of_the_same_functions_alone(tmp_path, tokenizer_dir):
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": f"text {at}"}) + "\n" for at in range(50)), encoding="utf-8")
+
+    def longer(records):
+        return pa.table({"text": [f"{text} and more" for text in records["text"].to_pylist()]})
+
+    def all_of(records):
+        return [True] * len(records)
+
+    options = {"tokenizer": tokenizer_dir, "max_length": 32, "filter": all_of, "map": longer}
+    state = fastpack.state_of(next(iter(fastpack.stream(path, **options))))
+    again = fastpack.stream(path, **options)
+    again.load_state_dict(state)
+    assert next(iter(again)).num_rows > 0
+    for changed in [{"map": None}, {"filter": lambda records: [False] * len(records)}]:
+        other = fastpack.stream(path, **{**options, **changed})
+        other.load_state_dict(state)
+        with pytest.raises(fastpack.FastpackError, match="filter, map and objective_function"):
+            next(iter(other))

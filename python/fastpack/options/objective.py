@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fastpack.options.option import (
+    MODEL,
     OBJECTIVE,
     PACKING,
     ROW_CALLS,
@@ -28,8 +29,8 @@ OBJECTIVE_OPTIONS: Final[tuple[Option, ...]] = (
             "masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels stand for, as T5; "
             "`fim`, to fill in the middle of a document; these three learn from whole documents. `preference`: which of "
             "two answers to a prompt is better, or whether one is good. `generation`: nothing, rows are prompts to be "
-            "answered. `classification`: the class of a text or of a pair of texts; `multi_label`: its classes. Rows of the last "
-            "four hold one document each, in input order."
+            "answered. `classification`: the class of a text or of a pair of texts; `multi_label`: its classes. Rows of these "
+            "four hold one document each, in input order. `function`: what the `objective_function` makes of documents."
         ),
         group=OBJECTIVE,
         flag=Flag("--objective", "what a model learns from the rows", words="Objective"),
@@ -242,5 +243,42 @@ OBJECTIVE_OPTIONS: Final[tuple[Option, ...]] = (
             unset="labels are numbers, or names that are found",
         ),
         objectives=("classification", "multi_label"),
+    ),
+    Option(
+        "objective_function",
+        "DocumentFunction | None",
+        None,
+        TRAINING_CALLS,
+        (
+            "The function of the objective `function`. It takes a `pyarrow.RecordBatch` of documents: lists of `input_ids`, of "
+            "`labels` (-100 where nothing is trained) and of `loss_weights`, and a `key`, a number of 64 bits that is the same for "
+            "the same ids. It returns one with as many rows: lists of `input_ids` and `labels`, of `loss_weights` and "
+            "`token_type_ids` if wanted, as long as the ids. What it returns for a document must depend on that document alone. "
+            "It is called in any order, on the thread of this call."
+        ),
+        group=MODEL,
+        flag=Flag(
+            "--objective-function",
+            "Python function of a pyarrow.RecordBatch that makes tokens and labels of documents",
+            metavar="PLACE:NAME",
+            type="function_at",
+            unset="none",
+        ),
+        objectives=("function",),
+    ),
+    Option(
+        "objective_function_fingerprint",
+        "str | None",
+        None,
+        TRAINING_CALLS,
+        "A name for `objective_function`, as `filter_fingerprint` is one for `filter`.",
+        group=MODEL,
+        flag=Flag(
+            "--objective-function-fingerprint",
+            "name for that function, to be changed with it, where its code cannot be followed",
+            metavar="NAME",
+            unset="made of its code",
+        ),
+        objectives=("function",),
     ),
 )

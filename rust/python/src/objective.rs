@@ -58,6 +58,7 @@ impl PyObjectiveOptions {
             ObjectiveName::Generation => ObjectiveOptions::Generation,
             ObjectiveName::Classification => ObjectiveOptions::Classification,
             ObjectiveName::MultiLabel => ObjectiveOptions::MultiLabel,
+            ObjectiveName::Function => ObjectiveOptions::Function,
             _ => ObjectiveOptions::Causal,
         }))
     }

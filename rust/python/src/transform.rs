@@ -1,4 +1,4 @@
-//! [`PyTransform`]: the caller's `filter` and `map`.
+//! [`PyTransform`]: the caller's `filter`, `map` and `objective_function`.
 
 use std::sync::Arc;
 
@@ -11,15 +11,21 @@ use pyo3::prelude::*;
 use crate::error;
 use crate::supervise::Caller;
 
-/// The functions `filter` and `map` over Arrow data, their identity, and a warning for each function without
-/// one.
+/// The functions `filter`, `map` and `objective_function` over Arrow data, their identity, and a warning for each
+/// function without one.
 #[derive(Debug, FromPyObject)]
-pub(crate) struct PyTransform(Option<Py<PyAny>>, Option<Py<PyAny>>, Option<String>, Vec<String>);
+pub(crate) struct PyTransform(
+    Option<Py<PyAny>>,
+    Option<Py<PyAny>>,
+    Option<Py<PyAny>>,
+    Option<String>,
+    Vec<String>,
+);
 
 impl PyTransform {
     /// Wraps the functions for a job, so that `caller` runs them.
     pub(crate) fn run_by(self, caller: &Caller) -> Transform {
-        let Self(filter, map, identity, warnings) = self;
+        let Self(filter, map, objective, identity, warnings) = self;
         let filter = filter.map(|filter| {
             let call = function::<PyArrowType<ArrayData>>("filter", filter, caller);
             Box::new(move |rows| {
@@ -30,11 +36,17 @@ impl PyTransform {
                     .unwrap_or_else(|| BooleanArray::from(Vec::<bool>::new())))
             }) as fastpack_core::pipeline::Filter
         });
-        let map = map.map(|map| {
-            let call = function::<PyArrowType<RecordBatch>>("map", map, caller);
-            Box::new(move |rows| Ok(call(rows)?.0)) as fastpack_core::pipeline::Mapping
+        let of_batches = |option, given| {
+            let call = function::<PyArrowType<RecordBatch>>(option, given, caller);
+            move |rows| Ok(call(rows)?.0)
+        };
+        let map =
+            map.map(|map| Box::new(of_batches("map", map)) as fastpack_core::pipeline::Mapping);
+        let objective = objective.map(|objective| {
+            let made = of_batches("objective_function", objective);
+            Box::new(made) as fastpack_core::pipeline::DocumentFunction
         });
-        Transform { filter, map, identity, warnings }
+        Transform { filter, map, objective, identity, warnings }
     }
 }
 

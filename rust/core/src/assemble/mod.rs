@@ -20,6 +20,7 @@ use arrow::record_batch::RecordBatch;
 use crate::config::RowColumn;
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
+use crate::objective::UNTRAINED;
 use crate::room;
 
 use made::MadeColumns;
@@ -29,9 +30,6 @@ pub use gathered::{Excerpt, Gathered};
 pub use layout::{Layout, NumberedFiles};
 pub use padding::Padding;
 pub use ranges::{BatchRanges, batch_ranges};
-
-/// The label of a token that the loss leaves out: what `torch.nn.CrossEntropyLoss` ignores.
-const UNTRAINED: i32 = -100;
 
 /// The value of padding in `source_file`, `source_row` and `source_start`.
 const NO_SOURCE: i32 = -1;

@@ -22,6 +22,8 @@ pub enum DocumentKind {
     Labelled,
     /// A text or a pair of texts, and its classes.
     MultiLabelled,
+    /// One text or conversation with its trained part, changed by a function of the caller.
+    Made,
 }
 
 impl DocumentKind {
@@ -34,6 +36,7 @@ impl DocumentKind {
             Self::Prompts => "prompts",
             Self::Labelled => "texts with a label",
             Self::MultiLabelled => "texts with labels",
+            Self::Made => "what a function made of texts and conversations",
         }
     }
 
@@ -42,10 +45,15 @@ impl DocumentKind {
         *self == Self::Texts
     }
 
+    /// Whether they are made of one text or conversation, with its trained part.
+    pub fn is_of_whole_texts(self) -> bool {
+        matches!(self, Self::Texts | Self::Made)
+    }
+
     /// The shapes of records that such documents are made of, in the order in which they are tried.
     pub fn shapes(self) -> &'static [ShapeName] {
         match self {
-            Self::Texts => &[
+            Self::Texts | Self::Made => &[
                 ShapeName::Tokens,
                 ShapeName::Conversations,
                 ShapeName::PromptCompletion,

@@ -299,12 +299,25 @@ pub struct Source {
     pub limit: Option<NonZeroU64>,
     /// The number of times that the records are read.
     pub repeat: NonZeroU64,
+    /// The records, if the caller gives them and no files are read.
+    pub records: Option<RecordSource>,
+}
+
+/// Records that the caller gives anew for each epoch of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordSource {
+    /// The name in errors and reports.
+    pub name: String,
+    /// The identity of the records, where the caller knows it.
+    pub known_as: Option<String>,
+    /// What else is known of them.
+    pub kind: String,
 }
 
 impl Source {
     /// All records of these files, once.
     pub fn of(patterns: Vec<PathBuf>, reading: Reading) -> Self {
-        Self { patterns, reading, limit: None, repeat: NonZeroU64::MIN }
+        Self { patterns, reading, limit: None, repeat: NonZeroU64::MIN, records: None }
     }
 
     /// Checks the rules between options.

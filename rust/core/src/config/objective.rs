@@ -26,6 +26,8 @@ option_words! {
         Classification = "classification",
         /// The classes of a text or of a pair of texts are predicted.
         MultiLabel = "multi_label",
+        /// A function of the caller gives documents their labels.
+        Function = "function",
     }
 }
 
@@ -106,6 +108,8 @@ pub enum ObjectiveOptions {
     Classification,
     /// The classes of a text or of a pair of texts are predicted.
     MultiLabel,
+    /// A function of the caller gives documents their labels.
+    Function,
 }
 
 /// The options of masked language modeling.
@@ -182,6 +186,7 @@ impl ObjectiveOptions {
             Self::Generation => ObjectiveName::Generation,
             Self::Classification => ObjectiveName::Classification,
             Self::MultiLabel => ObjectiveName::MultiLabel,
+            Self::Function => ObjectiveName::Function,
         }
     }
 
@@ -207,7 +212,7 @@ impl ObjectiveOptions {
             Self::Causal | Self::Fim(_) => {
                 columns.extend([RowColumn::PositionIds, RowColumn::SeqLengths]);
             }
-            Self::Mlm(_) => {
+            Self::Mlm(_) | Self::Function => {
                 columns.extend([RowColumn::PositionIds, RowColumn::SeqLengths]);
                 columns.extend(padded.then_some(RowColumn::AttentionMask));
             }
@@ -239,12 +244,13 @@ impl ObjectiveOptions {
             Self::Generation => DocumentKind::Prompts,
             Self::Classification => DocumentKind::Labelled,
             Self::MultiLabel => DocumentKind::MultiLabelled,
+            Self::Function => DocumentKind::Made,
         }
     }
 
     /// Whether a row holds one document.
     pub fn has_row_each(&self) -> bool {
-        self.documents() != DocumentKind::Texts
+        !self.documents().is_of_whole_texts()
     }
 
     /// Whether rows can have a column.
@@ -252,7 +258,7 @@ impl ObjectiveOptions {
         let of_the_source =
             [RowColumn::SourceFile, RowColumn::SourceRow, RowColumn::SourceStart].contains(&column);
         match self {
-            Self::Causal | Self::Mlm(_) | Self::Span(_) | Self::Fim(_) => {
+            Self::Causal | Self::Mlm(_) | Self::Span(_) | Self::Fim(_) | Self::Function => {
                 let of_answers = [
                     RowColumn::PromptIds,
                     RowColumn::ChosenIds,

@@ -132,9 +132,11 @@ impl RowOptions {
         let meant = || set("objective", name.name());
         let targets = [RowColumn::TargetSeqLengths, RowColumn::DecoderAttentionMask];
         let has_targets = matches!(self.objective, ObjectiveOptions::Span(_));
+        let is_function = self.objective == ObjectiveOptions::Function;
+        let has_weights = self.objective.is_causal() || is_function;
         for &column in &self.columns {
             let is_wrong = (targets.contains(&column) && !has_targets)
-                || (column == RowColumn::LossWeights && !self.objective.is_causal());
+                || (column == RowColumn::LossWeights && !has_weights);
             if is_wrong {
                 let what = format!("names `{}`, which rows do not have with ", column.name());
                 return Err(Error::option("columns", message![what, meant()]));
@@ -145,6 +147,10 @@ impl RowOptions {
         {
             let reason = "and `mask_replace_prob` must be at most 1 together";
             return Err(Error::option("random_replace_prob", reason));
+        }
+        if is_function && self.trims() {
+            let reason = message!["is \"trim\", but ", meant(), " makes documents without turns"];
+            return Err(Error::option("overlong", reason));
         }
         if self.objective.resizes() && packing.strategy == Strategy::Concat {
             let reason = message!["is \"concat\", which cuts what ", meant(), " has put together"];

@@ -41,10 +41,18 @@ pub const KINDS: ColumnName = ColumnName("part_kinds");
 /// Not ids, but the labels of the document as a whole: numbers, or names of classes as [`labels`] writes them.
 pub const LABELS: ColumnName = ColumnName("document_labels");
 
+/// Not ids, but the labels that a function of the caller gave the tokens: the bits of 32-bit integers.
+pub const MADE_LABELS: ColumnName = ColumnName("made_labels");
+
+/// Not ids, but the token types that a function of the caller gave the tokens; empty where it gave none.
+pub const MADE_TYPES: ColumnName = ColumnName("made_token_types");
+
 impl ColumnName {
     /// The column of this name, if there is such a column.
     pub fn known(name: &str) -> Option<Self> {
-        [INPUTS, TURN_ENDS, PARTS, KINDS, LABELS].into_iter().find(|known| known.0 == name)
+        [INPUTS, TURN_ENDS, PARTS, KINDS, LABELS, MADE_LABELS, MADE_TYPES]
+            .into_iter()
+            .find(|known| known.0 == name)
     }
 }
 

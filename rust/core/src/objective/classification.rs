@@ -172,7 +172,7 @@ mod tests {
             if left < one && right < other {
                 prop_assert!(left.abs_diff(right) <= 1);
             } else if left < one {
-                prop_assert!(left >= right);
+                prop_assert!(left + 1 >= right);
             } else if right < other {
                 prop_assert!(right >= left);
             }

@@ -66,8 +66,8 @@ pub struct Column {
     pub fill: Fill,
 }
 
-/// The label of a token that is not predicted.
-pub(super) const UNTRAINED: i32 = -100;
+/// The label of a token that the loss leaves out: what `torch.nn.CrossEntropyLoss` ignores.
+pub(crate) const UNTRAINED: i32 = -100;
 
 /// The tokens of rows, and a label for each.
 pub(super) fn inputs_and_labels() -> Vec<Column> {

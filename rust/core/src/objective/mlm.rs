@@ -106,7 +106,8 @@ impl Objective for Mlm {
                 if let Some(words) = &self.words {
                     // A word is chosen by the number of its first token.
                     let place = words.place(ids[index]);
-                    word = if begins || place.begins() { chosen } else { word };
+                    // A choice of two values, not of two ways: where words begin cannot be predicted.
+                    word = [word, chosen][usize::from(begins | place.begins())];
                     chosen = word;
                     begins = place.ends();
                 }

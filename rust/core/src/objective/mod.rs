@@ -11,6 +11,7 @@ mod chance;
 mod classes;
 mod classification;
 mod fim;
+mod function;
 mod generation;
 mod kind;
 mod mlm;
@@ -25,12 +26,14 @@ use crate::document::{ColumnName, INPUTS, KINDS, LABELS, PARTS};
 use crate::error::Result;
 
 pub use chance::{Chance, key};
+pub(crate) use kind::UNTRAINED;
 pub use kind::{Column, Fill, Limits, Objective, Part, Size, Values, Vocabulary};
 
-/// The columns of documents of a kind: what the objectives that are made of them [`read`](Objective::reads).
+/// The columns of documents of a kind, as they are made of records: what their objectives [`read`](Objective::reads), but
+/// for what a function of the caller makes of them.
 pub fn document_columns(kind: DocumentKind) -> &'static [ColumnName] {
     match kind {
-        DocumentKind::Texts | DocumentKind::Prompts => &[INPUTS],
+        DocumentKind::Texts | DocumentKind::Made | DocumentKind::Prompts => &[INPUTS],
         DocumentKind::Pairs => &[INPUTS, PARTS],
         DocumentKind::Judged => &[INPUTS, PARTS, LABELS],
         DocumentKind::Labelled | DocumentKind::MultiLabelled => &[INPUTS, PARTS, KINDS, LABELS],
@@ -50,6 +53,7 @@ pub fn objective(options: &Options, vocabulary: Vocabulary<'_>) -> Result<Arc<dy
         }
         ObjectiveOptions::Preference { form } => Ok(Arc::new(preference::Preference::new(*form))),
         ObjectiveOptions::Generation => Ok(Arc::new(generation::Generation)),
+        ObjectiveOptions::Function => Ok(Arc::new(function::Function)),
         name @ (ObjectiveOptions::Classification | ObjectiveOptions::MultiLabel) => {
             let several = *name == ObjectiveOptions::MultiLabel;
             let side = options.rows.packing.truncation_side;

@@ -18,8 +18,9 @@ pub(crate) mod rows;
 mod runs;
 
 pub use documents::chat::{Chat, chat, render};
+pub use documents::made::DocumentFunction;
 pub use documents::transform::{Filter, Mapping, Transform};
-pub use groups::status::{GroupCount, Status, status};
+pub use groups::status::{GroupCount, Status, status, status_in_bucket};
 pub use job::{Job, JobTemplate};
 pub use runs::dir::{list_groups, pack_dir, pack_group, write_memory};
 pub use runs::files::pack_files;

@@ -9,11 +9,12 @@ use fastpack_tokenize::{Engine, LONGEST_COMPARED, Tokenizer};
 use crate::config::{Bos, OnBadRecord, Source};
 use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
-use crate::document::{Documents, Pass, TURN_ENDS, ids};
+use crate::document::{Documents, INPUTS, Pass, TURN_ENDS, ids};
 use crate::error::{Error, Origin, Result};
 use crate::ledger::{DroppedRecord, Ledger, Reason, RecordNotes};
 use crate::objective::document_columns;
 use crate::ordered::ordered;
+use crate::pipeline::documents::made::{DocumentFunction, made};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
 use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord, Renderer};
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
@@ -267,6 +268,10 @@ impl<'a> Intake<'a> {
             }
             // The result of a record is invalid if the run was cancelled meanwhile.
             self.control.tick()?;
+            if let Some(function) = &self.job.transform.objective {
+                outcome.make_documents(function, |origin| self.numbered(origin))?;
+                clock.lap(Stage::Transform);
+            }
             if let Some(log) = log.filter(|_| outcome.end.is_none()) {
                 outcome.write_down(log, *number)?;
                 clock.lap(Stage::Keep);
@@ -345,6 +350,12 @@ impl<'a> Intake<'a> {
         Ok(checked)
     }
 
+    /// The place of a record, by the number of its line.
+    fn numbered(&self, mut origin: Origin) -> Result<Origin> {
+        self.number.map_or(Ok(()), |number| number(&mut origin))?;
+        Ok(origin)
+    }
+
     /// Ends the run, or counts the record among those left out.
     fn refuse(
         &self,
@@ -361,10 +372,8 @@ impl<'a> Intake<'a> {
             return Err(error);
         }
         let mut origin = Origin { path: Arc::clone(path), line };
-        if let (RecordFailure::NoTemplate(_) | RecordFailure::NoTokenizer, Some(number)) =
-            (&failure, self.number)
-        {
-            number(&mut origin)?;
+        if let RecordFailure::NoTemplate(_) | RecordFailure::NoTokenizer = &failure {
+            origin = self.numbered(origin)?;
         }
         match (failure, self.job.options.tokens.on_bad_record) {
             (RecordFailure::NoTemplate(error), _) => Err(error.asked_by(&origin, "a conversation")),
@@ -393,6 +402,20 @@ impl<'a> Intake<'a> {
 }
 
 impl Outcome {
+    /// Lets a function of the caller make the documents, which counts their tokens anew. An error names a document by
+    /// the place that `numbered` makes of its own.
+    fn make_documents(
+        &mut self,
+        function: &DocumentFunction,
+        numbered: impl Fn(Origin) -> Result<Origin>,
+    ) -> Result<()> {
+        let tokens = self.documents.tokens(INPUTS);
+        self.documents = made(function, &self.documents, numbered)?;
+        let read = &mut self.ledger.read.tokens;
+        *read = *read - tokens + self.documents.tokens(INPUTS);
+        Ok(())
+    }
+
     /// Takes the result of the block from the log; false if it is not there.
     pub(in crate::pipeline) fn take_back(
         &mut self,

@@ -1,8 +1,10 @@
-//! From blocks of records to documents: recognises shapes, renders, tokenizes, and finds the trained tokens.
+//! From blocks of records to documents: recognises shapes, renders, tokenizes, finds the trained tokens, and calls the
+//! functions of the caller.
 
 pub(crate) mod chat;
 pub(crate) mod formatted;
 pub(crate) mod intake;
+pub(crate) mod made;
 pub(crate) mod markers;
 pub(crate) mod recognise;
 pub(crate) mod renderer;

@@ -37,7 +37,9 @@ pub(in crate::pipeline) fn expectation(reading: &Reading, kind: DocumentKind) ->
 /// The function that finds the columns to read of a table, for documents of a kind.
 pub(in crate::pipeline) fn chooser(kind: DocumentKind) -> Chooser {
     match kind {
-        DocumentKind::Texts => |reading, rows| columns_read(reading, rows, DocumentKind::Texts),
+        DocumentKind::Texts | DocumentKind::Made => {
+            |reading, rows| columns_read(reading, rows, DocumentKind::Texts)
+        }
         DocumentKind::Pairs => |reading, rows| columns_read(reading, rows, DocumentKind::Pairs),
         DocumentKind::Judged => |reading, rows| columns_read(reading, rows, DocumentKind::Judged),
         DocumentKind::Prompts => |reading, rows| columns_read(reading, rows, DocumentKind::Prompts),

@@ -148,8 +148,8 @@ impl<'a> Renderer<'a> {
         self.kind
     }
 
-    /// Renders a record for documents of another kind than [`DocumentKind::Texts`]: of a conversation or a request, the
-    /// prompt.
+    /// Renders a record for documents that are not [of whole texts](DocumentKind::is_of_whole_texts): of a conversation
+    /// or a request, the prompt.
     pub(in crate::pipeline) fn render_other(
         &self,
         record: Record,

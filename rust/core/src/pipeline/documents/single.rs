@@ -112,13 +112,25 @@ impl<'a> FileHeads<'a> {
         single: &SingleBlocks<'_>,
         control: &Control,
     ) -> Result<Option<Arc<Shape>>> {
+        let mut first = None;
+        self.shape_by(file, single, || {
+            first.get_or_insert_with(|| first_blocks(self.found, file)).next_block(control)
+        })
+    }
+
+    /// The shape of a file whose first blocks `next` gives, if its records have one.
+    pub(crate) fn shape_by(
+        &self,
+        file: usize,
+        single: &SingleBlocks<'_>,
+        mut next: impl FnMut() -> Result<Option<Block>>,
+    ) -> Result<Option<Arc<Shape>>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shape) = known.shapes.get(&file) {
             return Ok(shape.clone());
         }
-        let mut first = first_blocks(self.found, file);
         let mut shape = None;
-        while let Some(block) = first.next_block(control)? {
+        while let Some(block) = next()? {
             let block = single.transformed(block)?;
             let KnownShapes { recogniser, blocks, .. } = &mut *known;
             shape = recogniser.shape(&block, blocks);

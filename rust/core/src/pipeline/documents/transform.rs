@@ -5,6 +5,7 @@ use std::fmt;
 use arrow::array::{Array, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 
+use super::made::DocumentFunction;
 use crate::error::{Error, Result};
 use crate::record::RecordTable;
 use crate::source::{Block, Fate};
@@ -15,13 +16,16 @@ pub type Filter = Box<dyn Fn(RecordBatch) -> Result<BooleanArray> + Send + Sync>
 /// Changes each row of a table.
 pub type Mapping = Box<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
 
-/// The caller's functions. They are called a block at a time, in input order.
+/// The caller's functions. They are called a block at a time: those of records in input order, that of documents in
+/// any order.
 #[derive(Default)]
 pub struct Transform {
     /// Selects records of the files.
     pub filter: Option<Filter>,
     /// Changes the selected records.
     pub map: Option<Mapping>,
+    /// Makes the documents of the objective `function`.
+    pub objective: Option<DocumentFunction>,
     /// The identity of the functions, for the identity of a job.
     pub identity: Option<String>,
     /// A warning for each function without an identity. With one, no two runs count as the same job.
@@ -35,13 +39,13 @@ impl fmt::Debug for Transform {
 }
 
 impl Transform {
-    /// Whether there is no function.
+    /// Whether there is no function of records.
     pub(crate) fn is_empty(&self) -> bool {
         self.filter.is_none() && self.map.is_none()
     }
 
     /// Whether the functions have an identity, so that a job with them can be resumed.
-    pub(in crate::pipeline) fn is_identified(&self) -> bool {
+    pub(crate) fn is_identified(&self) -> bool {
         self.warnings.is_empty()
     }
 

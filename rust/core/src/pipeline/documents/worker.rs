@@ -5,7 +5,7 @@
 //! [`read`]. Where possible, a recorded program replays the chat template; otherwise the [`Renderer`]
 //! renders. All paths give the same text.
 
-use crate::config::{DocumentKind, Reading, ShapeName};
+use crate::config::{Reading, ShapeName};
 use crate::document::tokenize::TextKind;
 use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord, Renderer};
@@ -78,7 +78,7 @@ impl<'a> Worker<'a> {
             let record = read(raw, shape, expectation(reading, words.kind()), words.takes());
             record.and_then(|record| words.as_rendered(record))
         };
-        if words.kind() != DocumentKind::Texts {
+        if !words.kind().is_of_whole_texts() {
             let record = read(raw, shape, expectation(reading, words.kind()), words.takes());
             clock.lap(Stage::Parse);
             let made = words.render_other(record?);
