@@ -16,6 +16,7 @@ import json
 import os
 import pickle
 import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -35,6 +36,9 @@ MAX_LENGTH = 4096
 BATCH = 8
 STEADY = 200
 """Tables of the steady state."""
+
+LONGEST = 240
+"""Seconds that a contender may take: Epochraft sometimes waits for ever."""
 
 TEXTS = ("text-en", "chat")
 """The corpora."""
@@ -349,23 +353,32 @@ CONTENDERS: dict[str, tuple[Callable[[str, str, int], dict[str, float]], tuple[s
 
 
 def run_alone(name: str, corpus: Path, tokenizer: Path, threads: int) -> dict[str, float] | None:
-    """Runs a contender in a process of its own; `None` if what it needs is not installed."""
+    """Runs a contender in a process of its own; `None` if what it needs is not installed, or if it does not end."""
     if any(importlib.util.find_spec(package) is None for package in CONTENDERS[name][1]):
         return None
     python = str(MOSAIC_PYTHON) if name == MOSAIC else sys.executable
     if not Path(python).exists():
         return None
     command = [python, str(HERE / "streaming.py"), "--one", name, str(corpus), str(tokenizer)]
-    done = subprocess.run(
+    contender = subprocess.Popen(
         [*command, "--threads", str(threads)],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
         env=os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
+        start_new_session=True,
     )
-    if done.returncode:
-        raise SystemExit(f"{name}: {done.stderr}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    try:
+        printed, complaint = contender.communicate(timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        # With the processes that it has started.
+        os.killpg(contender.pid, signal.SIGKILL)
+        contender.communicate()
+        print(f"{name}: no end after {LONGEST} s, left out", file=sys.stderr)
+        return None
+    if contender.returncode:
+        raise SystemExit(f"{name}: {complaint}")
+    found: dict[str, float] = json.loads(printed.splitlines()[-1])
     return found
 
 
@@ -384,7 +397,7 @@ def compare(name: str, corpus: Path, tokenizer: Path, rounds: int, threads: int)
     base = statistics.median(it["rate"] for it in runs["fastpack.pack_files"])
     for contender, found in runs.items():
         if not found:
-            print(f"| {name} | {contender}: not installed |||||||||", flush=True)
+            print(f"| {name} | {contender}: not installed, or without an end |||||||||", flush=True)
             continue
         of = {key: statistics.median(it[key] for it in found) for key in found[0]}
         figures = [("first", 1, 3), ("rate", 1e6, 2), ("work", 1e6, 2)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, get_args
 from fastpack import _fastpack
 from fastpack._checks import check_switch, is_series, nearest, path_of, shown
 from fastpack._message import Message
+from fastpack._reiterable import Reiterable
 from fastpack._types import NamedPrompt, Source
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 
@@ -88,6 +89,9 @@ def _listed(sources: object) -> list[Mapping[str, object]]:
     wanted = f"must be a list of dicts with a `path` and what of {', '.join(known[1:])} they need"
     listed: list[Mapping[str, object]] = []
     for number, source in enumerate(sources if is_series(sources) else ()):
+        if isinstance(source, Mapping) and isinstance(source.get("records"), Reiterable):
+            listed.append(_checked_records(source, number))
+            continue
         if not isinstance(source, Mapping) or source.get("path") is None:
             message = f"{wanted}; source {number} is `{shown(source)}`"
             raise OptionError(message, "sources")
@@ -101,6 +105,19 @@ def _listed(sources: object) -> list[Mapping[str, object]]:
     return listed
 
 
+def _checked_records(source: Mapping[str, object], number: int) -> Mapping[str, object]:
+    """Checks that a source of records has no setting of files."""
+    for name in source:
+        if name not in {"records", *_OF_RECORDS}:
+            message = f"source {number} has `{name}` beside `records`; records take none but {', '.join(_OF_RECORDS)}"
+            raise OptionError(message, "sources")
+    return source
+
+
+_OF_RECORDS = ("shape", "fields", "prompt", "examples", "fingerprint")
+"""Settings of a source of records."""
+
+
 def _native(
     source: Mapping[str, object], reading: Mapping[str, object], number: int | None, named: list[str]
 ) -> _fastpack.Source:
@@ -109,7 +126,8 @@ def _native(
     shaped = bool(own.keys() & {"shape", "fields"})
     shared = {name: value for name, value in reading.items() if not (shaped and name in {"shape", "fields"})}
     said = {**dict.fromkeys(("limit", "shape", "fields")), "repeat": _ONCE, **shared, **own}
-    patterns = _patterns(said["path"])
+    records = said.get("records")
+    patterns = [] if isinstance(records, Reiterable) else _patterns(said["path"])
     named += patterns
     try:
         return _fastpack.Source(
@@ -122,6 +140,9 @@ def _native(
             separator=said["separator"],  # type: ignore[arg-type]
             limit=said["limit"],  # type: ignore[arg-type]
             repeat=said["repeat"],  # type: ignore[arg-type]
+            records=(records.name, records.known_as, records.kind, records)
+            if isinstance(records, Reiterable)
+            else None,
         )
     except OptionError as refused:
         if number is None:
@@ -134,7 +155,15 @@ def _patterns(files: object) -> list[str]:
     """Paths and patterns as a list of texts; a leading `~` is the home of the user."""
     _refuse_data(files)
     listed = files if is_series(files) else [files]
-    patterns = [os.path.expanduser(path_of("files", file, _WANTED)) for file in listed]
+    patterns = []
+    for file in listed:
+        if isinstance(file, Mapping):
+            message = (
+                f"is a `{type(files).__qualname__}` of records, which gives them only once; `pack_records` takes it, and "
+                "`stream` takes the function that makes it"
+            )
+            raise OptionTypeError(message, "files")
+        patterns.append(os.path.expanduser(path_of("files", file, _WANTED)))
     for pattern in patterns:
         _refuse_missing(pattern)
         _refuse_collapsed(pattern)

@@ -34,6 +34,7 @@ __all__ = [
     "Color",
     "Column",
     "Compression",
+    "DocumentFunction",
     "Eos",
     "Examples",
     "Fields",
@@ -61,6 +62,8 @@ __all__ = [
     "Prompt",
     "RecordFilter",
     "RecordMap",
+    "RecordSource",
+    "Records",
     "Shape",
     "Side",
     "Source",
@@ -85,6 +88,9 @@ NOT_TRAINED: Final = -100
 
 StrPath: TypeAlias = str | os.PathLike[str]
 Files: TypeAlias = StrPath | Iterable[StrPath]
+Records: TypeAlias = (
+    "Callable[[], Iterable[Mapping[str, JsonValue]]] | Iterable[Mapping[str, JsonValue]] | HubDataset"
+)
 Part: TypeAlias = Literal[
     "messages",
     "tools",
@@ -141,6 +147,7 @@ Texts: TypeAlias = "Iterable[str] | ArrowArray | ArrowStream"
 ArrowTable: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStream | HubDataset"
 RecordFilter: TypeAlias = "Callable[[pa.RecordBatch], pa.BooleanArray | pa.ChunkedArray[pa.BooleanScalar] | npt.NDArray[np.bool_] | Sequence[bool]]"
 RecordMap: TypeAlias = "Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | ArrowStream]"
+DocumentFunction: TypeAlias = "Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | ArrowStream]"
 JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
 
 Strategy: TypeAlias = Literal["mix", "best_fit", "heap", "sequential", "concat", "none"]
@@ -151,7 +158,7 @@ StreamLog: TypeAlias = "Callable[[StreamStats], object]"
 AllReduce: TypeAlias = "Callable[[int], int]"
 Where: TypeAlias = "Mapping[str, object]"
 Weights: TypeAlias = "Mapping[str, float] | Sequence[tuple[int, Mapping[str, float]]]"
-NamedSources: TypeAlias = "Mapping[str, Files | Source]"
+NamedSources: TypeAlias = "Mapping[str, Files | Source | Records | RecordSource]"
 StreamStrategy: TypeAlias = Literal["sequential", "concat", "none", "best_fit"]
 Overlong: TypeAlias = Literal["drop", "truncate", "trim", "split", "error"]
 Order: TypeAlias = Literal["shuffle", "input", "balanced"]
@@ -192,7 +199,15 @@ Column: TypeAlias = Literal[
     "label",
 ]
 Objective: TypeAlias = Literal[
-    "causal", "mlm", "span", "fim", "preference", "generation", "classification", "multi_label"
+    "causal",
+    "mlm",
+    "span",
+    "fim",
+    "preference",
+    "generation",
+    "classification",
+    "multi_label",
+    "function",
 ]
 PreferenceForm: TypeAlias = Literal["dpo", "reward", "kto"]
 Format: TypeAlias = Literal["arrow", "jsonl", "msgpack", "msgpack_arrays", "parquet"]
@@ -226,6 +241,29 @@ class Source(_Located, total=False):
     separator: str | None
     limit: int | None
     repeat: int
+
+
+class _Given(TypedDict):
+    records: Records
+
+
+class RecordSource(_Given, total=False):
+    """Records that Python gives anew for each epoch of a stream. A missing setting comes from the call.
+
+    Attributes:
+        records: A function that returns an iterator of records, or an object whose `__iter__` starts anew.
+        fingerprint: A name of the records, another one whenever they change.
+        shape: The shape of the records, such as `conversations`.
+        fields: The fields that hold their parts.
+        prompt: The prompt format that makes text of requests.
+        examples: Few-shot examples, placed before each request: requests with their answers.
+    """
+
+    fingerprint: str | None
+    shape: Shape | None
+    fields: Fields | None
+    prompt: Prompt | None
+    examples: Examples | None
 
 
 class ArrowArray(Protocol):

@@ -34,7 +34,7 @@ _SECRETS: Final = frozenset({"storage_options", "token"})
 _OF_ONE_CALL: Final = frozenset({"output", "overwrite", "progress", "rank", "world_size"})
 """Options that belong to one call: a repeated job must not inherit them."""
 
-_FUNCTIONS: Final = frozenset({"filter", "map"})
+_FUNCTIONS: Final = frozenset({"filter", "map", "objective_function"})
 """Options that are functions."""
 
 _PATHS: Final = frozenset({"files", "output", "cache_dir", "work_dir"})
@@ -50,7 +50,7 @@ _UNHELD: Final = "unheld"
 def load_config(path: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it
     r"""The options that a TOML file holds, as keyword arguments of `pack_dir`.
 
-    Keys are the names of options. Paths are relative to the file; `filter` and `map` are written `file.py:name`.
+    Keys are the names of options. Paths are relative to the file; functions such as `filter` are written `file.py:name`.
 
     Args:
         path: The file.

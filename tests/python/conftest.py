@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,7 @@ os.environ.pop("LOCAL_WORLD_SIZE", None)
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import ModuleType
+    from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
@@ -211,3 +214,56 @@ def trl_data_utils() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+KEYS = {"aws_access_key_id": "an-access-key", "aws_secret_access_key": "a-secret-key"}
+
+
+@pytest.fixture(scope="session")
+def store() -> Iterator[dict[str, str]]:
+    """The options of an S3 server on this machine."""
+    moto_server = pytest.importorskip("moto.server")
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield {
+        **KEYS,
+        "aws_endpoint": f"http://{host}:{port}",
+        "aws_allow_http": "true",
+        "aws_region": "us-east-1",
+    }
+    server.stop()
+
+
+@pytest.fixture
+def client(store: dict[str, str]) -> Any:
+    """A client of the S3 server, of another library."""
+    return pytest.importorskip("boto3").client(
+        "s3",
+        endpoint_url=store["aws_endpoint"],
+        region_name="us-east-1",
+        aws_access_key_id=KEYS["aws_access_key_id"],
+        aws_secret_access_key=KEYS["aws_secret_access_key"],
+    )
+
+
+@pytest.fixture
+def bucket(client: Any, request: pytest.FixtureRequest) -> str:
+    """A bucket of the test's own."""
+    name = f"bucket-{random.Random(request.node.nodeid).randrange(10**12)}"
+    client.create_bucket(Bucket=name)
+    return name
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """The `work_dir` of jobs that write into buckets."""
+    return tmp_path / "work"
+
+
+def listing(client: Any, bucket: str, prefix: str = "packed/") -> dict[str, bytes]:
+    """The objects of a bucket by their keys."""
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+    return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}

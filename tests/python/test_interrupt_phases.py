@@ -135,3 +135,30 @@ def test_ctrl_c_is_answered_in_every_phase(phase, lines, tokenizer_dir, tmp_path
     stdout, stderr = process.communicate(timeout=60)
     assert stdout, stderr
     assert float(stdout) - sent <= BUSY
+
+
+#: The first array of a process asks numpy for its version, in Python, where Ctrl-C can arrive.
+WHILE_NUMPY_IS_READ = """
+import os, signal, sys
+from numpy.lib import NumpyVersion
+usual = NumpyVersion.__init__
+def interrupted(self, text):
+    os.kill(os.getpid(), signal.SIGINT)
+    usual(self, text)
+NumpyVersion.__init__ = interrupted
+import fastpack
+try:
+    CALL
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["fastpack.Tokenizer(sys.argv[1]).encode('a')", "fastpack.plan([1, 2], max_length=4)"],
+)
+def test_ctrl_c_while_the_first_array_is_made_is_no_panic(call, tokenizer_dir, python):
+    process = python("-c", WHILE_NUMPY_IS_READ.replace("CALL", call), str(tokenizer_dir))
+    stdout, stderr = process.communicate(timeout=60)
+    assert (stdout, stderr) == ("interrupted\n", "")

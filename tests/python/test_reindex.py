@@ -183,6 +183,24 @@ def test_compressed_files_that_are_entered_slowly_are_warned_of(tmp_path: Path) 
     assert not any("reindex" in warning for warning in stream.report.warnings)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("a.csv", "text\nwords\n", "a quote far before a line break"),
+        ("a.tsv", "text\nwords\n", "a quote far before a line break"),
+        ("a.txt", "words\n", "its separator may stand anywhere"),
+        ("a.json", '[{"text": "words"}]', "in an array"),
+    ],
+)
+def test_a_format_that_is_not_entered_says_why_and_what_is(
+    name: str, content: str, why: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(fastpack.OptionError, match=f"{why}.*JSON Lines, Parquet or Arrow"):
+        fastpack.reindex(path, tmp_path / "out")
+
+
 def test_files_that_cannot_be_written_again_are_refused_and_leave_nothing(tmp_path: Path) -> None:
     table = tmp_path / "a.csv"
     table.write_text("text\nwords\n")

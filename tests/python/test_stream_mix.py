@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from campaign import tries
 from conftest import sentence
 
 import fastpack
@@ -110,6 +111,30 @@ def test_a_mix_resumes_after_every_table_on_any_number_of_ranks(
     assert found == rows[5:11]
     for rank in ranks:
         rank.close()
+
+
+@pytest.mark.parametrize("on_exhausted", ["repeat", "stop", "drop"])
+def test_a_mix_resumes_to_its_end(
+    on_exhausted: Any, write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+) -> None:
+    """Also after a source has ended, and with documents of one length from several sources in the last rows."""
+    texts = [f"<{number}> {sentence(number, 2 + number % 30)}" for number in range(600)]
+    sources = {
+        name: write_jsonl([{"text": text} for text in texts[first:]], f"{name}.jsonl")
+        for name, first in (("all", 0), ("most", 200), ("few", 450))
+    }
+    weights = [(0, {"all": 1, "most": 2, "few": 0}), (24, {"all": 1, "most": 1, "few": 3})]
+
+    def make() -> fastpack.PackStream:
+        chosen: dict[str, Any] = {"max_length": 256, "lanes": 4, "batch_size": 1}
+        return fastpack.stream(sources, loaded, weights=weights, on_exhausted=on_exhausted, **chosen)
+
+    tables = list(make())
+    rows = [table["input_ids"].to_pylist() for table in tables]
+    for number in [*range(0, len(tables), tries(29, 5)), len(tables) - 10, len(tables) - 3]:
+        again = make()
+        again.load_state_dict(fastpack.state_of(tables[number]))
+        assert [table["input_ids"].to_pylist() for table in again] == rows[number + 1 :], number
 
 
 def test_a_source_with_fewer_records_than_lanes_is_refused(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack import _fastpack
+from fastpack._reiterable import Reiterable, gives_records
 from fastpack._scan import ScanReport
 from fastpack.api.options import native_inputs, native_model, native_options
 from fastpack.errors import OptionError
@@ -30,15 +31,32 @@ def named_sources(given: Mapping[str, Any]) -> tuple[list[str], Mapping[str, Any
     """The names of the sources, and the arguments with the sources as a list."""
     files = given["files"]
     if not isinstance(files, Mapping):
-        return [], given
+        if files is not None and gives_records(files):
+            return [], {**given, "files": None, "sources": [_source("records", files)]}
+        listed = given["sources"]
+        if isinstance(listed, (list, tuple)):
+            listed = [_source(f"records {number}", source) for number, source in enumerate(listed)]
+        return [], {**given, "sources": listed}
     if given["sources"] is not None:
         message = "stands in place of `files`; give one of them"
         raise OptionError(message, "sources")
     if not files or not all(isinstance(name, str) for name in files):
         message = "must name at least one source, by texts"
         raise OptionError(message, "files")
-    sources = [source if isinstance(source, Mapping) else {"path": source} for source in files.values()]
+    sources = [_source(name, source) for name, source in files.items()]
     return list(files), {**given, "files": None, "sources": sources}
+
+
+def _source(name: str, source: object) -> object:
+    """A source as a dict, with its records checked if it gives any."""
+    if gives_records(source):
+        return {"records": Reiterable(source, name=name)}
+    if isinstance(source, Mapping):
+        records = source.get("records")
+        if records is None:
+            return source
+        return {**source, "records": Reiterable(records, name=name, fingerprint=source.get("fingerprint"))}
+    return {"path": source}
 
 
 _CHOOSING: Final = (
@@ -61,6 +79,9 @@ def sampled_epoch(given: Mapping[str, Any], sample: int) -> tuple[int, int]:  # 
             raise OptionError(message, name)
     weights = given["weights"]
     _, listed = named_sources(given)
+    if any("records" in source for source in listed["sources"] or ()):
+        message = "gives records as they come, of which no sample tells how many there are; give `cache_dir` and `epochs`, so that the rows are counted"
+        raise OptionError(message, "files")
     if weights is None:
         size = _size(listed, sample)
         return math.ceil(size.rows), round(size.tokens)

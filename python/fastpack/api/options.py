@@ -154,9 +154,12 @@ def native_reading(given: Mapping[str, object]) -> _fastpack.Source:
 
 
 def native_model(
-    given: Mapping[str, object],
+    given: Mapping[str, object], *, resumes: bool = False
 ) -> tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform]:
-    """Makes the tokenizer if there is one, the chat template, and the functions `filter` and `map`."""
+    """Makes the tokenizer if there is one, the chat template, and the functions of the caller.
+
+    Their identity is made where output on disk is found again by it, and where a stream `resumes`.
+    """
     model = _taken(MODEL, given)
     loaded = None
     if model.tokenizer is None:
@@ -168,13 +171,21 @@ def native_model(
     )
     if loaded is None:
         _refuse_without_tokenizer(given)
-    # Output on disk is found again by the identity of the functions.
-    kept = given.get("output") is not None or given.get("cache_dir") is not None
+    unfollowed = None
+    if resumes:
+        unfollowed = "a stream that goes on from a state cannot tell whether it is the same function"
+    elif given.get("output") is not None or given.get("cache_dir") is not None:
+        unfollowed = "this run cannot be resumed, and no cache is used"
     functions = transform(
         filter=model.filter,
         map=model.map,
-        fingerprints={"filter": model.filter_fingerprint, "map": model.map_fingerprint},
-        identified=kept,
+        objective=model.objective_function,
+        fingerprints={
+            "filter": model.filter_fingerprint,
+            "map": model.map_fingerprint,
+            "objective_function": model.objective_function_fingerprint,
+        },
+        unfollowed=unfollowed,
         shared=is_one_of_many(),
     )
     return loaded, template, functions

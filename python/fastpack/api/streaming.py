@@ -83,7 +83,9 @@ class _Parts:
         self.options: _fastpack.Options = native_options({**given, "shuffle": False, "epochs": 1})
         names, given = named_sources(given)
         self.inputs: _fastpack.Inputs = native_inputs(given)
-        self.model: tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform] = native_model(given)
+        self.model: tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform] = native_model(
+            given, resumes=True
+        )
         rank = rank_of(given["rank"], given["world_size"])
         self.packing = _fastpack.StreamOptions(
             batch_size=given["batch_size"],

@@ -330,10 +330,11 @@ COMMANDS: Final = {
         help="say what is done of a job, running or failed",
         description="Says what is done of the job in a folder, running, stopped or failed, group by group. Other "
         "processes may work on it meanwhile.",
-        usage="DIR [--json]",
+        usage="DIR [--storage-options JSON] [--json]",
         examples="""\
   how far a job has come that several processes share
     fastpack status packed/
+    fastpack status s3://bucket/packed
 """,
         flags=(Flag("folder", "the folder that `fastpack pack` writes", metavar="DIR"), _JSON),
         function=lambda: fastpack.status,

@@ -81,7 +81,7 @@ FOLDER_CALLS: Final = KEEPING_CALLS | {"repack"}
 """The calls that can write a folder."""
 
 
-PACKED_OBJECTIVES: Final = ("causal", "mlm", "span", "fim")
+PACKED_OBJECTIVES: Final = ("causal", "mlm", "span", "fim", "function")
 """The objectives whose rows can hold several documents."""
 
 LABELLED_OBJECTIVES: Final = ("classification", "multi_label")

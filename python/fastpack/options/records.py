@@ -35,10 +35,12 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         group=INPUTS,
         differs={
             "stream": Differs(
-                type="Files | NamedSources | None",
+                type="Files | Records | NamedSources | None",
                 doc=(
-                    "Files as in `pack_files`; or a dict of sources by their names, each as `files` or as an entry of "
-                    "`sources`."
+                    "Files as in `pack_files`; or what gives records anew for each epoch: a function that returns an iterator of "
+                    "them, an object whose `__iter__` starts anew, or a data set of `datasets`; or a dict of sources by their "
+                    "names, each as one of these or as an entry of `sources`, which may hold `records` in place of a `path`, and "
+                    "the `fingerprint` that names them."
                 ),
             ),
         },

@@ -50,7 +50,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=RUN,
         flag=Flag("--train-on", "tokens that carry a label", words="TrainOn"),
-        objectives=("causal",),
+        objectives=("causal", "function"),
     ),
     Option(
         "train_on_eos",
@@ -69,7 +69,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
             words="TrainOnEos",
             unset="those that the template marks",
         ),
-        objectives=("causal",),
+        objectives=("causal", "function"),
     ),
     Option(
         "eos",

@@ -28,7 +28,7 @@ pub use columns::{Number, Per, RowColumn};
 pub use documents::DocumentKind;
 pub use groups::StartingGroups;
 pub use inputs::{
-    Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, ShapeName, Source,
+    Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, RecordSource, ShapeName, Source,
 };
 pub use objective::{
     FimOptions, MeanLength, MlmOptions, Noise, ObjectiveName, ObjectiveOptions, PreferenceForm,

@@ -4,40 +4,57 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use fastpack_core::config::{
-    Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, ShapeName, Source,
+    Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, RecordSource, ShapeName, Source,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
 use crate::convert::{counts, refuse, word, words};
 use crate::error;
+use crate::reiterable::PyReiterable;
 use crate::storage::PyStorageOptions;
 
 /// The inputs of a run: its sources, and whether folders are searched recursively.
 #[pyclass(name = "Inputs", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
-pub(crate) struct PyInputs(pub(crate) Inputs);
+pub(crate) struct PyInputs(pub(crate) Inputs, Vec<(usize, PyReiterable)>);
 
 #[pymethods]
 impl PyInputs {
     #[new]
     #[pyo3(signature = (*, sources, recursive, storage))]
     fn new(sources: Vec<PyRef<'_, PySource>>, recursive: bool, storage: &PyStorageOptions) -> Self {
+        let given = |(number, source): (usize, &PyRef<'_, PySource>)| {
+            source.1.clone().map(|records| (number, records))
+        };
+        let records = sources.iter().enumerate().filter_map(given).collect();
         let sources = sources.iter().map(|source| source.0.clone()).collect();
-        Self(Inputs { sources, recursive, storage: storage.0.clone() })
+        Self(Inputs { sources, recursive, storage: storage.0.clone() }, records)
     }
 }
 
-/// A source: files that are read with the same settings.
+impl PyInputs {
+    /// The sources that Python gives, by their numbers.
+    pub(crate) fn records(&self) -> Vec<(usize, PyReiterable)> {
+        self.1.clone()
+    }
+}
+
+/// A source: files, or records of a Python object, that are read with the same settings.
 #[pyclass(name = "Source", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
-pub(crate) struct PySource(pub(crate) Source);
+pub(crate) struct PySource(pub(crate) Source, Option<PyReiterable>);
+
+/// The name of records that a Python object gives, their identity if they have one, what else is known of them, and the
+/// object.
+#[derive(FromPyObject)]
+struct PyRecordSource(String, Option<String>, String, Py<PyAny>);
 
 #[pymethods]
 impl PySource {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "one for each setting of a source")]
-    #[pyo3(signature = (*, patterns, shape, fields, prompt, examples, separator, limit, repeat))]
+    #[pyo3(signature = (*, patterns, shape, fields, prompt, examples, separator, limit, repeat, records))]
     fn new(
         patterns: Vec<PathBuf>,
         shape: Option<PyShape>,
@@ -47,6 +64,7 @@ impl PySource {
         separator: Option<PySeparator>,
         limit: Option<PyLimit>,
         repeat: PyRepeat,
+        records: Option<PyRecordSource>,
     ) -> PyResult<Self> {
         let reading = Reading {
             shape: shape.map(|shape| shape.0),
@@ -55,10 +73,16 @@ impl PySource {
             examples: examples.0,
             separator: separator.map(|separator| separator.0),
         };
-        let source =
-            Source { patterns, reading, limit: limit.map(|limit| limit.0), repeat: repeat.0 };
+        let (records, object) = match records {
+            Some(PyRecordSource(name, known_as, kind, object)) => {
+                (Some(RecordSource { name, known_as, kind }), Some(PyReiterable::new(object)))
+            }
+            None => (None, None),
+        };
+        let limit = limit.map(|limit| limit.0);
+        let source = Source { patterns, reading, limit, repeat: repeat.0, records };
         source.validate().map_err(error::to_py)?;
-        Ok(Self(source))
+        Ok(Self(source, object))
     }
 }
 

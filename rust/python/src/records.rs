@@ -85,6 +85,17 @@ fn next_batch(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<GivenRecords>
 
 fn next_values(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<GivenRecords>> {
     let started = Instant::now();
+    let is_enough = |bytes: usize, _| bytes >= BYTES || started.elapsed() >= PATIENCE;
+    let records = next_of(iterator, is_enough)?;
+    let is_end = matches!(&records, GivenRecords::Values { places, .. } if places.is_empty());
+    Ok((!is_end).then_some(records))
+}
+
+/// The next values of an iterator, until their bytes and number are enough.
+pub(crate) fn next_of(
+    iterator: &Bound<'_, PyIterator>,
+    is_enough: impl Fn(usize, usize) -> bool,
+) -> PyResult<GivenRecords> {
     let (mut bytes, mut places) = (Vec::new(), Vec::new());
     for value in iterator.clone() {
         let start = bytes.len();
@@ -93,9 +104,9 @@ fn next_values(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<GivenRecords
             bytes.truncate(start);
         }
         places.push(written.map(|()| start..bytes.len()));
-        if bytes.len() >= BYTES || started.elapsed() >= PATIENCE {
+        if is_enough(bytes.len(), places.len()) {
             break;
         }
     }
-    Ok((!places.is_empty()).then_some(GivenRecords::Values { bytes, places }))
+    Ok(GivenRecords::Values { bytes, places })
 }

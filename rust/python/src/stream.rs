@@ -22,6 +22,7 @@ use crate::inputs::PyInputs;
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::{PyBatchSize, PyOpenPacks, PyOptions};
 use crate::pretrained::PyPretrained;
+use crate::reiterable::PyReiterable;
 use crate::report::PyReport;
 use crate::supervise::{self, Caller, Interrupted, SharedTask, Task};
 use crate::transform::PyTransform;
@@ -246,9 +247,11 @@ pub(crate) fn count_stream(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<u64>, u64, u64)> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
-    let (inputs, packing) = (inputs.0.clone(), packing.0.clone());
+    let (records, inputs, packing) = (inputs.records(), inputs.0.clone(), packing.0.clone());
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
-        let counted = count(&parts.job_of_stream(caller)?, &inputs, &packing, control)?;
+        let supplies = PyReiterable::all_given_by(records, caller);
+        let job = parts.job_of_stream(caller)?;
+        let counted = count(&job, (&inputs, &supplies), &packing, control)?;
         Ok((counted.rows, counted.tokens, counted.steps))
     })
 }
@@ -317,7 +320,7 @@ impl PyStreamTables {
     ) -> PyResult<Self> {
         let from = state.map(State::from_json).transpose().map_err(error::to_py)?;
         let parts = JobParts::new(options, tokenizer, chat_template, transform);
-        let inputs = inputs.0.clone();
+        let (records, inputs) = (inputs.records(), inputs.0.clone());
         let packing = StreamOptions { strict, ..packing.0.clone() };
         let report = Arc::new(OnceLock::new());
         let reported = Arc::clone(&report);
@@ -327,12 +330,14 @@ impl PyStreamTables {
             let agree = all_reduce.map(|greatest| greatest_of(greatest, caller));
             let agree = agree.as_ref().map(|agree| agree as Agree<'_>);
             let job = parts.job_of_stream(caller)?;
+            let supplies = PyReiterable::all_given_by(records, caller);
+            let inputs = (&inputs, &supplies);
             let mut emit = |table| {
                 // Counted before the consumer can take it, so that the number is never below zero.
                 made.fetch_add(1, Ordering::Relaxed);
                 emit(table)
             };
-            let ended = stream(&job, &inputs, &packing, from, agree, control, &mut emit)?;
+            let ended = stream(&job, inputs, &packing, from, agree, control, &mut emit)?;
             reported.set(ended).expect("a job ends once");
             Ok(())
         })?;

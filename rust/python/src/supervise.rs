@@ -3,6 +3,7 @@
 //! No other module of this crate detaches from Python, attaches to it or checks signals, except that
 //! `error.rs` attaches to make an exception.
 
+use std::fmt;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::process;
@@ -12,6 +13,7 @@ use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use fastpack_core::{Control, Error, Result, threads};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 use crate::error;
@@ -48,6 +50,17 @@ pub(crate) fn run<T: Send + 'static>(
     Ok(value)
 }
 
+/// Runs Python on a thread of its own, where no signal becomes an exception: Python raises them on its main thread.
+pub(crate) fn without_signals(
+    py: Python<'_>,
+    work: impl FnOnce(Python<'_>) + Send + 'static,
+) -> PyResult<()> {
+    run(py, None, Interrupted::Abandon, move |_, _| {
+        Python::attach(work);
+        Ok(())
+    })
+}
+
 /// A message from a job to the call that waits for it.
 enum JobMessage<T> {
     /// A value.
@@ -64,12 +77,22 @@ type Call = Box<dyn FnOnce(Python<'_>) + Send>;
 pub(crate) struct Caller {
     ask: Arc<dyn Fn(Call) -> Result<()> + Send + Sync>,
     control: Arc<Control>,
+    interrupt: Interrupt,
+}
+
+/// The `KeyboardInterrupt` that Python code of the caller raised, until the waiting call raises it.
+type Interrupt = Arc<Mutex<Option<PyErr>>>;
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller").field("control", &self.control).finish_non_exhaustive()
+    }
 }
 
 impl Caller {
     fn new<T: Send + 'static>(messages: SyncSender<JobMessage<T>>, control: Arc<Control>) -> Self {
         let ask = move |call| messages.send(JobMessage::Call(call)).map_err(|_| Error::Cancelled);
-        Self { ask: Arc::new(ask), control }
+        Self { ask: Arc::new(ask), control, interrupt: Interrupt::default() }
     }
 
     /// The job's cancel flag and counters, shared with the waiting call.
@@ -84,9 +107,16 @@ impl Caller {
         work: impl FnOnce(Python<'_>) -> PyResult<T> + Send + 'static,
     ) -> Result<T> {
         let (answer, answered) = channel();
+        let interrupt = Arc::clone(&self.interrupt);
         (self.ask)(Box::new(move |py| {
+            let done = work(py);
+            if let Err(raised) = &done
+                && raised.is_instance_of::<PyKeyboardInterrupt>(py)
+            {
+                *locked(&interrupt) = Some(raised.clone_ref(py));
+            }
             // Sending fails if the job has ended, and then nobody needs the result.
-            answer.send(work(py)).ok();
+            answer.send(done).ok();
         }))?;
         let answer = answered.recv().map_err(|_| Error::Cancelled)?;
         answer.map_err(|exception| Error::Caller(Box::new(exception)))
@@ -102,6 +132,7 @@ pub(crate) struct Task<T: Send + 'static> {
     messages: Option<Receiver<JobMessage<T>>>,
     worker: Option<JoinHandle<Result<()>>>,
     interrupted: Interrupted,
+    interrupt: Interrupt,
     polled: Instant,
     process: u32,
     /// The start of the caller's Python code that runs for the job now.
@@ -131,6 +162,7 @@ impl<T: Send + 'static> Task<T> {
         let (sender, messages) = sync_channel(ahead);
         let control = Arc::new(Control::default());
         let caller = Caller::new(sender.clone(), Arc::clone(&control));
+        let interrupt = Arc::clone(&caller.interrupt);
         let shared = Arc::clone(&control);
         let worker = threads::start("fastpack", move || {
             job(&shared, &caller, &mut |value| {
@@ -143,6 +175,7 @@ impl<T: Send + 'static> Task<T> {
             messages: Some(messages),
             worker: Some(worker),
             interrupted,
+            interrupt,
             polled: Instant::now(),
             process: process::id(),
             running: Running::default(),
@@ -175,7 +208,15 @@ impl<T: Send + 'static> Task<T> {
                 }
                 match messages.recv_timeout(POLL) {
                     Ok(JobMessage::Value(value)) => return Ok(Some(value)),
-                    Ok(JobMessage::Call(call)) => attached(&self.running, call),
+                    Ok(JobMessage::Call(call)) => {
+                        attached(&self.running, call);
+                        // The job would raise it only where it needs the result of the call.
+                        let raised = locked(&self.interrupt).take();
+                        if let Some(interrupt) = raised {
+                            self.interrupt();
+                            return Err(interrupt);
+                        }
+                    }
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => match self.stop() {
                         None => {}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Bos,
         Column,
         Compression,
+        DocumentFunction,
         Eos,
         Examples,
         Fields,
@@ -81,6 +82,8 @@ class RecordArguments(TypedDict, total=False):
     fim_tokens: Sequence[str] | None
     preference_form: PreferenceForm
     classes: Sequence[str] | int | None
+    objective_function: DocumentFunction | None
+    objective_function_fingerprint: str | None
     train_on: TrainOn
     train_on_eos: TrainOnEos | None
     eos: Eos
@@ -143,6 +146,8 @@ class FileArguments(TypedDict, total=False):
     fim_tokens: Sequence[str] | None
     preference_form: PreferenceForm
     classes: Sequence[str] | int | None
+    objective_function: DocumentFunction | None
+    objective_function_fingerprint: str | None
     train_on: TrainOn
     train_on_eos: TrainOnEos | None
     eos: Eos
@@ -209,6 +214,8 @@ class OutputArguments(TypedDict, total=False):
     fim_tokens: Sequence[str] | None
     preference_form: PreferenceForm
     classes: Sequence[str] | int | None
+    objective_function: DocumentFunction | None
+    objective_function_fingerprint: str | None
     train_on: TrainOn
     train_on_eos: TrainOnEos | None
     eos: Eos

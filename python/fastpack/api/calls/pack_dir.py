@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Bos,
         Column,
         Compression,
+        DocumentFunction,
         Eos,
         Examples,
         Fields,
@@ -92,6 +93,8 @@ def pack_dir(
     fim_tokens: Sequence[str] | None = None,
     preference_form: PreferenceForm = "dpo",
     classes: Sequence[str] | int | None = None,
+    objective_function: DocumentFunction | None = None,
+    objective_function_fingerprint: str | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     train_on: TrainOn = "auto",
     train_on_eos: TrainOnEos | None = None,
@@ -205,7 +208,8 @@ def pack_dir(
             stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
             `preference`: which of two answers to a prompt is better, or whether one is good. `generation`:
             nothing, rows are prompts to be answered. `classification`: the class of a text or of a pair of texts;
-            `multi_label`: its classes. Rows of the last four hold one document each, in input order.
+            `multi_label`: its classes. Rows of these four hold one document each, in input order. `function`:
+            what the `objective_function` makes of documents.
         epochs: How many copies of the documents there are, one after the other, each drawn anew. The report
             counts every copy.
         mlm_probability: The probability of a token to be chosen for `mlm`. Special tokens and padding never are.
@@ -232,6 +236,14 @@ def pack_dir(
         classes: The classes of `classification` and `multi_label`: their names in the order of their numbers, or
             how many there are. If not given, labels are numbers, or names that are numbered in their order once
             all records are read. Streams, groups and `per_file` need it for names.
+        objective_function: The function of the objective `function`. It takes a `pyarrow.RecordBatch` of
+            documents: lists of `input_ids`, of `labels` (-100 where nothing is trained) and of `loss_weights`,
+            and a `key`, a number of 64 bits that is the same for the same ids. It returns one with as many rows:
+            lists of `input_ids` and `labels`, of `loss_weights` and `token_type_ids` if wanted, as long as the
+            ids. What it returns for a document must depend on that document alone. It is called in any order, on
+            the thread of this call.
+        objective_function_fingerprint: A name for `objective_function`, as `filter_fingerprint` is one for
+            `filter`.
         tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
             `transformers` or `tokenizers`. Records that are ids need none.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
@@ -396,6 +408,8 @@ def pack_dir(
             "fim_tokens": fim_tokens,
             "preference_form": preference_form,
             "classes": classes,
+            "objective_function": objective_function,
+            "objective_function_fingerprint": objective_function_fingerprint,
             "tokenizer": tokenizer,
             "train_on": train_on,
             "train_on_eos": train_on_eos,

@@ -150,7 +150,8 @@ def repack(
             stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
             `preference`: which of two answers to a prompt is better, or whether one is good. `generation`:
             nothing, rows are prompts to be answered. `classification`: the class of a text or of a pair of texts;
-            `multi_label`: its classes. Rows of the last four hold one document each, in input order.
+            `multi_label`: its classes. Rows of these four hold one document each, in input order. `function`:
+            what the `objective_function` makes of documents.
         epochs: How many copies of the documents there are, one after the other, each drawn anew. The report
             counts every copy.
         mlm_probability: The probability of a token to be chosen for `mlm`. Special tokens and padding never are.

@@ -165,9 +165,19 @@ impl OpenPacks {
     ///
     /// Several open rows are packed again, longest piece first, because no later piece can fill them.
     pub fn flush(&mut self, done: &mut Plan) -> Vec<Piece> {
+        self.flush_by(|_| 0, done)
+    }
+
+    /// [`flush`](Self::flush), where of pieces of one length those with the lowest `rank` come first, whatever the numbers of
+    /// their documents.
+    pub(crate) fn flush_by(
+        &mut self,
+        rank: impl Fn(&Piece) -> usize,
+        done: &mut Plan,
+    ) -> Vec<Piece> {
         if self.overtakes() {
             let mut pieces: Vec<Piece> = self.pieces().copied().collect();
-            pieces.sort_unstable_by_key(|it| (Reverse(it.length), it.document, it.start));
+            pieces.sort_unstable_by_key(|it| (Reverse(it.length), rank(it), it.document, it.start));
             let mut again = Self::best_fit(&self.options, NonZeroUsize::MAX);
             for piece in pieces {
                 again.push(piece, done);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::ipc::writer::StreamWriter;
 
+use super::line_file::LineFile;
 use crate::control::Control;
 use crate::error::Result;
 use crate::ledger::Reason;
@@ -113,6 +114,11 @@ pub(super) trait Reader: Send {
 
     /// The bytes of the file that were used for the records so far.
     fn position(&self) -> u64;
+
+    /// The open file, if another extent of it can be read with it.
+    fn into_file(self: Box<Self>) -> Option<LineFile> {
+        None
+    }
 }
 
 /// A record of a file, unparsed, with its line.

@@ -295,5 +295,9 @@ fn open(
         Container::Mds => Box::new(MdsReader::new(input()?)),
         Container::Parquet => parquet::open(file, columns())?,
         Container::Arrow => ipc::open(file, columns(), control)?,
+        Container::Records => {
+            let reason = "holds records that a function gives, which only a stream reads";
+            return Err(Error::option("files", reason));
+        }
     })
 }

@@ -35,6 +35,10 @@ pub fn discover(inputs: &Inputs, control: &Control) -> Result<FoundFiles> {
     let search = LocalSearch { recursive: inputs.recursive, control };
     let mut session = None;
     for (number, source) in inputs.sources.iter().enumerate() {
+        if let Some(records) = &source.records {
+            found.files.push(SourceFile::of_records(&records.name, number));
+            continue;
+        }
         let before = found.files.len();
         let alike = inputs.sources.iter().position(|other| other.reading == source.reading);
         for pattern in &source.patterns {

@@ -53,6 +53,8 @@ pub enum Container {
     Parquet,
     /// An Arrow IPC file or stream.
     Arrow,
+    /// No file: records that the caller gives.
+    Records,
 }
 
 /// Each container with the extensions of its files, the usual one first.
@@ -81,7 +83,7 @@ impl fmt::Display for InputFormat {
     /// Written as file extensions: `jsonl.gz`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ending = ENDINGS.iter().find(|(container, _)| *container == self.container);
-        f.write_str(ending.map_or("", |(_, endings)| endings[0]))?;
+        f.write_str(ending.map_or("records", |(_, endings)| endings[0]))?;
         self.compression.map_or(Ok(()), |compression| write!(f, ".{}", compression.ending()))
     }
 }
@@ -164,7 +166,7 @@ pub(super) fn holds_records(location: &Location, control: &Control) -> Result<bo
             container.is_none()
         }
         Container::Cbor => container.is_none() && start.starts_with(CBOR_MAGIC),
-        Container::Text | Container::Mds => false,
+        Container::Text | Container::Mds | Container::Records => false,
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fastpack_tokenize::regular;
 use serde::{Deserialize, Serialize};
 
-use super::format::{self, InputFormat};
+use super::format::{self, Container, InputFormat};
 use crate::config::Source;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -48,6 +48,25 @@ impl SourceFile {
             modified: stat.modified,
             etag: stat.etag,
         })
+    }
+
+    /// Records of a source that the caller gives in place of files.
+    pub(super) fn of_records(name: &str, source: usize) -> Self {
+        let path: Arc<Path> = Arc::from(Path::new(&format!("<{name}>")));
+        Self {
+            format: InputFormat { container: Container::Records, compression: None },
+            location: Location::from(&*path),
+            path,
+            source,
+            size: 0,
+            modified: 0,
+            etag: None,
+        }
+    }
+
+    /// Whether it is a file, and not records that the caller gives.
+    pub(crate) fn is_file(&self) -> bool {
+        self.format.container != Container::Records
     }
 
     /// Fails with [`Error::Changed`] if the size or the time of the file has changed since, and with its first failure if

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::block::{Content, Reader, is_index_line};
 use super::found::SourceFile;
+use super::line_file::LineFile;
 use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, PEEKED};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -32,9 +33,24 @@ pub(super) struct LineExtent {
 impl LineExtent {
     /// The lines of a range that begins and ends at lines. The first has the number `line`, if lines are counted.
     pub(super) fn open(location: &Location, range: Range<u64>, line: Option<u64>) -> Result<Self> {
-        let indexed = is_indexed(location)?;
+        Self::open_after(location, range, line, None)
+    }
+
+    /// [`open`](Self::open), by the file of an extent before if that is the same.
+    pub(super) fn open_after(
+        location: &Location,
+        range: Range<u64>,
+        line: Option<u64>,
+        before: Option<LineFile>,
+    ) -> Result<Self> {
         let path = location.name();
-        let mut file = location.open_range(range.clone()).map_err(Error::io(&**path))?;
+        let same = before.filter(|before| before.path == *path);
+        let (mut file, indexed) = if let Some(LineFile { file, indexed, .. }) = same {
+            (file, indexed)
+        } else {
+            let opened = location.open_range(range.clone()).map_err(Error::io(&**path))?;
+            (opened, is_indexed(location)?)
+        };
         file.seek(SeekFrom::Start(range.start)).map_err(Error::io(&**path))?;
         let (path, at, end) = (Arc::clone(path), range.start, range.end);
         Ok(Self { path, file, at, end, line, indexed, taken: 0 })
@@ -45,20 +61,33 @@ impl LineExtent {
         self.end - self.at
     }
 
-    /// The lines that begin in a range, identified by the offset at which they begin.
-    pub(super) fn near(file: &SourceFile, range: Range<u64>, control: &Control) -> Result<Self> {
+    /// The lines that begin in a range, identified by the offset at which they begin. The file of an extent before is read
+    /// if that is the same.
+    pub(super) fn near(
+        file: &SourceFile,
+        range: Range<u64>,
+        before: Option<LineFile>,
+        control: &Control,
+    ) -> Result<Self> {
         let path = &file.path;
+        let mut before = before.filter(|before| before.path == *path);
         let places = [range.start, range.end].into_iter().map(|near| near.saturating_sub(1));
-        let mut opened = file.location.open_scattered(places).map_err(Error::io(&**path))?;
+        let mut scattered = None;
+        let opened = match &mut before {
+            Some(before) => &mut before.file,
+            None => {
+                scattered.insert(file.location.open_scattered(places).map_err(Error::io(&**path))?)
+            }
+        };
         let mut line_at = |near: u64| -> Result<u64> {
             if near == 0 || near >= file.size {
                 return Ok(near);
             }
-            let line = line_behind(&mut opened, near, path, control)?;
+            let line = line_behind(opened, near, path, control)?;
             Ok(line.unwrap_or(file.size).min(file.size))
         };
         let range = line_at(range.start)?..line_at(range.end)?;
-        Self::open(&file.location, range, None)
+        Self::open_after(&file.location, range, None, before)
     }
 
     /// Reads whole lines of about a block, or one line that is longer.
@@ -137,6 +166,12 @@ impl Reader for LineExtent {
 
     fn position(&self) -> u64 {
         self.taken
+    }
+
+    fn into_file(self: Box<Self>) -> Option<LineFile> {
+        let Self { path, file, indexed, .. } = *self;
+        // An object is fetched by the range that is to be read.
+        matches!(file, OpenFile::Local(_)).then_some(LineFile { path, file, indexed })
     }
 }
 

@@ -36,6 +36,10 @@ pub(crate) fn parts(
             if rest.is_empty() {
                 return Ok(parts);
             }
+            if !file.is_file() {
+                parts[number] = Part { bytes: 0..0, records: rest };
+                continue;
+            }
             if rest == (0..u64::MAX) {
                 parts[number] = Part::whole(file);
                 continue;

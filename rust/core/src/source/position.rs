@@ -14,6 +14,7 @@ use super::frame_lines::FrameExtent;
 use super::index::Index;
 use super::ipc;
 use super::line_extent::LineExtent;
+use super::line_file::LineFile;
 use super::parquet;
 use super::places::{Place, Placed, line_of, places};
 use super::zstd_frames::Frames;
@@ -43,6 +44,12 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
+    /// A block of records that the caller gives.
+    pub(crate) fn of_records(file: usize, number: u32, first_record: u64) -> Self {
+        let (bytes, weight, decoded, place) = (0, 0, 0, Place::File);
+        Self { file, number, bytes, weight, first_record, decoded, place }
+    }
+
     /// Its range of an uncompressed line file, if it is of one.
     pub(super) fn lines(&self) -> Option<&Range<u64>> {
         match &self.place {
@@ -108,6 +115,8 @@ pub(crate) struct ExtentBlocks {
     entered: Option<SourceFile>,
     /// Bytes of the extent after the blocks so far.
     left: u64,
+    /// The file of lines that were read, for the next extent.
+    read: Option<LineFile>,
 }
 
 enum Reading {
@@ -117,13 +126,16 @@ enum Reading {
 }
 
 impl ExtentBlocks {
-    /// Opens an extent. Of a table, the named columns are read, or all.
+    /// Opens an extent. Of a table, the named columns are read, or all. A file that was open for the extent `before` is not
+    /// opened again.
     pub(crate) fn enter(
         found: &FoundFiles,
         extent: &Extent,
         columns: Option<&[String]>,
+        before: Option<Self>,
         control: &Control,
     ) -> Result<Self> {
+        let before = before.and_then(Self::into_file);
         let file = &found.files[extent.file];
         let entered = Some(file.clone());
         let (reading, entered) = match &extent.place {
@@ -134,15 +146,17 @@ impl ExtentBlocks {
             Place::File => (Reading::Files(Box::new(blocks_of(found, [file], false))), None),
             Place::Lines { range, first_line } => {
                 file.unchanged()?;
-                let reader = LineExtent::open(&file.location, range.clone(), *first_line)?;
+                let reader =
+                    LineExtent::open_after(&file.location, range.clone(), *first_line, before)?;
                 (Reading::Stretch(Box::new(reader)), entered)
             }
             Place::Near(range) => {
                 file.unchanged()?;
-                let reader = LineExtent::near(file, range.clone(), control)?;
+                let reader = LineExtent::near(file, range.clone(), before, control)?;
                 let left = reader.left();
                 let reading = Reading::Stretch(Box::new(reader));
-                return Ok(Self { reading, file: extent.file, source: file.source, entered, left });
+                let (file, source) = (extent.file, file.source);
+                return Ok(Self { reading, file, source, entered, left, read: None });
             }
             Place::Frames { range, first_line, indexed, .. } => {
                 file.unchanged()?;
@@ -160,7 +174,16 @@ impl ExtentBlocks {
                 (Reading::Stretch(reader), entered)
             }
         };
-        Ok(Self { reading, file: extent.file, source: file.source, entered, left: extent.bytes })
+        let (file, source, left) = (extent.file, file.source, extent.bytes);
+        Ok(Self { reading, file, source, entered, left, read: None })
+    }
+
+    /// The open file, if another extent of it can be read with it.
+    fn into_file(self) -> Option<LineFile> {
+        match self.reading {
+            Reading::Stretch(reader) => reader.into_file(),
+            Reading::Files(_) | Reading::Ended => self.read,
+        }
     }
 
     /// The next block; `None` after the last.
@@ -186,7 +209,9 @@ impl ExtentBlocks {
                 file.unchanged()?;
             }
         } else {
-            self.reading = Reading::Ended;
+            if let Reading::Stretch(reader) = std::mem::replace(&mut self.reading, Reading::Ended) {
+                self.read = reader.into_file();
+            }
             if let Some(file) = &self.entered {
                 file.unchanged()?;
             }
@@ -227,6 +252,7 @@ pub(crate) fn first_blocks(found: &FoundFiles, file: usize) -> ExtentBlocks {
         source: found_file.source,
         entered: None,
         left: found_file.size,
+        read: None,
     }
 }
 
@@ -238,6 +264,7 @@ pub(crate) fn number_line(
 ) -> Result<()> {
     let file = found.files.iter().find(|file| file.path == origin.path);
     if let Some(file) = file
+        && file.is_file()
         && found.sources[file.source].limit.is_none()
     {
         if is_line_file(file)? {

@@ -1,5 +1,7 @@
 //! [`Delivery`]: makes tables from the rows of a rank's lanes.
 
+use std::collections::BTreeMap;
+
 use arrow::record_batch::RecordBatch;
 
 use super::counts::Counted;
@@ -7,8 +9,9 @@ use super::lane::{Bench, Lane};
 use super::made::Made;
 use super::mix::Mix;
 use super::options::OnEnd;
+use super::rounds::Rounds;
 use super::run::{End, Run};
-use super::state::{Counts, STATE_KEY, State};
+use super::state::{Counts, STATE_KEY, Saved, State};
 use crate::assemble::{Gathered, Layout, assembled, schema};
 use crate::error::{Error, Result};
 use crate::ledger::Count;
@@ -24,6 +27,8 @@ pub(super) struct Delivery<'d, 'a> {
     /// The numbers of the lanes of this rank, and the lanes.
     pub(super) numbers: Vec<usize>,
     pub(super) lanes: Vec<Lane>,
+    /// The rounds of each pool that the caller gives.
+    pub(super) rounds: &'d [Option<Rounds<'a>>],
     pub(super) mix: &'d Mix,
     /// The names of the pools, and the packed documents and tokens of each.
     pub(super) names: Vec<String>,
@@ -254,7 +259,18 @@ impl Delivery<'_, '_> {
             identity: self.run.identity.clone(),
             counts: Counts::of(self.books, shares),
             states: self.numbers.iter().copied().zip(self.lanes.iter().map(Lane::state)).collect(),
+            saved: self.saved(),
         }
+    }
+
+    /// The places in the sources that tell theirs, before all that the lanes need of them.
+    fn saved(&self) -> BTreeMap<String, Saved> {
+        let of_pool = |(pool, rounds): (usize, &Option<Rounds<'_>>)| {
+            let floors = self.lanes.iter().filter_map(|lane| Some(lane.floors()?[pool]));
+            let saved = rounds.as_ref()?.saved(floors.min()?)?;
+            Some((self.names[pool].clone(), saved))
+        };
+        self.rounds.iter().enumerate().filter_map(of_pool).collect()
     }
 }
 

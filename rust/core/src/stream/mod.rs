@@ -10,6 +10,7 @@
 //! * [`walk`] reads the blocks of one lane, from any block on.
 //! * [`lane`] packs the documents of one lane. Its state is the place of the next record, and the places of the documents
 //!   in its open rows.
+//! * [`rounds`] deals records that the caller gives to the lanes.
 //! * [`board`] tells worker threads which lane needs a block, and holds the documents that they made.
 //! * [`delivery`] makes tables of the rows of the lanes, up to the step at which all ranks end.
 //! * [`counts`] counts the rows of a finite run, so that its ranks end together.
@@ -33,6 +34,7 @@ mod numbers;
 mod options;
 mod order;
 mod place;
+mod rounds;
 mod rows;
 mod run;
 mod state;
@@ -61,12 +63,14 @@ use made::Made;
 use mix::Mix;
 use order::{Address, Order};
 use place::{LaneState, PoolState};
+use rounds::{Rounds, floor_of};
 use run::{End, Run};
 use walk::{Files, Walk};
 
 pub use choice::{Choice, Numbers, Scalar, Wanted};
 pub use counts::Counted;
 pub use options::{MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
+pub use rounds::Supplies;
 pub use run::Agree;
 pub use state::{STATE_KEY, State, merge_states};
 
@@ -81,7 +85,7 @@ pub use state::{STATE_KEY, State, merge_states};
 /// for a state of another run.
 pub fn stream(
     job: &Job,
-    inputs: &Inputs,
+    (inputs, supplies): (&Inputs, &Supplies),
     options: &StreamOptions,
     from: Option<State>,
     agree: Option<Agree<'_>>,
@@ -91,7 +95,7 @@ pub fn stream(
     job.validate(inputs)?;
     let started = Instant::now();
     let found = discover(inputs, control)?;
-    let run = Run::new(job, &found, options, from, control)?;
+    let run = Run::new(job, &found, supplies, options, from, control)?;
     let end = run.end(agree)?;
     let (report, ()) =
         run.with_lanes(started, |delivery, take| delivery.tables(&end, take, emit))?;
@@ -106,13 +110,13 @@ pub fn stream(
 /// [`Error::Option`] as in [`stream`], and for a stream without end.
 pub fn count(
     job: &Job,
-    inputs: &Inputs,
+    (inputs, supplies): (&Inputs, &Supplies),
     options: &StreamOptions,
     control: &Control,
 ) -> Result<Counted> {
     job.validate(inputs)?;
     let found = discover(inputs, control)?;
-    let run = Run::new(job, &found, options, None, control)?;
+    let run = Run::new(job, &found, supplies, options, None, control)?;
     let dir = match &options.together {
         Some(Together::Counted(dir)) => Some(dir.as_path()),
         _ => None,
@@ -154,9 +158,10 @@ impl Run<'_> {
             let reason = "has no end, so the rows of the stream cannot be counted";
             return Err(Error::option("epochs", reason));
         }
-        // Functions without an identity may give other records each time.
-        let transform = &self.job.transform;
-        let dir = dir.filter(|_| transform.is_empty() || transform.identity.is_some());
+        // Functions and records without an identity may be others each time.
+        let mut records = self.found.sources.iter().filter_map(|source| source.records.as_ref());
+        let are_known = records.all(|it| it.known_as.is_some());
+        let dir = dir.filter(|_| are_known && self.job.transform.is_identified());
         let Some(dir) = dir else { return self.count() };
         counts::kept(dir, &self.name_of_count(), self.control, || self.count())
     }
@@ -222,25 +227,23 @@ impl Run<'_> {
 
         let begun = self.from.as_ref().map_or(0, |state| state.rows);
         let numbers = share.lanes_of_rank(begun);
+        let states = self.lane_states(&numbers, orders.len())?;
+        let rounds = self.rounds(&orders, &names, (&numbers, &states))?;
+        let has_rounds = rounds.iter().any(Option::is_some);
         let mut lanes = Vec::with_capacity(numbers.len());
         let mut walks = Vec::with_capacity(numbers.len() * orders.len());
-        for &lane in &numbers {
-            let from = match &self.from {
-                None => LaneState {
-                    pools: vec![PoolState::default(); orders.len()],
-                    ..LaneState::default()
-                },
-                Some(state) => state.lane(lane)?,
-            };
+        for (&lane, from) in numbers.iter().zip(states) {
             let mut again = Lane::blocks_again(&from, orders.len());
-            for (pool, order) in orders.iter().enumerate() {
+            for (pool, order) in orders.iter().zip(&rounds).enumerate() {
+                let order = (order.0, order.1.as_ref());
                 let next = from.pools.get(pool).map_or((Address::default(), 0), |pool| pool.next);
                 let again: VecDeque<_> = std::mem::take(&mut again[pool]);
                 let epochs = mix.epochs_of_walk();
                 walks.push(Mutex::new(Walk::new(order, files, lane, epochs, again, next)));
             }
             let number = (lane, share.lanes);
-            lanes.push(Lane::new(&self.open, &job.options, &mix, orders.len(), number, from));
+            let pools = orders.len();
+            lanes.push(Lane::new(&self.open, &job.options, &mix, pools, number, from, has_rounds));
         }
         let mut books = Books::default();
         if let Some(state) = &self.from {
@@ -252,6 +255,7 @@ impl Run<'_> {
             run: self,
             numbers,
             lanes,
+            rounds: &rounds,
             mix: &mix,
             shares: names.iter().map(|name| self.packed_of(name)).collect(),
             names,
@@ -287,6 +291,37 @@ impl Run<'_> {
         }
         books.allow(job.options.work.max_lost)?;
         Ok((books.close(&job.options).report(&job.options, about, started)?, done))
+    }
+}
+
+impl<'a> Run<'a> {
+    /// The states of lanes, by the state that the run starts from.
+    fn lane_states(&self, numbers: &[usize], pools: usize) -> Result<Vec<LaneState>> {
+        let new = || LaneState { pools: vec![PoolState::default(); pools], ..LaneState::default() };
+        let state = |&lane: &usize| match &self.from {
+            None => Ok(new()),
+            Some(state) => state.lane(lane),
+        };
+        numbers.iter().map(state).collect()
+    }
+
+    /// The rounds of each pool that the caller gives, for the lanes of this rank.
+    fn rounds(
+        &self,
+        orders: &[Order<'a>],
+        names: &[String],
+        (numbers, states): (&[usize], &[LaneState]),
+    ) -> Result<Vec<Option<Rounds<'a>>>> {
+        let of_pool = |(pool, order): (usize, &Order<'_>)| {
+            let Some((file, taken)) = order.given() else { return Ok(None) };
+            let mut first = vec![None; self.share.lanes];
+            for (&lane, state) in numbers.iter().zip(states) {
+                first[lane] = Some(floor_of(state, pool));
+            }
+            let from = self.from.as_ref().and_then(|state| state.saved.get(&names[pool]));
+            Rounds::new(self.found, file, self.supplies, taken, first, from, self.control).map(Some)
+        };
+        orders.iter().enumerate().map(of_pool).collect()
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) struct Order<'a> {
     lanes: usize,
     /// Whether lines are counted.
     counted: bool,
-    /// What earlier runs found in the files.
+    /// Facts about the files that earlier runs found.
     index: Index<'a>,
     /// The extents of a small input, which are the same in all epochs, and its files.
     small: Mutex<Option<(Vec<usize>, Vec<Extent>)>>,
@@ -155,6 +155,13 @@ impl<'a> Order<'a> {
                 mebibytes(bytes.saturating_mul(reading as u64)),
             )
         })
+    }
+
+    /// The only file of a source that the caller gives, and the records of it that are taken.
+    pub(super) fn given(&self) -> Option<(usize, Range<u64>)> {
+        let file = self.found.files.iter().position(|file| self.sources.contains(&file.source))?;
+        let is_given = !self.found.files[file].is_file();
+        is_given.then(|| (file, self.parts[file].records.clone()))
     }
 
     /// Whether records of line files are identified by their offsets.

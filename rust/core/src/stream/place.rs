@@ -27,6 +27,9 @@ pub(super) struct PoolState {
     pub(super) next: (Address, u64),
     /// The credit of the pool, in parts of a unit of its weight.
     pub(super) credit: i64,
+    /// Whether it gives no more documents in this round, and in any.
+    pub(super) ended: bool,
+    pub(super) gone: bool,
 }
 
 /// The position of a lane.
@@ -78,11 +81,13 @@ impl Snapshot {
         bits.number(self.round);
         bits.put(u64::from(self.ended), 1);
         bits.number(self.pools.len() as u64);
-        for PoolState { next: (address, place), credit } in &self.pools {
+        for PoolState { next: (address, place), credit, ended, gone } in &self.pools {
             write_address(&mut bits, address);
             bits.number(*place);
             // The sign is the lowest bit, so that small numbers stay short.
             bits.number((credit.unsigned_abs() << 1) | u64::from(*credit < 0));
+            bits.put(u64::from(*ended), 1);
+            bits.put(u64::from(*gone), 1);
         }
         let key = |piece: &HeldPiece| (piece.document, piece.part);
         let mut order: Vec<u32> = (0..).zip(&self.pieces).map(|(at, _)| at).collect();
@@ -159,7 +164,9 @@ impl LaneState {
             let next = (read_address(&mut bits)?, bits.number()?);
             let credit = bits.number()?;
             let size = i64::try_from(credit >> 1).ok()?;
-            pools.push(PoolState { next, credit: if credit & 1 == 1 { -size } else { size } });
+            let credit = if credit & 1 == 1 { -size } else { size };
+            let (ended, gone) = (bits.take(1)? == 1, bits.take(1)? == 1);
+            pools.push(PoolState { next, credit, ended, gone });
         }
         let pieces = read_pieces(&mut bits)?;
         let (closed, open) = (bits.number()?, bits.number()?);
@@ -331,8 +338,15 @@ mod tests {
 
     fn state() -> impl Strategy<Value = LaneState> {
         let row = || prop::collection::vec(piece(), 1..9);
-        let pool = (address(), any::<u64>(), -1_000_000_i64..1_000_000)
-            .prop_map(|(address, place, credit)| PoolState { next: (address, place), credit });
+        let ends = (any::<bool>(), any::<bool>());
+        let pool = (address(), any::<u64>(), -1_000_000_i64..1_000_000, ends).prop_map(
+            |(address, place, credit, (ended, gone))| PoolState {
+                next: (address, place),
+                credit,
+                ended,
+                gone,
+            },
+        );
         let rows = prop::collection::vec(row(), 0..3);
         let open = prop::collection::vec((any::<u64>(), row()), 0..20);
         (any::<u64>(), any::<u64>(), any::<bool>(), prop::collection::vec(pool, 0..4), rows, open)

@@ -83,10 +83,15 @@ impl Rows {
         row
     }
 
-    /// Closes all rows of a packer. Returns the pieces of the tail if it is dropped.
-    pub(super) fn finish(&mut self, packer: usize) -> Vec<Piece> {
+    /// Closes all rows of a packer. Returns the pieces of the tail if it is dropped. Documents of a pool are numbered in their
+    /// order; `pool_of` tells the pool, so that rows do not depend on how pools were numbered together.
+    pub(super) fn finish(
+        &mut self,
+        packer: usize,
+        pool_of: impl Fn(&Piece) -> usize,
+    ) -> Vec<Piece> {
         let Packer { open, closed, .. } = &mut self.packers[packer];
-        open.flush(closed)
+        open.flush_by(pool_of, closed)
     }
 
     /// The pieces of all rows that were not delivered.

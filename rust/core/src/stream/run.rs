@@ -12,6 +12,7 @@ use crate::source::position::number_line;
 
 use super::mix::Mix;
 use super::options::{OnEnd, Share, StreamOptions};
+use super::rounds::Supplies;
 use super::state::{Identity, State};
 
 /// A function of a number that returns the greatest that a rank gave.
@@ -32,6 +33,7 @@ pub(super) struct End<'a> {
 pub(super) struct Run<'a> {
     pub(super) job: &'a Job,
     pub(super) found: &'a FoundFiles,
+    pub(super) supplies: &'a Supplies,
     pub(super) options: &'a StreamOptions,
     pub(super) control: &'a Control,
     pub(super) share: Share,
@@ -46,6 +48,7 @@ impl<'a> Run<'a> {
     pub(super) fn new(
         job: &'a Job,
         found: &'a FoundFiles,
+        supplies: &'a Supplies,
         options: &'a StreamOptions,
         from: Option<State>,
         control: &'a Control,
@@ -69,13 +72,18 @@ impl<'a> Run<'a> {
             state.check(&identity, options.strict, options.index_dir())?;
         }
         let counted = job.options.rows.columns.contains(&RowColumn::SourceRow);
-        Ok(Self { job, found, options, control, share, identity, from, open, counted })
+        Ok(Self { job, found, supplies, options, control, share, identity, from, open, counted })
     }
 
     /// The sources of each pool.
     pub(super) fn pools(&self, mix: &Mix) -> Result<Vec<Vec<usize>>> {
         let sources = 0..self.found.sources.len();
         if self.options.weights.is_empty() {
+            if sources.len() > 1 && self.found.files.iter().any(|file| !file.is_file()) {
+                let reason = "are missing: records of functions and iterables are read as they come, so the share of each \
+                              source must be said";
+                return Err(Error::option("weights", reason));
+            }
             return Ok(vec![sources.collect()]);
         }
         if sources.len() != mix.pools() {

@@ -23,7 +23,7 @@ use crate::wording::Message;
 pub const STATE_KEY: &str = "fastpack_state";
 
 /// The version of the order and of the states. Other versions cannot be resumed.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
 /// The most lanes named in one message.
 const NAMED: usize = 8;
@@ -45,6 +45,16 @@ pub struct State {
     pub(super) counts: Counts,
     /// The states of lanes, by their numbers.
     pub(super) states: BTreeMap<usize, Arc<str>>,
+    /// Places in the sources that tell theirs, by the names of the sources.
+    pub(super) saved: BTreeMap<String, Saved>,
+}
+
+/// The place of a source before a round, as the source tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Saved {
+    pub(super) epoch: u64,
+    pub(super) round: u64,
+    pub(super) place: String,
 }
 
 /// The options and inputs that decide the rows of a run.
@@ -139,16 +149,26 @@ impl Identity {
         for (number, source) in found.sources.iter().enumerate() {
             let files = found.files.iter().filter(|file| file.source == number);
             let name = options.name(number);
-            let list = FileList::of(files, control)?;
-            if let Some(dir) = options.index_dir() {
-                list.keep(dir)?;
+            if let Some(records) = &source.records {
+                say(
+                    &format!("records of {name}"),
+                    json!(records.known_as.as_ref().unwrap_or(&records.kind)),
+                );
+            } else {
+                let list = FileList::of(files, control)?;
+                if let Some(dir) = options.index_dir() {
+                    list.keep(dir)?;
+                }
+                say(&format!("{FILES}{name}"), json!(list.hash()));
             }
-            say(&format!("{FILES}{name}"), json!(list.hash()));
             say(&format!("reading {name}"), json!((&source.reading, source.limit, source.repeat)));
         }
         say("tokenizer", json!(tokenizer.map(short)));
         say("chat_template", json!(template.as_deref().map(short)));
-        say("filter and map", json!(job.transform.identity.as_deref().map(short)));
+        // The identity of functions is a text of any length, and begins with their names.
+        let functions = job.transform.identity.as_deref();
+        let functions = functions.map(|it| blake3::hash(it.as_bytes()).to_hex());
+        say("filter, map and objective_function", json!(functions.as_deref().map(short)));
         let row_options = serde_json::to_value(&job.options.rows);
         let token_options = serde_json::to_value(&job.options.tokens);
         for options in [row_options, token_options] {
@@ -268,7 +288,7 @@ impl State {
             .iter()
             .map(|(lane, text)| (lane.to_string(), Value::from(&**text)))
             .collect();
-        json!({
+        let mut written = json!({
             "fastpack_stream": VERSION,
             "rows": self.rows,
             "step": self.step,
@@ -278,8 +298,11 @@ impl State {
             "run": self.identity,
             "counts": self.counts,
             "lane": lanes,
-        })
-        .to_string()
+        });
+        if !self.saved.is_empty() {
+            written["saved"] = json!(self.saved);
+        }
+        written.to_string()
     }
 
     /// Reads a state.
@@ -299,6 +322,8 @@ impl State {
             run: Identity,
             counts: Counts,
             lane: BTreeMap<String, String>,
+            #[serde(default)]
+            saved: BTreeMap<String, Saved>,
         }
         let none = |why: String| refused(format!("is none of a stream: {why}"));
         let written: Written =
@@ -328,6 +353,7 @@ impl State {
             identity: written.run,
             counts: written.counts,
             states,
+            saved: written.saved,
         })
     }
 }
@@ -366,6 +392,14 @@ pub fn merge_states(states: &[State]) -> Result<State> {
             return Err(refused("is of the same rank twice"));
         }
         merged.counts.add(&state.counts);
+        // The rank that is furthest behind decides. One without a place needs the source from its beginning.
+        merged.saved.retain(|name, _| state.saved.contains_key(name));
+        for (name, saved) in &mut merged.saved {
+            let other = &state.saved[name];
+            if (other.epoch, other.round) < (saved.epoch, saved.round) {
+                *saved = other.clone();
+            }
+        }
         merged.states.extend(state.states.iter().map(|(lane, text)| (*lane, Arc::clone(text))));
     }
     let missing: Vec<usize> =

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::order::{Address, Dealt, Order};
+use super::rounds::{Rounds, round_of};
 use crate::control::Control;
 use crate::error::Result;
 use crate::pipeline::{FileHeads, SingleBlocks};
@@ -42,6 +43,8 @@ pub(super) struct Files<'w, 'a> {
 /// The blocks of one lane, in its order.
 pub(super) struct Walk<'w, 'a> {
     order: &'w Order<'a>,
+    /// The records that the caller gives, if the pool is no files.
+    rounds: Option<&'w Rounds<'a>>,
     files: Files<'w, 'a>,
     lane: usize,
     /// The number of epochs; endless if `None`.
@@ -53,6 +56,8 @@ pub(super) struct Walk<'w, 'a> {
     /// Whether the lane is known to read a block in each epoch.
     reads: bool,
     entered: Option<Entered>,
+    /// The extent before, whose file the next one may be of.
+    before: Option<ExtentBlocks>,
 }
 
 /// An extent that is being read.
@@ -70,7 +75,7 @@ struct Entered {
 impl<'w, 'a> Walk<'w, 'a> {
     /// The blocks from `next` on, after those of `again` in ascending order.
     pub(super) fn new(
-        order: &'w Order<'a>,
+        (order, rounds): (&'w Order<'a>, Option<&'w Rounds<'a>>),
         files: Files<'w, 'a>,
         lane: usize,
         epochs: Option<u64>,
@@ -78,7 +83,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         next: (Address, u64),
     ) -> Self {
         let reads = next != (Address::default(), 0);
-        Self { order, files, lane, epochs, again, next, reads, entered: None }
+        Self { order, rounds, files, lane, epochs, again, next, reads, entered: None, before: None }
     }
 
     /// The next block; `None` after the last.
@@ -96,6 +101,18 @@ impl<'w, 'a> Walk<'w, 'a> {
             let (address, place) = self.next;
             if self.epochs.is_some_and(|epochs| address.epoch >= epochs) {
                 return Ok(None);
+            }
+            if self.rounds.is_some() {
+                if let Some(found) = self.go_to(address)? {
+                    self.reads = true;
+                    self.next = (Address { block: address.block + 1, ..address }, 0);
+                    return Ok(Some(Found { chosen: Chosen::From(place), ..found }));
+                }
+                if !std::mem::take(&mut self.reads) {
+                    return Ok(None);
+                }
+                self.next = (Address { epoch: address.epoch + 1, ..Address::default() }, 0);
+                continue;
             }
             if address.pass >= self.order.passes() {
                 if !self.reads {
@@ -120,7 +137,7 @@ impl<'w, 'a> Walk<'w, 'a> {
                 self.next = (Address { block: address.block + 1, ..address }, 0);
                 return Ok(Some(Found { chosen: Chosen::From(place), ..found }));
             }
-            self.entered = None;
+            self.before = self.entered.take().map(|entered| entered.blocks);
             self.next = (Address { extent: address.extent + 1, block: 0, ..address }, 0);
         }
     }
@@ -140,6 +157,17 @@ impl<'w, 'a> Walk<'w, 'a> {
     /// The block at an address, with all its records; `None` if there is none.
     fn go_to(&mut self, address: Address) -> Result<Option<Found>> {
         let Files { heads, single, control } = self.files;
+        if let Some(rounds) = self.rounds {
+            let Some((block, extent, first_record)) =
+                rounds.block(self.lane, round_of(&address))?
+            else {
+                return Ok(None);
+            };
+            let mut head = rounds.head();
+            let shape = heads.shape_by(rounds.file(), single, || Ok(head.take()))?;
+            let chosen = Chosen::From(0);
+            return Ok(Some(Found { address, extent, chosen, first_record, block, shape }));
+        }
         let in_extent = |at: &Address| Address { block: 0, ..*at };
         let stays = self.entered.as_ref().is_some_and(|entered| {
             in_extent(&entered.at) == in_extent(&address) && entered.at.block <= address.block
@@ -152,8 +180,10 @@ impl<'w, 'a> Walk<'w, 'a> {
             let shape = heads.shape(extent.file, single, control)?;
             let all = self.order.choice.reads_fields();
             let columns = heads.columns(shape.as_deref()).filter(|_| !all);
-            let blocks =
-                ExtentBlocks::enter(self.order.found, &extent, columns.as_deref(), control)?;
+            let before = self.entered.take().map(|entered| entered.blocks);
+            let before = before.or_else(|| self.before.take());
+            let found = self.order.found;
+            let blocks = ExtentBlocks::enter(found, &extent, columns.as_deref(), before, control)?;
             let at = in_extent(&address);
             let record = extent.first_record;
             self.entered = Some(Entered { at, dealt, extent, record, blocks, shape });

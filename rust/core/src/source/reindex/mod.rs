@@ -121,13 +121,30 @@ fn target_name(file: &SourceFile, control: &Control) -> Result<String> {
         }
         _ => {
             let reason = format!(
-                "`{}` is {}, which a stream reads from its beginning however it is written; JSON Lines, Parquet and \
-                 Arrow files are entered in the middle",
+                "`{}` is {}, which a stream reads from its beginning however it is written: {}; write its records as \
+                 JSON Lines, Parquet or Arrow, which are entered in the middle",
                 file.path.display(),
                 file.format,
+                why_whole(file),
             );
             Err(Error::option("files", reason))
         }
+    }
+}
+
+/// The reason why a file of this kind is not entered in the middle.
+fn why_whole(file: &SourceFile) -> &'static str {
+    match file.format.container {
+        Container::Csv | Container::Tsv => {
+            "a quote far before a line break decides whether a record ends there"
+        }
+        Container::Text => "it is one text, or its separator may stand anywhere",
+        Container::Lines | Container::Json => {
+            "in an array, a quote far before a comma decides whether a record ends there"
+        }
+        Container::Cbor => "an item ends where its bytes from the beginning say so",
+        Container::Parquet | Container::Arrow => "it is compressed as a whole",
+        Container::Mds | Container::Records => "its records are found from its beginning",
     }
 }
 

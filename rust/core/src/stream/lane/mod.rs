@@ -12,7 +12,8 @@ use super::made::Made;
 use super::mix::Mix;
 use super::options::OnExhausted;
 use super::order::Address;
-use super::place::LaneState;
+use super::place::{LaneState, PoolState};
+use super::rounds::{Round, floor_of};
 use super::rows::Rows;
 use super::state::encode;
 use crate::config::Options;
@@ -52,6 +53,8 @@ pub(super) struct Lane {
     patience: (usize, u64),
     /// The state after the last delivered row, as text.
     state: Arc<str>,
+    /// The first round of each pool that the state needs, if a pool has rounds.
+    floors: Option<Vec<Round>>,
 }
 
 /// A block whose documents are in the store.
@@ -128,14 +131,17 @@ impl Lane {
         pools: usize,
         (number, lanes): (usize, usize),
         from: LaneState,
+        has_rounds: bool,
     ) -> Self {
+        let floors = has_rounds.then(|| (0..pools).map(|pool| floor_of(&from, pool)).collect());
         let packers = if mix.chooses_rows() { pools } else { 1 };
         let state = Arc::from(encode(&from.to_bytes()));
         let pool = |at: usize| {
             let next = from.pools.get(at).map_or((Address::default(), 0), |pool| pool.next);
             let documents = (next == (Address::default(), 0)).then_some(0);
-            let credit = from.pools.get(at).map_or(0, |pool| pool.credit);
-            Pool { next, credit, documents, ..Pool::default() }
+            let PoolState { credit, ended, gone, .. } =
+                from.pools.get(at).copied().unwrap_or_default();
+            Pool { next, ended, gone, credit, documents, ..Pool::default() }
         };
         Self {
             packed: Rows::new(open, &options.rows.packing, packers),
@@ -150,13 +156,14 @@ impl Lane {
             pieces: Vec::new(),
             patience: (SEGMENTS, BYTES),
             state,
+            floors,
             from: Some(from).filter(|from| !from.closed.is_empty() || !from.open.is_empty()),
         }
     }
 
     /// Whether no row follows, or none but those of epochs that are read again.
     pub(super) fn is_ended(&self) -> bool {
-        self.round > 0 || self.ended && !self.packed.any_waits()
+        self.round > 0 || self.ended && self.from.is_none() && !self.packed.any_waits()
     }
 
     /// The state after the last delivered row.
@@ -229,7 +236,15 @@ impl Lane {
     /// Saves the state and frees unused documents, after the rows that were handed out are assembled.
     pub(super) fn settle(&mut self) {
         self.state = Arc::from(encode(&self.snapshot()));
+        if self.floors.is_some() {
+            self.floors = Some(self.find_floors());
+        }
         self.forget();
+    }
+
+    /// The first round of each pool that the state needs, if that is watched.
+    pub(super) fn floors(&self) -> Option<&[Round]> {
+        self.floors.as_deref()
     }
 
     /// Frees unused documents if there are many.
@@ -389,7 +404,10 @@ impl Lane {
 
     /// Closes all rows of a packer.
     fn finish(&mut self, packer: usize, bench: &mut Bench<'_>) {
-        let tail = self.packed.finish(packer);
+        let first = self.packed.first_document();
+        let blocks = &self.held;
+        let pool_of = |piece: &Piece| held(blocks, first + u64::from(piece.document)).0.pool;
+        let tail = self.packed.finish(packer, pool_of);
         bench.books.drop_tail(&tail, self.packed.first_document(), &self.store);
     }
 
@@ -409,6 +427,13 @@ impl Lane {
         let oldest = needed.into_iter().min().unwrap_or(end).min(unpacked.unwrap_or(end));
         self.packed.free(oldest);
     }
+}
+
+/// The block of a document, and the index of the document among those of the block.
+fn held(held: &VecDeque<Held>, number: u64) -> (&Held, usize) {
+    let after = held.partition_point(|held| held.first <= number);
+    let held = &held[after.checked_sub(1).expect("the block of a document in a row")];
+    (held, usize::try_from(number - held.first).expect("a place in a block"))
 }
 
 /// The tokens of each document.

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Bench, Held, Lane, Pool, lengths_of};
+use super::{Bench, Held, Lane, Pool, held, lengths_of};
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::pack::Piece;
 use crate::stream::order::Address;
 use crate::stream::place::{DocumentPlace, HeldPiece, LaneState, PiecePlace, PoolState, Snapshot};
+use crate::stream::rounds::{Round, round_of};
 use crate::stream::rows::Packed;
 
 impl Lane {
@@ -48,33 +49,40 @@ impl Lane {
             ages.push(age);
         }
         let closed = rows - ages.len();
-        let pool = |pool: &Pool| PoolState { next: pool.next, credit: pool.credit };
+        let pool = |pool: &Pool| {
+            let Pool { next, credit, ended, gone, .. } = *pool;
+            PoolState { next, credit, ended, gone }
+        };
         let snapshot = Snapshot {
             rows: self.rows,
             round: self.round,
-            ended: self.ended && closed == 0,
+            ended: self.ended,
             pools: self.pools.iter().map(pool).collect(),
             closed,
             ages,
             pieces,
         };
         snapshot.to_bytes(|(_, number)| {
-            let (held, at) = self.held(number);
+            let (held, at) = held(&self.held, number);
             (held.address, held.places[at])
         })
     }
 
-    /// The block of a document, and the index of the document among those of the block.
-    fn held(&self, number: u64) -> (&Held, usize) {
-        let after = self.held.partition_point(|held| held.first <= number);
-        let held = &self.held[after.checked_sub(1).expect("the block of a document in a row")];
-        (held, usize::try_from(number - held.first).expect("a place in a block"))
+    /// The first round of each pool that the state after the last row needs.
+    pub(super) fn find_floors(&self) -> Vec<Round> {
+        let first = self.packed.first_document();
+        let mut floors: Vec<Round> = self.pools.iter().map(|pool| round_of(&pool.next.0)).collect();
+        for piece in self.packed.pieces() {
+            let (held, _) = held(&self.held, first + u64::from(piece.document));
+            floors[held.pool] = floors[held.pool].min(round_of(&held.address));
+        }
+        floors
     }
 
     /// A piece of the row `row`, whose document is counted from `first`.
     fn held_piece(&self, piece: &Piece, first: u64, row: usize) -> HeldPiece {
         let number = first + u64::from(piece.document);
-        let (held, at) = self.held(number);
+        let (held, at) = held(&self.held, number);
         let is_whole = piece.start == 0 && piece.length as usize == held.lengths[at];
         let part = (!is_whole).then_some((piece.start, piece.length));
         HeldPiece { document: (held.pool, number), part, row }
