@@ -184,12 +184,13 @@ $(STAMPS)/python: $(STAMPS)/build-tools
 		$(BIN)/python -m pip install --quiet --no-deps "trl==1.16.*"; fi
 	@touch $@
 
+# Their modules are compiled when they are imported: compiling all of them here takes longer than the tests need.
 $(STAMPS)/torch: pyproject.toml
 	@echo "installing torch and its trainers"
 	@mkdir -p $(STAMPS)
 	@test -x $(VENV)-torch/bin/python || $(PYTHON) -m venv $(VENV)-torch
 	@$(VENV)-torch/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(VENV)-torch/bin/python -m pip install --quiet --group torch
+	@$(VENV)-torch/bin/python -m pip install --quiet --no-compile --group torch
 	@touch $@
 
 $(STAMPS)/cluster: pyproject.toml
@@ -197,7 +198,7 @@ $(STAMPS)/cluster: pyproject.toml
 	@mkdir -p $(STAMPS)
 	@test -x $(VENV)-cluster/bin/python || $(PYTHON) -m venv $(VENV)-cluster
 	@$(VENV)-cluster/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(VENV)-cluster/bin/python -m pip install --quiet --group cluster
+	@$(VENV)-cluster/bin/python -m pip install --quiet --no-compile --group cluster
 	@touch $@
 
 # The writer of MDS shards refuses today's transformers, so it has an environment of its own.
@@ -206,7 +207,7 @@ $(STAMPS)/mosaic: pyproject.toml
 	@mkdir -p $(STAMPS)
 	@test -x $(VENV)-mosaic/bin/python || $(PYTHON) -m venv $(VENV)-mosaic
 	@$(VENV)-mosaic/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(VENV)-mosaic/bin/python -m pip install --quiet --group mds
+	@$(VENV)-mosaic/bin/python -m pip install --quiet --no-compile --group mds
 	@touch $@
 
 $(STAMPS)/extension: $(STAMPS)/build-tools $(RUST_SOURCES) $(wildcard python/fastpack/*.py python/fastpack/*/*.py)
