@@ -36,7 +36,7 @@ fn main() {
         return;
     };
     let json = fs::read_to_string(tokenizer).expect("the tokenizer is readable");
-    let load = || Tokenizer::from_json(&json).expect("the tokenizer loads");
+    let load = || Tokenizer::from_file_text(&json).expect("the tokenizer loads");
     drop(load());
     let started = Instant::now();
     let tokenizer = load();

@@ -45,7 +45,7 @@ fn main() {
         let path = data.join("tokenizers").join(name).join("tokenizer.json");
         let json = fs::read_to_string(path).expect("the tokenizer is readable");
         let start = busy();
-        let tokenizer = Tokenizer::from_json(&json).expect("the tokenizer loads");
+        let tokenizer = Tokenizer::from_file_text(&json).expect("the tokenizer loads");
         let loaded = busy().saturating_sub(start);
         for corpus in CORPORA {
             let documents = documents(&data.join("corpora").join(format!("{corpus}.jsonl")));

@@ -40,7 +40,7 @@ impl PyPretrained {
         let name = path.display().to_string();
         let pretrained = supervise::run(py, None, Interrupted::Abandon, move |_, _| {
             let json = regular::read_to_string(&path).map_err(Error::io(&path))?;
-            let tokenizer = Tokenizer::from_json(&json)?;
+            let tokenizer = Tokenizer::from_file_text(&json)?;
             Ok(Pretrained {
                 tokenizer,
                 special_tokens: Vec::new(),

@@ -54,6 +54,7 @@ mod pieces;
 mod pretrained;
 mod reference;
 pub mod regular;
+mod scores;
 mod split;
 mod stop;
 mod tokenizer;

@@ -18,6 +18,7 @@ use crate::fingerprint;
 use crate::load;
 use crate::outline::Outline;
 use crate::reference::{self, Part, Reference};
+use crate::scores;
 use crate::stop::Stop;
 
 /// Default bytes of an encoder's caches. With half of it, new English text is 5 % slower; with twice as much,
@@ -115,6 +116,12 @@ impl Tokenizer {
         let engine = reference::build(&value)?;
         reference::check_added_ids(&value, &engine)?;
         Ok(Self::from_engine(&value["model"], engine))
+    }
+
+    /// As [`Self::from_json`], for the text of a file: its scores are those that the published Hugging Face library reads,
+    /// which can miss the written ones by some units in the last place.
+    pub fn from_file_text(json: &str) -> Result<Self> {
+        Self::from_json(scores::as_published(json).as_deref().unwrap_or(json))
     }
 
     /// A tokenizer around an engine of the Hugging Face crate, compiled if every component is supported;

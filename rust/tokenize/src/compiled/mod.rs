@@ -80,6 +80,8 @@ pub(crate) struct Compiled {
     prefix_space: bool,
     model: Model,
     template: Template,
+    /// The ids whose tokens are not written the same in every text: blanks at their edges depend on the text.
+    varied: Vec<u32>,
     /// The pieces that all threads have learned.
     pub(crate) shared: Arc<Shared>,
 }
@@ -96,6 +98,7 @@ impl Compiled {
             prefix_space: false,
             model,
             template,
+            varied: Vec::new(),
             shared: Arc::default(),
         }
     }

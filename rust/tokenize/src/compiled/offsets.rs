@@ -39,8 +39,11 @@ impl Compiled {
         let sources = watch.into_sources();
         let token = |(index, source): (usize, &Source)| source.position() == begin + index;
         let told = sources.len() == ids.len() - begin && sources.iter().enumerate().all(token);
-        if !told {
-            // A token without a source has an empty range, and where that lies is not known.
+        let trims_varied =
+            !trims.is_empty() && ids[begin..].iter().any(|id| self.varied.contains(id));
+        if !told || trims_varied {
+            // A token without a source has an empty range, and where that lies is not known; nor are the blanks of a
+            // token that is written as it stands in the normalized text.
             ids.truncate(before);
             return false;
         }

@@ -43,7 +43,20 @@ pub(crate) fn recognise(description: &Description<'_>) -> Result<Compiled, Strin
         WORD_LEVEL => Err("model WordLevel".to_owned()),
         _ => bpe(description, template.clone()),
     };
-    fast.or_else(|_| general(description, template))
+    let compiled = fast.or_else(|_| general(description, template))?;
+    Ok(Compiled { varied: varied(description), ..compiled })
+}
+
+/// The ids of tokens that the reference writes as the normalized text has them, and not as they are listed: the unknown
+/// token of a unigram model, and added tokens that match what a normalizer has changed.
+fn varied(description: &Description<'_>) -> Vec<u32> {
+    let normalizes = !description.normalizer.is_null();
+    let matches = |token: &&AddedToken| normalizes && token.normalized;
+    let added = description.added_tokens.iter().filter(matches);
+    let is_unigram = description.model.kind == UNIGRAM;
+    let unknown = description.model.unk_id.filter(|_| is_unigram);
+    let unknown = unknown.and_then(|id| u32::try_from(id).ok());
+    added.map(|token| token.id).chain(unknown).collect()
 }
 
 /// Compiles a tokenizer with any steps and any model.

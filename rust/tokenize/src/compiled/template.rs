@@ -9,6 +9,8 @@ pub(super) struct Template {
     after: Vec<u32>,
     /// Whether a step that adds ids was read: the reference fails on a second `TemplateProcessing`.
     read: bool,
+    /// Whether that step put its ids and the text's into one list, as all but `TemplateProcessing` do.
+    joined: bool,
     /// The steps that leave blanks out of source ranges; `None` if their options are not written.
     trims: Option<Vec<Trim>>,
 }
@@ -18,7 +20,7 @@ pub(super) struct Template {
 pub(super) struct Trim {
     /// Whether the first token keeps a single blank at its beginning.
     pub(super) add_prefix_space: bool,
-    /// Whether the step comes after the one that adds ids.
+    /// Whether the step comes after one that put ids in front of the text's first token.
     pub(super) after: bool,
 }
 
@@ -78,6 +80,7 @@ impl Template {
         if std::mem::replace(&mut self.read, true) {
             return None;
         }
+        self.joined = true;
         for (name, side) in [("cls", &mut self.before), ("sep", &mut self.after)] {
             side.push(u32::try_from(processor[name].get(1)?.as_u64()?).ok()?);
         }
@@ -89,7 +92,7 @@ impl Template {
         match (flag("trim_offsets"), flag("add_prefix_space")) {
             (Some(false), _) => {}
             (Some(true), Some(add_prefix_space)) => {
-                let trim = Trim { add_prefix_space, after: self.read };
+                let trim = Trim { add_prefix_space, after: self.joined };
                 self.trims.iter_mut().for_each(|trims| trims.push(trim));
             }
             _ => self.trims = None,

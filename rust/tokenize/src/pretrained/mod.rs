@@ -27,6 +27,7 @@ use serde_json::{Map, Value, json};
 use crate::error::{Error, Result};
 use crate::load;
 use crate::reference;
+use crate::scores;
 use crate::tokenizer::Tokenizer;
 use auto::Evidence;
 use backend::Backend;
@@ -104,6 +105,9 @@ impl Pretrained {
             })?;
             (converted.file.to_string(), Some(converted))
         };
+        // Other classes have the scores from Python, which reads them as they are written.
+        let published = (class == BACKEND).then(|| scores::as_published(&json)).flatten();
+        let json = published.unwrap_or(json);
         let settings = OF_CALLS.map(|name| (name, tokenizer_config.get(name)));
         let mut call = json!({"class": class});
         for (name, value) in settings {
