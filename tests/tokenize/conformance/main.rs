@@ -9,6 +9,7 @@ mod check;
 mod cuts;
 mod families;
 mod hostile;
+mod large;
 mod random;
 mod real;
 #[path = "../small.rs"]
