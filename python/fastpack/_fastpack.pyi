@@ -99,6 +99,7 @@ class StorageOptions:
         options: Mapping[str, str],
         block_cache: tuple[str | PathLike[str], int | str] | None,
         given: Mapping[str, Sequence[tuple[str, str, Mapping[str, str]]]],
+        filesystem: object,
     ) -> StorageOptions: ...
 
 @final

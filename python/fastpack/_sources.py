@@ -20,6 +20,7 @@ from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from fastpack._filesystem import FileSystem
     from fastpack._types import Files
 
 __all__ = ["choose_inputs", "choose_reading"]
@@ -39,11 +40,13 @@ def choose_inputs(
     reading: Mapping[str, object],
     *,
     recursive: bool,
+    filesystem: FileSystem | None,
     storage: Callable[[Sequence[str]], _fastpack.StorageOptions],
 ) -> _fastpack.Inputs:
     """Makes the inputs of `files` or `sources`. A setting that a source does not have comes from the call.
 
-    `storage` makes the options of remote storage for the paths and patterns of all sources.
+    With a `filesystem`, all paths and patterns are on it. `storage` makes the options of remote storage for the paths and
+    patterns of all sources.
     """
     check_switch("recursive", recursive)
     if sources is None:
@@ -58,7 +61,7 @@ def choose_inputs(
         listed = _listed(sources)
     named: list[str] = []
     native = [
-        _native(source, reading, None if sources is None else number, named)
+        _native(source, reading, None if sources is None else number, named, filesystem)
         for number, source in enumerate(listed)
     ]
     return _fastpack.Inputs(sources=native, recursive=recursive, storage=storage(named))
@@ -119,7 +122,11 @@ _OF_RECORDS = ("shape", "fields", "prompt", "examples", "fingerprint")
 
 
 def _native(
-    source: Mapping[str, object], reading: Mapping[str, object], number: int | None, named: list[str]
+    source: Mapping[str, object],
+    reading: Mapping[str, object],
+    number: int | None,
+    named: list[str],
+    filesystem: FileSystem | None = None,
 ) -> _fastpack.Source:
     """Makes a source; the call gives its missing settings, `shape` and `fields` together. Adds its paths to `named`."""
     own = {name: value for name, value in source.items() if value is not None}
@@ -127,7 +134,7 @@ def _native(
     shared = {name: value for name, value in reading.items() if not (shaped and name in {"shape", "fields"})}
     said = {**dict.fromkeys(("limit", "shape", "fields")), "repeat": _ONCE, **shared, **own}
     records = said.get("records")
-    patterns = [] if isinstance(records, Reiterable) else _patterns(said["path"])
+    patterns = [] if isinstance(records, Reiterable) else _patterns(said["path"], filesystem)
     named += patterns
     try:
         return _fastpack.Source(
@@ -151,8 +158,8 @@ def _native(
         raise OptionError(message, "sources") from refused
 
 
-def _patterns(files: object) -> list[str]:
-    """Paths and patterns as a list of texts; a leading `~` is the home of the user."""
+def _patterns(files: object, filesystem: FileSystem | None) -> list[str]:
+    """Paths and patterns as a list of texts; a leading `~` is the home of the user. Names of a filesystem, if there is one."""
     _refuse_data(files)
     listed = files if is_series(files) else [files]
     patterns = []
@@ -163,7 +170,10 @@ def _patterns(files: object) -> list[str]:
                 "`stream` takes the function that makes it"
             )
             raise OptionTypeError(message, "files")
-        patterns.append(os.path.expanduser(path_of("files", file, _WANTED)))
+        patterns.append(path_of("files", file, _WANTED))
+    if filesystem is not None:
+        return [filesystem.name_of(pattern) if pattern else pattern for pattern in patterns]
+    patterns = [os.path.expanduser(pattern) for pattern in patterns]
     for pattern in patterns:
         _refuse_missing(pattern)
         _refuse_collapsed(pattern)

@@ -16,6 +16,8 @@ from fastpack.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fastpack._filesystem import FileSystem
+
 __all__ = ["choose_storage", "is_url", "public", "staged"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -48,7 +50,12 @@ def staged(url: str, work_dir: object) -> str:
 
 
 def choose_storage(
-    patterns: Iterable[str], options: object, *, block_cache: int | str | None, cache_dir: object
+    patterns: Iterable[str],
+    options: object,
+    *,
+    block_cache: int | str | None,
+    cache_dir: object,
+    filesystem: FileSystem | None = None,
 ) -> _fastpack.StorageOptions:
     """Makes the options of remote storage for some paths and patterns.
 
@@ -57,13 +64,16 @@ def choose_storage(
         options: `storage_options` of the call.
         block_cache: The most bytes that are kept of fetched files, if any are.
         cache_dir: The folder that holds them; a folder of the user if it is not given.
+        filesystem: The filesystem of `fsspec` that holds the inputs, if there is one.
     """
-    given = {pattern: _files_of_hub(pattern) for pattern in patterns if pattern.lower().startswith("hf://")}
+    of_hub = () if filesystem else [pattern for pattern in patterns if pattern.lower().startswith("hf://")]
+    given = {pattern: _files_of_hub(pattern) for pattern in of_hub}
     folder = None if block_cache is None else _cache_folder(cache_dir)
     return _fastpack.StorageOptions(
         options=_texts(options),
         block_cache=None if folder is None or block_cache is None else (folder, block_cache),
         given=given,
+        filesystem=filesystem,
     )
 
 

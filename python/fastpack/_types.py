@@ -40,6 +40,7 @@ __all__ = [
     "Fields",
     "Files",
     "Format",
+    "FsspecFileSystem",
     "HubDataset",
     "JsonValue",
     "Layout",
@@ -347,6 +348,29 @@ class BackendTokenizer(Protocol):
 
     def to_str(self, pretty: bool = ...) -> str:
         """Serialises the tokenizer."""
+
+
+class FsspecFileSystem(Protocol):
+    """A filesystem of `fsspec`."""
+
+    @property
+    def protocol(self) -> str | tuple[str, ...]:
+        """The names of its kind."""
+
+    @property
+    def root_marker(self) -> str:
+        """The path of its uppermost folder."""
+
+    def info(self, path: str) -> object:
+        """The facts of a file or folder."""
+
+    def find(self, path: str, *, detail: bool) -> object:
+        """The files below a folder, with their facts."""
+
+    def cat_file(self, path: str, start: int | None = ..., end: int | None = ...) -> bytes:
+        """The bytes of a range of a file."""
+
+    def _strip_protocol(self, path: str) -> str: ...
 
 
 @runtime_checkable

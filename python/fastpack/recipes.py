@@ -31,6 +31,9 @@ __all__ = ["load_config", "load_manifest", "recipe_of"]
 _SECRETS: Final = frozenset({"storage_options", "token"})
 """Options that a file must not hold."""
 
+_OBJECTS: Final = frozenset({"filesystem"})
+"""Options that are objects of Python."""
+
 _OF_ONE_CALL: Final = frozenset({"output", "overwrite", "progress", "rank", "world_size"})
 """Options that belong to one call: a repeated job must not inherit them."""
 
@@ -111,12 +114,15 @@ def recipe_of(given: Mapping[str, object]) -> str:
     """The options of a call that are not at their defaults, as JSON for the manifest."""
     recipe: dict[str, object] = {}
     unheld: dict[str, str] = {}
+    on_filesystem = given.get("filesystem") is not None
     for name, value in given.items():
         option = OPTIONS.get(name)
         if option is None or name in _SECRETS | _OF_ONE_CALL or option.is_default(value):
             continue
         try:
-            recipe[name] = json.loads(json.dumps(_written(name, value), allow_nan=False))
+            # Paths on a filesystem are no paths of this machine.
+            written = value if on_filesystem and name in {"files", "sources"} else _written(name, value)
+            recipe[name] = json.loads(json.dumps(written, allow_nan=False))
         except (TypeError, ValueError, RecursionError):
             unheld[name] = f"a {type(value).__qualname__}"
     return json.dumps({**recipe, _UNHELD: unheld} if unheld else recipe)
@@ -148,6 +154,8 @@ def _held(place: Path, name: str, value: object) -> object:
             name,
             "must not stand in a file; set environment variables such as HF_TOKEN, or pass it to the call",
         )
+    if name in _OBJECTS:
+        raise _refused(place, name, "is an object of Python, which a file cannot hold; pass it to the call")
     base = place.parent.absolute()
     if name in _FUNCTIONS and isinstance(value, str):
         return function_at(str(base / value) if value.rpartition(":")[0].endswith(".py") else value)

@@ -280,6 +280,7 @@ def test_the_package_imports_downwards():
         "_tokenizer",
         "tokenizer",
         "_hub_files",
+        "_filesystem",
         "_storage",
         "_status",
         "_sources",

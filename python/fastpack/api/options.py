@@ -16,6 +16,7 @@ from fastpack import _fastpack
 from fastpack._budget import available_memory
 from fastpack._call import TOKEN_TYPES, names_of
 from fastpack._checks import check_switch, check_type, folder_of
+from fastpack._filesystem import choose_filesystem
 from fastpack._message import Message, Setting
 from fastpack._sources import choose_inputs, choose_reading
 from fastpack._storage import choose_storage, is_url, staged
@@ -130,6 +131,7 @@ def native_objective(given: Mapping[str, object]) -> _fastpack.ObjectiveOptions:
 def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
     """Makes the inputs: files or sources."""
     inputs = _taken(INPUTS, given)
+    filesystem = choose_filesystem(inputs.filesystem)
 
     def storage(patterns: Sequence[str]) -> _fastpack.StorageOptions:
         return choose_storage(
@@ -137,6 +139,7 @@ def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
             inputs.storage_options,
             block_cache=inputs.block_cache,
             cache_dir=given.get("cache_dir"),
+            filesystem=filesystem,
         )
 
     return choose_inputs(
@@ -144,6 +147,7 @@ def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
         inputs.sources,
         vars(_taken(READING, given)),
         recursive=inputs.recursive,
+        filesystem=filesystem,
         storage=storage,
     )
 

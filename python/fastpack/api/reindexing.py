@@ -13,7 +13,7 @@ from fastpack.api.options import native_inputs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fastpack._types import Files, JsonValue, ProgressOption, StrPath
+    from fastpack._types import Files, FsspecFileSystem, JsonValue, ProgressOption, StrPath
 
 __all__ = ["Reindexed", "ReindexedFile", "reindex"]
 
@@ -69,6 +69,7 @@ def reindex(
     *,
     recursive: bool = False,
     storage_options: Mapping[str, str] | None = None,
+    filesystem: FsspecFileSystem | None = None,
     progress: ProgressOption = None,
 ) -> Reindexed:
     """Writes files again so that a stream can enter them in the middle.
@@ -83,6 +84,7 @@ def reindex(
         output: The folder to write to. Files keep their places below their common folder.
         recursive: Whether the folders inside a folder are read too.
         storage_options: Options of remote storage, as for `pack_files`.
+        filesystem: The filesystem of `fsspec` that holds the files, as for `pack_files`.
         progress: A bar, or a function of a `fastpack.Progress`, as for `pack_files`.
 
     Returns:
@@ -102,7 +104,12 @@ def reindex(
         >>> again == fastpack.pack_files("examples/chat.jsonl", "examples/tokenizer", max_length=512)
         True
     """
-    given = {"files": files, "recursive": recursive, "storage_options": storage_options}
+    given = {
+        "files": files,
+        "recursive": recursive,
+        "storage_options": storage_options,
+        "filesystem": filesystem,
+    }
     folder = folder_of("output", output)
     with watching(progress) as shown:
         done = _fastpack.reindex(native_inputs(given), folder, shown)

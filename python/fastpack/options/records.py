@@ -94,6 +94,18 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         ),
     ),
     Option(
+        "filesystem",
+        "FsspecFileSystem | None",
+        None,
+        FILE_CALLS,
+        (
+            "A filesystem of `fsspec` that holds the inputs, such as `fsspec.filesystem('sftp', host='host')`: all paths, folders "
+            "and globs are on it. It is the slow path for storage that fastpack does not read itself, since Python fetches the "
+            "bytes, one range after the other. The output is not written to it."
+        ),
+        group=INPUTS,
+    ),
+    Option(
         "block_cache",
         "int | str | None",
         None,

@@ -158,6 +158,12 @@ impl Error {
         }
     }
 
+    /// The error of an operation on a file that ended because the caller cancelled the run.
+    #[must_use]
+    pub fn cancelled_io() -> io::Error {
+        Stopped::Cancelled.into()
+    }
+
     /// An [`Error::Option`].
     pub fn option(name: &'static str, reason: impl Into<Message>) -> Self {
         Self::Option { name, reason: reason.into() }

@@ -4,8 +4,10 @@
 //! Python.
 
 use std::any::Any;
+use std::fmt;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use fastpack_core::message::{ShownPath, in_one_line, one_line};
 use fastpack_core::wording::{Message, MessagePart, Setting, SettingValue};
@@ -130,8 +132,46 @@ fn from_io(py: Python<'_>, path: &Path, source: &io::Error) -> PyErr {
     let errno = source.raw_os_error().unwrap_or(errno);
     let said = source.to_string();
     let said = one_line(said.split(" (os error").next().unwrap_or(&said));
-    exception(py, class, (errno, said, path.as_os_str()))
+    let made = exception(py, class, (errno, said, path.as_os_str()));
+    if let Some(raised) = Raised::below(source) {
+        made.set_cause(py, Some(raised.0.clone_ref(py)));
+    }
+    made
 }
+
+/// An exception of the caller's file system, as the source of an error of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Raised(Arc<PyErr>, String);
+
+impl Raised {
+    pub(crate) fn new(py: Python<'_>, raised: PyErr) -> Self {
+        let kind = raised.get_type(py).name().map_or_else(|_| String::new(), |it| it.to_string());
+        let said = raised.value(py).to_string();
+        let said = if said.is_empty() { kind } else { format!("{kind}: {said}") };
+        Self(Arc::new(raised), said)
+    }
+
+    /// The exception below an error.
+    fn below(error: &io::Error) -> Option<&Self> {
+        let mut next: Option<&(dyn std::error::Error + 'static)> =
+            error.get_ref().map(|inner| inner as _);
+        while let Some(error) = next {
+            if let Some(raised) = error.downcast_ref() {
+                return Some(raised);
+            }
+            next = error.source();
+        }
+        None
+    }
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.1)
+    }
+}
+
+impl std::error::Error for Raised {}
 
 /// A message of the core as a `fastpack._message.Message`, which Python and the command line spell each in their
 /// way. Its texts are bounded.

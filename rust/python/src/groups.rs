@@ -42,9 +42,9 @@ pub(crate) fn list_groups(
     inputs: &PyInputs,
     output: &PyOutput,
 ) -> PyResult<(Vec<u64>, Vec<&'static str>)> {
-    let (inputs, output) = (inputs.0.clone(), output.0.clone());
-    supervise::run(py, None, Interrupted::Abandon, move |control, _| {
-        pipeline::list_groups(&inputs, &output, control)
+    let (inputs, output) = (inputs.unread(), output.0.clone());
+    supervise::run(py, None, Interrupted::Abandon, move |control, caller| {
+        pipeline::list_groups(&inputs.read_by(caller), &output, control)
     })
 }
 
@@ -63,9 +63,9 @@ pub(crate) fn pack_group(
     step: usize,
 ) -> PyResult<PyReport> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
-    let (inputs, output) = (inputs.0.clone(), output.0.clone());
+    let (inputs, output) = (inputs.unread(), output.0.clone());
     supervise::run(py, None, Interrupted::Join, move |control, caller| {
-        let job = parts.job(caller)?;
+        let (job, inputs) = (parts.job(caller)?, inputs.read_by(caller));
         pipeline::pack_group(job, &inputs, &output, (group, step), control)
     })
     .map(PyReport)

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use fastpack_core::config::{
     Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, RecordSource, ShapeName, Source,
@@ -11,13 +12,15 @@ use pyo3::types::{PyBool, PyDict};
 
 use crate::convert::{counts, refuse, word, words};
 use crate::error;
+use crate::filesystem::PyFileSystem;
 use crate::reiterable::PyReiterable;
 use crate::storage::PyStorageOptions;
+use crate::supervise::Caller;
 
 /// The inputs of a run: its sources, and whether folders are searched recursively.
 #[pyclass(name = "Inputs", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
-pub(crate) struct PyInputs(pub(crate) Inputs, Vec<(usize, PyReiterable)>);
+pub(crate) struct PyInputs(Inputs, Vec<(usize, PyReiterable)>, Option<Arc<Py<PyAny>>>);
 
 #[pymethods]
 impl PyInputs {
@@ -29,14 +32,33 @@ impl PyInputs {
         };
         let records = sources.iter().enumerate().filter_map(given).collect();
         let sources = sources.iter().map(|source| source.0.clone()).collect();
-        Self(Inputs { sources, recursive, storage: storage.0.clone() }, records)
+        let inputs = Inputs { sources, recursive, storage: storage.0.clone() };
+        Self(inputs, records, storage.1.clone())
     }
 }
 
 impl PyInputs {
+    /// The inputs of a job, before it is known who reads them.
+    pub(crate) fn unread(&self) -> UnreadInputs {
+        UnreadInputs(self.0.clone(), self.2.clone())
+    }
+
     /// The sources that Python gives, by their numbers.
     pub(crate) fn records(&self) -> Vec<(usize, PyReiterable)> {
         self.1.clone()
+    }
+}
+
+/// The inputs of a job, and the file system that they are read from, if Python gives one.
+#[derive(Debug)]
+pub(crate) struct UnreadInputs(Inputs, Option<Arc<Py<PyAny>>>);
+
+impl UnreadInputs {
+    /// The inputs, whose file system is read by the thread that waits for the job.
+    pub(crate) fn read_by(self, caller: &Caller) -> Inputs {
+        let Self(mut inputs, filesystem) = self;
+        inputs.storage.file_system = filesystem.map(|it| PyFileSystem::read_by(it, caller));
+        inputs
     }
 }
 

@@ -7,6 +7,7 @@ mod arrow;
 mod convert;
 mod encoders;
 mod error;
+mod filesystem;
 mod groups;
 mod hash;
 mod inputs;

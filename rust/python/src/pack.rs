@@ -34,12 +34,13 @@ pub(crate) fn pack_files(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyTables> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
-    let (inputs, validation) = (inputs.0.clone(), validation.map(|it| it.0));
+    let (inputs, validation) = (inputs.unread(), validation.map(|it| it.0));
     let interrupted = if cache_dir.is_some() { Interrupted::Join } else { Interrupted::Abandon };
     let (tables, report) =
         supervise::run(py, progress.as_ref(), interrupted, move |control, caller| {
             let (job, cache, mut tables) =
                 (parts.job(caller)?, cache_dir.as_deref(), Tables::default());
+            let inputs = inputs.read_by(caller);
             let report =
                 pipeline::pack_files(job, &inputs, validation, cache, control, &mut tables)?;
             Ok((tables, report))
@@ -62,9 +63,9 @@ pub(crate) fn pack_dir(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
-    let (inputs, output) = (inputs.0.clone(), output.0.clone());
+    let (inputs, output) = (inputs.unread(), output.0.clone());
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
-        let job = parts.job(caller)?;
+        let (job, inputs) = (parts.job(caller)?, inputs.read_by(caller));
         pipeline::pack_dir(job, &inputs, &output, cache_dir.as_deref(), control)
     })
     .map(PyReport)

@@ -20,9 +20,9 @@ pub(crate) fn reindex(
     output: PathBuf,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Reindexed>> {
-    let inputs = inputs.0.clone();
-    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, _| {
-        let done = source::reindex(&inputs, &output, control)?;
+    let inputs = inputs.unread();
+    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
+        let done = source::reindex(&inputs.read_by(caller), &output, control)?;
         let written =
             |it: source::Reindexed| (it.from, it.to, it.bytes_read, it.bytes_written, it.parts);
         Ok(done.into_iter().map(written).collect::<Vec<_>>())

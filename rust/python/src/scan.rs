@@ -27,8 +27,9 @@ pub(crate) fn scan(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
-    let (inputs, sample) = (inputs.0.clone(), sample.map(|sample| sample.0));
+    let (inputs, sample) = (inputs.unread(), sample.map(|sample| sample.0));
     supervise::run(py, progress.as_ref(), Interrupted::Abandon, move |control, caller| {
+        let inputs = inputs.read_by(caller);
         Ok(pipeline::scan(&parts.job(caller)?, &inputs, &max_lengths, sample, control)?.to_json())
     })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use fastpack_core::config::{GivenFile, StorageOptions};
 use pyo3::prelude::*;
@@ -11,7 +12,7 @@ use crate::convert::{bytes_given, refuse};
 /// The options of remote storage: credentials, retries, the block cache, and files that Python has found.
 #[pyclass(name = "StorageOptions", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
-pub(crate) struct PyStorageOptions(pub(crate) StorageOptions);
+pub(crate) struct PyStorageOptions(pub(crate) StorageOptions, pub(crate) Option<Arc<Py<PyAny>>>);
 
 /// A file that Python has found: its name, its URL and the headers of its requests.
 type NamedFile = (String, String, BTreeMap<String, String>);
@@ -19,11 +20,12 @@ type NamedFile = (String, String, BTreeMap<String, String>);
 #[pymethods]
 impl PyStorageOptions {
     #[new]
-    #[pyo3(signature = (*, options, block_cache, given))]
+    #[pyo3(signature = (*, options, block_cache, given, filesystem))]
     fn new(
         options: BTreeMap<String, String>,
         block_cache: Option<(PathBuf, PyBlockCache)>,
         given: BTreeMap<String, Vec<NamedFile>>,
+        filesystem: Option<Py<PyAny>>,
     ) -> Self {
         let file = |(name, url, headers): NamedFile| GivenFile { name, url, headers };
         let given = given
@@ -31,7 +33,8 @@ impl PyStorageOptions {
             .map(|(name, files)| (name, files.into_iter().map(file).collect()))
             .collect();
         let block_cache = block_cache.map(|(dir, most)| (dir, most.0));
-        Self(StorageOptions { options, block_cache, given })
+        let options = StorageOptions { options, block_cache, given, file_system: None };
+        Self(options, filesystem.map(Arc::new))
     }
 }
 

@@ -247,10 +247,11 @@ pub(crate) fn count_stream(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<u64>, u64, u64)> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
-    let (records, inputs, packing) = (inputs.records(), inputs.0.clone(), packing.0.clone());
+    let (records, inputs, packing) = (inputs.records(), inputs.unread(), packing.0.clone());
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let supplies = PyReiterable::all_given_by(records, caller);
         let job = parts.job_of_stream(caller)?;
+        let inputs = inputs.read_by(caller);
         let counted = count(&job, (&inputs, &supplies), &packing, control)?;
         Ok((counted.rows, counted.tokens, counted.steps))
     })
@@ -320,7 +321,7 @@ impl PyStreamTables {
     ) -> PyResult<Self> {
         let from = state.map(State::from_json).transpose().map_err(error::to_py)?;
         let parts = JobParts::new(options, tokenizer, chat_template, transform);
-        let (records, inputs) = (inputs.records(), inputs.0.clone());
+        let (records, inputs) = (inputs.records(), inputs.unread());
         let packing = StreamOptions { strict, ..packing.0.clone() };
         let report = Arc::new(OnceLock::new());
         let reported = Arc::clone(&report);
@@ -331,6 +332,7 @@ impl PyStreamTables {
             let agree = agree.as_ref().map(|agree| agree as Agree<'_>);
             let job = parts.job_of_stream(caller)?;
             let supplies = PyReiterable::all_given_by(records, caller);
+            let inputs = inputs.read_by(caller);
             let inputs = (&inputs, &supplies);
             let mut emit = |table| {
                 // Counted before the consumer can take it, so that the number is never below zero.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Examples,
         Fields,
         Format,
+        FsspecFileSystem,
         JsonValue,
         Layout,
         MaxLost,
@@ -161,6 +162,7 @@ class FileArguments(TypedDict, total=False):
     sources: Sequence[Source] | None
     recursive: bool
     storage_options: Mapping[str, str] | None
+    filesystem: FsspecFileSystem | None
     block_cache: int | str | None
     shape: Shape | None
     fields: Fields | None

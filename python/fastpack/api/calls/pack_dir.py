@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Fields,
         Files,
         Format,
+        FsspecFileSystem,
         JsonValue,
         Layout,
         MaxLost,
@@ -109,6 +110,7 @@ def pack_dir(
     sources: Sequence[Source] | None = None,
     recursive: bool = False,
     storage_options: Mapping[str, str] | None = None,
+    filesystem: FsspecFileSystem | None = None,
     block_cache: int | str | None = None,
     shape: Shape | None = None,
     fields: Fields | None = None,
@@ -273,6 +275,10 @@ def pack_dir(
             and endpoints by the names that `object_store`, polars and pandas have for them, such as `aws_region`;
             what is not given comes from environment variables such as `AWS_REGION`. `max_retries`, `timeout` and
             `connect_timeout` are for all of them. Nothing of it is written to a manifest, a report or a message.
+        filesystem: A filesystem of `fsspec` that holds the inputs, such as `fsspec.filesystem('sftp',
+            host='host')`: all paths, folders and globs are on it. It is the slow path for storage that fastpack
+            does not read itself, since Python fetches the bytes, one range after the other. The output is not
+            written to it.
         block_cache: The most bytes that are kept on the local disk of what is fetched from remote storage, such
             as `20GB`, so that another epoch or a resumed job is read from there. They lie in `blocks` inside
             `cache_dir`, or inside `~/.cache/fastpack` without one; what was not used for longest is removed
@@ -424,6 +430,7 @@ def pack_dir(
             "sources": sources,
             "recursive": recursive,
             "storage_options": storage_options,
+            "filesystem": filesystem,
             "block_cache": block_cache,
             "shape": shape,
             "fields": fields,

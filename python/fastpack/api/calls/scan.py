@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Examples,
         Fields,
         Files,
+        FsspecFileSystem,
         JsonValue,
         Overlong,
         ProgressOption,
@@ -63,6 +64,7 @@ def scan(
     sources: Sequence[Source] | None = None,
     recursive: bool = False,
     storage_options: Mapping[str, str] | None = None,
+    filesystem: FsspecFileSystem | None = None,
     block_cache: int | str | None = None,
     shape: Shape | None = None,
     fields: Fields | None = None,
@@ -125,6 +127,10 @@ def scan(
             and endpoints by the names that `object_store`, polars and pandas have for them, such as `aws_region`;
             what is not given comes from environment variables such as `AWS_REGION`. `max_retries`, `timeout` and
             `connect_timeout` are for all of them. Nothing of it is written to a manifest, a report or a message.
+        filesystem: A filesystem of `fsspec` that holds the inputs, such as `fsspec.filesystem('sftp',
+            host='host')`: all paths, folders and globs are on it. It is the slow path for storage that fastpack
+            does not read itself, since Python fetches the bytes, one range after the other. The output is not
+            written to it.
         block_cache: The most bytes that are kept on the local disk of what is fetched from remote storage, such
             as `20GB`, so that another epoch or a resumed job is read from there. They lie in `blocks` inside
             `cache_dir`, or inside `~/.cache/fastpack` without one; what was not used for longest is removed
@@ -194,6 +200,7 @@ def scan(
             "sources": sources,
             "recursive": recursive,
             "storage_options": storage_options,
+            "filesystem": filesystem,
             "block_cache": block_cache,
             "shape": shape,
             "fields": fields,

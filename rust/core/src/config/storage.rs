@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A file that the caller has found by a name which the core does not resolve.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,8 +24,48 @@ impl fmt::Debug for GivenFile {
     }
 }
 
+/// A file of a [`FileSystem`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileFacts {
+    /// The path on the file system.
+    pub path: String,
+    /// The size in bytes.
+    pub size: u64,
+    /// The text that changes with the content of the file, if the file system tells one.
+    pub etag: Option<String>,
+    /// The time of the last change, in nanoseconds since 1970; 0 where the file system does not tell.
+    pub modified: u64,
+}
+
+/// A file system of the caller, from which all files of a call are read.
+///
+/// Its functions are called from several threads, and may wait for the caller. Paths are those behind `scheme://` in the
+/// names of inputs.
+pub trait FileSystem: fmt::Debug + Send + Sync {
+    /// The file at a path; `None` for a folder, or for nothing.
+    ///
+    /// # Errors
+    ///
+    /// An error of the file system.
+    fn file(&self, path: &str) -> io::Result<Option<FileFacts>>;
+
+    /// All files below a folder, at any depth.
+    ///
+    /// # Errors
+    ///
+    /// An error of the file system.
+    fn files(&self, folder: &str) -> io::Result<Vec<FileFacts>>;
+
+    /// The bytes of a range of a file; `None` if the file is not the one of these facts any more.
+    ///
+    /// # Errors
+    ///
+    /// An error of the file system.
+    fn read(&self, file: &FileFacts, range: Range<u64>) -> io::Result<Option<Vec<u8>>>;
+}
+
 /// The options of remote storage. None of them decides what the files hold.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct StorageOptions {
     /// Credentials, regions, endpoints and retries, by the names that object stores have for them.
     pub options: BTreeMap<String, String>,
@@ -30,14 +73,32 @@ pub struct StorageOptions {
     pub block_cache: Option<(PathBuf, u64)>,
     /// The files that stand for a name such as `hf://datasets/org/name`.
     pub given: BTreeMap<String, Vec<GivenFile>>,
+    /// The file system of all inputs, in place of every other kind of storage.
+    pub file_system: Option<Arc<dyn FileSystem>>,
 }
 
 impl StorageOptions {
-    /// Whether the caller found the files of a name.
+    /// Whether the caller finds the files of a name.
     pub(crate) fn gives(&self, name: &Path) -> bool {
-        name.to_str().is_some_and(|name| self.given.contains_key(name))
+        self.file_system.is_some()
+            || name.to_str().is_some_and(|name| self.given.contains_key(name))
     }
 }
+
+impl PartialEq for StorageOptions {
+    /// A file system is equal to itself alone.
+    fn eq(&self, other: &Self) -> bool {
+        let is_same_system = match (&self.file_system, &other.file_system) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        let parts = |it: &Self| (it.options.clone(), it.block_cache.clone(), it.given.clone());
+        is_same_system && parts(self) == parts(other)
+    }
+}
+
+impl Eq for StorageOptions {}
 
 impl fmt::Debug for StorageOptions {
     /// Shows no value: it may be a secret.
@@ -47,6 +108,7 @@ impl fmt::Debug for StorageOptions {
             .field("options", &names)
             .field("block_cache", &self.block_cache)
             .field("given", &self.given)
+            .field("file_system", &self.file_system)
             .finish()
     }
 }

@@ -18,8 +18,10 @@ pub(super) enum Kind {
     Azure,
     /// A web server.
     Web,
-    /// A name that the caller resolves: a data set of the hub, or a file system of `fsspec`.
+    /// A name that the caller resolves: a data set of the hub.
     Given,
+    /// A file system of the caller.
+    FileSystem,
 }
 
 /// The schemes of URLs, with the kind of each.
@@ -107,9 +109,18 @@ impl Address {
         Ok(Self { kind: *kind, name: shown, root, key: key.to_owned(), url: None })
     }
 
+    /// The address of a file, a folder or a glob on a file system of the caller.
+    pub(super) fn on_file_system(text: &str) -> Self {
+        let scheme = scheme_of(text).unwrap_or_default();
+        let key = text.get(scheme.len() + 3..).unwrap_or(text).to_owned();
+        let (name, root) = (named(text.to_owned()), format!("{scheme}:/"));
+        Self { kind: Kind::FileSystem, name, root, key, url: None }
+    }
+
     /// The name of another key of the same bucket.
     pub(super) fn name_of(&self, key: &str) -> String {
-        format!("{}/{key}", self.root)
+        let name = format!("{}/{key}", self.root);
+        if self.kind == Kind::FileSystem { named(name) } else { name }
     }
 }
 
@@ -128,6 +139,11 @@ pub(crate) fn public(text: &str) -> String {
         _ => host,
     };
     format!("{scheme}://{host}{path}")
+}
+
+/// The name of a file on a file system of the caller. Only the URLs of web servers hold secrets: elsewhere `@` is a character.
+fn named(url: String) -> String {
+    if url.starts_with("http") { public(&url) } else { url }
 }
 
 /// A message of a library without the users and queries of URLs, and without any of `secrets`.

@@ -57,7 +57,7 @@ pub(super) fn open(
             let builder = builder.with_retry(retry).with_http_connector(service);
             Arc::new(builder.build().map_err(failed)?)
         }
-        Kind::Web | Kind::Given => unreachable!("it has no buckets"),
+        Kind::Web | Kind::Given | Kind::FileSystem => unreachable!("it has no buckets"),
     })
 }
 

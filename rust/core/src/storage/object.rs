@@ -18,6 +18,7 @@ use super::stat::Stat;
 use super::stopped::Stopped;
 use super::tasks::{Pending, Tasks};
 use super::web::{Got, Web};
+use crate::config::{FileFacts, FileSystem};
 
 /// Bytes for which one unit of the read-ahead of a call stands.
 const UNIT: u64 = 64 << 10;
@@ -53,6 +54,8 @@ pub(super) enum Backend {
     Bucket(Arc<dyn ObjectStore>, object_store::path::Path),
     /// On a web server.
     Web(Box<Web>),
+    /// On a file system of the caller.
+    FileSystem(Arc<dyn FileSystem>, FileFacts),
 }
 
 /// The part of an object that its requests need.
@@ -67,7 +70,7 @@ struct Remote {
     requests: Arc<Requests>,
     cache: Option<Arc<BlockCache>>,
     /// The first failure. It ends the run, whatever the reader of the bytes made of it.
-    failed: Mutex<Option<(io::ErrorKind, String, Option<Stopped>)>>,
+    failed: Mutex<Option<Arc<io::Error>>>,
 }
 
 /// An object, as it was when it was found.
@@ -137,8 +140,7 @@ impl Object {
         let failed = self.remote.failed.lock().unwrap_or_else(PoisonError::into_inner);
         match &*failed {
             None => Ok(()),
-            Some((_, _, Some(failure))) => Err((*failure).into()),
-            Some((kind, said, None)) => Err(io::Error::new(*kind, said.clone())),
+            Some(error) => Err(failed_again(error)),
         }
     }
 
@@ -218,19 +220,20 @@ impl Remote {
         {
             return Ok(bytes);
         }
-        let fetched = self.fetch_all(&range).await;
-        match &fetched {
+        match self.fetch_all(&range).await {
             Ok(bytes) => {
                 if let Some((cache, name)) = kept {
-                    cache.put(name, &range, bytes);
+                    cache.put(name, &range, &bytes);
                 }
+                Ok(bytes)
             }
             Err(error) => {
+                let error = Arc::new(error);
                 let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-                failed.get_or_insert_with(|| (error.kind(), error.to_string(), Stopped::of(error)));
+                failed.get_or_insert_with(|| Arc::clone(&error));
+                Err(failed_again(&error))
             }
         }
-        fetched
     }
 
     /// Fetches bytes by as many requests as it takes: a body that breaks off is resumed at its offset.
@@ -290,6 +293,17 @@ impl Remote {
                 }
                 Ok(None)
             }
+            Backend::FileSystem(files, facts) => {
+                let (files, facts) = (Arc::clone(files), facts.clone());
+                let length = range.end - range.start;
+                let read = tokio::task::spawn_blocking(move || files.read(&facts, range));
+                let read = read.await.map_err(io::Error::other)??;
+                let Some(read) = read.filter(|read| read.len() as u64 == length) else {
+                    return Err(Stopped::Changed.into());
+                };
+                bytes.extend_from_slice(&read);
+                Ok(None)
+            }
             Backend::Web(web) => {
                 let etag = self.stat.etag.as_deref();
                 let Got::Bytes(mut answer) = web.get(range, etag, &self.requests).await? else {
@@ -308,6 +322,33 @@ impl Remote {
                     }
                 }
             }
+        }
+    }
+}
+
+/// An error once more: the request's failure is told to each reader of the object, with its source.
+fn failed_again(error: &Arc<io::Error>) -> io::Error {
+    match Stopped::of(error) {
+        Some(stopped) => stopped.into(),
+        None => io::Error::new(error.kind(), Failure(Arc::clone(error))),
+    }
+}
+
+/// A failure that several readers are told of.
+#[derive(Debug)]
+struct Failure(Arc<io::Error>);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self.0.get_ref() {
+            Some(inner) => Some(inner),
+            None => Some(&*self.0),
         }
     }
 }

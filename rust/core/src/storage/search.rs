@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use glob::{MatchOptions, Pattern};
 
-use super::address::Address;
+use super::address::{Address, Kind};
 use super::location::Location;
 use super::session::Session;
 use super::stat::Stat;
@@ -60,7 +60,7 @@ impl Session {
             let found = found.into_iter().map(Location::from).collect();
             return Ok(Named::Files(found, Outputs::default()));
         }
-        let address = Address::parse(text, "files")?;
+        let address = self.address(text)?;
         if !Self::is_bucket(&address) {
             let missing = || not_found(&address.name, "No such file on the server");
             return match self.find(&address)? {
@@ -80,7 +80,11 @@ impl Session {
         let prefix = address.key.trim_end_matches('/');
         let listed = self.list(&address, prefix)?;
         if listed.is_empty() {
-            return Err(not_found(&address.name, "No such object, and no folder with objects"));
+            let said = match address.kind {
+                Kind::FileSystem => "No such file, and no folder with files",
+                _ => "No such object, and no folder with objects",
+            };
+            return Err(not_found(&address.name, said));
         }
         let found = listed.iter().map(|(key, stat)| self.listed_object(&address, key, stat));
         let found: Vec<_> = found.collect::<Result<_>>()?;

@@ -18,7 +18,7 @@ use super::requests::Requests;
 use super::stat::Stat;
 use super::tasks::Tasks;
 use super::web::{HEAD, Web};
-use crate::config::{GivenFile, StorageOptions};
+use crate::config::{FileFacts, FileSystem, GivenFile, StorageOptions};
 use crate::error::{Error, Result};
 
 /// Requests for first bytes that are under way at a time.
@@ -59,6 +59,14 @@ impl Session {
         self.options.given.get(name).map(Vec::as_slice)
     }
 
+    /// The address of an input.
+    pub(super) fn address(&self, text: &str) -> Result<Address> {
+        match self.options.file_system {
+            Some(_) => Ok(Address::on_file_system(text)),
+            None => Address::parse(text, "files"),
+        }
+    }
+
     /// The threads and the client.
     pub(super) fn parts(&self) -> (Arc<Tasks>, Arc<Requests>) {
         (Arc::clone(&self.shared.tasks), Arc::clone(&self.shared.requests))
@@ -77,9 +85,10 @@ impl Session {
 
     /// The object at an address; `None` if there is none.
     pub(super) fn find(&self, address: &Address) -> Result<Option<Object>> {
-        let found = match &address.url {
-            Some(url) => self.web(&address.name, Web::new(url.clone(), HeaderMap::new())),
-            None => self.in_bucket(address),
+        let found = match (&address.url, &self.options.file_system) {
+            (_, Some(files)) => return self.on_file_system(address, files),
+            (Some(url), None) => self.web(&address.name, Web::new(url.clone(), HeaderMap::new())),
+            (None, None) => self.in_bucket(address),
         };
         match found {
             Ok(object) => Ok(Some(object)),
@@ -102,6 +111,20 @@ impl Session {
         });
         let place = Backend::Bucket(store, path);
         Ok(Object::new(&address.name, place, stat.map_err(about())?, None, &self.shared))
+    }
+
+    /// The file at an address of the caller's file system; `None` if there is none, or a folder.
+    fn on_file_system(
+        &self,
+        address: &Address,
+        files: &Arc<dyn FileSystem>,
+    ) -> Result<Option<Object>> {
+        let found = files.file(&address.key).map_err(Error::io(Path::new(&address.name)))?;
+        Ok(found.map(|facts| {
+            let stat = stat_of(&facts);
+            let place = Backend::FileSystem(Arc::clone(files), facts);
+            Object::new(&address.name, place, stat, None, &self.shared)
+        }))
     }
 
     /// The object of a web server that is called `name`.
@@ -137,14 +160,28 @@ impl Session {
             return Ok(known);
         }
         let about = || Error::io(Path::new(&address.name_of(prefix)).to_owned());
+        let listed = match &self.options.file_system {
+            Some(files) => {
+                let found = files.files(prefix).map_err(about())?;
+                let named = found.into_iter().map(|facts| (facts.path.clone(), stat_of(&facts)));
+                let mut listed: Vec<_> = named.collect();
+                listed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+                Arc::new(listed)
+            }
+            None => self.list_bucket(address, prefix)?,
+        };
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::clone(&listed));
+        Ok(listed)
+    }
+
+    fn list_bucket(&self, address: &Address, prefix: &str) -> Result<Listed> {
+        let about = || Error::io(Path::new(&address.name_of(prefix)).to_owned());
         let store = self.bucket(address)?;
         let folder =
             if prefix.is_empty() { None } else { Some(buckets::path_of(prefix).map_err(about())?) };
         let requests = Arc::clone(&self.shared.requests);
         let listed = self.shared.tasks.run(bucket::list(store, folder, requests));
-        let listed = Arc::new(listed.map_err(about())?);
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::clone(&listed));
-        Ok(listed)
+        listed.map(Arc::new).map_err(about())
     }
 
     /// The object of an entry of a list.
@@ -155,6 +192,13 @@ impl Session {
         stat: &Stat,
     ) -> Result<Object> {
         let name = address.name_of(key);
+        if let Some(files) = &self.options.file_system {
+            let etag = stat.etag.as_deref().map(str::to_owned);
+            let (size, modified) = (stat.size, stat.modified);
+            let facts = FileFacts { path: key.to_owned(), size, etag, modified };
+            let place = Backend::FileSystem(Arc::clone(files), facts);
+            return Ok(Object::new(&name, place, stat.clone(), None, &self.shared));
+        }
         let store = self.bucket(address)?;
         let path = buckets::path_of(key).map_err(Error::io(Path::new(&name)))?;
         Ok(Object::new(&name, Backend::Bucket(store, path), stat.clone(), None, &self.shared))
@@ -177,4 +221,10 @@ impl Session {
     pub(super) fn is_bucket(address: &Address) -> bool {
         !matches!(address.kind, Kind::Web | Kind::Given)
     }
+}
+
+/// The facts of a file of a file system as those of an object.
+fn stat_of(facts: &FileFacts) -> Stat {
+    let etag = facts.etag.as_deref().map(Arc::from);
+    Stat { size: facts.size, etag, modified: facts.modified }
 }

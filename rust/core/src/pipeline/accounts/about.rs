@@ -47,7 +47,7 @@ impl About {
         let untold = found.files.iter().filter(|file| !file.is_told()).count();
         if let Some(first) = found.files.iter().find(|file| !file.is_told()) {
             warnings.push(format!(
-                "of {untold} files nobody knows whether they are the same later, since their server tells neither an \
+                "of {untold} files nobody knows whether they are the same later, since their storage tells neither an \
                  etag nor a time: a job on them is not resumed; first `{}`",
                 first.path.display()
             ));
