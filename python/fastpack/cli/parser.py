@@ -170,6 +170,8 @@ def _meant(typed: str, command: Command) -> str:
     taken = {*_options(command)}
     known = {option: spelling for option, spelling in spellings.items() if option in taken}
     plain = typed.lstrip("-").replace("-", "_").lower()
+    if plain in taken and plain not in spellings:
+        return ", but an option of the function in Python: its value is an object, which no text names"
     if plain in OPTION_ADVICE and plain not in known:
         return f"; {spelled(OPTION_ADVICE[plain], flags_of(command))}"
     meant = nearest_option(plain, known)

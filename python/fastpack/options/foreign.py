@@ -138,7 +138,6 @@ def _set(option: str, value: object, effect: str) -> Message:
 
 
 OPTION_ADVICE: Final[dict[str, str]] = {
-    "filesystem": "a filesystem of `fsspec` is an object, which a text cannot name; give it in Python",
     "packing": 'rows are always packed; `strategy="none"` gives a row per document',
     "padding": _set("pad_to", "max_length", "fills rows up"),
     "truncation": _set("overlong", "truncate", "cuts what is longer than a row"),
