@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -202,6 +203,15 @@ def test_a_stream_that_is_left_early_ends(tmp_path: Path, tokenizer_dir: Path, o
         stream = fastpack.stream("/x.jsonl", tokenizer_dir, max_length=512, filesystem=own)
         assert next(iter(stream)).num_rows
         stream.close()
+
+
+def test_a_stream_is_pickled_with_its_filesystem(tmp_path: Path, tokenizer_dir: Path) -> None:
+    path = texts(tmp_path / "x.jsonl", 100)
+    stream = fastpack.stream(
+        str(path), tokenizer_dir, max_length=64, batch_size=2, lanes=2, filesystem=LocalFileSystem()
+    )
+    again = pickle.loads(pickle.dumps(stream))
+    assert [table.to_pylist() for table in again] == [table.to_pylist() for table in stream]
 
 
 def test_functions_of_the_caller_run_while_files_are_read(
