@@ -84,7 +84,7 @@ class Reiterable:
 
     @property
     def kind(self) -> str:
-        """What is known of records without an identity."""
+        """The name of a function or class, or the description of a data set: it tells records without an identity apart."""
         if _is_dataset(self._source):
             return repr(self._source)
         return getattr(self._source, "__qualname__", type(self._source).__qualname__)

@@ -310,7 +310,7 @@ pub struct RecordSource {
     pub name: String,
     /// The identity of the records, where the caller knows it.
     pub known_as: Option<String>,
-    /// What else is known of them.
+    /// The name of the function or class, or the description of the data set.
     pub kind: String,
 }
 
