@@ -204,7 +204,14 @@ class _Checked:
 
     def make_again(self, tokenizer: StrPath | Tokenizer | None, sample: int) -> None:
         """Packs a sample of the inputs again, and looks for its documents among the rows."""
-        inputs = _inputs_of(self._packed)
+        from fastpack._storage import is_url  # noqa: PLC0415  loads the native module
+
+        recorded_inputs = _inputs_of(self._packed)
+        inputs = {path: recorded for path, recorded in recorded_inputs.items() if not is_url(path)}
+        if remote := len(recorded_inputs) - len(inputs):
+            self._notes.append(
+                f"{counted(remote, 'input')} in remote storage, from which `verify` reads nothing"
+            )
         unchanged = []
         for path, recorded in inputs.items():
             said = _input_changed(path, recorded if isinstance(recorded, dict) else {})
@@ -214,7 +221,8 @@ class _Checked:
                 unchanged.append(path)
         reason = _cannot_be_made_again(self._packed)
         if reason or not unchanged:
-            self._notes.append(reason or "none of the recorded inputs is there as it was")
+            if reason or inputs:
+                self._notes.append(reason or "none of the recorded inputs is there as it was")
             return
         chosen = unchanged[:: max(1, len(unchanged) // _FILES)][:_FILES]
         limit = max(1, sample // len(chosen))

@@ -157,6 +157,17 @@ def test_a_job_is_known_again_and_the_manifest_tells_nothing_of_the_filesystem(
         fastpack.pack_dir("/x.jsonl", tmp_path / "packed", **options)
 
 
+def test_verify_says_that_it_does_not_read_inputs_of_a_filesystem(
+    tmp_path: Path, tokenizer_dir: Path, own: Own
+) -> None:
+    own.pipe("/x.jsonl", texts(tmp_path / "x.jsonl").read_bytes())
+    out = tmp_path / "packed"
+    fastpack.pack_dir("/x.jsonl", out, tokenizer=tokenizer_dir, max_length=512, filesystem=own)
+    found = fastpack.verify(out)
+    assert (found.problems, found.made_again) == ((), 0)
+    assert found.notes == ("1 input in remote storage, from which `verify` reads nothing",)
+
+
 def test_an_etag_knows_a_file_whose_time_has_changed(tmp_path: Path, tokenizer_dir: Path, own: Own) -> None:
     own.pipe("/x.jsonl", texts(tmp_path / "x.jsonl", 50).read_bytes())
     own.told["ETag"] = lambda _: '"one"'
