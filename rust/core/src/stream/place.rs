@@ -48,15 +48,13 @@ pub(super) struct LaneState {
     pub(super) open: Vec<(u64, Vec<PiecePlace>)>,
 }
 
-/// A piece of a row that is not delivered, as a lane knows it.
+/// A piece of a row that is not delivered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HeldPiece {
-    /// The pool, and the number of the document: in this order, documents have the order of their places.
-    pub(super) document: (usize, u64),
-    /// The first token and the number of tokens, unless the piece is a whole document.
-    pub(super) part: Option<(u32, u32)>,
-    /// The number of its row.
+pub(super) struct RowPiece {
+    pub(super) piece: PiecePlace,
+    /// The number of its row, and its index among the pieces of all rows, row by row.
     pub(super) row: usize,
+    pub(super) index: usize,
 }
 
 /// The parts of a lane's position that are written.
@@ -69,13 +67,13 @@ pub(super) struct Snapshot {
     pub(super) closed: usize,
     /// The ages of the open rows.
     pub(super) ages: Vec<u64>,
-    /// The pieces of all rows, row by row.
-    pub(super) pieces: Vec<HeldPiece>,
+    /// The pieces of all rows, ascending by place.
+    pub(super) pieces: Vec<RowPiece>,
 }
 
 impl Snapshot {
-    /// The position as compact bytes. `place_of` returns the block of a document, and its index there.
-    pub(super) fn to_bytes(&self, place_of: impl Fn((usize, u64)) -> (Address, u64)) -> Vec<u8> {
+    /// The position as compact bytes.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bits = BitWriter::default();
         bits.number(self.rows);
         bits.number(self.round);
@@ -89,11 +87,7 @@ impl Snapshot {
             bits.put(u64::from(*ended), 1);
             bits.put(u64::from(*gone), 1);
         }
-        let key = |piece: &HeldPiece| (piece.document, piece.part);
-        let mut order: Vec<u32> = (0..).zip(&self.pieces).map(|(at, _)| at).collect();
-        order.sort_unstable_by_key(|&at| key(&self.pieces[at as usize]));
-        let ascending = order.iter().map(|&at| &self.pieces[at as usize]);
-        write_pieces(&mut bits, ascending.clone(), place_of);
+        write_pieces(&mut bits, &self.pieces);
         bits.number(self.closed as u64);
         bits.number(self.ages.len() as u64);
         for age in &self.ages {
@@ -101,21 +95,28 @@ impl Snapshot {
         }
         let count = self.closed + self.ages.len();
         // If the pieces of each row are in input order, the row number of each piece is enough.
-        let sorted = self.pieces.is_sorted_by(|a, b| a.row != b.row || key(a) <= key(b));
+        let mut next = vec![0; count];
+        let sorted = self.pieces.iter().all(|it| {
+            let is_after = it.index >= next[it.row];
+            next[it.row] = it.index + 1;
+            is_after
+        });
         bits.put(u64::from(sorted), 1);
         if sorted {
             let size = bits_for(count);
-            ascending.for_each(|piece| bits.put(piece.row as u64, size));
+            self.pieces.iter().for_each(|it| bits.put(it.row as u64, size));
         } else {
-            let mut ranks = vec![0_u64; order.len()];
-            for (rank, &at) in (0..).zip(&order) {
-                ranks[at as usize] = rank;
+            let mut lengths = vec![0; count];
+            let mut ranks = vec![0_u64; self.pieces.len()];
+            for (rank, it) in (0..).zip(&self.pieces) {
+                lengths[it.row] += 1;
+                ranks[it.index] = rank;
             }
-            let size = bits_for(order.len());
+            let size = bits_for(self.pieces.len());
             let mut ranks = ranks.into_iter();
-            for row in self.pieces.chunk_by(|a, b| a.row == b.row) {
-                bits.number(row.len() as u64);
-                ranks.by_ref().take(row.len()).for_each(|rank| bits.put(rank, size));
+            for length in lengths {
+                bits.number(length);
+                (0..length).filter_map(|_| ranks.next()).for_each(|rank| bits.put(rank, size));
             }
         }
         bits.into_bytes()
@@ -126,19 +127,10 @@ impl LaneState {
     /// The state as compact bytes.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let all = self.closed.iter().chain(self.open.iter().map(|(_, row)| row));
-        let mut places: Vec<DocumentPlace> =
-            all.clone().flatten().map(|piece| piece.document).collect();
-        places.sort_unstable();
-        places.dedup();
-        let number = |place: &DocumentPlace| places.partition_point(|it| it < place) as u64;
-        let pieces = (0..).zip(all).flat_map(|(row, pieces)| {
-            pieces.iter().map(move |piece| (row, piece.document, piece.part))
-        });
-        let pieces = pieces.map(|(row, document, part)| HeldPiece {
-            document: (document.pool, number(&document)),
-            part,
-            row,
-        });
+        let pieces = (0..).zip(all).flat_map(|(row, it)| it.iter().map(move |piece| (row, *piece)));
+        let pieces = pieces.zip(0..).map(|((row, piece), index)| RowPiece { piece, row, index });
+        let mut pieces: Vec<RowPiece> = pieces.collect();
+        pieces.sort_by_key(|it| it.piece);
         let snapshot = Snapshot {
             rows: self.rows,
             round: self.round,
@@ -146,12 +138,9 @@ impl LaneState {
             pools: self.pools.clone(),
             closed: self.closed.len(),
             ages: self.open.iter().map(|(age, _)| *age).collect(),
-            pieces: pieces.collect(),
+            pieces,
         };
-        snapshot.to_bytes(|(_, number)| {
-            let place = places[usize::try_from(number).expect("an index into memory")];
-            (place.address, place.place)
-        })
+        snapshot.to_bytes()
     }
 
     /// The state from its bytes; `None` if they are invalid.
@@ -231,21 +220,13 @@ fn read_address(bits: &mut BitReader<'_>) -> Option<Address> {
 }
 
 /// Writes ascending pieces, block by block.
-fn write_pieces<'p>(
-    bits: &mut BitWriter,
-    pieces: impl Iterator<Item = &'p HeldPiece>,
-    place_of: impl Fn((usize, u64)) -> (Address, u64),
-) {
-    let placed = pieces.map(|piece| {
-        let (address, place) = place_of(piece.document);
-        (piece.document.0, address, place, piece.part)
-    });
-    let placed: Vec<_> = placed.collect();
-    let blocks = || placed.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
+fn write_pieces(bits: &mut BitWriter, pieces: &[RowPiece]) {
+    let block_of = |it: &RowPiece| (it.piece.document.pool, it.piece.document.address);
+    let blocks = || pieces.chunk_by(|a, b| block_of(a) == block_of(b));
     bits.number(blocks().count() as u64);
     let mut before: Option<(usize, Address)> = None;
     for block in blocks() {
-        let (pool, address, ..) = block[0];
+        let (pool, address) = block_of(&block[0]);
         let near = before.filter(|before| before.0 == pool);
         bits.put(u64::from(near.is_some()), 1);
         if near.is_none() {
@@ -265,12 +246,12 @@ fn write_pieces<'p>(
             }
         }
         bits.rice(block.len() as u64 - 1, 2);
-        let parts = block.iter().any(|(.., part)| part.is_some());
+        let parts = block.iter().any(|it| it.piece.part.is_some());
         bits.put(u64::from(parts), 1);
         let mut last = 0;
-        for &(_, _, place, part) in block {
-            bits.rice(place - last, 2);
-            last = place;
+        for PiecePlace { document, part } in block.iter().map(|it| it.piece) {
+            bits.rice(document.place - last, 2);
+            last = document.place;
             if parts {
                 bits.put(u64::from(part.is_some()), 1);
             }

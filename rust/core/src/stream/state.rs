@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use fastpack_tokenize::Tokenizer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -60,7 +62,7 @@ pub(super) struct Saved {
 /// The options and inputs that decide the rows of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Identity(Map<String, Value>);
+pub(super) struct Identity(Arc<Map<String, Value>>);
 
 /// The prefix of the name of a source where an identity names its files.
 const FILES: &str = "source ";
@@ -201,12 +203,12 @@ impl Identity {
             say("on_exhausted", json!(format!("{:?}", options.on_exhausted).to_lowercase()));
         }
         say("eos_id", json!((job.bos_id, job.eos_id, job.pad_id)));
-        Ok(Self(identity))
+        Ok(Self(Arc::new(identity)))
     }
 
     /// The identity as JSON.
     pub(super) fn to_json(&self) -> Value {
-        Value::Object(self.0.clone())
+        Value::Object(self.0.as_ref().clone())
     }
 
     /// The differences, each with the value in the state and the current value. The folder `dir` may hold the lists of
@@ -283,26 +285,33 @@ impl State {
 
     /// The state as JSON.
     pub fn to_json(&self) -> String {
-        let lanes: Map<String, Value> = self
-            .states
-            .iter()
-            .map(|(lane, text)| (lane.to_string(), Value::from(&**text)))
-            .collect();
-        let mut written = json!({
-            "fastpack_stream": VERSION,
-            "rows": self.rows,
-            "step": self.step,
-            "lanes": self.lanes,
-            "batch_size": self.batch_size,
-            "world_size": self.world_size,
-            "run": self.identity,
-            "counts": self.counts,
-            "lane": lanes,
-        });
-        if !self.saved.is_empty() {
-            written["saved"] = json!(self.saved);
+        #[derive(Serialize)]
+        struct Written<'a> {
+            fastpack_stream: u64,
+            rows: u64,
+            step: u64,
+            lanes: usize,
+            batch_size: usize,
+            world_size: usize,
+            run: &'a Identity,
+            counts: &'a Counts,
+            lane: &'a BTreeMap<usize, Arc<str>>,
+            #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+            saved: &'a BTreeMap<String, Saved>,
         }
-        written.to_string()
+        let written = Written {
+            fastpack_stream: VERSION,
+            rows: self.rows,
+            step: self.step,
+            lanes: self.lanes,
+            batch_size: self.batch_size,
+            world_size: self.world_size,
+            run: &self.identity,
+            counts: &self.counts,
+            lane: &self.states,
+            saved: &self.saved,
+        };
+        serde_json::to_string(&written).expect("strings and numbers become JSON")
     }
 
     /// Reads a state.
@@ -407,61 +416,11 @@ pub fn merge_states(states: &[State]) -> Result<State> {
     if missing.is_empty() { Ok(merged) } else { Err(merged.missing(&missing)) }
 }
 
-/// Digits of base 64 (RFC 4648, for URLs), without padding.
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
 /// Bytes as base-64 text.
 pub(super) fn encode(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let mut bits = 0_u32;
-        for at in 0..3 {
-            bits = (bits << 8) | u32::from(three.get(at).copied().unwrap_or(0));
-        }
-        for digit in 0..=three.len() {
-            let digit = (bits >> (18 - 6 * digit)) & 63;
-            text.push(char::from(DIGITS[digit as usize]));
-        }
-    }
-    text
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The bytes of base-64 text; `None` if it is invalid.
 fn decode(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    for four in text.as_bytes().chunks(4) {
-        let mut bits = 0_u32;
-        for at in 0..4 {
-            let digit = match four.get(at) {
-                Some(digit) => DIGITS.iter().position(|it| it == digit)?,
-                None => 0,
-            };
-            bits = (bits << 6) | u32::try_from(digit).ok()?;
-        }
-        let count = four.len().checked_sub(1).filter(|count| *count > 0)?;
-        bytes.extend((0..count).map(|at| u8::try_from((bits >> (16 - 8 * at)) & 255).unwrap_or(0)));
-    }
-    Some(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn bytes_come_back_from_their_text(bytes in prop::collection::vec(any::<u8>(), 0..50)) {
-            prop_assert_eq!(decode(&encode(&bytes)), Some(bytes));
-        }
-    }
-
-    #[test]
-    fn the_text_of_bytes_is_that_of_the_standard() {
-        let known = [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
-        for (bytes, text) in known {
-            assert_eq!(encode(bytes.as_bytes()), text);
-        }
-    }
+    BASE64_URL_SAFE_NO_PAD.decode(text).ok()
 }

@@ -5,7 +5,7 @@
 
 mod resuming;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::made::Made;
@@ -406,7 +406,7 @@ impl Lane {
     fn finish(&mut self, packer: usize, bench: &mut Bench<'_>) {
         let first = self.packed.first_document();
         let blocks = &self.held;
-        let pool_of = |piece: &Piece| held(blocks, first + u64::from(piece.document)).0.pool;
+        let pool_of = |piece: &Piece| held(blocks, first + u64::from(piece.document)).pool;
         let tail = self.packed.finish(packer, pool_of);
         bench.books.drop_tail(&tail, self.packed.first_document(), &self.store);
     }
@@ -414,26 +414,39 @@ impl Lane {
     /// Frees the documents that no row uses.
     fn free(&mut self) {
         let first = self.packed.first_document();
-        let end = self.store.end();
-        let needed: HashSet<u64> =
-            self.packed.pieces().map(|piece| first + u64::from(piece.document)).collect();
-        let next: Vec<_> =
-            self.pools.iter().flat_map(|it| &it.current).map(|it| it.numbers.clone()).collect();
-        let is_needed =
-            |number: u64| needed.contains(&number) || next.iter().any(|it| it.contains(&number));
+        let index = |number: u64| usize::try_from(number.checked_sub(first)?).ok();
+        let waiting = usize::try_from(self.store.end() - first).expect("documents in memory");
+        let mut needed = vec![false; waiting];
+        for piece in self.packed.pieces() {
+            needed[piece.document as usize] = true;
+        }
+        for current in self.pools.iter().flat_map(|pool| &pool.current) {
+            current.numbers.clone().filter_map(index).for_each(|at| needed[at] = true);
+        }
+        let is_needed = |number: u64| index(number).is_some_and(|at| needed[at]);
         self.store.retain(is_needed);
-        self.held.retain(|held| (held.first..).take(held.places.len()).any(is_needed));
-        let unpacked = next.iter().filter(|it| !it.is_empty()).map(|it| it.start).min();
-        let oldest = needed.into_iter().min().unwrap_or(end).min(unpacked.unwrap_or(end));
-        self.packed.free(oldest);
+        self.held.retain(|held| (held.first..held.end()).any(is_needed));
+        let unused = needed.iter().take_while(|&&needed| !needed).count();
+        self.packed.free(first + unused as u64);
     }
 }
 
-/// The block of a document, and the index of the document among those of the block.
-fn held(held: &VecDeque<Held>, number: u64) -> (&Held, usize) {
+impl Held {
+    /// The number after that of its last document.
+    fn end(&self) -> u64 {
+        self.first + self.places.len() as u64
+    }
+
+    /// The index of a document among those of the block.
+    fn index(&self, number: u64) -> usize {
+        usize::try_from(number - self.first).expect("a place in a block")
+    }
+}
+
+/// The block of a document.
+fn held(held: &VecDeque<Held>, number: u64) -> &Held {
     let after = held.partition_point(|held| held.first <= number);
-    let held = &held[after.checked_sub(1).expect("the block of a document in a row")];
-    (held, usize::try_from(number - held.first).expect("a place in a block"))
+    &held[after.checked_sub(1).expect("the block of a document in a row")]
 }
 
 /// The tokens of each document.

@@ -7,7 +7,7 @@ use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::pack::Piece;
 use crate::stream::order::Address;
-use crate::stream::place::{DocumentPlace, HeldPiece, LaneState, PiecePlace, PoolState, Snapshot};
+use crate::stream::place::{DocumentPlace, LaneState, PiecePlace, PoolState, RowPiece, Snapshot};
 use crate::stream::rounds::{Round, round_of};
 use crate::stream::rows::Packed;
 
@@ -35,11 +35,10 @@ impl Lane {
 
     /// The state after the last row that was handed out.
     pub(super) fn snapshot(&self) -> Vec<u8> {
-        let first = self.packed.first_document();
         let mut pieces = Vec::new();
         let mut rows = 0;
         let mut add = |row: &[Piece]| {
-            pieces.extend(row.iter().map(|piece| self.held_piece(piece, first, rows)));
+            pieces.extend(row.iter().map(|&piece| (piece, rows)));
             rows += 1;
         };
         self.packed.closed().for_each(|row| add(&row));
@@ -60,12 +59,38 @@ impl Lane {
             pools: self.pools.iter().map(pool).collect(),
             closed,
             ages,
-            pieces,
+            pieces: self.placed(&pieces),
         };
-        snapshot.to_bytes(|(_, number)| {
-            let (held, at) = held(&self.held, number);
-            (held.address, held.places[at])
-        })
+        snapshot.to_bytes()
+    }
+
+    /// Pieces with their places, ascending. Each comes with the number of its row.
+    fn placed(&self, pieces: &[(Piece, usize)]) -> Vec<RowPiece> {
+        // Numbers ascend as places do, in each pool.
+        let number = |(piece, _): &(Piece, usize)| {
+            (u64::from(piece.document) << u32::BITS) | u64::from(piece.start)
+        };
+        let mut order: Vec<(u64, usize)> = pieces.iter().map(number).zip(0..).collect();
+        order.sort_unstable();
+        let first = self.packed.first_document();
+        let mut blocks = self.held.iter().peekable();
+        let place = |(_, index): (u64, usize)| {
+            let (piece, row) = pieces[index];
+            let number = first + u64::from(piece.document);
+            while blocks.next_if(|held| held.end() <= number).is_some() {}
+            let held = blocks.peek().expect("the block of a document in a row");
+            let at = held.index(number);
+            let is_whole = piece.start == 0 && piece.length as usize == held.lengths[at];
+            let part = (!is_whole).then_some((piece.start, piece.length));
+            let Held { pool, address, .. } = **held;
+            let document = DocumentPlace { pool, address, place: held.places[at] };
+            RowPiece { piece: PiecePlace { document, part }, row, index }
+        };
+        let mut placed: Vec<RowPiece> = order.into_iter().map(place).collect();
+        if self.pools.len() > 1 {
+            placed.sort_by_key(|it| it.piece.document.pool);
+        }
+        placed
     }
 
     /// The first round of each pool that the state after the last row needs.
@@ -73,19 +98,10 @@ impl Lane {
         let first = self.packed.first_document();
         let mut floors: Vec<Round> = self.pools.iter().map(|pool| round_of(&pool.next.0)).collect();
         for piece in self.packed.pieces() {
-            let (held, _) = held(&self.held, first + u64::from(piece.document));
+            let held = held(&self.held, first + u64::from(piece.document));
             floors[held.pool] = floors[held.pool].min(round_of(&held.address));
         }
         floors
-    }
-
-    /// A piece of the row `row`, whose document is counted from `first`.
-    fn held_piece(&self, piece: &Piece, first: u64, row: usize) -> HeldPiece {
-        let number = first + u64::from(piece.document);
-        let (held, at) = held(&self.held, number);
-        let is_whole = piece.start == 0 && piece.length as usize == held.lengths[at];
-        let part = (!is_whole).then_some((piece.start, piece.length));
-        HeldPiece { document: (held.pool, number), part, row }
     }
 
     /// Makes the rows of a state again.
