@@ -19,7 +19,10 @@ const BLOCKS_PER_THREAD: u64 = 4;
 #[derive(Debug)]
 pub(super) struct Board<T> {
     state: Mutex<State<T>>,
-    moved: Condvar,
+    /// Wakes the thread that waits for a result.
+    result: Condvar,
+    /// Wakes the threads that wait for a claim.
+    claimable: Condvar,
     threads: u64,
 }
 
@@ -30,6 +33,8 @@ struct State<T> {
     wanted: usize,
     /// Whether the feed is being waited for.
     waiting: bool,
+    /// The number of threads that wait for a claim.
+    idle: usize,
     closed: bool,
 }
 
@@ -56,8 +61,9 @@ impl<T> Board<T> {
         let feed =
             || Feed { begun: 0, taken: 0, ready: BTreeMap::new(), reading: false, ended: false };
         let feeds = (0..feeds).map(|_| feed()).collect();
-        let state = State { feeds, wanted: 0, waiting: false, closed: false };
-        Self { state: Mutex::new(state), moved: Condvar::new(), threads: threads as u64 }
+        let state = State { feeds, wanted: 0, waiting: false, idle: 0, closed: false };
+        let (result, claimable) = (Condvar::new(), Condvar::new());
+        Self { state: Mutex::new(state), result, claimable, threads: threads as u64 }
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -75,7 +81,25 @@ impl<T> Board<T> {
             if let Some(claim) = self.choose(&mut state) {
                 return Some(claim);
             }
-            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle += 1;
+            state = self.claimable.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+
+    /// Releases the state after a change of `feed`. Wakes a thread that waits for a claim, or all that wait if the feed has ended.
+    fn release(&self, state: MutexGuard<'_, State<T>>, feed: usize) {
+        let ended = state.feeds[feed].ended;
+        let (waits, idle) = (state.waiting && state.wanted == feed, state.idle > 0);
+        drop(state);
+        if idle && !ended {
+            self.claimable.notify_one();
+        }
+        if ended {
+            self.claimable.notify_all();
+            if waits {
+                self.result.notify_one();
+            }
         }
     }
 
@@ -114,14 +138,17 @@ impl<T> Board<T> {
         let feed = &mut state.feeds[claim.feed];
         feed.reading = false;
         feed.ended |= ended;
-        drop(state);
-        self.moved.notify_all();
+        self.release(state, claim.feed);
     }
 
     /// Stores the result of a claim.
     pub(super) fn put(&self, claim: Claim, result: Result<T>) {
-        self.state().feeds[claim.feed].ready.insert(claim.number, result);
-        self.moved.notify_all();
+        let mut state = self.state();
+        state.feeds[claim.feed].ready.insert(claim.number, result);
+        if state.waiting && state.wanted == claim.feed {
+            drop(state);
+            self.result.notify_one();
+        }
     }
 
     /// The next result of a feed; `None` after its last. Waits for it, or calls `help` meanwhile, which makes
@@ -129,15 +156,13 @@ impl<T> Board<T> {
     pub(super) fn take(&self, feed: usize, mut help: impl FnMut() -> bool) -> Result<Option<T>> {
         let mut state = self.state();
         state.wanted = feed;
-        let mut woken = false;
         loop {
             let this = &mut state.feeds[feed];
             let next = this.taken;
             if let Some(result) = this.ready.remove(&next) {
                 this.taken += 1;
                 state.waiting = false;
-                drop(state);
-                self.moved.notify_all();
+                self.release(state, feed);
                 return result.map(Some);
             }
             if this.ended && this.taken == this.begun {
@@ -148,15 +173,12 @@ impl<T> Board<T> {
             }
             state.waiting = true;
             drop(state);
-            if !std::mem::replace(&mut woken, true) {
-                self.moved.notify_all();
-            }
             let helped = help();
             state = self.state();
             let this = &state.feeds[feed];
             let waits = !helped && !this.ready.contains_key(&this.taken) && !state.closed;
             if waits && !(this.ended && this.taken == this.begun) {
-                state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.result.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
         }
     }
@@ -168,8 +190,7 @@ impl<T> Board<T> {
         feed.begun -= 1;
         feed.reading = false;
         feed.ended = true;
-        drop(state);
-        self.moved.notify_all();
+        self.release(state, claim.feed);
     }
 
     /// Calls `deliver` on this thread, which takes results, while up to `threads` others make them for the claims that they
@@ -212,7 +233,8 @@ impl<T> Board<T> {
     /// Stops all threads.
     pub(super) fn close(&self) {
         self.state().closed = true;
-        self.moved.notify_all();
+        self.result.notify_all();
+        self.claimable.notify_all();
     }
 }
 
