@@ -11,6 +11,7 @@ pub mod tokenize;
 mod turns;
 mod words;
 
+use std::iter;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -86,10 +87,25 @@ impl Ragged {
         self.range(index).len()
     }
 
+    /// The documents at `indices`, in that order.
+    fn select(&self, indices: &[usize]) -> Self {
+        let chosen: Vec<&[u32]> = indices.iter().map(|&index| self.document(index)).collect();
+        Self { offsets: ends(&chosen).map(|end| end as u64).collect(), ids: chosen.concat() }
+    }
+
     fn range(&self, index: usize) -> Range<usize> {
         let at = |offset: u64| usize::try_from(offset).expect("an offset into memory");
         at(self.offsets[index])..at(self.offsets[index + 1])
     }
+}
+
+/// The end of each list when they stand one behind the other, after a 0.
+fn ends<T>(lists: &[&[T]]) -> impl Iterator<Item = usize> {
+    let ends = lists.iter().scan(0, |end, list| {
+        *end += list.len();
+        Some(*end)
+    });
+    iter::once(0).chain(ends)
 }
 
 /// The pass over the input in which documents were read: random choices differ from pass to pass.
@@ -195,6 +211,24 @@ impl Documents {
         }
     }
 
+    /// Makes room for the documents of `bytes` bytes of text, or of the first of them: lists that grow are copied again and again
+    /// while they are short.
+    #[must_use]
+    pub fn with_room_for(mut self, bytes: u64) -> Self {
+        // Tokens of four bytes, and documents of 256.
+        let bytes = usize::try_from(bytes.min(64 << 10)).expect("a small number");
+        let (ids, documents) = (bytes / 4, bytes / 256);
+        for (_, column) in &mut self.columns {
+            column.ids.reserve(ids);
+            column.offsets.reserve(documents);
+        }
+        self.runs.reserve(documents);
+        self.run_offsets.reserve(documents);
+        self.lines.reserve(documents);
+        self.texts.reserve(documents);
+        self
+    }
+
     /// Appends a document: the ids of each column in the columns' order, its trained runs and its line.
     ///
     /// # Panics
@@ -226,16 +260,19 @@ impl Documents {
     /// The documents at `indices`, in that order.
     #[must_use]
     pub fn select(&self, indices: &[usize]) -> Self {
-        let mut selected = Self::new(Arc::clone(&self.path), &self.names()).of_pass(self.pass);
-        for &index in indices {
-            let ids: Vec<&[u32]> =
-                self.columns.iter().map(|(_, column)| column.document(index)).collect();
-            selected.push(&ids, self.document(index).trained().iter().copied(), self.lines[index]);
-            if self.texts[index] {
-                selected.mark_text();
-            }
+        let runs_of =
+            |&index: &usize| &self.runs[self.run_offsets[index]..self.run_offsets[index + 1]];
+        let runs: Vec<&[TrainedRun]> = indices.iter().map(runs_of).collect();
+        let column = |(name, column): &(ColumnName, Ragged)| (*name, column.select(indices));
+        Self {
+            path: Arc::clone(&self.path),
+            pass: self.pass,
+            columns: self.columns.iter().map(column).collect(),
+            run_offsets: ends(&runs).collect(),
+            runs: runs.concat(),
+            lines: indices.iter().map(|&index| self.lines[index]).collect(),
+            texts: indices.iter().map(|&index| self.texts[index]).collect(),
         }
-        selected
     }
 
     /// Sets the pass in which the documents were read.

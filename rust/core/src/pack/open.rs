@@ -22,6 +22,8 @@ pub struct OpenPacks {
     /// first in, first out.
     packs: BTreeMap<(u32, u64), Pack>,
     clock: u64,
+    /// No open row was opened before this time.
+    oldest: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -50,7 +52,8 @@ impl OpenPacks {
     /// When it fits into none and `most` are open, the fullest is closed.
     pub fn best_fit(options: &PackOptions, most: NonZeroUsize) -> Self {
         let most_documents = options.most_documents();
-        Self { options: options.clone(), most, most_documents, packs: BTreeMap::new(), clock: 0 }
+        let options = options.clone();
+        Self { options, most, most_documents, packs: BTreeMap::new(), clock: 0, oldest: 0 }
     }
 
     /// Whether later rows may be closed before an earlier one.
@@ -128,8 +131,12 @@ impl OpenPacks {
 
     /// Closes the rows that were opened more than `age` pieces ago.
     pub fn close_aged(&mut self, age: u64, done: &mut Plan) {
-        while self.packs.values().any(|pack| self.clock - pack.opened > age) {
-            self.close_oldest(done);
+        while self.clock - self.oldest > age {
+            let oldest = self.packs.values().map(|pack| pack.opened).min();
+            self.oldest = oldest.unwrap_or(self.clock);
+            if self.clock - self.oldest > age {
+                self.close_oldest(done);
+            }
         }
     }
 
@@ -151,6 +158,7 @@ impl OpenPacks {
         let count = rows.len() as u64;
         // Times are only compared with each other, and with the age of a row.
         self.clock = self.clock.max(oldest + count + 1);
+        self.oldest = 0;
         for (number, (age, pieces)) in (0..).zip(rows) {
             let room: u32 = pieces.iter().map(|piece| piece.share(&self.options)).sum();
             let space = self.options.row_limit().get().checked_sub(room).filter(|_| room > 0);

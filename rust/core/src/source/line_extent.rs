@@ -1,6 +1,6 @@
 //! [`LineExtent`]: the lines in a range of an uncompressed line file, without those before it.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -98,10 +98,12 @@ impl LineExtent {
             let left = self.end - self.at - bytes.len() as u64;
             let before = bytes.len();
             let wanted = left.min(BLOCK_BYTES.max(before) as u64);
-            let read = self.file.by_ref().take(wanted).read_to_end(&mut bytes);
-            if read.map_err(Error::io(&*self.path))? as u64 != wanted {
-                return Err(Error::Changed(self.path.to_path_buf()));
-            }
+            let length = usize::try_from(wanted).expect("a block");
+            bytes.resize(before + length, 0);
+            self.file.read_exact(&mut bytes[before..]).map_err(|error| match error.kind() {
+                ErrorKind::UnexpectedEof => Error::Changed(self.path.to_path_buf()),
+                _ => Error::io(&*self.path)(error),
+            })?;
             if wanted == left {
                 return Ok(Ok(bytes));
             }

@@ -213,8 +213,9 @@ impl<'a> Intake<'a> {
             let mut clock = Clock::start();
             let mut verify = if reference.is_some() { *verify } else { 0 };
             let pass = Pass { repetition: block.repetition, ..Pass::default() };
+            let documents = Documents::new(Arc::clone(&block.path), &columns).of_pass(pass);
             let mut outcome = Outcome {
-                documents: Documents::new(Arc::clone(&block.path), &columns).of_pass(pass),
+                documents: documents.with_room_for(block.size),
                 ledger: Ledger::default(),
                 work: Work { stages: *read, ..Work::default() },
                 place: None,
