@@ -21,10 +21,11 @@ from fastpack.api.frames import (
     Address,
     raise_frame,
     receive,
+    receive_table,
+    receive_text,
     send,
-    table_of,
 )
-from fastpack.api.states import state_of
+from fastpack.api.states import loaded, state_text, text_of
 from fastpack.errors import ConnectionLostError, FastpackError, OptionError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class StreamConnection(Closing):
         self._address = address
         self._rank = rank_of(rank, world_size)
         self._lock = threading.Lock()
-        self._state: StateDict | None = None
+        self._state: str | None = None
         self._peer: socket.socket | None = None
         self._open(state_dict, strict=True)
 
@@ -116,7 +117,7 @@ class StreamConnection(Closing):
             message = f"no stream is served at `{self._address}`: {failed.strerror or failed}"
             raise ConnectionLostError(message) from failed
         self._peer = peer
-        self._state = None if state is None else dict(state)
+        self._state = None if state is None else text_of(state)
 
     def __iter__(self) -> StreamConnection:
         """The connection itself."""
@@ -135,10 +136,11 @@ class StreamConnection(Closing):
             try:
                 frame = receive(self._peer)
                 if frame is not None and frame[0] == TABLE:
-                    table = table_of(frame[1])
-                    self._state = state_of(table)
-                    send(self._peer, ACKNOWLEDGED, str(self._state["step"]).encode())
+                    table = receive_table(self._peer, frame[1])
+                    self._state = state_text(table)
+                    send(self._peer, ACKNOWLEDGED)
                     return table
+                said = receive_text(self._peer, frame[1]) if frame else b""
             except OSError as failed:
                 self._hang_up()
                 raise self._lost(str(failed.strerror or failed)) from failed
@@ -147,7 +149,7 @@ class StreamConnection(Closing):
                 reason = "it closed the connection"
                 raise self._lost(reason)
             if frame[0] == ERROR:
-                raise_frame(frame[1])
+                raise_frame(said)
             if frame[0] != END:
                 message = f"`{self._address}` sent a frame that no server sends"
                 raise FastpackError(message)
@@ -173,7 +175,7 @@ class StreamConnection(Closing):
                 "this stream has given no table, so there is no state to save; a new stream starts there"
             )
             raise FastpackError(message)
-        return dict(self._state)
+        return loaded(self._state)
 
     def load_state_dict(self, state_dict: Mapping[str, JsonValue], *, strict: bool = True) -> None:
         """Resumes from a state: connects again, and the next table is the one that followed it.
@@ -193,7 +195,7 @@ class StreamConnection(Closing):
     @property
     def step(self) -> int:
         """The number of tables so far, those before a resume included."""
-        step = 0 if self._state is None else self._state.get("step", 0)
+        step = 0 if self._state is None else loaded(self._state).get("step", 0)
         return step if isinstance(step, int) else 0
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 A frame is a letter, a length of 8 bytes and so many bytes. The client begins with `H`: its rank and its state as JSON.
 The server answers with `T` frames, each a table with its state in the schema, then `D` at the end, or `E`: an error as
-JSON. The client acknowledges a table that it took with `A` and the number of its step.
+JSON. The client acknowledges each table that it took with `A`, in their order.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ __all__ = [
     "TABLE",
     "TOKEN",
     "Address",
+    "TableWriter",
     "error_frame",
     "raise_frame",
     "receive",
+    "receive_table",
+    "receive_text",
     "remove_stale",
     "send",
-    "table_of",
-    "written",
 ]
 
 ADDRESS: Final = "FASTPACK_STREAM"
@@ -94,55 +95,80 @@ def send(peer: socket.socket, letter: bytes, content: bytes | memoryview = b"") 
         peer.sendall(content)
 
 
-def receive(peer: socket.socket, most: int | None = None) -> tuple[bytes, bytearray] | None:
-    """Receives a frame: its letter and content; `None` if the peer has closed the connection.
+def receive(peer: socket.socket, most: int | None = None) -> tuple[bytes, int] | None:
+    """Receives the letter of a frame and its length; `None` if the peer has closed the connection.
 
     Raises:
-        FastpackError: The peer sent something else, or more than `most` bytes.
-        ConnectionError: The connection broke within a frame.
+        FastpackError: The peer sent something else, or announces more than `most` bytes.
+        ConnectionError: The connection broke within them.
     """
-    head = _exactly(peer, _HEAD.size)
-    if head is None:
+    head = bytearray(_HEAD.size)
+    if not _filled(peer, memoryview(head)):
         return None
     letter, length = _HEAD.unpack(head)
     if letter not in (HELLO, TABLE, END, ERROR, ACKNOWLEDGED) or (most is not None and length > most):
         message = "the other end of the connection is no fastpack stream"
         raise FastpackError(message)
-    content = _exactly(peer, length)
-    if content is None:
-        raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
-    return letter, content
+    return letter, length
 
 
-def _exactly(peer: socket.socket, length: int) -> bytearray | None:
-    """So many bytes; `None` if there are none at all."""
+def receive_text(peer: socket.socket, length: int) -> bytearray:
+    """Receives the content of a frame."""
     content = bytearray(length)
-    view, got = memoryview(content), 0
-    while got < length:
-        received = peer.recv_into(view[got:])
-        if received == 0:
-            if got == 0:
-                return None
-            raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
-        got += received
+    if not _filled(peer, memoryview(content)):
+        raise _reset()
     return content
 
 
-def written(table: pa.Table) -> memoryview:
-    """A table as an Arrow IPC stream."""
+def receive_table(peer: socket.socket, length: int) -> pa.Table:
+    """Receives the content of a frame, an Arrow IPC stream, as a table in the same memory."""
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return memoryview(sink.getvalue())
+    # Memory of Arrow's, which uses that of tables which are gone again.
+    content = pa.allocate_buffer(length)
+    if not _filled(peer, memoryview(content)):
+        raise _reset()
+    return pa.ipc.open_stream(content).read_all()
 
 
-def table_of(content: bytearray) -> pa.Table:
-    """The table of an Arrow IPC stream, in the same memory."""
-    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+def _filled(peer: socket.socket, content: memoryview) -> bool:
+    """Receives so many bytes; `False` if there are none at all."""
+    got = 0
+    while got < len(content):
+        received = peer.recv_into(content[got:])
+        if received == 0:
+            if got == 0:
+                return False
+            raise _reset()
+        got += received
+    return True
 
-    return pa.ipc.open_stream(pa.py_buffer(content)).read_all()
+
+def _reset() -> ConnectionResetError:
+    return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+
+
+class TableWriter:
+    """Writes tables as Arrow IPC streams, one after the other into the same memory."""
+
+    def __init__(self) -> None:
+        self._memory = bytearray()
+
+    def written(self, table: pa.Table) -> memoryview:
+        """A table as an Arrow IPC stream, until the next one is written."""
+        import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
+        def write(sink: pa.NativeFile) -> None:
+            with pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table)
+
+        counted = pa.MockOutputStream()
+        write(counted)
+        if counted.size() > len(self._memory):
+            self._memory = bytearray(counted.size() * 5 // 4)
+        with pa.FixedSizeBufferWriter(pa.py_buffer(self._memory)) as sink:
+            write(sink)
+        return memoryview(self._memory)[: counted.size()]
 
 
 def error_frame(error: BaseException) -> bytes:
@@ -157,7 +183,7 @@ def error_frame(error: BaseException) -> bytes:
     return text.encode()
 
 
-def raise_frame(content: bytearray) -> None:
+def raise_frame(content: bytes | bytearray) -> None:
     """Raises the error of a frame, with its class where it is one of fastpack's."""
     said: Mapping[str, JsonValue] = json.loads(content)
     kind, arguments = str(said["error"]), said["arguments"]

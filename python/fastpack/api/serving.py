@@ -13,6 +13,7 @@ import os
 import select
 import socket
 import threading
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,13 +29,14 @@ from fastpack.api.frames import (
     TABLE,
     TOKEN,
     Address,
+    TableWriter,
     error_frame,
     receive,
+    receive_text,
     remove_stale,
     send,
-    written,
 )
-from fastpack.api.states import merge_state_dicts, state_of
+from fastpack.api.states import loaded, merge_state_dicts, state_text
 from fastpack.api.streaming import PackStream
 from fastpack.errors import FastpackError, OptionError, StorageError
 
@@ -56,13 +58,15 @@ class _Rank:
     """The tables that one rank has taken.
 
     Attributes:
-        taken: The state after each table that it took, from the one on that all ranks took.
+        taken: The state after each table that it took, by the number of its step, from the one on that all ranks took.
+            States are JSON here, which is read when it is needed.
+        last: The state after the last table that it took.
         connection: The connection that it has.
     """
 
     def __init__(self) -> None:
-        self.taken: dict[int, StateDict] = {}
-        self.last: StateDict | None = None
+        self.taken: dict[int, str] = {}
+        self.last: str | None = None
         self.connection: socket.socket | None = None
         self.ended = False
 
@@ -171,11 +175,11 @@ class StreamServer(Closing):
         """The stream that a client asks for."""
         peer.settimeout(_PATIENCE)
         frame = receive(peer, LARGEST_HELLO)
-        peer.settimeout(None)
         if frame is None or frame[0] != HELLO:
             message = "the connection did not begin as one of `fastpack.connect`"
             raise FastpackError(message)
-        hello = json.loads(frame[1])
+        hello = json.loads(receive_text(peer, frame[1]))
+        peer.settimeout(None)
         given = str(hello.get("token") or "").encode()
         if self._token and not hmac.compare_digest(given, self._token.encode()):
             message = f"the secret in the environment variable {TOKEN} is not that of the server"
@@ -194,7 +198,7 @@ class StreamServer(Closing):
                 message = f"is {number}, which has a connection already"
                 raise OptionError(message, "rank")
             rank.connection, rank.ended = peer, False
-            state = hello["state"] or rank.last or self._begun
+            state = hello["state"] or (loaded(rank.last) if rank.last else self._begun)
             rank.taken = {}
         try:
             threads = self._given.get("threads") or max(1, available_threads() // world)
@@ -209,7 +213,7 @@ class StreamServer(Closing):
 
     def _deliver(self, stream: PackStream, peer: socket.socket, rank: _Rank) -> None:
         """Sends tables, and keeps the states of those that the client took."""
-        unacknowledged: dict[int, StateDict] = {}
+        unacknowledged: deque[tuple[int, str]] = deque()
         try:
             self._send(stream, peer, rank, unacknowledged)
         except OSError:
@@ -225,13 +229,13 @@ class StreamServer(Closing):
         stream: PackStream,
         peer: socket.socket,
         rank: _Rank,
-        unacknowledged: dict[int, StateDict],
+        unacknowledged: deque[tuple[int, str]],
     ) -> None:
         """Sends tables until the stream or the connection ends."""
-        for table in stream:
-            state = state_of(table)
-            unacknowledged[int(str(state["step"]))] = state
-            send(peer, TABLE, written(table))
+        writer = TableWriter()
+        for step, table in enumerate(stream, stream.step + 1):
+            unacknowledged.append((step, state_text(table)))
+            send(peer, TABLE, writer.written(table))
             while unacknowledged and (len(unacknowledged) >= _AHEAD or select.select([peer], [], [], 0)[0]):
                 self._take(peer, rank, unacknowledged)
         while unacknowledged:
@@ -240,15 +244,13 @@ class StreamServer(Closing):
             rank.ended = True
         send(peer, END)
 
-    def _take(self, peer: socket.socket, rank: _Rank, unacknowledged: dict[int, StateDict]) -> None:
+    def _take(self, peer: socket.socket, rank: _Rank, unacknowledged: deque[tuple[int, str]]) -> None:
         """Receives an acknowledgement."""
-        frame = receive(peer, LARGEST_HELLO)
-        if frame is None or frame[0] != ACKNOWLEDGED:
+        if receive(peer, 0) != (ACKNOWLEDGED, 0):
             raise ConnectionResetError
-        step = int(frame[1])
+        step, state = unacknowledged.popleft()
         with self._lock:
-            rank.last = unacknowledged.pop(step)
-            rank.taken[step] = rank.last
+            rank.last = rank.taken[step] = state
             self._keep()
 
     def _keep(self) -> None:
@@ -264,9 +266,10 @@ class StreamServer(Closing):
             if rank:
                 rank.taken = {at: state for at, state in rank.taken.items() if at >= step}
         if self._file is not None and len(steps) == len(states):
-            merged = states[0] if len(states) == 1 else merge_state_dicts(states)
+            alone = len(states) == 1
+            merged = states[0] if alone else json.dumps(merge_state_dicts(map(loaded, states)))
             new = self._file.with_name(self._file.name + ".new")
-            new.write_text(json.dumps(merged), encoding="utf-8")
+            new.write_text(merged, encoding="utf-8")
             new.replace(self._file)
 
     def wait(self) -> None:
