@@ -1,53 +1,19 @@
-//! MDS shards: records of typed columns, behind a table of offsets and a description of the columns.
-//!
-//! ```text
-//! u32         the number of records
-//! u32 each    the offset of each record in the file, and the end of the last
-//! JSON        the names, encodings and sizes of the columns
-//! records     the sizes of the columns that have no fixed one, as u32; then the columns, one after the other
-//! ```
-//!
-//! All numbers are little-endian. A record becomes a JSON object. Columns that hold images, pickles or bytes are left
-//! out: no shape of records has them.
+//! [`Columns`]: the columns of a shard, and the JSON of its records.
 
 use std::io::Write;
-use std::ops::Range;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::block::{Content, Reader};
-use super::input::InputBytes;
-use super::sizes::{BLOCK_BYTES, LONGEST_RECORD};
-use crate::control::Control;
-use crate::error::Result;
-use crate::ledger::Reason;
+/// Bytes of a number that tells the size of a value.
+pub(super) const WORD: usize = 4;
 
-/// Bytes of a number in the table of offsets, and of a size.
-const WORD: usize = 4;
-
-/// The records of one shard, numbered from 1.
-pub(super) struct MdsReader {
-    input: InputBytes,
-    /// The table of offsets and the columns, once they are read.
-    shard: Option<Shard>,
-    /// The index of the next record.
-    next_record: usize,
-    /// Content that follows the records of the last block.
-    next: Option<Content>,
-    ended: bool,
-}
-
-/// The description of a shard, before its records.
-struct Shard {
-    /// The end of each record in the file.
-    ends: Vec<u32>,
-    /// The offset of the next record.
-    at: u32,
-    columns: Vec<Column>,
-}
+/// The columns of the records, in order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Columns(Vec<Column>);
 
 /// A column of the records.
+#[derive(Debug, PartialEq, Eq)]
 struct Column {
     /// The name as a JSON string.
     name: Vec<u8>,
@@ -175,7 +141,7 @@ impl Encoding {
     }
 
     /// Appends a value as JSON. Fails with the fault of a value that is none of this encoding.
-    fn write(&self, value: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), &'static str> {
+    fn write(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
         match self {
             Self::Text => {
                 let text = std::str::from_utf8(value).map_err(|_| "a text that is not UTF-8")?;
@@ -202,7 +168,7 @@ fn numbers(
     kind: Option<Kind>,
     has_shape: bool,
     out: &mut Vec<u8>,
-) -> std::result::Result<(), &'static str> {
+) -> Result<(), &'static str> {
     const SHORT: &str = "an array that is cut off";
     let kind = if let Some(kind) = kind {
         kind
@@ -231,52 +197,34 @@ fn numbers(
     Ok(())
 }
 
-impl Shard {
-    /// Reads what stands before the records. Returns the fault of what is no shard.
-    fn read(
-        input: &mut InputBytes,
-        control: &Control,
-    ) -> Result<std::result::Result<Self, String>> {
-        let mut bytes = Vec::new();
-        if input.fill(&mut bytes, WORD, control)? < WORD {
-            return Ok(Err("the file ends before its first record".to_owned()));
+impl Columns {
+    /// The columns of a description. Returns the fault of what describes none.
+    pub(super) fn described(text: &[u8]) -> Result<Self, String> {
+        let config: Config = serde_json::from_slice(text)
+            .map_err(|error| format!("the description of its columns is no JSON: {error}"))?;
+        let Config { column_names, column_encodings, column_sizes } = config;
+        let count = column_names.len();
+        if column_encodings.len() != count || column_sizes.len() != count {
+            return Err("the description of its columns does not name each of them".to_owned());
         }
-        let count = word(&bytes, 0) as usize;
-        let table = (count + 1) * WORD;
-        let mut offsets = Vec::new();
-        if input.fill(&mut offsets, table, control)? < table {
-            return Ok(Err(format!("the file ends within the offsets of {count} records")));
-        }
-        let offsets: Vec<u32> = (0..=count).map(|index| word(&offsets, index * WORD)).collect();
-        let first = offsets[0] as usize;
-        if first < WORD + table || !offsets.is_sorted() {
-            return Ok(Err("the offsets of the records are out of order".to_owned()));
-        }
-        let described = first - WORD - table;
-        let mut text = Vec::new();
-        if input.fill(&mut text, described, control)? < described {
-            return Ok(Err("the file ends within the description of its columns".to_owned()));
-        }
-        let columns = match serde_json::from_slice(&text) {
-            Ok(config) => columns(config),
-            Err(error) => {
-                return Ok(Err(format!("the description of its columns is no JSON: {error}")));
-            }
+        let columns = column_names.into_iter().zip(column_encodings).zip(column_sizes);
+        let column = |((name, encoding), size): ((String, String), Option<usize>)| Column {
+            name: serde_json::to_vec(&name).expect("a text becomes JSON"),
+            encoding: Encoding::of(&encoding),
+            // A size of nothing is none.
+            size: size.filter(|&size| size > 0),
         };
-        let Some(columns) = columns else {
-            return Ok(Err("the description of its columns does not name each of them".to_owned()));
-        };
-        Ok(Ok(Self { at: offsets[0], ends: offsets[1..].to_vec(), columns }))
+        Ok(Self(columns.map(column).collect()))
     }
 
     /// Appends a record as a JSON object. Fails with the fault of an invalid record.
-    fn write(&self, record: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), String> {
+    pub(super) fn write(&self, record: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         let short = || "the record is shorter than its columns".to_owned();
-        let variable = self.columns.iter().filter(|column| column.size.is_none()).count();
+        let variable = self.0.iter().filter(|column| column.size.is_none()).count();
         let (sizes, mut rest) = record.split_at_checked(variable * WORD).ok_or_else(short)?;
         let mut sizes = (0..variable).map(|index| word(sizes, index * WORD) as usize);
         let mut before = b'{';
-        for Column { name, encoding, size } in &self.columns {
+        for Column { name, encoding, size } in &self.0 {
             let size = size.or_else(|| sizes.next()).unwrap_or(0);
             let (value, after) = rest.split_at_checked(size).ok_or_else(short)?;
             rest = after;
@@ -298,93 +246,7 @@ impl Shard {
     }
 }
 
-/// The columns of a description; `None` if its lists differ in length.
-fn columns(config: Config) -> Option<Vec<Column>> {
-    let Config { column_names, column_encodings, column_sizes } = config;
-    if column_names.len() != column_encodings.len() || column_names.len() != column_sizes.len() {
-        return None;
-    }
-    let columns = column_names.into_iter().zip(column_encodings).zip(column_sizes);
-    let column = |((name, encoding), size): ((String, String), Option<usize>)| Column {
-        name: serde_json::to_vec(&name).expect("a text becomes JSON"),
-        encoding: Encoding::of(&encoding),
-        // A size of nothing is none.
-        size: size.filter(|&size| size > 0),
-    };
-    Some(columns.map(column).collect())
-}
-
-fn word(bytes: &[u8], at: usize) -> u32 {
+/// The number at a place of some bytes.
+pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     bytes[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
-}
-
-impl MdsReader {
-    pub(super) fn new(input: InputBytes) -> Self {
-        Self { input, shard: None, next_record: 0, next: None, ended: false }
-    }
-
-    /// Ends the file at the next record.
-    fn stop(&mut self, message: String) {
-        self.ended = true;
-        let message = self.input.take_damage().unwrap_or(message);
-        let line = self.next_record as u64 + 1;
-        self.next = Some(Content::Broken { line, reason: Reason::Damaged, message });
-    }
-
-    /// Reads the next record, and appends it to `bytes` as JSON. Returns its place; `None` if it is not valid.
-    fn record(&mut self, bytes: &mut Vec<u8>, control: &Control) -> Result<Option<Range<usize>>> {
-        let Some(shard) = &mut self.shard else { return Ok(None) };
-        let end = shard.ends[self.next_record];
-        let size = (end - shard.at) as usize;
-        let mut record = Vec::new();
-        if self.input.fill(&mut record, size, control)? < size {
-            self.stop("the file ends within the record".to_owned());
-            return Ok(None);
-        }
-        shard.at = end;
-        self.next_record += 1;
-        let start = bytes.len();
-        let written = if size > LONGEST_RECORD {
-            Err((Reason::LineTooLong, format!("a record of more than {LONGEST_RECORD} bytes")))
-        } else {
-            shard.write(&record, bytes).map_err(|fault| (Reason::Damaged, fault))
-        };
-        if let Err((reason, message)) = written {
-            bytes.truncate(start);
-            self.next = Some(Content::Refused { line: self.next_record as u64, reason, message });
-            return Ok(None);
-        }
-        Ok(Some(start..bytes.len()))
-    }
-}
-
-impl Reader for MdsReader {
-    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
-        if self.shard.is_none() && !self.ended {
-            match Shard::read(&mut self.input, control)? {
-                Ok(shard) => self.shard = Some(shard),
-                Err(fault) => self.stop(fault),
-            }
-        }
-        if let Some(content) = self.next.take() {
-            return Ok(Some(content));
-        }
-        let (mut bytes, mut places) = (Vec::new(), Vec::new());
-        let records = self.shard.as_ref().map_or(0, |shard| shard.ends.len());
-        while !self.ended && self.next_record < records && bytes.len() < BLOCK_BYTES {
-            control.tick()?;
-            match self.record(&mut bytes, control)? {
-                Some(place) => places.push((self.next_record as u64, place)),
-                None => break,
-            }
-        }
-        if places.is_empty() {
-            return Ok(self.next.take());
-        }
-        Ok(Some(Content::Values { bytes, places }))
-    }
-
-    fn position(&self) -> u64 {
-        self.input.position()
-    }
 }
