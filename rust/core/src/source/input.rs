@@ -1,7 +1,8 @@
 //! [`InputBytes`]: the bytes of one file, decompressed by a background thread if needed.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -70,6 +71,21 @@ impl InputBytes {
         Ok(Self {
             location: location.clone(),
             bytes,
+            peeked: Vec::new(),
+            position: 0,
+            damage: None,
+        })
+    }
+
+    /// The bytes of a file from the beginning of a range on, which are not decompressed. No more than the range is fetched.
+    pub(super) fn of_range(location: &Location, range: Range<u64>) -> Result<Self> {
+        let path = location.name();
+        let start = SeekFrom::Start(range.start);
+        let mut file = location.open_range(range).map_err(Error::io(&**path))?;
+        file.seek(start).map_err(Error::io(&**path))?;
+        Ok(Self {
+            location: location.clone(),
+            bytes: ByteSource::Plain(file),
             peeked: Vec::new(),
             position: 0,
             damage: None,

@@ -8,6 +8,7 @@ use super::found::{FoundFiles, Part, SourceFile};
 use super::index::Index;
 use super::ipc;
 use super::line_extent::LineExtent;
+use super::mds::Head;
 use super::parquet;
 use super::position::{blocks_of, is_line_file};
 use crate::control::Control;
@@ -15,7 +16,7 @@ use crate::error::Result;
 
 /// The parts of all files that hold the records with the numbers `wanted`, from 0, of `sources` read one after the other.
 ///
-/// Records are counted as far as `wanted` needs: from the metadata of Parquet and Arrow files, otherwise by reading.
+/// Records are counted as far as `wanted` needs: from the metadata of Parquet, Arrow and MDS files, otherwise by reading.
 pub(crate) fn parts(
     found: &FoundFiles,
     sources: &[usize],
@@ -77,6 +78,12 @@ fn counted(
         && let Some(batches) = ipc::batches(file)
     {
         return Ok((0..file.size, batches.iter().map(|(_, rows)| rows).sum()));
+    }
+    if !limited
+        && file.format.container == Container::Mds
+        && let Some(head) = Head::of(file, control)?
+    {
+        return Ok((0..file.size, head.records() as u64));
     }
     let files = found.files.iter().filter(|it| it.source == file.source && limited || *it == file);
     let mut blocks = blocks_of(found, files, limited);

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ use super::frame_lines::FrameExtent;
 use super::index::Index;
 use super::ipc::{self, BatchPlace};
 use super::line_extent::{beginning, line_behind, records_of_lines, text_of};
+use super::mds::Head;
 use super::parquet;
 use super::sizes::BLOCK_BYTES;
 use super::zstd_frames::Frames;
@@ -39,6 +41,9 @@ pub(super) enum Place {
     Frames { range: Range<u64>, first_line: u64, indexed: bool, largest: u64 },
     /// A row group of a Parquet file, and the number of its first row.
     Group { number: usize, first_row: u64 },
+    /// Some records of an MDS shard. They are found in its head at once, so no folder keeps them.
+    #[serde(skip)]
+    Records { head: Arc<Head>, records: Range<usize> },
     /// A record batch of an Arrow file, and the number of its first row.
     Batch { batch: BatchPlace, first_row: u64 },
 }
@@ -98,6 +103,17 @@ pub(super) fn places(
         let placed = batches.into_iter().map(|(batch, rows)| {
             let place = move |first_row| Place::Batch { batch, first_row };
             (rows, batch.bytes(), batch.bytes(), place)
+        });
+        return Ok(places_of_rows(part, placed));
+    }
+    if file.format.container == Container::Mds
+        && let Some(head) = Head::of(file, control)?
+    {
+        let head = Arc::new(head);
+        let placed = head.stretches(most).into_iter().map(|records| {
+            let (rows, range) = (records.len() as u64, head.bytes(&records));
+            let place = |_| Place::Records { head: Arc::clone(&head), records };
+            (rows, range.end - range.start, 0, place)
         });
         return Ok(places_of_rows(part, placed));
     }

@@ -1,7 +1,7 @@
 //! [`Extent`]: a stretch of the input with random access to its start, and [`ExtentBlocks`], its blocks.
 //!
 //! Uncompressed line files are cut into extents at newlines, those of zstd at its frames. An extent of a Parquet file is a
-//! row group, one of an Arrow file a record batch. Any other file is one extent, which is read from its beginning.
+//! row group, one of an Arrow file a record batch, one of an uncompressed MDS shard some records. Any other file is one extent, which is read from its beginning.
 
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -15,6 +15,7 @@ use super::index::Index;
 use super::ipc;
 use super::line_extent::LineExtent;
 use super::line_file::LineFile;
+use super::mds::MdsExtent;
 use super::parquet;
 use super::places::{Place, Placed, line_of, places};
 use super::zstd_frames::Frames;
@@ -168,6 +169,11 @@ impl ExtentBlocks {
                 let reader = ipc::open_batch(file, *batch, *first_row, columns)?;
                 (Reading::Stretch(reader), entered)
             }
+            Place::Records { head, records } => {
+                file.unchanged()?;
+                let reader = MdsExtent::open(file, head, records.clone())?;
+                (Reading::Stretch(Box::new(reader)), entered)
+            }
             Place::Group { number, first_row } => {
                 file.unchanged()?;
                 let reader = parquet::open_group(file, *number, *first_row, columns)?;
@@ -244,7 +250,8 @@ pub(crate) fn first_blocks(found: &FoundFiles, file: usize) -> ExtentBlocks {
     let found_file = &found.files[file];
     let mut source = found.sources[found_file.source].clone();
     (source.repeat, source.limit) = (NonZeroU64::MIN, None);
-    let files = vec![SourceFile { source: 0, ..found_file.clone() }];
+    let location = found_file.location.for_its_start();
+    let files = vec![SourceFile { source: 0, location, ..found_file.clone() }];
     let alone = FoundFiles { sources: vec![source], files, passed_over: Vec::new() };
     ExtentBlocks {
         reading: Reading::Files(Box::new(Blocks::new(alone))),

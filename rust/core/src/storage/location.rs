@@ -77,6 +77,21 @@ impl Location {
         }
     }
 
+    /// The same file, of which only the beginning is fetched when it is opened next, unless more is read.
+    #[must_use]
+    pub(crate) fn for_its_start(&self) -> Self {
+        match self {
+            Self::Local(path) => Self::Local(Arc::clone(path)),
+            Self::Remote(object, _) => {
+                let reader = Some(ObjectReader::of_the_start(object));
+                Self::Remote(
+                    Arc::clone(object),
+                    Arc::new(Mutex::new(Begun { reader, parts: None })),
+                )
+            }
+        }
+    }
+
     /// Opens the file, to read a range of it. It stands at the beginning of the file.
     pub(crate) fn open_range(&self, range: Range<u64>) -> io::Result<OpenFile> {
         self.open_for(Access::Range(range))

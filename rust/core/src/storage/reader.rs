@@ -49,6 +49,11 @@ impl ObjectReader {
         Self { object: Arc::clone(object), access, at, piece: None, ahead: VecDeque::new() }
     }
 
+    /// A reader that fetches nothing ahead of the first piece.
+    pub(super) fn of_the_start(object: &Arc<Object>) -> Self {
+        Self::new(object, Access::Range(0..FIRST[0]))
+    }
+
     /// Begins to fetch the first bytes.
     pub(super) fn prefetch(&mut self) {
         let first = self.piece_at(self.at);

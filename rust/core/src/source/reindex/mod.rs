@@ -119,6 +119,10 @@ fn target_name(file: &SourceFile, control: &Control) -> Result<String> {
             let is_named = plain.contains('.');
             Ok(format!("{plain}{}.zst", if is_named { "" } else { ".jsonl" }))
         }
+        Container::Mds if compression.is_none() => {
+            let reason = format!("`{}` is entered at any record as it is", file.path.display());
+            Err(Error::option("files", reason))
+        }
         _ => {
             let reason = format!(
                 "`{}` is {}, which a stream reads from its beginning however it is written: {}; write its records as \
@@ -143,8 +147,8 @@ fn why_whole(file: &SourceFile) -> &'static str {
             "in an array, a quote far before a comma decides whether a record ends there"
         }
         Container::Cbor => "an item ends where its bytes from the beginning say so",
-        Container::Parquet | Container::Arrow => "it is compressed as a whole",
-        Container::Mds | Container::Records => "its records are found from its beginning",
+        Container::Parquet | Container::Arrow | Container::Mds => "it is compressed as a whole",
+        Container::Records => "its records are found from its beginning",
     }
 }
 
