@@ -65,7 +65,8 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
         max_retries: How often a task is started again after a loss of its node, or a failure of the storage.
         remote_args: Further options of the tasks, as `ray.remote` takes them.
         progress: As in `fastpack.pack_dir`: told of a group when it is packed.
-        **options: Other options of `fastpack.pack_dir`: `tokenizer`, `max_length` and so on.
+        **options: Other options of `fastpack.pack_dir`: `tokenizer`, `max_length` and so on. A `filesystem` is made again in each
+            process of the cluster, and must show the same files there.
 
     Returns:
         The report of the whole job.
@@ -74,6 +75,7 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
         FastpackError: As in `fastpack.pack_dir`; an error in a task ends the job, and is raised here.
     """
     _refuse_unknown(options)
+    _refuse_unsent(options.get("filesystem"))
     defaults = {option.name: option.default for option in options_of("pack_dir")}
     threads = {"threads": num_cpus} if options.get("threads") is None else {}
     given = {**defaults, **options, **threads, "files": files, "output": output, "group_size": group_size}
@@ -127,6 +129,15 @@ def _pack_group(given: Mapping[str, object], group: int, step: int) -> tuple[int
         step,
     )
     return report.documents.read, report.tokens.read, report.rows
+
+
+def _refuse_unsent(filesystem: object) -> None:
+    """Refuses a filesystem that cannot be made again in the processes of the cluster."""
+    try:
+        ray.cloudpickle.dumps(filesystem)
+    except Exception as failed:  # what a filesystem raises is its own
+        message = f"cannot be sent to the tasks of a cluster: {failed}"
+        raise OptionError(message, "filesystem") from failed
 
 
 def _refuse_unknown(options: Mapping[str, object]) -> None:

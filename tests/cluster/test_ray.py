@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 
 import boto3
+import fsspec
 import pytest
 import ray
 from conftest import shards, timeless
+from fsspec.implementations.local import LocalFileSystem
 from moto.server import ThreadedMotoServer
 from ray.cluster_utils import Cluster
 
@@ -20,6 +23,14 @@ OPTIONS = {
     "group_size": "20KB",
     "columns": ["input_ids", "labels", "source_file", "source_row"],
 }
+
+
+class Unsent(LocalFileSystem):
+    """A filesystem that stays in its process."""
+
+    def __reduce__(self):
+        message = "it holds a connection"
+        raise TypeError(message)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -179,3 +190,43 @@ def test_a_killed_node_costs_its_groups_alone(validation, chats, tokenizer_dir, 
         ray.shutdown()
         cluster.shutdown()
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+
+
+def test_inputs_on_a_filesystem_of_fsspec_are_read_by_all_tasks(chats, tokenizer_dir, alone, tmp_path):
+    files = fsspec.filesystem("dir", path=str(chats), fs=fsspec.filesystem("file"))
+    out, here = tmp_path / "out", tmp_path / "here"
+    given = {"tokenizer": tokenizer_dir, "filesystem": files, **OPTIONS}
+    report = fastpack.ray.pack_dir("*.jsonl", out, **given)
+    fastpack.pack_dir("*.jsonl", here, **given)
+    assert shards(out) == shards(here)
+    assert timeless(out) == timeless(here)
+    assert report.documents == fastpack.Report.of(alone[None]).documents
+
+
+def test_a_filesystem_that_cannot_be_sent_to_tasks_is_refused(chats, tokenizer_dir, tmp_path):
+    files = fsspec.filesystem("dir", path=str(chats), fs=fsspec.filesystem("file", skip_instance_cache=True))
+    files.open_files = threading.Lock()
+    # It is made again from what was given to it, and so without what it has come to hold: only that is refused.
+    assert fastpack.ray.pack_dir(
+        "*.jsonl", tmp_path / "out", tokenizer=tokenizer_dir, filesystem=files, **OPTIONS
+    )
+    unsent = fsspec.filesystem("dir", path=str(chats), fs=Unsent())
+    with pytest.raises(fastpack.OptionError, match=r"`filesystem`: cannot be sent to the tasks"):
+        fastpack.ray.pack_dir(
+            "*.jsonl", tmp_path / "no", tokenizer=tokenizer_dir, filesystem=unsent, **OPTIONS
+        )
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_filesystem_that_tasks_see_without_files_is_an_error_with_their_name(tokenizer_dir, tmp_path):
+    files = fsspec.filesystem("memory")
+    files.pipe_file("/chats/a.jsonl", b'{"text": "the river"}\n')
+    with pytest.raises(fastpack.FastpackError, match=r"memory://chats/a\.jsonl|/chats"):
+        fastpack.ray.pack_dir(
+            "/chats/*.jsonl",
+            tmp_path / "out",
+            tokenizer=tokenizer_dir,
+            filesystem=files,
+            max_retries=0,
+            **OPTIONS,
+        )
