@@ -275,7 +275,7 @@ impl Remote {
             Backend::Bucket(store, path) => {
                 let options = GetOptions {
                     range: Some(GetRange::Bounded(range.clone())),
-                    if_match: self.stat.etag.as_deref().map(str::to_owned),
+                    if_match: self.stat.quoted_etag(),
                     ..GetOptions::default()
                 };
                 let got = store.get_opts(path, options).await;

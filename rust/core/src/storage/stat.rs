@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub(crate) struct Stat {
     /// The size in bytes.
     pub(crate) size: u64,
-    /// The etag, with its quotes.
+    /// The etag, as the store wrote it.
     pub(crate) etag: Option<Arc<str>>,
     /// The time of the last change, in nanoseconds since 1970; 0 where the server does not tell.
     pub(crate) modified: u64,
@@ -25,6 +25,12 @@ impl Stat {
                 (None, Some((one, other))) => one == other,
                 (None, None) => true,
             }
+    }
+
+    /// The etag with quotes, as a condition of a request has it. Azure lists etags without them.
+    pub(crate) fn quoted_etag(&self) -> Option<String> {
+        let etag = self.etag.as_deref()?;
+        Some(if etag.ends_with('"') { etag.to_owned() } else { format!("\"{etag}\"") })
     }
 
     /// Whether a later run can tell that the object is the same.
