@@ -1,5 +1,5 @@
-//! [`Bucket`]: an output folder in a bucket. The job runs in a folder of the local disk, which is uploaded once it has
-//! finished, its manifest last.
+//! [`Bucket`]: an output folder in a bucket. The job runs in a folder of the local disk. Its shards may be uploaded before it has
+//! finished, its other files afterwards, the manifest last.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -7,11 +7,14 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
+use chrono::Utc;
+
 use super::arrangement::Arrangement;
 use super::bucket_work::{remove_groups, started, work};
 use super::files::{MANIFEST, REPLACED, REPORT, TOKENS, WORK};
 use super::manifest::Manifest;
 use super::survey::is_in_the_way;
+use super::uploads::{Uploads, upload_all};
 use crate::config::{Output, RemoteOutput};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -32,10 +35,12 @@ const LOCK_ENDING: &str = "lock";
 #[derive(Debug)]
 pub struct Bucket {
     target: Arc<Target>,
-    lease: Lease,
+    lease: Arc<Lease>,
     /// The same output, in the folder of the local disk.
     local: Output,
     earlier: Earlier,
+    /// The uploads that begin before the job has finished.
+    uploads: Option<Arc<Uploads>>,
     /// The lock of the folder of the local disk.
     _guard: fs::File,
 }
@@ -99,7 +104,31 @@ impl Bucket {
         earlier: Earlier,
         guard: fs::File,
     ) -> Self {
-        Self { target, lease, local, earlier, _guard: guard }
+        let (lease, uploads) = (Arc::new(lease), None);
+        Self { target, lease, local, earlier, uploads, _guard: guard }
+    }
+
+    /// The uploads of shards that are finished before the job is; `None` if they have to wait for its end: they replace an
+    /// output that is whole, or get other names.
+    pub fn uploads(&mut self, job: &Arc<Identity>) -> Option<Arc<Uploads>> {
+        let is_free = self.earlier.replaced.is_none();
+        if !is_free || Arrangement::of(&self.local) != Arrangement::Plain {
+            return None;
+        }
+        let none = || Manifest::new(Arc::clone(job), Utc::now().naive_utc(), Vec::new());
+        let placing = self.earlier.placing.clone().unwrap_or_else(none);
+        let uploads = Arc::new(Uploads::start(&self.target, &self.lease, placing));
+        self.uploads = Some(Arc::clone(&uploads));
+        Some(uploads)
+    }
+
+    /// Gives the bucket free after the job has failed.
+    pub fn give_up(self, error: &Error) {
+        let Self { target, lease, uploads, _guard, .. } = self;
+        if let Some(uploads) = uploads {
+            uploads.give_up(error.may_pass());
+        }
+        unlock(&target, lease);
     }
 
     /// The output in the folder of the local disk.
@@ -117,7 +146,7 @@ impl Bucket {
         if is_finished {
             return self.finish(elsewhere, control);
         }
-        self.target.unlock(self.lease);
+        unlock(&self.target, self.lease);
         Ok(())
     }
 
@@ -125,7 +154,9 @@ impl Bucket {
     ///
     /// Files that lie elsewhere in the bucket are copied there: `elsewhere` has their names there, by those in the folder.
     pub fn finish(self, elsewhere: &HashMap<String, String>, control: &Control) -> Result<()> {
-        let Self { target, lease, local, earlier, .. } = self;
+        let Self { target, lease, local, earlier, uploads, _guard } = self;
+        let uploaded = uploads.as_ref().map(|uploads| uploads.end()).unwrap_or_default();
+        drop(uploads);
         let dir = &local.dir;
         let path = dir.join(MANIFEST);
         let manifest = Manifest::read(&path, Links::Refused)?;
@@ -141,11 +172,14 @@ impl Bucket {
             target.remove(MANIFEST)?;
         }
         let names: HashSet<&str> = new.iter().map(|(name, ..)| name.as_str()).collect();
-        let left = earlier.names().filter(|name| !names.contains(name)).map(str::to_owned);
+        let left = earlier.names().chain(uploaded.keys().map(String::as_str));
+        let left = left.filter(|name| !names.contains(name)).map(str::to_owned);
         target.remove_all(&left.collect::<Vec<_>>())?;
         target.put(&work(MANIFEST), manifest.to_text())?;
-        let (copied, uploaded): (Vec<_>, Vec<_>) =
-            new.into_iter().partition(|(name, ..)| elsewhere.contains_key(*name));
+        let is_there = |name: &str, blake3: &str| uploaded.get(name).is_some_and(|it| it == blake3);
+        let missing = new.into_iter().filter(|(name, _, blake3)| !is_there(name, blake3));
+        let (copied, missing): (Vec<_>, Vec<_>) =
+            missing.partition(|(name, ..)| elsewhere.contains_key(*name));
         // What an earlier output cannot have left there is not asked for.
         let is_first = earlier.names().next().is_none();
         let mut copied = copied.into_iter();
@@ -157,22 +191,35 @@ impl Bucket {
             target.copy(&elsewhere[name], name)
         };
         ordered(WAITING, || Ok(copied.next()), || copy, Ok)?;
-        for (name, bytes, blake3) in uploaded {
-            target.check(&lease, control)?;
-            if is_first || !target.holds(name, bytes, blake3)? {
-                target.upload(&dir.join(name), name, blake3, control)?;
-            }
+        // The report and its like come after all rows.
+        let beside: HashSet<&String> = manifest.beside.iter().map(|file| &file.name).collect();
+        let (last, rows): (Vec<_>, Vec<_>) =
+            missing.into_iter().partition(|(name, ..)| beside.contains(name));
+        for missing in [rows, last] {
+            let missing = missing
+                .into_iter()
+                .map(|(name, bytes, blake3)| (name.as_str(), name.clone(), bytes, blake3.as_str()));
+            upload_all((&target, &lease), dir, missing, is_first, control)?;
         }
         target.check(&lease, control)?;
         let text = fs::read(&path).map_err(Error::io(&path))?;
-        target.upload(&path, MANIFEST, blake3::hash(&text).to_hex().as_str(), control)?;
+        let hash = blake3::hash(&text).to_hex();
+        let file = fs::File::open(&path).map_err(Error::io(&path))?;
+        target.upload_file((file, &path), MANIFEST, hash.as_str(), control)?;
         target.remove_all(&[work(REPLACED), work(MANIFEST)])?;
         // What else is there is of a job that this one has replaced, or has put together.
         remove_groups(&target)?;
-        target.unlock(lease);
+        unlock(&target, lease);
         // The output is whole without it. Where it cannot be removed, the next run of the folder does it.
         let _ = remove(dir, &manifest);
         Ok(())
+    }
+}
+
+/// Gives a lock back. The uploads that shared it have ended.
+fn unlock(target: &Target, lease: Arc<Lease>) {
+    if let Some(lease) = Arc::into_inner(lease) {
+        target.unlock(lease);
     }
 }
 

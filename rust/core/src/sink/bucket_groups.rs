@@ -35,6 +35,7 @@ use super::group_files::{
 };
 use super::manifest::Manifest;
 use super::survey;
+use super::uploads::upload_all;
 use crate::config::{Output, RemoteOutput};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -259,13 +260,10 @@ impl BucketGroups {
         let tokens = manifest.tokens.iter().map(|kept| (TOKENS, kept.bytes, &kept.blake3));
         let beside = manifest.beside.iter().map(|file| (&*file.name, file.bytes, &file.blake3));
         let beside = beside.filter(|(name, ..)| *name != REPORT);
-        for (name, bytes, blake3) in shards.chain(tokens).chain(beside) {
-            self.target.check(&held.lease, control)?;
-            let key = self.file(group, step, name);
-            if !self.target.holds(&key, bytes, blake3)? {
-                self.target.upload(&dir.join(name), &key, blake3, control)?;
-            }
-        }
+        let wanted = shards.chain(tokens).chain(beside).map(|(name, bytes, blake3)| {
+            (name, self.file(group, step, name), bytes, blake3.as_str())
+        });
+        upload_all((&self.target, &held.lease), dir, wanted, false, control)?;
         self.target.check(&held.lease, control)?;
         let record = sealed::seal(&Record { manifest, report });
         self.target.put(&self.state(&record_name(group, step)), record)?;

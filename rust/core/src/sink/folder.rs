@@ -1,6 +1,7 @@
 //! [`Folder`]: an output folder from the first batch to the manifest.
 
 mod adopted;
+mod uploading;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -27,6 +28,7 @@ use super::series::{Series, is_of_input};
 use super::shard::Shard;
 use super::shard_list::ShardList;
 use super::survey::{self};
+use super::uploads::Uploads;
 use crate::config::{Coding, Output, Split};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -59,6 +61,8 @@ pub struct Folder {
     /// The names of finished shards that lie in the bucket in which the output will lie, by their names in the work folder.
     elsewhere: HashMap<String, String>,
     list: ShardList,
+    /// The receiver of finished shards, if they are uploaded.
+    uploads: Option<Arc<Uploads>>,
     /// The output that this one replaces, and the files of others in the folder.
     owned: Owned,
     placed: PlacedFiles,
@@ -166,6 +170,7 @@ pub(super) fn prepare(
         files: Vec::new(),
         elsewhere: HashMap::new(),
         list: ShardList::new(lock.work(), &name),
+        uploads: None,
         owned,
         placed: PlacedFiles::default(),
         lock: Some(lock),
@@ -305,9 +310,7 @@ impl Folder {
     fn close_shard(&mut self) -> Result<()> {
         if let Some(shard) = self.shard.take() {
             let file = shard.close(self.next_shard())?;
-            self.list.add(&file)?;
-            self.files.push(file);
-            self.bytes = 0;
+            self.list_finished(file)?;
         }
         Ok(())
     }

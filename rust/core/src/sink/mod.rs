@@ -53,6 +53,7 @@ mod shard;
 mod shard_list;
 mod survey;
 mod tables;
+mod uploads;
 
 use ::arrow::record_batch::RecordBatch;
 
@@ -69,6 +70,7 @@ pub use groups::{Groups, Joined, Packed, Started, join};
 pub use manifest::{File, Manifest, MetadataFile, TokensFile};
 pub use survey::{KeptTokens, finished_job, kept};
 pub use tables::Tables;
+pub use uploads::Uploads;
 
 /// The receiver of the rows of a run, one split after the other.
 pub trait Sink {

@@ -299,15 +299,14 @@ impl Target {
         Ok(())
     }
 
-    /// Uploads the file at `from`. The object is there whole, or not at all.
-    pub(crate) fn upload(
+    /// Uploads an open file, which lay at `from`. The object is there whole, or not at all.
+    pub(crate) fn upload_file(
         &self,
-        from: &Path,
+        (mut file, from): (File, &Path),
         name: &str,
         blake3: &str,
         control: &Control,
     ) -> Result<()> {
-        let mut file = File::open(from).map_err(Error::io(from))?;
         let size = file.metadata().map_err(Error::io(from))?.len();
         let path = self.path(name)?;
         let mut attributes = Attributes::new();

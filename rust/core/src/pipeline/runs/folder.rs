@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::identity::{Identity, MadeBy};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::report::Report;
-use crate::sink::{BucketOpened, Folder, Opened, open, open_bucket};
+use crate::sink::{BucketOpened, Folder, Opened, Uploads, open, open_bucket};
 use crate::wording::{message, set};
 
 /// Runs `work` in the output folder, unless the job has finished there before.
@@ -24,26 +24,34 @@ pub(in crate::pipeline) fn in_folder(
     control: &Control,
     work: impl FnOnce(&mut Folder) -> Result<Report>,
 ) -> Result<Report> {
-    in_bucket(output, identity, max_lost, control, |local| {
-        in_local_folder(local, identity, (now, max_lost), control, work)
+    in_bucket(output, identity, max_lost, control, |local, uploads| {
+        in_local_folder(local, uploads, identity, (now, max_lost), control, work)
     })
 }
 
-/// Runs `work` with an output folder of the local disk. If the output is in a bucket, the folder is uploaded afterwards, unless the
-/// job has finished there before.
+/// Runs `work` with an output folder of the local disk. If the output is in a bucket, its shards are uploaded meanwhile, and the rest
+/// afterwards, unless the job has finished there before.
 fn in_bucket(
     output: &Output,
     identity: &Arc<Identity>,
     max_lost: Option<MaxLost>,
     control: &Control,
-    work: impl FnOnce(&Output) -> Result<Report>,
+    work: impl FnOnce(&Output, Option<Arc<Uploads>>) -> Result<Report>,
 ) -> Result<Report> {
-    let Some(remote) = &output.remote else { return work(output) };
+    let Some(remote) = &output.remote else { return work(output, None) };
     match open_bucket((output, remote), identity, control)? {
-        BucketOpened::Ready(bucket) => {
-            let report = work(bucket.local())?;
-            bucket.finish(&HashMap::new(), control)?;
-            Ok(report)
+        BucketOpened::Ready(mut bucket) => {
+            let uploads = bucket.uploads(identity);
+            match work(bucket.local(), uploads) {
+                Ok(report) => {
+                    bucket.finish(&HashMap::new(), control)?;
+                    Ok(report)
+                }
+                Err(error) => {
+                    bucket.give_up(&error);
+                    Err(error)
+                }
+            }
         }
         BucketOpened::Finished(report) => {
             let report = read_report(&report, &output.dir)?;
@@ -56,6 +64,7 @@ fn in_bucket(
 /// Runs `work` in an output folder of the local disk, unless the job has finished there before.
 fn in_local_folder(
     output: &Output,
+    uploads: Option<Arc<Uploads>>,
     identity: &Arc<Identity>,
     (now, max_lost): (NaiveDateTime, Option<MaxLost>),
     control: &Control,
@@ -69,6 +78,9 @@ fn in_local_folder(
             return Ok(report);
         }
     };
+    if let Some(uploads) = uploads {
+        folder.upload_to(uploads);
+    }
     work(&mut folder).inspect_err(|error| folder.fail(error))
 }
 

@@ -1,0 +1,145 @@
+"""Finished shards go up while the next are written, and the manifest after all of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from cloud_stores import cloud as opened
+from conftest import sentence
+from containers import lines
+
+import fastpack
+
+TEXTS = [{"text": f"{number} {sentence(number % 100, 200)}"} for number in range(4000)]
+OPTIONS = {"max_length": 512, "strategy": "concat", "shard_size": 400_000}
+TIMED = {"manifest.json", "report.json"}
+
+# The time that an upload may take until a test fails.
+PATIENCE = 60
+
+
+@pytest.fixture(params=["gs", "az"])
+def cloud(request):
+    with opened(request.param, delay=0.005) as store:
+        yield store
+
+
+def shards(cloud):
+    return {key: content for key, content in cloud.listing().items() if key.endswith(".arrow")}
+
+
+def wait_for_shards(cloud, count):
+    """Waits until some shards are there. The manifest must not be."""
+    end = time.monotonic() + PATIENCE
+    while len(shards(cloud)) < count:
+        assert time.monotonic() < end, f"only {len(shards(cloud))} shards were uploaded while the job worked"
+        time.sleep(0.01)
+    assert "packed/manifest.json" not in cloud.listing()
+
+
+def pack(cloud, records, tokenizer, work, **options):
+    return fastpack.pack_records(
+        records,
+        tokenizer,
+        output=cloud.url("packed"),
+        storage_options=cloud.options,
+        work_dir=work,
+        **{**OPTIONS, **options},
+    )
+
+
+def assert_same_output(cloud, folder):
+    found = {key.removeprefix("packed/"): content for key, content in cloud.listing().items()}
+    assert found.keys() == {path.name for path in folder.iterdir()}
+    for name in found.keys() - TIMED:
+        assert found[name] == (folder / name).read_bytes()
+
+
+def test_finished_shards_are_there_before_the_last_record_is_read(cloud, tokenizer_dir, work, tmp_path):
+    def records():
+        yield from TEXTS[:3000]
+        wait_for_shards(cloud, 2)
+        yield from TEXTS[3000:]
+
+    pack(cloud, records(), tokenizer_dir, work)
+    fastpack.pack_records(TEXTS, tokenizer_dir, output=tmp_path / "packed", **OPTIONS)
+    assert_same_output(cloud, tmp_path / "packed")
+    # Each shard goes up once, and no request asks for it again.
+    asked = [request for request in cloud.server.requests if ".arrow" in request]
+    assert len(asked) == len(set(asked)) == len(shards(cloud)) > 5
+    # The record of their names is written ahead of them, and not with each.
+    assert sum("PUT /bucket/packed/.fastpack/manifest.json" in it for it in cloud.server.requests) <= 3
+
+
+def test_a_job_that_fails_takes_its_shards_away(cloud, tokenizer_dir, work):
+    def records():
+        yield from TEXTS[:3000]
+        wait_for_shards(cloud, 1)
+        yield {"text": 7}
+        yield from TEXTS[3000:]
+
+    with pytest.raises(fastpack.RecordError):
+        pack(cloud, records(), tokenizer_dir, work)
+    assert cloud.listing() == {}
+
+
+def test_an_output_that_is_whole_stays_until_the_new_one_is_ready(cloud, tokenizer_dir, work, tmp_path):
+    pack(cloud, TEXTS[:500], tokenizer_dir, work)
+    before = cloud.listing()
+
+    def records():
+        yield from TEXTS
+        time.sleep(0.3)
+        assert {key: cloud.listing()[key] for key in before} == before
+
+    pack(cloud, records(), tokenizer_dir, work, overwrite=True)
+    fastpack.pack_records(TEXTS, tokenizer_dir, output=tmp_path / "packed", **OPTIONS)
+    assert_same_output(cloud, tmp_path / "packed")
+
+
+def test_an_upload_that_fails_is_tried_again_at_the_end_and_named(cloud, tokenizer_dir, work, tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(lines(TEXTS))
+    cloud.server.failing = r"^PUT /bucket/packed/train-00001"
+    given = {"storage_options": cloud.options, "work_dir": work, "tokenizer": tokenizer_dir, **OPTIONS}
+    with pytest.raises(fastpack.AccessError, match=r"train-00001\.arrow"):
+        fastpack.pack_dir(tmp_path / "a.jsonl", cloud.url("packed"), **given)
+    assert "packed/manifest.json" not in cloud.listing()
+    assert "packed/train-00001.arrow" not in cloud.listing()
+    cloud.server.failing = None
+    fastpack.pack_dir(tmp_path / "a.jsonl", cloud.url("packed"), **given)
+    fastpack.pack_dir(tmp_path / "a.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, **OPTIONS)
+    assert_same_output(cloud, tmp_path / "packed")
+
+
+def test_a_job_that_is_killed_while_shards_go_up_goes_on(cloud, tokenizer_dir, work, tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(lines(TEXTS * 3))
+    script = (
+        "import json, sys, fastpack\n"
+        "files, output, options = json.loads(sys.argv[1])\n"
+        "fastpack.pack_dir(files, output, **options)\n"
+    )
+    given = {
+        "storage_options": cloud.options,
+        "work_dir": str(work),
+        "tokenizer": str(tokenizer_dir),
+        "threads": 1,
+        **OPTIONS,
+    }
+    call = json.dumps([str(tmp_path / "a.jsonl"), cloud.url("packed"), given])
+    process = subprocess.Popen([sys.executable, "-c", script, call])
+    wait_for_shards(cloud, 2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    there = shards(cloud)
+    assert "packed/manifest.json" not in cloud.listing()
+    cloud.server.requests.clear()
+    fastpack.pack_dir(tmp_path / "a.jsonl", cloud.url("packed"), **given)
+    written = [request for request in cloud.server.requests if request.startswith("PUT")]
+    assert not [name for name in there if any(name.rpartition("/")[2] in request for request in written)]
+    fastpack.pack_dir(tmp_path / "a.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, **OPTIONS)
+    assert_same_output(cloud, tmp_path / "packed")
