@@ -50,6 +50,9 @@ __all__ = ["StreamServer"]
 _AHEAD: Final = 4
 """Tables that a client may leave unacknowledged before the server waits for it."""
 
+_BUFFER: Final = 1 << 20
+"""Bytes that a socket is asked to hold: a table of usual size, so that the next one is made while the client reads."""
+
 _PATIENCE: Final = 10.0
 """Seconds in which a client must say who it is, and in which the connection before must end."""
 
@@ -154,6 +157,7 @@ class StreamServer(Closing):
         """Serves one connection to its end."""
         rank: _Rank | None = None
         with peer, contextlib.suppress(OSError):
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
             try:
                 stream, rank = self._greet(peer)
                 with stream:
