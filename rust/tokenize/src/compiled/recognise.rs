@@ -92,6 +92,14 @@ fn bpe(description: &Description<'_>, template: Template) -> Result<Compiled, St
     }
     let normalizer = any_normalizer(normalizer)?;
     let (raw, matched) = added(description.added_tokens, normalizer.as_ref())?;
+    if let Some(way) = pre_tokenizer::spaces(&Value::Null, pre_tokenizer)
+        && way.prefix != Prefix::First
+    {
+        // `Metaspace` turns spaces into `▁` behind any normalizer.
+        let model = Model::Sentence(models::sentence(model, way)?);
+        let whole = Compiled::new(model, template);
+        return Ok(Compiled { raw, normalized: matched, normalizer, ..whole });
+    }
     let Cutting { splitter, prefix_space } = pre_tokenizer::cutting(pre_tokenizer)?;
     let model = Model::ByteLevel(models::byte_level(model, splitter)?);
     let whole = Compiled { raw, normalized: matched, normalizer, ..Compiled::new(model, template) };
