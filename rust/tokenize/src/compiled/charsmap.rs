@@ -3,6 +3,8 @@
 //! The reference looks up whole grapheme clusters first. Nearly every character is a cluster by itself, and
 //! the map leaves most of them unchanged. Clusters of several characters go through the reference's own code.
 
+use std::ops::Range;
+
 use serde::Deserialize;
 use serde_json::Value;
 use tokenizers::normalizers::Precompiled;
@@ -24,6 +26,10 @@ pub(super) struct Charsmap {
     table: Table,
     /// The ASCII characters that have neither bit.
     plain: Box<[bool; 256]>,
+    /// Whether all ASCII characters that are printed are plain.
+    prints: bool,
+    /// What the map makes of each ASCII character that it changes.
+    ascii: Box<[Option<Box<str>>; 128]>,
 }
 
 impl Charsmap {
@@ -39,7 +45,8 @@ impl Charsmap {
                 }
                 let mut buffer = [0; 4];
                 let Some(c) = char::from_u32(code_point) else { continue };
-                if map.transform(c.encode_utf8(&mut buffer)).is_some() {
+                let c = &*c.encode_utf8(&mut buffer);
+                if map.transform(c).is_some_and(|mapped| mapped != c) {
                     *value |= CHANGES;
                 }
             }
@@ -50,7 +57,13 @@ impl Charsmap {
         for (plain, value) in plain.iter_mut().zip(&bytes[..128]) {
             *plain = *value == 0;
         }
-        Ok(Self { map, table: Table::from_bytes(bytes), plain })
+        let prints = plain[usize::from(b' ')..0x7F].iter().all(|plain| *plain);
+        let mut ascii = Box::new([const { None }; 128]);
+        for (byte, mapped) in (0..).zip(ascii.iter_mut()) {
+            let mut buffer = [0; 4];
+            *mapped = map.transform(char::from(byte).encode_utf8(&mut buffer)).map(Box::from);
+        }
+        Ok(Self { map, table: Table::from_bytes(bytes), plain, prints, ascii })
     }
 
     /// The table's value for the character at `at`, and the character's length in bytes; zeros at the end.
@@ -63,14 +76,35 @@ impl Charsmap {
         (self.table.get(code_point), length)
     }
 
+    /// The end of the characters from `at` on that are plain ASCII.
+    #[inline]
+    fn plain_end(&self, text: &[u8], mut at: usize) -> usize {
+        let printed = |byte: &u8| (b' '..0x7F).contains(byte);
+        while self.prints
+            && let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk::<16>())
+            && chunk.iter().fold(true, |all, byte| all & printed(byte))
+        {
+            at += chunk.len();
+        }
+        let other = text[at..].iter().position(|byte| !self.plain[usize::from(*byte)]);
+        other.map_or(text.len(), |other| at + other)
+    }
+
     /// The mapped text, or `None` if it stays the same.
     pub(super) fn apply(&self, text: &str) -> Option<String> {
         let bytes = text.as_bytes();
         let (mut out, mut done, mut at) = (String::new(), 0, 0);
-        let mut changed = false;
+        let mut put = |part: Range<usize>, changed_part: &str| {
+            if out.is_empty() {
+                out.reserve(text.len());
+            }
+            out.push_str(&text[done..part.start]);
+            out.push_str(changed_part);
+            done = part.end;
+        };
         while at < bytes.len() {
             if self.plain[usize::from(bytes[at])] {
-                at += 1;
+                at = self.plain_end(bytes, at + 1);
                 // A mark may follow a plain character.
                 if bytes.get(at).is_none_or(u8::is_ascii) {
                     continue;
@@ -79,31 +113,31 @@ impl Charsmap {
             }
             let (value, length) = self.at(bytes, at);
             let (next, _) = self.at(bytes, at + length);
-            if (value | next) & JOINS == 0 && value & CHANGES == 0 {
+            let joins = (value | next) & JOINS != 0;
+            if !joins && value & CHANGES == 0 {
                 at += length;
                 continue;
             }
-            let mut end = at + length;
-            if (value | next) & JOINS != 0 {
-                end = self.cluster_end(bytes, at);
+            if !joins && let Some(Some(mapped)) = self.ascii.get(usize::from(bytes[at])) {
+                put(at..at + 1, mapped);
+                at += 1;
+                continue;
             }
+            let end = if joins { self.cluster_end(bytes, at) } else { at + length };
             let part = &text[at..end];
-            let changed_part = match self.map.transform(part).filter(|_| end == at + length) {
-                Some(one) => one.to_owned(),
-                None => self.map.normalize_string(part),
-            };
-            if changed_part != part {
-                if !changed {
-                    out.reserve(text.len());
-                    changed = true;
+            match self.map.transform(part).filter(|_| end == at + length) {
+                Some(one) if one == part => {}
+                Some(one) => put(at..end, one),
+                None => {
+                    let changed_part = self.map.normalize_string(part);
+                    if changed_part != part {
+                        put(at..end, &changed_part);
+                    }
                 }
-                out.push_str(&text[done..at]);
-                out.push_str(&changed_part);
-                done = end;
             }
             at = end;
         }
-        changed.then(|| {
+        (done > 0).then(|| {
             out.push_str(&text[done..]);
             out
         })

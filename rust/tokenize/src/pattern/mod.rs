@@ -13,6 +13,8 @@ mod tree;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use memchr::memmem;
+
 use crate::split::decode;
 use crate::unicode::Table;
 pub(crate) use class::CodePoints;
@@ -121,6 +123,8 @@ pub(crate) struct Automaton {
     only: Option<u8>,
     /// Whether a match that begins with an ASCII character can have each byte next.
     second: Box<[bool; 256]>,
+    /// Finds the only two bytes that a match can begin with, if there are such.
+    pair: Option<Box<memmem::Finder<'static>>>,
 }
 
 /// The characters beside a match that can matter to it.
@@ -176,6 +180,7 @@ impl Automaton {
             begins: Box::new([true; 256]),
             only: None,
             second: Box::new([true; 256]),
+            pair: None,
         };
         automaton.total = automaton.matches_all();
         automaton.wanders = automaton.has_vain_circle();
@@ -184,12 +189,8 @@ impl Automaton {
             let leads = |start: &u16| automaton.entry(*start, letter) != number(DEAD);
             automaton.begins[byte] = automaton.starts.iter().any(leads);
         }
-        let leads = |letter: u8| {
-            automaton.starts.iter().any(|start| automaton.entry(*start, letter) != number(DEAD))
-        };
-        let ends = alphabet.runs.iter().skip(1).map(|(first, _)| *first).chain([u32::MAX]);
-        let mut wide = alphabet.runs.iter().zip(ends).filter(|(_, end)| *end > 128);
-        let begins_wide = wide.any(|((_, class), _)| leads(*class));
+        let begins_wide =
+            automaton.leads_wide(&automaton.starts.iter().copied().collect(), &alphabet);
         automaton.begins[128..].fill(begins_wide);
         let mut beginning = (0..=u8::MAX).filter(|byte| automaton.begins[usize::from(*byte)]);
         automaton.only = beginning.next().filter(|_| beginning.next().is_none());
@@ -202,6 +203,17 @@ impl Automaton {
             let letter = automaton.ascii[byte];
             let leads = |state: &u16| automaton.entry(state & !MATCHED, letter) != number(DEAD);
             automaton.second[byte] = firsts.iter().any(leads);
+        }
+        // Bytes outside ASCII may all be second ones, unless no match goes on with such a character.
+        let ends =
+            firsts.iter().any(|state| automaton.entry(*state & !MATCHED, end) != number(DEAD));
+        let mut seconds = (0..128_u8).filter(|byte| automaton.second[usize::from(*byte)]);
+        let second = seconds.next().filter(|_| seconds.next().is_none() && !ends);
+        if let Some((first, second)) = automaton.only.filter(u8::is_ascii).zip(second)
+            && !automaton.leads_wide(&firsts, &alphabet)
+        {
+            let finder = memmem::Finder::new(&[first, second]).into_owned();
+            automaton.pair = Some(Box::new(finder));
         }
         Ok(automaton)
     }
@@ -258,6 +270,15 @@ impl Automaton {
             }
         }
         gone < count
+    }
+
+    /// Whether a character outside ASCII leads on from one of `states`.
+    fn leads_wide(&self, states: &BTreeSet<u16>, alphabet: &Alphabet) -> bool {
+        let ends = alphabet.runs.iter().skip(1).map(|(first, _)| *first).chain([u32::MAX]);
+        let mut wide = alphabet.runs.iter().zip(ends).filter(|(_, end)| *end > 128);
+        wide.any(|((_, class), _)| {
+            states.iter().any(|state| self.entry(state & !MATCHED, *class) != number(DEAD))
+        })
     }
 
     #[inline]
@@ -399,7 +420,9 @@ impl Automaton {
     ) -> Option<(usize, usize)> {
         let mut start = at;
         while start < text.len() {
-            if let Some(byte) = self.only {
+            if let Some(pair) = &self.pair {
+                start += pair.find(&text[start..])?;
+            } else if let Some(byte) = self.only {
                 start += memchr::memchr(byte, &text[start..])?;
             }
             let second = || text.get(start + 1).is_none_or(|byte| self.second[usize::from(*byte)]);

@@ -321,3 +321,29 @@ fn a_pattern_outside_the_language_is_named() {
         assert!(reason.contains(named), "{text}: {reason}");
     }
 }
+
+#[test]
+fn a_search_for_two_known_bytes_finds_what_a_search_at_every_place_finds() {
+    let with_pair = [" {2,}", "  ", "ab+", "ab"];
+    let without = [" (?:$| )", "a(?:b|é)", "a(?!b)", "ab?", "a[bé]c", "é{2,}"];
+    let letters = ["a", "b", " ", "é", "c"];
+    for text in with_pair.into_iter().chain(without) {
+        let automaton = pattern(text).automaton().expect("it can be compiled");
+        assert_eq!(automaton.pair.is_some(), with_pair.contains(&text), "{text}");
+        let mut texts = vec![String::new()];
+        for _ in 0..5 {
+            let longer = |text: &String| letters.map(|letter| format!("{text}{letter}"));
+            texts = texts.iter().flat_map(longer).collect();
+            for within in &texts {
+                let bytes = within.as_bytes();
+                let at = |(at, _): (usize, char)| {
+                    let end = automaton.match_at(bytes, 0, at, 0, &mut Tails::default())?;
+                    Some((at, end))
+                };
+                let expected = within.char_indices().find_map(at);
+                let found = automaton.find(bytes, 0, 0, 0, &mut Tails::default());
+                assert_eq!(found, expected, "{text} in {within:?}");
+            }
+        }
+    }
+}
