@@ -1,15 +1,13 @@
-//! Cuts the text of a `SentencePiece` model into pieces, sixty-four ASCII bytes at a time.
+//! The places at which the text of a `SentencePiece` model is cut into pieces.
 //!
 //! Two letters, or a space and a letter after it, can rarely be cut apart, so these pairs are not looked up.
 //! A cut before a space or next to a digit is nearly always possible. Only the other pairs are looked up one
 //! by one.
 
 use super::cuts::Cuts;
+use super::windows::{self, Places};
 use crate::pieces::LONGEST;
-use crate::split::{Cursor, Masks, WINDOW, classify_portable, window};
-
-/// Windows of fewer bytes than this do not pay for the masks.
-const WORTH: usize = 12;
+use crate::split::{Cursor, Masks};
 
 /// The cuts of a model, and the rules that hold for whole classes of characters.
 pub(super) struct Edges {
@@ -30,76 +28,16 @@ impl Edges {
         Self { cuts, spaces, digits }
     }
 
-    /// The end of the first piece of `text` from `start` on.
-    pub(super) fn next(&self, text: &[u8], start: usize) -> usize {
-        self.cuts.next::<true>(text, start)
-    }
-
     /// Writes the ends of the next pieces, and returns how many.
     pub(super) fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
-        #[cfg(target_arch = "x86_64")]
-        if crate::machine::has_avx2() {
-            #[expect(unsafe_code, reason = "the function needs features of the machine")]
-            // SAFETY: the processor has the features that the function is compiled for.
-            return unsafe { self.fill_avx2(text, cursor, ends) };
-        }
-        self.fill_with(text, cursor, ends, classify_portable)
+        windows::fill(self, text, cursor, ends)
     }
+}
 
-    /// As [`Self::fill_with`], with AVX2.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    fn fill_avx2(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
-        self.fill_with(text, cursor, ends, |window| crate::split::classify_avx2(window))
-    }
-
+impl Places for Edges {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
-    fn fill_with(
-        &self,
-        text: &[u8],
-        cursor: &mut Cursor,
-        ends: &mut [u32],
-        classify: impl Fn(&[u8; WINDOW]) -> Masks,
-    ) -> usize {
-        let mut at = cursor.at;
-        let mut count = 0;
-        while count < ends.len() && at < text.len() {
-            let rest = &text[at..];
-            let mut found = 0;
-            if rest.len() >= WORTH && rest[0].is_ascii() && rest[1].is_ascii() {
-                let (masks, length) = window(rest, &classify);
-                found = self.boundaries(masks, length, rest);
-            }
-            if found == 0 {
-                at = self.next(text, at);
-                ends[count] = position(at);
-                count += 1;
-            }
-            let base = at;
-            while found != 0 && count < ends.len() {
-                let end = base + found.trailing_zeros() as usize;
-                // A long piece may have cuts between letters, and its parts recur sooner than the whole
-                // piece.
-                at = if end - at > LONGEST { self.next(text, at) } else { end };
-                if at == end {
-                    found &= found - 1;
-                }
-                ends[count] = position(at);
-                count += 1;
-            }
-        }
-        cursor.at = at;
-        count
-    }
-
-    /// The cuts in the window at the start of `text`: bit `i` is set if a piece begins at byte `i`. Bit 0 is
-    /// never set.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
-    fn boundaries(&self, masks: Masks, length: usize, text: &[u8]) -> u64 {
-        let known = (masks.wide.trailing_zeros() as usize).min(length);
-        let edges = if known == WINDOW { u64::MAX } else { (1 << known) - 1 } & !1;
+    fn between(&self, masks: Masks, edges: u64, text: &[u8]) -> u64 {
         let Masks { letter, digit, space, .. } = masks;
         let mut found = 0;
         if self.spaces {
@@ -109,20 +47,19 @@ impl Edges {
             found |= digit | digit << 1;
         }
         found &= edges;
-        let mut asked = edges & !found & !(letter & (letter << 1 | space << 1));
-        while asked != 0 {
-            let at = asked.trailing_zeros() as usize;
-            found |= u64::from(!self.cuts.joins(text[at - 1], text[at])) << at;
-            asked &= asked - 1;
-        }
-        found
+        let asked = edges & !found & !(letter & (letter << 1 | space << 1));
+        found | windows::ask(asked, text, |left, right| !self.cuts.joins(left, right))
     }
-}
 
-/// A position as it is stored; texts are always shorter than 4 GiB.
-#[inline]
-fn position(at: usize) -> u32 {
-    u32::try_from(at).expect("a text is shorter than 4 GiB")
+    fn next(&self, text: &[u8], start: usize) -> usize {
+        self.cuts.next::<true>(text, start)
+    }
+
+    #[inline]
+    fn part(&self, text: &[u8], start: usize, end: usize) -> usize {
+        // A long piece may have cuts between letters, and its parts recur sooner than the whole piece.
+        if end - start > LONGEST { self.next(text, start) } else { end }
+    }
 }
 
 #[cfg(test)]
@@ -153,7 +90,7 @@ mod tests {
             let text = text.as_bytes();
             let found = ends(|cursor, ends| edges.fill(text, cursor, ends));
             let portable =
-                ends(|cursor, ends| edges.fill_with(text, cursor, ends, classify_portable));
+                ends(|cursor, ends| windows::fill_portable(&edges, text, cursor, ends));
             prop_assert_eq!(&portable, &found);
             prop_assert!(found.is_sorted() && found.last() == Some(&text.len()));
             for end in found {

@@ -104,6 +104,8 @@ pub(crate) struct Memory {
     pub(super) start: Vec<Symbol>,
     /// The normalized text of a piece.
     pub(super) normalized: Normalized,
+    /// A piece as a unigram model reads it.
+    pub(super) spelled: Vec<u8>,
     /// A pre-tokenized stretch.
     pub(super) pre_tokenized: PreTokenized,
     /// The buffers of the Viterbi search over a piece.
@@ -172,6 +174,7 @@ impl Memory {
             word: Vec::new(),
             start: Vec::new(),
             normalized: Normalized::default(),
+            spelled: Vec::new(),
             pre_tokenized: PreTokenized::default(),
             ways: Ways::default(),
             ends: vec![0; BATCH].into(),
@@ -223,6 +226,7 @@ impl Memory {
         self.windows = Windows::default();
         self.windows.stop = self.stop.clone();
         self.normalized = Normalized::default();
+        self.spelled = Vec::new();
         self.pre_tokenized = PreTokenized::default();
         self.ways = Ways::default();
         for buffer in [&mut self.word, &mut self.start, &mut self.made, &mut self.ids] {

@@ -25,6 +25,7 @@ mod settled;
 mod spans;
 mod template;
 mod unigram;
+mod windows;
 mod word_piece;
 mod words;
 

@@ -13,6 +13,7 @@ use super::cuts::Cuts;
 use super::edges::Edges;
 use super::memory::{Gap, Memory};
 use super::spans::Watch;
+use super::windows::Places;
 use crate::merge::{Merge, NONE, Symbol};
 use crate::pieces::{Key, Vocabulary};
 use crate::split::{Cursor, decode};

@@ -13,8 +13,9 @@ use super::memory::Memory;
 use super::normalize::Normalized;
 use super::sentence::{META, Prefix};
 use super::spans::Watch;
+use super::windows::{self, Places};
 use crate::pieces::Key;
-use crate::split::Cursor;
+use crate::split::{Cursor, Masks};
 use crate::viterbi::{META as META_CLASS, Viterbi, Ways};
 
 /// The places at which a stretch is cut before the model reads it.
@@ -98,9 +99,9 @@ impl Unigram {
         if memory.refuses(piece) {
             return;
         }
-        let Memory { normalized, ways, .. } = memory;
-        self.write(piece, 0, prefixed, None, normalized);
-        self.each(normalized.text.as_bytes(), ways, |_, id| ids.push(id));
+        let Memory { spelled, ways, .. } = memory;
+        self.spell(piece, prefixed, spelled);
+        self.each(spelled, ways, |_, id| ids.push(id));
     }
 
     /// The end of the piece that begins at `start`.
@@ -172,42 +173,68 @@ impl Unigram {
         at
     }
 
-    /// Writes a piece as the model reads it. With `origin`, also writes the source range of each byte.
+    /// Writes a piece as the model reads it.
+    fn spell(&self, piece: &[u8], prefixed: bool, out: &mut Vec<u8>) {
+        out.clear();
+        let (word, prefixed) = self.word(piece, prefixed);
+        if prefixed {
+            out.extend_from_slice(META.as_bytes());
+        }
+        let mut rest = word;
+        while let Some(space) = self.writes_spaces().then(|| memchr::memchr(b' ', rest)).flatten() {
+            out.extend_from_slice(&rest[..space]);
+            out.extend_from_slice(META.as_bytes());
+            rest = &rest[space + 1..];
+        }
+        out.extend_from_slice(rest);
+    }
+
+    /// Whether the model reads `▁` for a space.
+    fn writes_spaces(&self) -> bool {
+        self.cutting != Cutting::Whole { meta: false }
+    }
+
+    /// The part of a piece that the model reads, and whether `▁` is put in front.
+    #[inline]
+    fn word<'a>(&self, piece: &'a [u8], prefixed: bool) -> (&'a [u8], bool) {
+        let (mut word, mut prefixed) = (piece, prefixed);
+        if let Cutting::Whitespace { .. } = self.cutting {
+            let mut at = 0;
+            while let Some(length) = whitespace(piece, at) {
+                at += length;
+            }
+            word = &piece[at..];
+            prefixed = (prefixed || at > 0)
+                && self.prefix == Prefix::Unspaced
+                && !word.starts_with(META.as_bytes());
+        }
+        (word, prefixed && !word.is_empty())
+    }
+
+    /// Writes a piece as the model reads it, with the source range of each byte.
     fn write(
         &self,
         piece: &[u8],
         begin: usize,
         prefixed: bool,
-        origin: Option<Origin<'_>>,
+        origin: Origin<'_>,
         out: &mut Normalized,
     ) {
-        out.text.clear();
-        out.sources.clear();
-        let text = std::str::from_utf8(piece).expect("a text is cut between characters");
-        let (mut word, mut prefixed) = (text, prefixed);
-        if let Cutting::Whitespace { .. } = self.cutting {
-            word = text.trim_start_matches(char::is_whitespace);
-            let begins = prefixed || word.len() < text.len();
-            prefixed = begins && self.prefix == Prefix::Unspaced && !word.starts_with(META);
-        }
-        if word.is_empty() {
-            return;
-        }
+        let (word, prefixed) = self.word(piece, prefixed);
+        let start = begin + piece.len() - word.len();
+        let word = std::str::from_utf8(word).expect("a text is cut between characters");
         let mut put = |written: &str, at: usize, length: usize| {
             out.text.push_str(written);
-            if let Some(origin) = origin {
-                let source = origin.of(at, at + length);
-                out.sources.extend(std::iter::repeat_n(source, written.len()));
-            }
+            let source = origin.of(at, at + length);
+            out.sources.extend(std::iter::repeat_n(source, written.len()));
         };
-        let start = begin + text.len() - word.len();
         if prefixed {
             // The source of the added `▁` is the first character.
             put(META, start, word.chars().next().map_or(1, char::len_utf8));
         }
-        let spaces = self.cutting == Cutting::Whole { meta: false };
         for (at, c) in word.char_indices() {
-            let written = if c == ' ' && !spaces { META } else { &word[at..at + c.len_utf8()] };
+            let written =
+                if c == ' ' && self.writes_spaces() { META } else { &word[at..at + c.len_utf8()] };
             put(written, start + at, c.len_utf8());
         }
     }
@@ -240,7 +267,7 @@ impl Unigram {
         watch: &mut Watch,
     ) {
         let (mut written, mut ways) = (Normalized::default(), Ways::default());
-        self.write(&text[begin..], begin, prefixed, Some(origin), &mut written);
+        self.write(&text[begin..], begin, prefixed, origin, &mut written);
         let mut position = position;
         self.each(written.text.as_bytes(), &mut ways, |range, _| {
             let (first, last) = (&written.sources[range.start], &written.sources[range.end - 1]);
@@ -267,19 +294,44 @@ fn whitespace(text: &[u8], at: usize) -> Option<usize> {
     char::from_u32(code_point).is_some_and(char::is_whitespace).then_some(length)
 }
 
+impl Places for Unigram {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
+    fn between(&self, masks: Masks, edges: u64, text: &[u8]) -> u64 {
+        let Masks { letter, digit, space, blank, newline, .. } = masks;
+        // A word begins at every space, or at the first character of whitespace.
+        let (white, begin) = match self.cutting {
+            Cutting::Whitespace { .. } => {
+                let white = blank | newline;
+                (white, white & !(white << 1))
+            }
+            _ => (space, space),
+        };
+        let cuts = &self.viterbi.cuts;
+        let found = begin & edges;
+        if !cuts.apply(text.len()) {
+            return found;
+        }
+        let kept = letter | digit;
+        let asked = edges & !(white | white << 1) & !(kept & kept << 1);
+        found | windows::ask(asked, text, |left, right| cuts.is_between(left, right))
+    }
+
+    #[inline]
+    fn next(&self, text: &[u8], start: usize) -> usize {
+        self.piece_end(text, start)
+    }
+}
+
 impl Pieces for Unigram {
     #[inline]
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
-        let mut count = 0;
-        for end in ends {
-            if cursor.at >= text.len() {
-                break;
-            }
-            cursor.at = self.piece_end(text, cursor.at);
-            *end = position(cursor.at);
-            count += 1;
+        if let Cutting::Whole { .. } = self.cutting {
+            let Some(end) = ends.first_mut().filter(|_| cursor.at < text.len()) else { return 0 };
+            (*end, cursor.at) = (position(text.len()), text.len());
+            return 1;
         }
-        count
+        windows::fill(self, text, cursor, ends)
     }
 
     fn miss(&self, piece: &[u8], _: bool, memory: &mut Memory, ids: &mut Vec<u32>) {

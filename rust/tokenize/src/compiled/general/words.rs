@@ -5,14 +5,15 @@
 //! the steps, and is encoded.
 
 use super::super::alphanumeric::run_end;
-use super::super::batch::{Origin, Pieces, position};
+use super::super::batch::{Origin, Pieces};
 use super::super::memory::Memory;
 use super::super::normalize::Normalized;
 use super::super::spans::Watch;
+use super::super::windows::{self, Places};
 use super::pre_tokenized::{PreTokenized, Stretch};
 use super::{General, Stage};
 use crate::pieces::{Key, MOST};
-use crate::split::{Cursor, decode};
+use crate::split::{Cursor, Masks, decode};
 
 /// Whether a word can end with a character: no normalizer that keeps words, as
 /// [`super::super::normalize::Normalizer::keeps_words`] says, removes it or turns it into whitespace.
@@ -66,6 +67,21 @@ impl WordEnds {
             }
         }
         Some(ends)
+    }
+}
+
+impl Places for WordEnds {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
+    fn between(&self, masks: Masks, edges: u64, text: &[u8]) -> u64 {
+        let (kept, space) = (masks.letter | masks.digit, masks.space);
+        // Spaces are always removed, and end no word themselves.
+        let found = space & kept << 1 & edges;
+        let asked = edges & !found & !(kept & kept << 1 | space << 1);
+        found
+            | windows::ask(asked, text, |left, right| {
+                self.ascii[usize::from(left & 0x7F) * ASCII + usize::from(right & 0x7F)]
+            })
     }
 
     /// The end of the word that begins at `start`.
@@ -143,16 +159,7 @@ impl Words<'_> {
 impl Pieces for Words<'_> {
     #[inline]
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
-        let mut count = 0;
-        for end in ends {
-            if cursor.at >= text.len() {
-                break;
-            }
-            cursor.at = self.ends.next(text, cursor.at);
-            *end = position(cursor.at);
-            count += 1;
-        }
-        count
+        windows::fill(self.ends, text, cursor, ends)
     }
 
     fn keeps(&self, length: usize) -> bool {
