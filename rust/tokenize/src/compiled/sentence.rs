@@ -44,6 +44,8 @@ pub(crate) struct Sentence {
     prefix: Prefix,
     /// The symbol of each ASCII character, or [`NONE`].
     ascii: Box<[Symbol; 128]>,
+    /// The symbol that each two ASCII characters merge into, or [`NONE`].
+    pairs: Box<[Symbol]>,
     /// The symbol of each other character that has a token.
     wide: HashMap<u32, Symbol>,
     /// The symbols for characters that have no token.
@@ -134,6 +136,11 @@ impl Sentence {
         for (byte, symbol) in (0_u8..).zip(ascii.iter_mut()) {
             *symbol = vocabulary.get(&[byte]).map_or(NONE, |token| merges.symbol(token));
         }
+        let pairs = ascii.iter().flat_map(|left| ascii.iter().map(|right| (*left, *right)));
+        let pair = |(left, right): (Symbol, Symbol)| {
+            if left == NONE || right == NONE { NONE } else { merges.pair(left, right) }
+        };
+        let pairs = pairs.map(pair).collect();
         let largest = ids.iter().max().map_or(0, |id| *id as usize);
         let mut lengths = vec![0; largest + 1];
         for (index, id) in (0..).zip(&ids) {
@@ -172,7 +179,7 @@ impl Sentence {
                 wide.insert(code_point, merges.symbol(index));
             }
         }
-        Some(Self { bpe, edges, prefix, ascii, wide, missing, unknown, lengths })
+        Some(Self { bpe, edges, prefix, ascii, pairs, wide, missing, unknown, lengths })
     }
 
     /// Appends the ids of `text[start..]`, a stretch between two added tokens. A stretch that is `normalized`
@@ -319,7 +326,12 @@ impl Spell for Sentence {
     }
 
     #[inline]
-    fn initial(&self, _: &[u8], word: &[Symbol], at: usize) -> Symbol {
+    fn initial(&self, piece: &[u8], word: &[Symbol], at: usize) -> Symbol {
+        // Where each byte is a symbol, two of ASCII are those of their characters; characters without a token merge
+        // with nothing.
+        if piece.len() == word.len() && piece[at] | piece[at + 1] < 0x80 {
+            return self.pairs[usize::from(piece[at]) << 7 | usize::from(piece[at + 1])];
+        }
         self.bpe.merges.pair(word[at], word[at + 1])
     }
 }

@@ -299,11 +299,12 @@ impl Places for Unigram {
     #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
     fn between(&self, masks: Masks, edges: u64, text: &[u8]) -> u64 {
         let Masks { letter, digit, space, blank, newline, .. } = masks;
-        // A word begins at every space, or at the first character of whitespace.
+        // A word begins at every space, or at whitespace that is removed: at its first character, and at its last, so
+        // that it is the same word, however far it stands from the one before.
         let (white, begin) = match self.cutting {
             Cutting::Whitespace { .. } => {
                 let white = blank | newline;
-                (white, white & !(white << 1))
+                (white, white & !(white << 1) | white & !(white >> 1) & edges >> 1)
             }
             _ => (space, space),
         };

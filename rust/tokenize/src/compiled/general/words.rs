@@ -39,6 +39,8 @@ pub(super) struct WordEnds {
     ascii: Box<[bool; ASCII * ASCII]>,
     /// Whether the text is cut before each ASCII character behind another character that ends a word.
     wide: Box<[bool; ASCII]>,
+    /// Whether the first step removes line ends, as it removes spaces.
+    lines: bool,
 }
 
 impl WordEnds {
@@ -57,8 +59,11 @@ impl WordEnds {
             let cases = |byte: u8| [byte, byte.to_ascii_lowercase()];
             cases(left).iter().all(|left| cases(right).iter().all(|it| automaton.parts(*left, *it)))
         };
-        let mut ends =
-            Self { ascii: Box::new([false; ASCII * ASCII]), wide: Box::new([false; ASCII]) };
+        let mut ends = Self {
+            ascii: Box::new([false; ASCII * ASCII]),
+            wide: Box::new([false; ASCII]),
+            lines: removed(b'\n') && removed(b'\r'),
+        };
         for (right, wide) in (0..).zip(ends.wide.iter_mut()) {
             *wide = removed(right);
             for left in (0..).take(ASCII).filter(u8::is_ascii_graphic) {
@@ -75,8 +80,12 @@ impl Places for WordEnds {
     #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
     fn between(&self, masks: Masks, edges: u64, text: &[u8]) -> u64 {
         let (kept, space) = (masks.letter | masks.digit, masks.space);
-        // Spaces are always removed, and end no word themselves.
-        let found = space & kept << 1 & edges;
+        let white = masks.blank | masks.newline;
+        let removed = if self.lines { space | masks.newline } else { space };
+        // Spaces are always removed, and end no word themselves. Of a run of them, a word takes the last alone: so it
+        // is the same word, however far it stands from the one before.
+        let last = space & removed << 1 & !(white >> 1) & edges >> 1;
+        let found = (space & kept << 1 | last) & edges;
         let asked = edges & !found & !(kept & kept << 1 | space << 1);
         found
             | windows::ask(asked, text, |left, right| {
