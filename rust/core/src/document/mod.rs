@@ -215,8 +215,9 @@ impl Documents {
     /// while they are short.
     #[must_use]
     pub fn with_room_for(mut self, bytes: u64) -> Self {
+        const MOST: usize = 64 << 10;
         // Tokens of four bytes, and documents of 256.
-        let bytes = usize::try_from(bytes.min(64 << 10)).expect("a small number");
+        let bytes = usize::try_from(bytes).map_or(MOST, |bytes| bytes.min(MOST));
         let (ids, documents) = (bytes / 4, bytes / 256);
         for (_, column) in &mut self.columns {
             column.ids.reserve(ids);
