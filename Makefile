@@ -14,6 +14,8 @@ DATA ?= $(abspath ../shared/data)
 
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The many processes of the tests compile no module again that another has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 # A command whose output is shown only if it fails.

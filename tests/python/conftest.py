@@ -21,6 +21,8 @@ settings.register_profile("fastpack", deadline=None)
 settings.load_profile("fastpack")
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+# numpy's threads for matrices wait busily, and no test multiplies any.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.pop("LOCAL_WORLD_SIZE", None)
 
 if TYPE_CHECKING:
@@ -236,7 +238,7 @@ def store() -> Iterator[dict[str, str]]:
     server.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def client(store: dict[str, str]) -> Any:
     """A client of the S3 server, of another library."""
     return pytest.importorskip("boto3").client(

@@ -128,8 +128,18 @@ def test_a_rank_writes_into_a_bucket_what_a_process_writes_into_a_folder(
     assert again == report
 
 
-@pytest.mark.parametrize("validation", [None, 25])
-@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.campaign
+@pytest.mark.parametrize(
+    ("count", "validation"),
+    [
+        (2, 25),
+        pytest.param(2, None, marks=campaign_only),
+        (3, None),
+        pytest.param(3, 25, marks=campaign_only),
+        (5, 25),
+        pytest.param(5, None, marks=campaign_only),
+    ],
+)
 def test_ranks_with_a_disk_of_their_own_write_the_same_files(
     count, validation, inputs, tokenizer_dir, alone, given, client, bucket, work
 ):
@@ -155,7 +165,8 @@ def test_ranks_that_share_a_disk_write_the_same_files(
     assert not left(work)
 
 
-@pytest.mark.parametrize("validation", [None, 25])
+@pytest.mark.campaign
+@pytest.mark.parametrize("validation", [pytest.param(None, marks=campaign_only), 25])
 def test_a_killed_process_that_runs_again_takes_its_group_at_once(
     validation, inputs, tokenizer_dir, alone, given, client, bucket, work
 ):
@@ -214,7 +225,7 @@ def test_a_group_that_fails_is_told_and_packed_again(inputs, tokenizer_dir, give
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("seed", range(tries(6, 30)))
+@pytest.mark.parametrize("seed", range(tries(3, 30)))
 def test_faults_on_the_way_cost_no_byte_of_a_group(
     seed, inputs, tokenizer_dir, alone, given, store, client, bucket
 ):

@@ -48,7 +48,7 @@ def programs(tmp_path_factory):
 def complaints(request, programs):
     """The messages of a type checker about each of both programs."""
     checkers = {
-        "mypy": ["-m", "mypy", "--no-incremental"],
+        "mypy": ["-m", "mypy"],
         "pyright": ["-m", "pyright", "--pythonpath", sys.executable],
     }
     done = subprocess.run(

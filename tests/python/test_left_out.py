@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from campaign import tries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from template_helpers import SPECIAL_TOKENS, UNMARKED, reference, trl_templates, unfollowed
@@ -267,8 +268,11 @@ def spoken_record(slots: set[str], turns: int) -> tuple[Record, list[tuple[str, 
     return record, values
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", [*trl_templates(), "changed"])
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=tries(4, 40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(slots=st.sets(SLOTS), turns=st.integers(1, 3))
 def test_what_is_left_out_is_what_transformers_does_not_print(
     name: str, slots: set[str], turns: int, bare_tokenizer_dir: Path

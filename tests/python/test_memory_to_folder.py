@@ -340,7 +340,7 @@ def test_a_folder_that_holds_something_else_is_refused(tokenizer_dir, tmp_path):
     [
         ("records", "documents"),
         pytest.param("table", "documents", marks=campaign_only),
-        ("dataset", "documents"),
+        pytest.param("dataset", "documents", marks=campaign_only),
         ("table", "rows"),
         pytest.param("tokens", "rows", marks=campaign_only),
     ],
