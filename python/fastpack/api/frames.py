@@ -8,6 +8,7 @@ JSON. The client acknowledges each table that it took with `A`, in their order.
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import socket
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    from typing_extensions import Buffer
 
     from fastpack._types import JsonValue
 
@@ -35,7 +37,6 @@ __all__ = [
     "TABLE",
     "TOKEN",
     "Address",
-    "TableWriter",
     "error_frame",
     "raise_frame",
     "receive",
@@ -43,6 +44,7 @@ __all__ = [
     "receive_text",
     "remove_stale",
     "send",
+    "send_table",
 ]
 
 ADDRESS: Final = "FASTPACK_STREAM"
@@ -58,6 +60,9 @@ LARGEST_HELLO: Final = 64 << 20
 """The most bytes of a client's first frame: far more than a state takes."""
 
 _HEAD: Final = struct.Struct(">cQ")
+
+_MOST_PIECES: Final = 512
+"""Pieces of memory that are sent at once: half of what Linux and macOS take (`IOV_MAX`)."""
 
 
 class Address(NamedTuple):
@@ -88,11 +93,54 @@ class Address(NamedTuple):
         return socket.socket(self.family, socket.SOCK_STREAM)
 
 
-def send(peer: socket.socket, letter: bytes, content: bytes | memoryview = b"") -> None:
+def send(peer: socket.socket, letter: bytes, content: bytes = b"") -> None:
     """Sends a frame."""
     peer.sendall(_HEAD.pack(letter, len(content)))
-    if len(content):
+    if content:
         peer.sendall(content)
+
+
+class _Pieces(io.RawIOBase):
+    """A file that keeps what is written to it where it lies."""
+
+    def __init__(self) -> None:
+        self.pieces: list[memoryview] = []
+
+    def writable(self) -> bool:
+        """Whether it can be written."""
+        return True
+
+    def write(self, piece: Buffer, /) -> int:
+        """Keeps a piece."""
+        self.pieces.append(memoryview(piece))
+        return len(self.pieces[-1])
+
+
+def send_table(peer: socket.socket, table: pa.Table) -> None:
+    """Sends a frame with a table as an Arrow IPC stream, from the memory in which it lies."""
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    content = _Pieces()
+    with (
+        pa.PythonFile(content, mode="w") as sink,
+        pa.ipc.new_stream(sink, table.schema) as writer,
+    ):
+        writer.write_table(table)
+    length = sum(map(len, content.pieces))
+    pieces = [memoryview(_HEAD.pack(TABLE, length)), *content.pieces]
+    # A system call takes a bounded number of pieces; a table has some for each column.
+    for start in range(0, len(pieces), _MOST_PIECES):
+        _send_all(peer, pieces[start : start + _MOST_PIECES])
+
+
+def _send_all(peer: socket.socket, pieces: list[memoryview]) -> None:
+    """Sends pieces of memory, one after the other."""
+    while pieces:
+        sent = peer.sendmsg(pieces)
+        while pieces and sent >= len(pieces[0]):
+            sent -= len(pieces.pop(0))
+        if pieces:
+            pieces[0] = pieces[0][sent:]
 
 
 def receive(peer: socket.socket, most: int | None = None) -> tuple[bytes, int] | None:
@@ -146,29 +194,6 @@ def _filled(peer: socket.socket, content: memoryview) -> bool:
 
 def _reset() -> ConnectionResetError:
     return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
-
-
-class TableWriter:
-    """Writes tables as Arrow IPC streams, one after the other into the same memory."""
-
-    def __init__(self) -> None:
-        self._memory = bytearray()
-
-    def written(self, table: pa.Table) -> memoryview:
-        """A table as an Arrow IPC stream, until the next one is written."""
-        import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
-
-        def write(sink: pa.NativeFile) -> None:
-            with pa.ipc.new_stream(sink, table.schema) as writer:
-                writer.write_table(table)
-
-        counted = pa.MockOutputStream()
-        write(counted)
-        if counted.size() > len(self._memory):
-            self._memory = bytearray(counted.size() * 5 // 4)
-        with pa.FixedSizeBufferWriter(pa.py_buffer(self._memory)) as sink:
-            write(sink)
-        return memoryview(self._memory)[: counted.size()]
 
 
 def error_frame(error: BaseException) -> bytes:

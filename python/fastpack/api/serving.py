@@ -26,15 +26,14 @@ from fastpack.api.frames import (
     ERROR,
     HELLO,
     LARGEST_HELLO,
-    TABLE,
     TOKEN,
     Address,
-    TableWriter,
     error_frame,
     receive,
     receive_text,
     remove_stale,
     send,
+    send_table,
 )
 from fastpack.api.states import loaded, merge_state_dicts, state_text
 from fastpack.api.streaming import PackStream
@@ -236,10 +235,9 @@ class StreamServer(Closing):
         unacknowledged: deque[tuple[int, str]],
     ) -> None:
         """Sends tables until the stream or the connection ends."""
-        writer = TableWriter()
         for step, table in enumerate(stream, stream.step + 1):
             unacknowledged.append((step, state_text(table)))
-            send(peer, TABLE, writer.written(table))
+            send_table(peer, table)
             while unacknowledged and (len(unacknowledged) >= _AHEAD or select.select([peer], [], [], 0)[0]):
                 self._take(peer, rank, unacknowledged)
         while unacknowledged:
