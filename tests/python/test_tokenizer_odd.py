@@ -133,3 +133,27 @@ def test_scores_of_a_file_are_those_that_tokenizers_reads(tmp_path):
             assert exact.encode(text).tolist() == other, (seed, text)
             changed += want != other
     assert changed > 0
+
+
+def test_letters_of_bytes_fall_back_to_byte_tokens_as_tokenizers_has_it(tmp_path):
+    letters = ["a", "b", "t", "h", "e", "th", "the", "\u00c3", "\u0120"]
+    texts = ["a the", "\u00e9", "xa", " ", "a\u0301b", "\u4e2d the\n"]
+    path = tmp_path / "tokenizer.json"
+    for unknown in (None, "<unk>"):
+        for known in (letters, letters[:-1]):
+            listed = [*known, "<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
+            model = {
+                "type": "BPE",
+                "vocab": {token: number for number, token in enumerate(listed)},
+                "merges": [["t", "h"], ["th", "e"]],
+                "unk_token": unknown,
+                "byte_fallback": True,
+            }
+            for split in (True, False):
+                step = {
+                    "type": "ByteLevel",
+                    "add_prefix_space": False,
+                    "trim_offsets": True,
+                    "use_regex": split,
+                }
+                compare(write(path, model, pre_tokenizer=step), texts)

@@ -224,6 +224,10 @@ pub(super) fn byte_level(model: &Written<'_>, splitter: Splitter) -> Result<Byte
     });
     let lacks =
         (0..=0xF4_u8).any(|byte| !matches!(byte, 0xC0 | 0xC1) && vocabulary.get(&[byte]).is_none());
+    if lacks && model.byte_fallback {
+        // The letter of such a byte falls back to the tokens of its own bytes.
+        return Err("model BPE with byte_fallback that lacks bytes".to_owned());
+    }
     let token = if lacks { named.transpose()? } else { None };
     let unknown = Unknown { token, fuse: model.fuse_unk };
     ByteLevel::new(splitter, &vocabulary, &ids, &merges, model.ignore_merges, unknown)
