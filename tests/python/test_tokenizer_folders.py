@@ -190,6 +190,7 @@ def test_folders_with_a_tiktoken_file_equal_transformers(
     settings: dict[str, dict[str, Any]] = {
         "plain": {},
         "named": {"bos_token": "<|begin|>", "eos_token": "<|end|>", "add_bos_token": True},
+        "bare": {"bos_token": "<|begin|>", "add_bos_token": False},
         "extra": {"extra_special_tokens": ["<|one|>", "<|two|>", "the", "<|one|>"], "eos_token": "<|two|>"},
         "decoder": {
             "added_tokens_decoder": {

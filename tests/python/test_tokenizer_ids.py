@@ -514,6 +514,21 @@ def test_ids_of_folders_with_lists_equal_transformers(model: str, tmp_path: Path
             assert_equal(folder, documents)
             compared.add(name)
     assert len(compared) >= 8
+    wanted = {
+        "bytes": {"CohereTokenizer", "LukeTokenizer", "NougatTokenizer"},
+        "words": {"ConvBertTokenizer", "DPRReaderTokenizerFast", "DPRQuestionEncoderTokenizerFast"},
+    }
+    assert compared >= wanted[model]
+
+
+@pytest.mark.parametrize(
+    "name", ["AlbertTokenizer", "BigBirdTokenizer", "DebertaV2Tokenizer", "XLMRobertaTokenizer"]
+)
+def test_a_null_for_add_prefix_space_equals_transformers(name: str, tmp_path: Path) -> None:
+    for number, value in enumerate((None, False, True)):
+        folder = tmp_path / str(number)
+        write(folder, unigram().to_str(), {"tokenizer_config.json": {"add_prefix_space": value}}, name)
+        assert_equal(folder, texts(20))
 
 
 CALLS: list[dict[str, Any]] = [

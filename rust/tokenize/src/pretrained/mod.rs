@@ -191,8 +191,21 @@ impl Files<'_> {
     }
 
     /// The recipe of the class.
+    ///
+    /// Classes that take a `tokenizer.json` as it is build BERT's engine from lists.
     fn recipe(&self) -> Result<Recipe> {
-        classes::recipe(self.class).ok_or_else(|| {
+        let class = match self.class {
+            "ConvBertTokenizer"
+            | "DPRContextEncoderTokenizerFast"
+            | "DPRQuestionEncoderTokenizerFast"
+            | "DPRReaderTokenizerFast"
+                if self.converted.is_some() =>
+            {
+                "BertTokenizer"
+            }
+            class => class,
+        };
+        classes::recipe(class).ok_or_else(|| {
             unsupported(self.class, "transformers builds it by rules that fastpack does not know")
         })
     }

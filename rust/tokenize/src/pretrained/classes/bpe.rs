@@ -217,7 +217,9 @@ fn prepare_code_llama(settings: &mut Settings) -> Result<()> {
         extra.extend(settings.get(name).cloned());
     }
     settings.set("additional_special_tokens", Value::Array(extra));
-    settings.set("add_bos_token", Value::Bool(true));
+    if !settings.contains("add_bos_token") {
+        settings.set("add_bos_token", Value::Bool(true));
+    }
     Ok(())
 }
 

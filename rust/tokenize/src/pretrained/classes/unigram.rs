@@ -97,8 +97,14 @@ pub(super) fn spaced_words(scheme: &str) -> Value {
     json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace(scheme, true)]})
 }
 
+/// Whether a text begins with `▁`: yes by default, and not if `add_prefix_space` is null.
+fn is_spaced(settings: &Settings) -> Result<bool> {
+    let given = settings.optional_flag("add_prefix_space")?;
+    Ok(given.unwrap_or(!settings.contains("add_prefix_space")))
+}
+
 pub(super) fn scheme(settings: &Settings) -> Result<&'static str> {
-    Ok(if settings.flag("add_prefix_space", true)? { "always" } else { "never" })
+    Ok(if is_spaced(settings)? { "always" } else { "never" })
 }
 
 fn frame_in_bos_and_eos(backend: &mut Backend, _: &Settings) -> Result<()> {
@@ -294,7 +300,7 @@ fn deberta_v2(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value>
         steps.push(json!({"type": "Lowercase"}));
     }
     steps.extend(clean_lines());
-    let scheme = if settings.flag("add_prefix_space", true)? { "always" } else { "first" };
+    let scheme = if is_spaced(settings)? { "always" } else { "first" };
     let mut cuts = Vec::new();
     if settings.flag("split_by_punct", false)? {
         cuts.push(json!({"type": "Punctuation", "behavior": "Isolated"}));
