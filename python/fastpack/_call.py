@@ -170,15 +170,21 @@ def padded_to(
     return False if length is None else length
 
 
-def around(encode: Callable[[str, bool], list[int]]) -> tuple[list[int], list[int]]:
-    """The special ids that a tokenizer adds before and after a text; the flag of `encode` turns them on or off."""
-    framed: list[int] = []
+def around(encode: Callable[[str, bool], list[int]]) -> tuple[list[int], list[int]] | None:
+    """The special ids that a tokenizer adds before and after a text; the flag of `encode` turns them on or off.
+
+    `None` if no sample tells them, because its ids occur among the special ones too.
+    """
     for text in _SAMPLES:
         bare, framed = encode(text, False), encode(text, True)
-        for start in range(len(framed) - len(bare) + 1):
-            if bare and framed[start : start + len(bare)] == bare:
-                return framed[:start], framed[start + len(bare) :]
-    return framed, []
+        starts = [
+            start
+            for start in range(len(framed) - len(bare) + 1)
+            if bare and framed[start : start + len(bare)] == bare
+        ]
+        if len(starts) == 1:
+            return framed[: starts[0]], framed[starts[0] + len(bare) :]
+    return None
 
 
 def cut(
@@ -242,7 +248,9 @@ def arranged(
     if length is None:
         length = max((len(row.ids) for row in rows), default=0)
     columns: dict[str, list[list[int]]] = {
-        name: [] for name in ("input_ids", "token_type_ids", "attention_mask") if name in known.names
+        name: []
+        for name in ("input_ids", "token_type_ids", "attention_mask")
+        if name in known.names or name == "input_ids"
     }
     for row in rows:
         fill = max(0, length - len(row.ids)) if length is not False else 0

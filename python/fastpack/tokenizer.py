@@ -276,9 +276,10 @@ class Tokenizer:
         """The tokens around one text, or around two."""
         if not pair and "token_type_ids" not in names:
             # The Hugging Face engine, which knows the types, takes long to build.
-            before, behind = around(self._ids) if add_special_tokens else ([], [])
-            tokens = [[(None, token, 0) for token in ids] for ids in (before, behind)]
-            return [*tokens[0], (0, 0, 0), *tokens[1]]
+            found = around(self._ids) if add_special_tokens else ([], [])
+            if found is not None:
+                tokens = [[(None, token, 0) for token in ids] for ids in found]
+                return [*tokens[0], (0, 0, 0), *tokens[1]]
         key = (pair, add_special_tokens)
         if key not in self._frames:
             self._frames[key] = self._pretrained.frame(pair, add_special_tokens)

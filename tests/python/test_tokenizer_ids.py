@@ -673,6 +673,49 @@ def test_a_call_with_pairs_gives_what_the_call_of_transformers_gives(model: str,
     assert compared > tries(20, 100)
 
 
+@pytest.mark.parametrize(
+    ("model", "name", "settings", "changes"),
+    [
+        ("words", "BertTokenizer", {"max_len": 6}, {}),
+        ("words", "BertTokenizer", {"max_len": 6, "model_max_length": 9}, {}),
+        ("bytes", "GPT2Tokenizer", {"model_input_names": ["attention_mask"]}, {}),
+        (
+            "pieces",
+            "LlamaTokenizer",
+            {},
+            {
+                "padding": {
+                    "strategy": {"Fixed": 12},
+                    "direction": "Right",
+                    "pad_to_multiple_of": None,
+                    "pad_id": 0,
+                    "pad_type_id": 0,
+                    "pad_token": "<unk>",
+                },
+                "truncation": {
+                    "direction": "Left",
+                    "max_length": 9,
+                    "strategy": "LongestFirst",
+                    "stride": 0,
+                },
+            },
+        ),
+        ("bytes", "CLIPTokenizer", {"unk_token": "a", "bos_token": "a", "eos_token": "a"}, {}),
+    ],
+    ids=["max-len", "both-lengths", "names", "sides", "same-token"],
+)
+def test_a_call_takes_its_defaults_from_where_transformers_takes_them(
+    model: str, name: str, settings: dict[str, Any], changes: dict[str, Any], tmp_path: Path
+) -> None:
+    file = json.dumps(json.loads(MODELS[model][0]().to_str()) | changes)
+    write(tmp_path / "model", file, {"tokenizer_config.json": {"pad_token": "<pad>", **settings}}, name)
+    theirs, ours = AutoTokenizer.from_pretrained(tmp_path / "model"), fastpack.Tokenizer(tmp_path / "model")
+    documents = ["a", "the quick brown fox jumps", "aa", "x the a"]
+    for options in CALLS:
+        if "return_tensors" not in options:
+            assert ours(documents, **options) == dict(theirs(documents, **options)), options
+
+
 def test_tensors_of_texts_of_different_lengths_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "model", byte_level().to_str(), {"tokenizer_config.json": {}}, "GPT2Tokenizer")
     tokenizer = fastpack.Tokenizer(tmp_path / "model")

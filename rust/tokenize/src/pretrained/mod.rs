@@ -108,16 +108,12 @@ impl Pretrained {
         // Other classes have the scores from Python, which reads them as they are written.
         let published = (class == BACKEND).then(|| scores::as_published(&json)).flatten();
         let json = published.unwrap_or(json);
-        let settings = OF_CALLS.map(|name| (name, tokenizer_config.get(name)));
-        let mut call = json!({"class": class});
-        for (name, value) in settings {
-            call[name] = value.cloned().unwrap_or_default();
-        }
-        let call = call.to_string();
+        let mut call = of_calls(&class, &tokenizer_config);
         let files = Files { folder: &folder, class: &class, converted, config: tokenizer_config };
         // Most tokenizers can be built without their merges, in a fraction of the time. Otherwise the whole
         // file is read, which also finds and reports its faults.
         let quick = load::parse_without_merges(&json).and_then(|outline| {
+            take_sides(&mut call, &outline);
             let (backend, model) = files.backend(outline, &json).ok()?;
             let special_tokens = backend.special_tokens_map();
             let tokenizer = Tokenizer::from_outline(json.clone(), &model, &backend.engine)?;
@@ -126,11 +122,13 @@ impl Pretrained {
         let (tokenizer, special_tokens) = if let Some(found) = quick {
             found
         } else {
-            let (backend, model) = files.backend(load::parse(&json)?, &json)?;
+            let whole = load::parse(&json)?;
+            take_sides(&mut call, &whole);
+            let (backend, model) = files.backend(whole, &json)?;
             let special_tokens = backend.special_tokens_map();
             (Tokenizer::from_engine(&model, backend.engine), special_tokens)
         };
-        Ok(Self { tokenizer, special_tokens, chat_templates, call })
+        Ok(Self { tokenizer, special_tokens, chat_templates, call: call.to_string() })
     }
 
     /// The token that fills up rows (`pad_token`), if the tokenizer names one.
@@ -146,6 +144,28 @@ impl Pretrained {
     /// The content of a named special token.
     pub fn special_token(&self, name: &str) -> Option<&str> {
         self.special_tokens.iter().find(|(key, _)| key == name).map(|(_, content)| content.as_str())
+    }
+}
+
+/// The class and its settings of `OF_CALLS`.
+fn of_calls(class: &str, config: &Map<String, Value>) -> Value {
+    let mut call = json!({"class": class});
+    for name in OF_CALLS {
+        // `max_len` is the older name of the limit.
+        let older = (name == "model_max_length").then(|| config.get("max_len")).flatten();
+        call[name] = config.get(name).or(older).cloned().unwrap_or_default();
+    }
+    call
+}
+
+/// Takes the sides of padding and truncation from `tokenizer.json` where the configuration leaves them open.
+fn take_sides(call: &mut Value, tokenizer: &Value) {
+    for (name, part) in [("padding_side", "padding"), ("truncation_side", "truncation")] {
+        if call[name].is_null()
+            && let Some(direction) = tokenizer[part]["direction"].as_str()
+        {
+            call[name] = direction.to_lowercase().into();
+        }
     }
 }
 
