@@ -531,6 +531,17 @@ def test_a_null_for_add_prefix_space_equals_transformers(name: str, tmp_path: Pa
         assert_equal(folder, texts(20))
 
 
+@pytest.mark.parametrize(
+    "name", ["DPRReaderTokenizerFast", "DPRContextEncoderTokenizerFast", "BertTokenizerFast"]
+)
+def test_a_class_that_the_model_configuration_names_equals_transformers(name: str, tmp_path: Path) -> None:
+    file = json.loads(words().to_str()) | {"normalizer": {"type": "NFC"}}
+    config = {"tokenizer_class": name}
+    for number, files in enumerate(({"config.json": config}, {"tokenizer_config.json": config})):
+        write(tmp_path / str(number), json.dumps(file), files, None)
+        assert_equal(tmp_path / str(number), texts(10))
+
+
 CALLS: list[dict[str, Any]] = [
     {},
     {"padding": True},

@@ -68,7 +68,9 @@ pub(super) fn class(evidence: &Evidence<'_>) -> Result<Cow<'static, str>> {
             .unwrap_or(BACKEND.into()));
     }
     if let Some(name) = from_config {
-        return resolve(name).ok_or_else(|| {
+        // A `Fast` form is not looked for here.
+        let plain = name.strip_suffix("Fast").filter(|_| !name.contains("PreTrainedTokenizerFast"));
+        return resolve(plain.unwrap_or(name)).ok_or_else(|| {
             unsupported(name, "`config.json` names it, and transformers 5.23 does not know it")
         });
     }
