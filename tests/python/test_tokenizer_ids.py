@@ -542,6 +542,33 @@ def test_a_class_that_the_model_configuration_names_equals_transformers(name: st
         assert_equal(tmp_path / str(number), texts(10))
 
 
+@pytest.mark.parametrize("name", ["LukeTokenizer", "GPT2Tokenizer", "PreTrainedTokenizerFast"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_added_tokens_that_the_configuration_writes_as_objects_equal_transformers(
+    name: str, mapped: bool, tmp_path: Path
+) -> None:
+    named = {"sep_token": added("xthe"), "extra_special_tokens": [added("yx"), "xx"]}
+    files = {
+        "tokenizer_config.json": {**named, "split_special_tokens": True},
+        "added_tokens.json": {"the": 700, "xthe": 701, "yx": 702, "x": 703, "xx": 704},
+    }
+    if mapped:
+        token = {key: value for key, value in added("xthe").items() if key != "__type"}
+        files["special_tokens_map.json"] = {"sep_token": token}
+    file = json.loads(byte_level().to_str()) | {"added_tokens": []}
+    write(tmp_path / "model", json.dumps(file), files, name)
+    if name == "LukeTokenizer":
+        write_lists(tmp_path / "model")
+    assert_equal(tmp_path / "model", ["xthe the", "yx x", "axxb xthey", *texts(10)])
+
+
+@pytest.mark.parametrize("model_type", ["EvollaModel", "evolla", "gpt-sw3", "mlcd"])
+def test_a_model_type_is_looked_up_as_it_is_written(model_type: str, tmp_path: Path) -> None:
+    files = {"config.json": {"model_type": model_type}, "tokenizer_config.json": {}}
+    write(tmp_path / "model", words().to_str(), files, "BertTokenizer")
+    assert_equal(tmp_path / "model", texts(10))
+
+
 CALLS: list[dict[str, Any]] = [
     {},
     {"padding": True},

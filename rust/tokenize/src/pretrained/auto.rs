@@ -27,7 +27,8 @@ pub(super) struct Evidence<'a> {
 
 /// The class, without `Fast`; [`BACKEND`] for a class that only wraps `tokenizer.json`.
 pub(super) fn class(evidence: &Evidence<'_>) -> Result<Cow<'static, str>> {
-    let model_type = model_type(evidence.config);
+    let named = named_type(evidence.config);
+    let model_type = model_type(named);
     let declared = text(evidence.tokenizer_config, "tokenizer_class", evidence)?;
     let from_config = evidence
         .config
@@ -36,7 +37,7 @@ pub(super) fn class(evidence: &Evidence<'_>) -> Result<Cow<'static, str>> {
         .filter(|name| !name.is_empty());
     let hub_class = declared.filter(|name| !name.is_empty()).or(from_config);
     let remote = remote_code(evidence)?;
-    let wrong = names::WRONG_CLASS.contains(&model_type)
+    let wrong = names::WRONG_CLASS.contains(&named)
         || evidence
             .config
             .get("model_name")
@@ -48,11 +49,11 @@ pub(super) fn class(evidence: &Evidence<'_>) -> Result<Cow<'static, str>> {
         if names::BACKEND_REPOSITORIES.iter().any(|pattern| matches_pattern(pattern, &name)) {
             return Ok(BACKEND.into());
         }
-        if let Some(class) = by_model_type(model_type, hub_class, wrong, evidence.byte_level) {
+        if let Some(class) = by_model_type(named, hub_class, wrong, evidence.byte_level) {
             return Ok(class);
         }
     }
-    if remote && !names::WRONG_CLASS.contains(&model_type) {
+    if remote && !names::WRONG_CLASS.contains(&named) {
         let local =
             has_config_class(model_type) || declared.is_some_and(|name| resolve(name).is_some());
         if !local {
@@ -112,14 +113,16 @@ fn by_model_type(
     Some(BACKEND.into())
 }
 
-/// The `model_type` of the configuration object.
-fn model_type(config: &Map<String, Value>) -> &str {
-    let model_type = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
-    if model_type == "mistral" && config.contains_key("layer_types") {
-        return "ministral";
-    }
-    let alias = names::MODEL_TYPE_ALIASES.iter().find(|(alias, _)| *alias == model_type);
-    alias.map_or(model_type, |(_, name)| name)
+/// The model type that the configuration names.
+fn named_type(config: &Map<String, Value>) -> &str {
+    let named = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
+    if named == "mistral" && config.contains_key("layer_types") { "ministral" } else { named }
+}
+
+/// The model type whose configuration class a model type has.
+fn model_type(named: &str) -> &str {
+    let alias = names::MODEL_TYPE_ALIASES.iter().find(|(alias, _)| *alias == named);
+    alias.map_or(named, |(_, name)| name)
 }
 
 fn registered(model_type: &str) -> Option<&'static str> {

@@ -97,11 +97,13 @@ impl Settings {
             }
             return Ok(by_content);
         }
+        // Python compares contents before it reads the tokens that the configuration writes as objects.
+        let unread = self.objects();
         if let Some(map) = folder.object("special_tokens_map.json")? {
             self.merge_special_tokens_map(folder, map)?;
         }
         if let Some(added) = folder.object("added_tokens.json")? {
-            let special = self.special_contents()?;
+            let special = self.special_contents(&unread)?;
             for (content, id) in added {
                 let id = id.as_i64().ok_or_else(|| {
                     folder.malformed(
@@ -181,14 +183,26 @@ impl Settings {
         Ok(())
     }
 
-    /// The contents of the named and extra special tokens so far.
-    fn special_contents(&self) -> Result<Vec<String>> {
+    /// The settings that are objects, and the extra special tokens that are.
+    fn objects(&self) -> Vec<Value> {
+        let extra = self.values.get("extra_special_tokens").and_then(Value::as_array);
+        let all = self.values.values().chain(extra.into_iter().flatten());
+        all.filter(|value| value.is_object()).cloned().collect()
+    }
+
+    /// The contents of the named and extra special tokens so far, but those of the values `unread`.
+    fn special_contents(&self, unread: &[Value]) -> Result<Vec<String>> {
         let mut contents = Vec::new();
-        for name in NAMED {
+        let is_read = |value: Option<&Value>| value.is_some_and(|value| !unread.contains(value));
+        for name in NAMED.into_iter().filter(|name| is_read(self.values.get(*name))) {
             contents.extend(self.token(name)?.map(|token| token.content().to_owned()));
         }
-        for token in self.list("extra_special_tokens")?.unwrap_or_default() {
-            contents.push(token.content().to_owned());
+        let extra = self.values.get("extra_special_tokens").and_then(Value::as_array);
+        let tokens = self.list("extra_special_tokens")?.unwrap_or_default();
+        for (token, value) in tokens.iter().zip(extra.into_iter().flatten()) {
+            if is_read(Some(value)) {
+                contents.push(token.content().to_owned());
+            }
         }
         Ok(contents)
     }
