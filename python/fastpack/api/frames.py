@@ -107,7 +107,7 @@ class _Pieces(io.RawIOBase):
         self.pieces: list[memoryview] = []
 
     def writable(self) -> bool:
-        """Whether it can be written."""
+        """Yes, which `pyarrow` asks before it writes."""
         return True
 
     def write(self, piece: Buffer, /) -> int:

@@ -97,7 +97,7 @@ pub(super) fn spaced_words(scheme: &str) -> Value {
     json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace(scheme, true)]})
 }
 
-/// Whether a text begins with `▁`: yes by default, and not if `add_prefix_space` is null.
+/// `add_prefix_space`: true by default, and false for null.
 fn is_spaced(settings: &Settings) -> Result<bool> {
     let given = settings.optional_flag("add_prefix_space")?;
     Ok(given.unwrap_or(!settings.contains("add_prefix_space")))
