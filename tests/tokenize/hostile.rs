@@ -46,6 +46,9 @@ const CASES: &[Case] = &[
     ("model.unk_id", unigram, |file| file["model"]["unk_id"] = json!(7)),
     ("model.unk_id", unigram, |file| file["model"]["unk_id"] = json!(-1)),
     ("model.vocab", words, |file| file["model"]["vocab"] = Value::Null),
+    ("added_tokens", words, |file| {
+        file["added_tokens"] = json!([added(8, "\u{327}", false), added(9, "<sep>", false)]);
+    }),
 ];
 
 #[test]
@@ -58,6 +61,23 @@ fn a_wrong_field_is_named() {
                 assert!(reason.starts_with(&format!("`{field}`:")), "{field}: {reason}");
             }
             other => panic!("{field}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_token_of_which_the_normalizer_leaves_nothing_is_refused_only_beside_a_longer_one() {
+    for others in [&[][..], &["{", "}"]] {
+        let mut file = words();
+        let names = ["\u{327}"].iter().chain(others).zip(8..);
+        file["added_tokens"] = names.map(|(name, id)| added(id, name, false)).collect();
+        let tokenizer = load(&file);
+        for (text, ids) in [("a", &[1][..]), ("a <", &[1, 0]), ("<", &[0])] {
+            assert_eq!(
+                encode(&tokenizer, text, &[], SpecialTokens::Omit).ids,
+                ids,
+                "{others:?} {text}"
+            );
         }
     }
 }

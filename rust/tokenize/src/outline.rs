@@ -45,7 +45,7 @@ impl Outline {
         }
         load::check(&mut whole)?;
         let engine = reference::build(&whole)?;
-        reference::check_added_ids(&whole, &engine)?;
+        reference::check_added_tokens(&whole, &engine)?;
         Ok(Reference::new(&whole["model"], engine))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokenizers::{NormalizerWrapper, PostProcessorWrapper};
+use tokenizers::{NormalizedString, Normalizer, NormalizerWrapper, PostProcessorWrapper};
 
 use crate::components;
 use crate::contain::contain;
@@ -66,7 +66,7 @@ impl Reference {
         let mut value = load::parse(json)?;
         load::check(&mut value)?;
         let engine = build(&value)?;
-        check_added_ids(&value, &engine)?;
+        check_added_tokens(&value, &engine)?;
         Ok(Self::new(&value["model"], engine))
     }
 
@@ -264,8 +264,43 @@ pub(crate) fn guard<T, E: fmt::Display>(
     }
 }
 
+/// Refuses added tokens with which the engine does not give what the file means.
+pub(crate) fn check_added_tokens(value: &Value, engine: &tokenizers::Tokenizer) -> Result<()> {
+    check_added_ids(value, engine)?;
+    check_empty_tokens(engine)
+}
+
+/// Refuses tokens among which the crate's search never ends, so that it takes all memory: one of which the normalizer
+/// leaves nothing, beside one of several characters. A text that ends with the beginning of the longer one has that
+/// effect.
+fn check_empty_tokens(engine: &tokenizers::Tokenizer) -> Result<()> {
+    let Some(normalizer) = engine.get_normalizer() else { return Ok(()) };
+    let (mut empty, mut long) = (None, None);
+    for token in engine.get_added_tokens_decoder().into_values().filter(|it| it.normalized) {
+        let mut text = NormalizedString::from(token.content.as_str());
+        if normalizer.normalize(&mut text).is_err() {
+            continue;
+        }
+        match text.get().chars().count() {
+            0 => empty = empty.max(Some(token.content)),
+            1 => {}
+            _ => long = long.max(Some(token.content)),
+        }
+    }
+    match (empty, long) {
+        (Some(empty), Some(long)) => Err(malformed(
+            "added_tokens",
+            format!(
+                "the normalizer leaves nothing of {empty:?}; beside {long:?}, the tokenizers crate does not end on \
+                 some texts. Take one of them out, or write it with `\"normalized\": false`"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses a file whose ids of added tokens the engine would change: then the file means another tokenizer.
-pub(crate) fn check_added_ids(value: &Value, engine: &tokenizers::Tokenizer) -> Result<()> {
+fn check_added_ids(value: &Value, engine: &tokenizers::Tokenizer) -> Result<()> {
     let tokens = value.get("added_tokens").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for (index, token) in tokens.iter().enumerate() {
         let (content, id) = (token["content"].as_str().unwrap_or_default(), token["id"].as_u64());

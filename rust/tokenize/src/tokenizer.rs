@@ -114,7 +114,7 @@ impl Tokenizer {
         let mut value = load::parse(json)?;
         load::check(&mut value)?;
         let engine = reference::build(&value)?;
-        reference::check_added_ids(&value, &engine)?;
+        reference::check_added_tokens(&value, &engine)?;
         Ok(Self::from_engine(&value["model"], engine))
     }
 

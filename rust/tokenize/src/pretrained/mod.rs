@@ -196,14 +196,14 @@ impl Files<'_> {
             let recipe = self.recipe()?;
             let settings = recipe.arguments(settings)?;
             let engine = reference::build(&tokenizer)?;
-            reference::check_added_ids(&tokenizer, &engine)?;
+            reference::check_added_tokens(&tokenizer, &engine)?;
             let mut backend = Backend::new(self.folder, engine, settings.clone(), None, None)?;
             (recipe.finish)(&mut backend, &settings)?;
             return Ok((backend, tokenizer["model"].take()));
         }
         if self.class == BACKEND {
             let engine = reference::build(&tokenizer)?;
-            reference::check_added_ids(&tokenizer, &engine)?;
+            reference::check_added_tokens(&tokenizer, &engine)?;
             let backend = Backend::new(self.folder, engine, settings, None, padding.as_ref())?;
             return Ok((backend, tokenizer["model"].take()));
         }
@@ -242,7 +242,7 @@ impl Files<'_> {
         let mut built = (recipe.build)(&settings, vocabulary)?;
         load::check(&mut built)?;
         let engine = reference::build(&built)?;
-        reference::check_added_ids(&built, &engine)?;
+        reference::check_added_tokens(&built, &engine)?;
         // An engine that the class builds takes over the post-processor; the file's own engine has it
         // already.
         let taken = vocabulary.tokenizer.get("post_processor");
