@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-import numpy as np
-
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
@@ -276,6 +274,8 @@ def as_tensors(columns: dict[str, list[list[int]]], kind: Tensors) -> dict[str, 
             "the texts have different lengths; pass `padding=True`, and `truncation=True` with a `max_length`"
         )
         raise OptionError(message, "return_tensors")
+    import numpy as np  # noqa: PLC0415  a job needs none
+
     arrays = {name: np.array(column, dtype=np.int64) for name, column in columns.items()}
     if kind == "np":
         return dict(arrays)

@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 
 use crate::supervise::without_signals;
 
-/// Imports numpy, so that arrays can be made.
+/// Imports numpy, so that arrays can be made. A tokenizer does so when it is loaded, so that its first text takes no longer
+/// than others.
 ///
 /// The first array of a process runs some Python, and the crate panics if an exception reaches it there. So the import
 /// is made here, where Ctrl-C is an exception like others, and the first array where there are no signals.
