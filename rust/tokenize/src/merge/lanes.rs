@@ -4,7 +4,7 @@
 //! far larger than the nearer caches. So all words take one step in turn, and the memory for the next step of
 //! each is prefetched meanwhile.
 
-use super::pairs::PairTable;
+use super::pairs::{PairKey, PairTable};
 use super::{Merges, NONE, PLACE_BITS, SHORT, SMALL, Symbol, TINY, placed, smallest};
 
 /// A set of places in a word, one bit each.
@@ -90,8 +90,8 @@ pub(super) struct Lane<const N: usize> {
     ranks: [u32; N],
     /// The places of the remaining symbols.
     alive: Places,
-    /// The place of the last merge: the pairs around it have no ranks yet.
-    merged: Option<usize>,
+    /// The pairs that the last merge made, with their places. They have no ranks yet.
+    made: [(PairKey, usize); 2],
     /// The rank of the last merge.
     last: u32,
     /// The number by which the caller identifies the word.
@@ -116,7 +116,7 @@ impl<const N: usize> Lane<N> {
             symbols,
             ranks,
             alive: Places::MAX >> (Places::BITS as usize - word.len()),
-            merged: None,
+            made: [(PairKey::NONE, 0); 2],
             last: NONE,
             name,
         }
@@ -139,40 +139,15 @@ impl<const N: usize> Lane<N> {
         std::iter::from_fn(move || symbols.next_placed())
     }
 
-    /// The place before `at` and the place after it.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
-    fn around(&self, at: usize) -> (Option<usize>, Option<usize>) {
-        let before = self.alive & ((1 << at) - 1);
-        let after = self.alive & !(Places::MAX >> (Places::BITS as usize - 1 - at));
-        let place = |places: Places, at: u32| (places != 0).then_some(at as usize % N);
-        (
-            place(before, (Places::BITS - 1) ^ before.leading_zeros()),
-            place(after, after.trailing_zeros()),
-        )
-    }
-
     /// The rank of the last merge.
     pub(super) fn last(&self) -> u32 {
         self.last
     }
 
-    /// Looks up the ranks of the pairs that the last merge made.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
-    fn rank(&mut self, pairs: &PairTable) {
-        let Some(at) = self.merged else { return };
-        let (before, after) = self.around(at);
-        if let Some(before) = before {
-            let rank = pairs.get(self.symbols[before], self.symbols[at]);
-            self.ranks[before] = placed(rank, before);
-        }
-        if let Some(after) = after {
-            self.ranks[at] = placed(pairs.get(self.symbols[at], self.symbols[after]), at);
-        }
-    }
-
     /// Makes one merge; returns `false` if there is none.
+    ///
+    /// A word has a symbol before and behind the merged ones or not, which cannot be predicted: where there is none,
+    /// [`PairKey::NONE`] takes the place of a pair, and no rank is written to a place that has none anyway.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
     fn step(&mut self, pairs: &PairTable, made_by: impl Fn(u32) -> Symbol) -> bool {
@@ -181,21 +156,34 @@ impl<const N: usize> Lane<N> {
             return false;
         }
         let at = best as usize % SHORT % N;
-        let (before, Some(right)) = self.around(at) else { return false };
+        let before = self.alive & ((1 << at) - 1);
+        let behind = self.alive & (Places::MAX << at << 1);
+        let right = behind.trailing_zeros() as usize % N;
+        let behind = behind & behind.wrapping_sub(1);
+        let left = (Places::BITS - 1).wrapping_sub(before.leading_zeros()) as usize % N;
+        let next = behind.trailing_zeros() as usize % N;
         self.last = best >> PLACE_BITS;
         let made = made_by(self.last);
-        self.symbols[at] = made;
         self.alive &= !(1 << right);
         self.ranks[right] = NONE;
-        self.ranks[at] = NONE;
-        self.merged = Some(at);
-        if let Some(before) = before {
-            pairs.prefetch(self.symbols[before], made);
-        }
-        if let (_, Some(after)) = self.around(at) {
-            pairs.prefetch(made, self.symbols[after]);
-        }
+        self.symbols[at] = made;
+        let first = PairKey::new(self.symbols[left], made);
+        let first = if before == 0 { (PairKey::NONE, right) } else { (first, left) };
+        let second = PairKey::new(made, self.symbols[next]);
+        let second = (if behind == 0 { PairKey::NONE } else { second }, at);
+        pairs.prefetch(first.0);
+        pairs.prefetch(second.0);
+        self.made = [first, second];
         true
+    }
+
+    /// Looks up the ranks of the pairs that the last merge made.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
+    fn rank(&mut self, pairs: &PairTable) {
+        for (key, at) in self.made {
+            self.ranks[at % N] = placed(pairs.get(key), at);
+        }
     }
 }
 
@@ -209,11 +197,8 @@ fn merge_with<const N: usize>(
 ) {
     let mut left = lanes.len();
     while left > 0 {
-        // Each step has two passes: the smallest rank is found with vector instructions, which would wait for
-        // ranks that were just written.
-        for lane in &mut lanes[..left] {
-            lane.rank(pairs);
-        }
+        // The ranks are written in a pass of their own: the smallest is found with vector instructions, which would
+        // wait for what was just written.
         let mut at = 0;
         while at < left {
             if lanes[at].step(pairs, &made_by) {
@@ -223,6 +208,9 @@ fn merge_with<const N: usize>(
                 left -= 1;
                 lanes.swap(at, left);
             }
+        }
+        for lane in &mut lanes[..left] {
+            lane.rank(pairs);
         }
     }
 }

@@ -18,8 +18,8 @@ use std::ops::Range;
 use crate::beside::both;
 use lanes::Lane;
 pub(crate) use lanes::Lanes;
-use pairs::PairTable;
 pub(crate) use pairs::{LARGEST_MERGES, LARGEST_SYMBOLS};
+use pairs::{PairKey, PairTable};
 pub(crate) use windows::Windows;
 
 /// A token in the numbering of [`Merges`]: base symbols first, then by the rank of the merge that makes them.
@@ -112,7 +112,7 @@ impl Merges {
     /// The symbol that a pair merges into, or [`NONE`].
     #[inline]
     pub(crate) fn pair(&self, left: Symbol, right: Symbol) -> Symbol {
-        self.pairs.get(left, right)
+        self.pairs.get(PairKey::new(left, right))
     }
 
     /// Merges a word in place; `initial(at)` is the symbol that the symbols at `at` and after it merge into.
@@ -191,7 +191,7 @@ fn last_merges(
             long.push(token);
             continue;
         }
-        let initial = |at: usize| all.get(spelled[at], spelled[at + 1]);
+        let initial = |at: usize| all.get(PairKey::new(spelled[at], spelled[at + 1]));
         lanes.push(TinyLane::new(token as usize, &spelled, initial));
         if lanes.len() == TOGETHER {
             merge(&mut lanes);
@@ -204,7 +204,7 @@ fn last_merges(
         let mut last = NONE;
         reduce_any(
             &mut spelled,
-            |left, right| all.get(left, right),
+            |left, right| all.get(PairKey::new(left, right)),
             |rank| {
                 last = rank;
                 made_by(rank)

@@ -2,7 +2,7 @@
 
 use crate::machine::{AHEAD, prefetch};
 
-/// The limit of symbols, so that a pair and its value fit into one word.
+/// The limit of symbols, so that a pair and its value fit into one word. There are always fewer.
 pub(crate) const LARGEST_SYMBOLS: usize = 1 << 21;
 
 /// The limit of values: the ranks of so many merges.
@@ -43,7 +43,7 @@ impl PairTable {
         let mut ahead = pairs.clone().skip(AHEAD);
         for [left, right, value] in pairs {
             if let Some([left, right, _]) = ahead.next() {
-                table.prefetch(left, right);
+                table.prefetch(PairKey::new(left, right));
             }
             table.insert(left, right, value);
         }
@@ -51,7 +51,7 @@ impl PairTable {
     }
 
     #[inline]
-    fn place(&self, key: u64) -> usize {
+    fn place(&self, PairKey(key): PairKey) -> usize {
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the shift leaves no more bits than the size has"
@@ -61,8 +61,9 @@ impl PairTable {
     }
 
     fn insert(&mut self, left: u32, right: u32, value: u32) {
-        let key = key(left, right);
+        let key = PairKey::new(left, right);
         let mut place = self.place(key);
+        let PairKey(key) = key;
         loop {
             let free = |entry: &&mut u64| **entry == 0 || **entry >> VALUE_BITS == key;
             if let Some(entry) = self.lines[place].0.iter_mut().find(free) {
@@ -75,15 +76,15 @@ impl PairTable {
 
     /// Prefetches the line that [`Self::get`] reads.
     #[inline]
-    pub(super) fn prefetch(&self, left: u32, right: u32) {
-        prefetch(self.lines.as_ptr().wrapping_add(self.place(key(left, right))));
+    pub(super) fn prefetch(&self, key: PairKey) {
+        prefetch(self.lines.as_ptr().wrapping_add(self.place(key)));
     }
 
     /// The value of a pair, or `u32::MAX`.
     #[inline]
-    pub(super) fn get(&self, left: u32, right: u32) -> u32 {
-        let key = key(left, right);
+    pub(super) fn get(&self, key: PairKey) -> u32 {
         let mut place = self.place(key);
+        let PairKey(key) = key;
         loop {
             let Line(entries) = &self.lines[place & (self.lines.len() - 1)];
             // At most one of the entries is for the pair.
@@ -99,9 +100,19 @@ impl PairTable {
     }
 }
 
-#[inline]
-fn key(left: u32, right: u32) -> u64 {
-    u64::from(left) << SYMBOL_BITS | u64::from(right)
+/// A pair of symbols, as the table looks it up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PairKey(u64);
+
+impl PairKey {
+    /// The key of no pair: no vocabulary has so many symbols.
+    pub(super) const NONE: Self = Self(u64::MAX >> VALUE_BITS);
+
+    /// The key of a pair.
+    #[inline]
+    pub(super) fn new(left: u32, right: u32) -> Self {
+        Self(u64::from(left) << SYMBOL_BITS | u64::from(right))
+    }
 }
 
 #[cfg(test)]
@@ -127,8 +138,9 @@ mod tests {
             for (left, right) in asked {
                 let pair = [spread(left), spread(right)];
                 let expected = known.get(&pair).copied().unwrap_or(u32::MAX);
-                prop_assert_eq!(table.get(pair[0], pair[1]), expected);
+                prop_assert_eq!(table.get(PairKey::new(pair[0], pair[1])), expected);
             }
+            prop_assert_eq!(table.get(PairKey::NONE), u32::MAX);
         }
     }
 
@@ -136,10 +148,10 @@ mod tests {
     fn pairs_without_room_in_their_line_are_found_in_the_next() {
         let size = 20;
         let mut table = PairTable::new((0..size).map(|right| [0, right, right]));
-        let place = table.place(key(0, 0));
+        let place = table.place(PairKey::new(0, 0));
         let last = table.lines.len() - 1;
         let crowded = [place, last].map(|place| {
-            let at = |right: &u32| table.place(key(1, *right)) == place;
+            let at = |right: &u32| table.place(PairKey::new(1, *right)) == place;
             (0..10_000).filter(at).take(2 * WIDTH + 1).collect::<Vec<_>>()
         });
         // The table is emptied, so it has room for all pairs of one crowded line. The line after the last one
@@ -150,9 +162,9 @@ mod tests {
                 table.insert(1, *right, *right);
             }
             for right in &rights[..2 * WIDTH] {
-                assert_eq!(table.get(1, *right), *right);
+                assert_eq!(table.get(PairKey::new(1, *right)), *right);
             }
-            assert_eq!(table.get(1, rights[2 * WIDTH]), u32::MAX);
+            assert_eq!(table.get(PairKey::new(1, rights[2 * WIDTH])), u32::MAX);
             table.lines.fill(Line::default());
         }
     }
