@@ -1,5 +1,6 @@
 //! The compiled engines: they serve a whole tokenizer without the Hugging Face crate.
 
+mod alphabet;
 mod alphanumeric;
 mod batch;
 mod bert;

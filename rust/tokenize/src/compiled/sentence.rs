@@ -4,9 +4,9 @@
 //! neighbours, and the text between two cuts is a piece. The normalized text is never written: the vocabulary
 //! is kept with spaces in place of `▁`, and a `▁` in the text counts as a space.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
+use super::alphabet::Alphabet;
 use super::batch::{self, Origin, Output, Pieces};
 use super::bpe::{Bpe, Spell};
 use super::cuts::Cuts;
@@ -42,12 +42,10 @@ pub(crate) struct Sentence {
     bpe: Bpe,
     edges: Edges,
     prefix: Prefix,
-    /// The symbol of each ASCII character, or [`NONE`].
-    ascii: Box<[Symbol; 128]>,
+    /// The symbol of each character. That of `▁` is that of a space.
+    alphabet: Alphabet,
     /// The symbol that each two ASCII characters merge into, or [`NONE`].
     pairs: Box<[Symbol]>,
-    /// The symbol of each other character that has a token.
-    wide: HashMap<u32, Symbol>,
     /// The symbols for characters that have no token.
     missing: Missing<Symbol>,
     /// The id of the unknown token, if there is one.
@@ -107,7 +105,7 @@ impl Sentence {
     /// token for the space.
     pub(super) fn new(parts: Parts) -> Option<Self> {
         let Parts { vocabulary, ids, merges, missing, prefix, split } = parts;
-        vocabulary.get(b" ")?;
+        let space = vocabulary.get(b" ")?;
         let mut unmerged = vec![false; vocabulary.len()];
         for token in missing.tokens() {
             unmerged[*token as usize] = true;
@@ -132,11 +130,18 @@ impl Sentence {
         };
         let bpe = Bpe::new(&vocabulary, &ids, &merges, false, spell);
         let merges = &bpe.merges;
-        let mut ascii = Box::new([NONE; 128]);
-        for (byte, symbol) in (0_u8..).zip(ascii.iter_mut()) {
-            *symbol = vocabulary.get(&[byte]).map_or(NONE, |token| merges.symbol(token));
-        }
-        let pairs = ascii.iter().flat_map(|left| ascii.iter().map(|right| (*left, *right)));
+        let character = |token: &[u8]| {
+            let (code_point, length) = decode(token, 0);
+            (length == token.len()).then_some(code_point)
+        };
+        let characters = vocabulary
+            .tokens()
+            .filter(|(_, token)| !token.is_empty())
+            .filter_map(|(index, token)| Some((character(token)?, merges.symbol(index))));
+        let space = (u32::from(META_CHARACTER), merges.symbol(space));
+        let alphabet = Alphabet::new(characters.chain([space]));
+        let ascii = || (0..128).map(|byte| alphabet.get(byte));
+        let pairs = ascii().flat_map(|left| ascii().map(move |right| (left, right)));
         let pair = |(left, right): (Symbol, Symbol)| {
             if left == NONE || right == NONE { NONE } else { merges.pair(left, right) }
         };
@@ -158,10 +163,6 @@ impl Sentence {
         let formed = (0..count).filter(|index| merges.is_reachable(*index));
         let mut cuts = Cuts::new(formed.flat_map(|index| parts_of(vocabulary.token(index), split)));
         if matches!(missing, Missing::Unknown { fuse: true, .. }) {
-            let character = |token: &[u8]| {
-                let (code_point, length) = decode(token, 0);
-                (length == token.len()).then_some(code_point)
-            };
             let tokens = (0..count).map(|index| vocabulary.token(index));
             cuts.join_unknown(tokens.filter(|token| !token.is_empty()).filter_map(character));
         }
@@ -171,15 +172,7 @@ impl Sentence {
             Missing::Bytes(_) => None,
         };
         let missing = missing.map(|token| merges.symbol(token));
-        let mut wide = HashMap::new();
-        for index in 0..count {
-            let token = vocabulary.token(index);
-            let (code_point, length) = decode(token, 0);
-            if length > 1 && length == token.len() {
-                wide.insert(code_point, merges.symbol(index));
-            }
-        }
-        Some(Self { bpe, edges, prefix, ascii, pairs, wide, missing, unknown, lengths })
+        Some(Self { bpe, edges, prefix, alphabet, pairs, missing, unknown, lengths })
     }
 
     /// Appends the ids of `text[start..]`, a stretch between two added tokens. A stretch that is `normalized`
@@ -262,23 +255,13 @@ impl Sentence {
 }
 
 impl Sentence {
-    /// The symbol of a character, or [`NONE`].
-    #[inline]
-    fn symbol(&self, code_point: u32) -> Symbol {
-        match self.ascii.get(code_point as usize) {
-            Some(symbol) => *symbol,
-            None if code_point == u32::from(META_CHARACTER) => self.ascii[usize::from(b' ')],
-            None => self.wide.get(&code_point).copied().unwrap_or(NONE),
-        }
-    }
-
     /// The end of the unknown characters from `at` on that become one token.
     fn unknown_end(&self, text: &[u8], at: usize) -> usize {
         let fuse = matches!(self.missing, Missing::Unknown { fuse: true, .. });
         let mut end = at + decode(text, at).1;
         while fuse && end < text.len() {
             let (code_point, length) = decode(text, end);
-            if self.symbol(code_point) != NONE {
+            if self.alphabet.get(code_point) != NONE {
                 break;
             }
             end += length;
@@ -306,7 +289,7 @@ impl Spell for Sentence {
         let mut at = 0;
         while at < piece.len() {
             let (code_point, length) = decode(piece, at);
-            let symbol = self.symbol(code_point);
+            let symbol = self.alphabet.get(code_point);
             let end = at + length;
             at = match &self.missing {
                 _ if symbol != NONE => {

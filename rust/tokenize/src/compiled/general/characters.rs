@@ -4,9 +4,9 @@
 //! `continuing_subword_prefix` and `end_of_word_suffix`. A character without a token is spelled in bytes,
 //! becomes the unknown token, or gives no id.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
+use super::super::alphabet::Alphabet;
 use super::super::bpe::{Bpe, Spell};
 use super::super::cuts::Cuts;
 use super::super::memory::{Gap, Memory};
@@ -80,42 +80,6 @@ impl Side {
     }
 }
 
-/// The symbols of single characters at one position in a piece.
-struct Form {
-    /// The symbol of each ASCII character, or [`NONE`].
-    ascii: Box<[Symbol; 128]>,
-    /// The symbol of each other character that has a token.
-    wide: HashMap<u32, Symbol>,
-}
-
-impl Form {
-    fn new(affixes: &Affixes, vocabulary: &Vocabulary, merges: &Merges, side: Side) -> Self {
-        let mut form = Self { ascii: Box::new([NONE; 128]), wide: HashMap::new() };
-        for (index, token) in vocabulary.tokens() {
-            let Some(text) = affixes.text(token, side) else { continue };
-            let (code_point, length) = decode(text, 0);
-            if length != text.len() {
-                continue;
-            }
-            match form.ascii.get_mut(code_point as usize) {
-                Some(symbol) => *symbol = merges.symbol(index),
-                None => {
-                    form.wide.insert(code_point, merges.symbol(index));
-                }
-            }
-        }
-        form
-    }
-
-    #[inline]
-    fn get(&self, code_point: u32) -> Symbol {
-        match self.ascii.get(code_point as usize) {
-            Some(symbol) => *symbol,
-            None => self.wide.get(&code_point).copied().unwrap_or(NONE),
-        }
-    }
-}
-
 /// The tokens for characters that have no token.
 #[derive(Clone, Debug)]
 pub(in crate::compiled) struct Fallback {
@@ -130,8 +94,8 @@ pub(in crate::compiled) struct Fallback {
 /// A BPE model over characters, shared by all threads.
 pub(in crate::compiled) struct Characters {
     bpe: Bpe,
-    /// The forms by [`Side::index`]; positions with the same symbols share the last one.
-    forms: Vec<Form>,
+    /// The symbols of single characters at each position in a piece, by [`Side::index`].
+    alphabets: Vec<Alphabet>,
     affixed: bool,
     /// The symbol of each byte, or [`NONE`]; `None` if bytes are not spelled out.
     bytes: Option<Box<[Symbol; 256]>>,
@@ -182,13 +146,19 @@ impl Characters {
             }),
         );
         let merges = &bpe.merges;
-        let forms = (0..4)
+        let alphabets = (0..4)
             .map(|index| Side { first: index & 2 != 0, last: index & 1 != 0 })
             .map(|side| Side {
                 first: side.first || affixes.prefix.is_empty(),
                 last: side.last && !affixes.suffix.is_empty(),
             })
-            .map(|side| Form::new(affixes, vocabulary, merges, side))
+            .map(|side| {
+                let text = |(index, token)| Some((index, affixes.text(token, side)?));
+                Alphabet::new(vocabulary.tokens().filter_map(text).filter_map(|(index, text)| {
+                    let (code_point, length) = decode(text, 0);
+                    (length == text.len()).then(|| (code_point, merges.symbol(index)))
+                }))
+            })
             .collect();
         let mut counts = vec![1; vocabulary.len()];
         let mut spelled = Vec::new();
@@ -203,7 +173,7 @@ impl Characters {
         }
         let symbol = |token: Option<u32>| token.map_or(NONE, |token| merges.symbol(token));
         Ok(Self {
-            forms,
+            alphabets,
             affixed: !affixes.is_empty(),
             bytes: fallback.bytes.as_ref().map(|bytes| Box::new(bytes.map(symbol))),
             unknown: fallback.unknown.map(|token| merges.symbol(token)),
@@ -240,7 +210,7 @@ impl Characters {
         if self.affixed || whole && self.ignores_merges() && self.bpe.is_token(piece) {
             return piece.len();
         }
-        let known = |at: usize| self.form(false, false).get(decode(piece, at).0) != NONE;
+        let known = |at: usize| self.alphabet(false, false).get(decode(piece, at).0) != NONE;
         let starts = || (0..piece.len()).filter(|at| piece[*at] & 0xC0 != 0x80);
         if whole && self.unknown.is_none() && !starts().all(known) {
             // The source ranges of its tokens depend on the number of bytes before them that give no id.
@@ -263,8 +233,8 @@ impl Characters {
     }
 
     #[inline]
-    fn form(&self, first: bool, last: bool) -> &Form {
-        &self.forms[Side { first, last }.index()]
+    fn alphabet(&self, first: bool, last: bool) -> &Alphabet {
+        &self.alphabets[Side { first, last }.index()]
     }
 
     /// Calls `put` with each symbol of a piece, and with the number of the piece's bytes that the reference
@@ -276,7 +246,7 @@ impl Characters {
         while at < piece.len() {
             let (code_point, length) = decode(piece, at);
             let end = at + length;
-            let symbol = self.form(at == 0, end == piece.len()).get(code_point);
+            let symbol = self.alphabet(at == 0, end == piece.len()).get(code_point);
             let bytes = &piece[at..end];
             at = end;
             if symbol != NONE {
