@@ -3,7 +3,7 @@
 use std::io;
 
 use super::key::{Key, SPARE};
-use super::memory::{Line, LineMemory, Word};
+use super::memory::{LARGE, Line, LineMemory, Word};
 use crate::machine::AHEAD;
 
 /// The most ids that an entry holds.
@@ -87,6 +87,8 @@ impl PieceCache {
     }
 
     fn of_size(bytes: usize, most_bytes: usize) -> io::Result<Self> {
+        // The system maps memory where a large page begins if it is so many large pages.
+        let bytes = if bytes < LARGE { bytes } else { bytes - bytes % LARGE };
         let sets = (bytes / size_of::<Line>()).clamp(1, 1 << 31);
         Ok(Self { memory: LineMemory::new(sets)?, sets: sets as u64, written: 0, most_bytes })
     }

@@ -13,7 +13,7 @@ pub(super) type Word = [u8; 8];
 pub(super) type Line = [Word; 8];
 
 /// The size of a large page. Memory of fewer bytes uses small pages, which are all populated at once.
-const LARGE: usize = 1 << 21;
+pub(super) const LARGE: usize = 1 << 21;
 
 /// An array of lines, each on its own cache line.
 pub(super) struct LineMemory(MmapMut);
