@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["EncodedChat", "Tokenizer"]
 
 # The defaults of `Tokenizer`, which are written only here.
-_CACHE_SIZE: Final = "32MB"
+_CACHE_SIZE: Final = "64MB"
 _VERIFY: Final = 0
 
 
@@ -49,7 +49,8 @@ class Tokenizer:
             `tokenizers.Tokenizer` or `transformers` tokenizer, whose truncation and padding are ignored.
         threads: Threads of `encode_batch`; as many as affinity and cgroup allow, shared among the ranks of
             this machine, if not given. Never changes the ids.
-        cache_size: The size of each thread's word cache: bytes, or a text such as `32MB`.
+        cache_size: The most memory of the word caches: bytes, or a text such as `64MB`. Seven eighths are
+            shared by all threads, and an eighth is each thread's own. Never changes the ids.
         revision: The branch, tag or commit of a hub name.
         token: The access token for a hub name; `True` for the stored one.
 

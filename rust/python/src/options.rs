@@ -238,10 +238,10 @@ impl<'py> FromPyObject<'_, 'py> for PyVerify {
     }
 }
 
-/// The largest cache of a thread, in bytes: more than all distinct words of an input need.
+/// The largest caches, in bytes: more than all distinct words of an input need.
 const LARGEST_CACHE: u64 = 1 << 30;
 
-/// The size of a thread's caches in bytes, as [`bytes_given`] reads it.
+/// The size of the word caches in bytes, as [`bytes_given`] reads it.
 pub(crate) struct PyCacheSize(pub(crate) usize);
 
 impl<'py> FromPyObject<'_, 'py> for PyCacheSize {
@@ -250,7 +250,7 @@ impl<'py> FromPyObject<'_, 'py> for PyCacheSize {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let bytes = bytes_given(value).filter(|bytes| *bytes <= LARGEST_CACHE);
         bytes.and_then(|bytes| usize::try_from(bytes).ok()).map(Self).ok_or_else(|| {
-            let wanted = "a number of bytes or a text such as \"32MB\", up to \"1GiB\"";
+            let wanted = "a number of bytes or a text such as \"64MB\", up to \"1GiB\"";
             refuse(value, "cache_size", wanted)
         })
     }

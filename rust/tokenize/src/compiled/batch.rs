@@ -114,7 +114,7 @@ fn encode_from(
     let (mut begin, mut at) = (start, start);
     let mut ends = std::mem::take(&mut memory.ends);
     loop {
-        memory.grow();
+        memory.make_room();
         if memory.is_stopped() {
             break;
         }
@@ -259,6 +259,7 @@ fn answer(pieces: &[Waiting], memory: &mut Memory) -> usize {
     let sets = memory.short.sets();
     let Memory { copied, positions, missing, gaps, .. } = memory;
     let (positions, missing) = (&mut positions[..pieces.len()], &mut missing[..pieces.len()]);
+    let copied = &mut copied[..];
     let (mut filled, mut count) = (0, 0);
     for (index, (piece, position)) in pieces.iter().zip(positions).enumerate() {
         *position = filled;

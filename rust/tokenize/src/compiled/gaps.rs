@@ -18,7 +18,6 @@ pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
             memory.long.prefetch(&run.text[run.range(*index)], key.is_part());
         } else {
             memory.short.prefetch_other(place, key);
-            memory.prefetch_shared(key);
             model.expect(key);
         }
     }

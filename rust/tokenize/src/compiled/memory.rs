@@ -26,9 +26,8 @@ pub(super) const STEP: usize = 8;
 
 const _: () = assert!(STEP >= MOST, "the ids of a gap need the room behind the last one");
 
-/// The share of a thread's cache for long pieces, as a divisor: with half of that share, 25 MB of mixed
-/// languages filled it.
-const LONG_SHARE: usize = 4;
+/// The share of the caches for long pieces, as a divisor: with half of that share, 25 MB of mixed languages filled it.
+const LONG_SHARE: usize = 8;
 
 /// A queued piece, or a part of one, between the two passes over a batch. It begins at the end of the piece
 /// before it.
@@ -90,14 +89,10 @@ impl Absent {
     }
 }
 
-/// The caches and buffers of one thread.
+/// The caches and buffers that one thread uses.
 pub(crate) struct Memory {
     pub(super) short: PieceCache,
     pub(super) long: LongCache,
-    /// The cache that this thread shares with the tokenizer's other threads.
-    shared: Member,
-    /// Whether there are other threads, as was seen at the beginning of the batch.
-    shares: bool,
     pub(super) windows: Windows,
     pub(super) word: Vec<Symbol>,
     /// The symbols of a word before it is merged.
@@ -143,37 +138,37 @@ pub(crate) struct Memory {
 /// Bytes of the longest word without a safe cut: merging one takes 14 bytes of memory for each of its bytes.
 const LONGEST_WORD: usize = 1 << 28;
 
-/// Bytes of a thread's caches below which it shares nothing: who asks for little memory gets little.
-const LEAST_TO_SHARE: usize = 8 << 20;
+/// The most bytes of the caches for long pieces of all threads together.
+const ALL_LONG: usize = 128 << 20;
 
-/// The most bytes of a thread's own cache of short pieces where threads share what they learn. With 24 MB, two threads
-/// took 6 to 14 % longer for text that was new to them (llama3, AMD EPYC, 2026-11-25).
-const MOST_BESIDE_SHARED: usize = 16 << 20;
+/// The caches of all threads of a tokenizer: what they share, and how much each may use besides.
+#[derive(Clone)]
+pub(crate) struct Caches {
+    short: Arc<Shared>,
+    /// Bytes of a thread's cache for long pieces.
+    long: usize,
+}
 
-/// A thread's part in the cache that all threads share, for as long as the thread encodes.
-struct Member(Option<Arc<Shared>>);
+impl Caches {
+    /// Caches of at most `bytes` for one thread.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let long = bytes / LONG_SHARE;
+        Self { short: Arc::new(Shared::new(bytes - long)), long }
+    }
+}
 
-impl Drop for Member {
-    fn drop(&mut self) {
-        if let Some(shared) = &self.0 {
-            shared.leave();
-        }
+impl fmt::Debug for Caches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caches").finish_non_exhaustive()
     }
 }
 
 impl Memory {
-    /// Memory whose caches take at most `bytes`, besides the cache that it shares.
-    pub(crate) fn new(bytes: usize, shared: &Arc<Shared>) -> Self {
-        let shared = (bytes >= LEAST_TO_SHARE).then(|| Arc::clone(shared));
-        if let Some(shared) = &shared {
-            shared.enter();
-        }
-        let long = bytes / LONG_SHARE;
+    /// The part of one thread in `caches`, and its buffers.
+    pub(crate) fn new(caches: &Caches) -> Self {
         Self {
-            short: PieceCache::new(bytes - long),
-            long: LongCache::new(long),
-            shared: Member(shared),
-            shares: false,
+            short: PieceCache::new(&caches.short),
+            long: LongCache::new(caches.long),
             windows: Windows::default(),
             word: Vec::new(),
             start: Vec::new(),
@@ -242,28 +237,9 @@ impl Memory {
 impl Memory {
     /// Makes room in the caches before a batch.
     #[inline]
-    pub(super) fn grow(&mut self) {
-        self.shares = self.shared.0.as_ref().is_some_and(|shared| shared.is_used());
-        if self.short.is_filled() {
-            let room = self.shared.0.as_ref().map_or(usize::MAX, |shared| shared.room());
-            self.long.keep_within(room / LONG_SHARE);
-            let most = room - room / LONG_SHARE;
-            self.short.grow(if self.shares { most.min(MOST_BESIDE_SHARED) } else { most });
-        }
-    }
-
-    /// The cache that is shared, if there are other threads.
-    #[inline]
-    fn shared(&self) -> Option<&Shared> {
-        self.shared.0.as_deref().filter(|_| self.shares)
-    }
-
-    /// Prefetches the shared entries of a piece.
-    #[inline]
-    pub(super) fn prefetch_shared(&self, key: Key) {
-        if let Some(shared) = self.shared() {
-            shared.prefetch(key);
-        }
+    pub(super) fn make_room(&mut self) {
+        self.short.renew();
+        self.long.keep_within(ALL_LONG / self.short.threads().max(1));
     }
 
     /// Puts the ids of a piece into its gap, if a cache has them, and says whether one had.
@@ -272,14 +248,7 @@ impl Memory {
         let Waiting { key, place, .. } = *waiting;
         if place != NOWHERE {
             match self.short.get(key) {
-                None => {
-                    let Some(found) = self.shared().and_then(|shared| shared.get(key)) else {
-                        return false;
-                    };
-                    (gap.ids, gap.count, gap.known) = (found.all(), found.count(), true);
-                    self.short.insert(key, &gap.ids[..gap.count]);
-                    return true;
-                }
+                None => return false,
                 Some(found) if found.is_whole() => {
                     (gap.ids, gap.count, gap.known) = (found.all(), found.count(), true);
                     return true;
@@ -295,12 +264,7 @@ impl Memory {
     pub(super) fn remember(&mut self, piece: &[u8], waiting: &Waiting, ids: &[u32]) {
         let Waiting { key, place, .. } = *waiting;
         if place != NOWHERE {
-            if self.short.get(key).is_none() {
-                self.short.insert(key, ids);
-                if let Some(shared) = self.shared() {
-                    shared.insert(key, ids);
-                }
-            }
+            self.short.insert(key, ids);
             if ids.len() <= MOST {
                 return;
             }
@@ -314,5 +278,26 @@ impl Memory {
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caches_of_sixty_four_threads_take_at_most_300_mb() {
+        let caches = Caches::new(64 << 20);
+        let mut threads: Vec<_> = (0..64).map(|_| Memory::new(&caches)).collect();
+        let waiting = Waiting { place: NOWHERE, ..Waiting::default() };
+        for (thread, memory) in threads.iter_mut().enumerate() {
+            for number in 0..40_000 {
+                let piece = format!("{number} of {thread}, which is too long for a key");
+                memory.remember(piece.as_bytes(), &waiting, &[1; 6]);
+                memory.make_room();
+            }
+        }
+        let long: usize = threads.iter().map(|memory| memory.long.bytes()).sum();
+        assert!(long + caches.short.most_bytes() <= 300 << 20, "{long}");
     }
 }

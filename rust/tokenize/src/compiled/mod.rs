@@ -32,17 +32,15 @@ mod words;
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
 use crate::added::{Finder, Matcher};
 use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::Error;
-use crate::pieces::Shared;
 use batch::{Origin, Output};
 use byte_level::ByteLevel;
 pub(crate) use file::{File, Written};
 use general::General;
-pub(crate) use memory::Memory;
+pub(crate) use memory::{Caches, Memory};
 pub(crate) use models::byte_letters;
 pub(crate) use names::Names;
 use normalize::Normalizer;
@@ -84,8 +82,6 @@ pub(crate) struct Compiled {
     template: Template,
     /// The ids whose tokens are not written the same in every text: blanks at their edges depend on the text.
     varied: Vec<u32>,
-    /// The pieces that all threads have learned.
-    pub(crate) shared: Arc<Shared>,
 }
 
 impl Compiled {
@@ -101,7 +97,6 @@ impl Compiled {
             model,
             template,
             varied: Vec::new(),
-            shared: Arc::default(),
         }
     }
 

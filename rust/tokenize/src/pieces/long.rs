@@ -77,6 +77,12 @@ impl LongCache {
         }
     }
 
+    /// Bytes of memory that the cache takes.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&self.slots[..]) + 4 * self.memory.capacity()
+    }
+
     /// Stores the ids of a piece.
     pub(crate) fn insert(&mut self, piece: &[u8], part: bool, ids: &[u32]) {
         if piece.len() > LONGEST {

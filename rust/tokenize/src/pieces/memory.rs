@@ -1,6 +1,8 @@
 //! Memory for tables of cache lines, mapped by the system: zeroed, and touched only as it is used.
 
 use std::io;
+use std::slice;
+use std::sync::atomic::AtomicU64;
 
 use memmap2::{MmapMut, MmapOptions};
 
@@ -11,6 +13,9 @@ pub(super) type Word = [u8; 8];
 
 /// A cache line of 64 bytes.
 pub(super) type Line = [Word; 8];
+
+/// A cache line that several threads read and write.
+pub(super) type SharedLine = [AtomicU64; 8];
 
 /// The size of a large page. Memory of fewer bytes uses small pages, which are all populated at once.
 pub(super) const LARGE: usize = 1 << 21;
@@ -53,5 +58,35 @@ impl LineMemory {
     #[inline]
     pub(super) fn prefetch(&self, line: usize) {
         prefetch(self.0.as_ptr().wrapping_add(line * size_of::<Line>()));
+    }
+}
+
+impl LineMemory {
+    /// The same memory for several threads.
+    pub(super) fn shared(self) -> SharedLines {
+        SharedLines(self.0)
+    }
+}
+
+/// An array of lines that several threads read and write.
+pub(super) struct SharedLines(MmapMut);
+
+impl SharedLines {
+    /// The lines.
+    #[inline]
+    pub(super) fn lines(&self) -> &[SharedLine] {
+        let lines = self.0.as_ptr().cast();
+        #[expect(unsafe_code, reason = "there is no safe way from mapped memory to atomic words")]
+        // SAFETY: the memory lives as long as `self`, begins with a page, and is used through these words alone. Any
+        // bits are a word.
+        unsafe {
+            slice::from_raw_parts(lines, self.0.len() / size_of::<SharedLine>())
+        }
+    }
+
+    /// Prefetches a line into the first-level cache.
+    #[inline]
+    pub(super) fn prefetch(&self, line: usize) {
+        prefetch(self.0.as_ptr().wrapping_add(line * size_of::<SharedLine>()));
     }
 }

@@ -1,4 +1,4 @@
-//! Looks up the ids of a piece of text: in the vocabulary, and in the caches of a thread.
+//! Looks up the ids of a piece of text: in the vocabulary, and in caches.
 
 mod answers;
 mod cache;
@@ -7,15 +7,15 @@ mod lines;
 mod long;
 mod memory;
 mod prefixes;
-mod shared;
+mod table;
 mod vocabulary;
 
 pub(crate) use answers::{Answer, Answers};
-pub(crate) use cache::{MOST, PieceCache};
+pub(crate) use cache::{PieceCache, Shared};
 pub(crate) use key::{Key, LONGEST};
 pub(crate) use long::LongCache;
 pub(crate) use prefixes::{Prefixes, ROOT};
-pub(crate) use shared::Shared;
+pub(crate) use table::MOST;
 pub(crate) use vocabulary::{Name, Vocabulary};
 
 /// Multipliers of the hash, odd and with well-mixed bits.
