@@ -116,6 +116,27 @@ fn sentence_piece_merges_without_bytes_are_compiled() {
     }
 }
 
+/// What tokens hold beside each other is kept as hashes, of which some are those of other neighbours: no such chance
+/// may undo the cut before a space.
+#[test]
+fn metaspace_splits_before_every_space() {
+    let letters: Vec<String> = ('\u{4E00}'..).take(200).map(String::from).collect();
+    let behind = letters.iter().map(|letter| [letter.clone(), "▁".into()]);
+    let pairs = letters.windows(2).map(|pair| [pair[0].clone(), pair[1].clone()]);
+    let merges: Vec<_> = behind.chain(pairs).collect();
+    let wholes = merges.iter().map(|pair| pair.concat());
+    let mut file = pieces();
+    let vocabulary = file["model"]["vocab"].as_object_mut().expect("a vocabulary");
+    for token in letters.iter().cloned().chain(wholes) {
+        vocabulary.insert(token, json!(vocabulary.len()));
+    }
+    file["model"]["merges"] = json!(merges);
+    file["normalizer"] = serde_json::Value::Null;
+    file["pre_tokenizer"] =
+        json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true});
+    compare("every space", &file, &letters.join(" "));
+}
+
 #[test]
 fn words_alone_are_compiled_behind_any_cutting() {
     for step in [

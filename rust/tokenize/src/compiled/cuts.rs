@@ -26,6 +26,8 @@ pub(crate) struct Cuts {
     partial: Box<[[u64; 4]; 256]>,
     /// A bit for each code point that has a token, if adjacent characters without one belong together.
     known: Option<Box<[u64]>>,
+    /// Whether the text is cut before every space.
+    before_spaces: bool,
 }
 
 /// The number of code points.
@@ -74,6 +76,7 @@ impl Cuts {
             wide: Filter::new(&[]),
             partial: Box::new([[0; 4]; 256]),
             known: None,
+            before_spaces: false,
         };
         let mut pairs = Vec::new();
         for token in tokens {
@@ -125,6 +128,13 @@ impl Cuts {
         }
     }
 
+    /// Cuts before every space. No token may have a space after another character.
+    ///
+    /// Without this, a pair that shares its bit of the filter with another one would not be cut.
+    pub(crate) fn cut_before_spaces(&mut self) {
+        self.before_spaces = true;
+    }
+
     /// Forbids cuts between two characters that have no token, given those that have one.
     pub(crate) fn join_unknown(&mut self, with_token: impl Iterator<Item = u32>) {
         let mut known = vec![0_u64; CODE_POINTS / 64].into_boxed_slice();
@@ -157,6 +167,9 @@ impl Cuts {
     fn is_safe(&self, left: u32, right: u32, last: u8, first: u8) -> bool {
         if left < 128 && right < 128 {
             return !self.ascii[left as usize * ASCII + right as usize];
+        }
+        if right == u32::from(b' ') && self.before_spaces {
+            return true;
         }
         !self.wide.has(left, right)
             && !self.are_unknown(left, right)

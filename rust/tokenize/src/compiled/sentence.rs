@@ -166,6 +166,9 @@ impl Sentence {
             let tokens = (0..count).map(|index| vocabulary.token(index));
             cuts.join_unknown(tokens.filter(|token| !token.is_empty()).filter_map(character));
         }
+        if split {
+            cuts.cut_before_spaces();
+        }
         let edges = Edges::new(cuts);
         let unknown = match missing {
             Missing::Unknown { token, .. } => Some(ids[token as usize]),
