@@ -3,7 +3,8 @@
 use memchr::memmem;
 use serde::Deserialize;
 use serde_json::Value;
-use tokenizers::normalizers::{NFD, NFKD, NormalizerWrapper};
+use tokenizers::normalizers::NormalizerWrapper;
+use unicode_normalization_alignments::UnicodeNormalization;
 
 use super::bert::Bert;
 use super::charsmap::Charsmap;
@@ -268,16 +269,16 @@ fn replaced(
 /// NFD or NFKD of the parts that are not ASCII. ASCII does not change, and no mark moves across it.
 fn decompose(text: &str, compatible: bool) -> Option<String> {
     let first = text.bytes().position(|byte| !byte.is_ascii())?;
-    let mut out = Normalized::default();
-    out.text.push_str(&text[..first]);
+    let mut out = String::with_capacity(text.len());
+    out.push_str(&text[..first]);
     for part in text[first..].chunk_by_ascii() {
         match compatible {
-            _ if part.is_ascii() => out.text.push_str(part),
-            true => out.ask(&NFKD, part, 0, false),
-            false => out.ask(&NFD, part, 0, false),
+            _ if part.is_ascii() => out.push_str(part),
+            true => out.extend(part.nfkd().map(|(c, _)| c)),
+            false => out.extend(part.nfd().map(|(c, _)| c)),
         }
     }
-    (out.text != text).then_some(out.text)
+    (out != text).then_some(out)
 }
 
 /// Splits a text into ASCII parts and parts without ASCII.

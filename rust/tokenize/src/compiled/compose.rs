@@ -1,10 +1,11 @@
 //! NFC and NFKC: nearly all text is composed already, and the rest goes through the reference's own
-//! normalizer.
+//! normalizer, or through the functions that this one calls.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use tokenizers::normalizers::{NFC, NFKC};
+use unicode_normalization_alignments::UnicodeNormalization;
 
 use super::normalize::Normalized;
 use crate::split::decode;
@@ -121,8 +122,10 @@ impl Composer {
             composed.keep(&text[done..affected.start], offset + done, sources);
             let (part, start) = (&text[affected.clone()], offset + affected.start);
             match self {
-                Self::Nfc => composed.ask(&NFC, part, start, sources),
-                Self::Nfkc => composed.ask(&NFKC, part, start, sources),
+                Self::Nfc if sources => composed.ask(&NFC, part, start, true),
+                Self::Nfkc if sources => composed.ask(&NFKC, part, start, true),
+                Self::Nfc => composed.text.extend(part.nfc().map(|(c, _)| c)),
+                Self::Nfkc => composed.text.extend(part.nfkc().map(|(c, _)| c)),
             }
             done = affected.end;
             match self.affected(text, done) {
