@@ -48,6 +48,7 @@ mod fingerprint;
 mod load;
 mod machine;
 mod merge;
+mod neighbours;
 mod outline;
 mod pattern;
 mod pieces;

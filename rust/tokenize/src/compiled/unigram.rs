@@ -8,20 +8,26 @@
 use std::ops::Range;
 
 use super::alphanumeric::run_end;
-use super::batch::{self, Origin, Output, Pieces, position};
+use super::batch::{self, Origin, Output, Pieces};
 use super::memory::Memory;
 use super::normalize::Normalized;
-use super::sentence::{META, Prefix};
+use super::sentence::{META, META_CHARACTER, Prefix};
 use super::spans::Watch;
 use super::windows::{self, Places};
 use crate::pieces::Key;
-use crate::split::{Cursor, Masks};
-use crate::viterbi::{META as META_CLASS, Viterbi, Ways};
+use crate::split::{Cursor, Masks, decode};
+use crate::viterbi::{Viterbi, Ways};
+
+/// The code point of the space.
+const SPACE: u32 = ' ' as u32;
+
+/// The code point of `▁`.
+const META_CODE_POINT: u32 = META_CHARACTER as u32;
 
 /// The places at which a stretch is cut before the model reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cutting {
-    /// Nowhere.
+    /// Nowhere: the text is one word.
     Whole {
         /// Whether the model writes `▁` for a space.
         meta: bool,
@@ -108,69 +114,53 @@ impl Unigram {
     #[inline]
     fn piece_end(&self, text: &[u8], start: usize) -> usize {
         match self.cutting {
-            Cutting::Whole { .. } => text.len(),
-            Cutting::Spaces => {
-                let last = (text[start] == b' ').then_some(META_CLASS);
-                let ends = |byte: u8, at: usize| {
-                    byte == b' '
-                        || (byte == META.as_bytes()[0] && text[at..].starts_with(META.as_bytes()))
-                };
-                self.word_end(text, start, last, ends)
-            }
+            Cutting::Whole { .. } if !self.viterbi.cuts.apply(text.len()) => text.len(),
+            Cutting::Whole { .. } => self.word_end(text, start, |_| false),
+            Cutting::Spaces => self.word_end(text, start, |c| c == SPACE || c == META_CODE_POINT),
             Cutting::Whitespace { .. } => {
                 let mut at = start;
                 while let Some(length) = whitespace(text, at) {
                     at += length;
                 }
-                self.word_end(text, at, None, |byte, at| match byte {
-                    b' ' | b'\t'..=b'\r' => true,
-                    byte => !byte.is_ascii() && whitespace(text, at).is_some(),
-                })
+                self.word_end(text, at, is_whitespace)
             }
         }
     }
 
-    /// The end of the word, or of the part of one, that begins at `start`: a word ends where `ends` says so, for a
-    /// byte and its place. `last` is the class of the first character, if it is not the character's own.
+    /// The end of the word, or of the part of one, that begins at `start`: a word ends before a character for which
+    /// `ends` says so.
     #[inline]
-    fn word_end(
-        &self,
-        text: &[u8],
-        start: usize,
-        last: Option<u8>,
-        ends: impl Fn(u8, usize) -> bool,
-    ) -> usize {
-        let cuts = &self.viterbi.cuts;
-        let read = |at: usize, byte: u8| {
-            if byte.is_ascii() {
-                return (byte, 1);
-            }
-            let (code_point, length) = crate::split::decode(text, at);
-            (cuts.class(code_point), length)
-        };
-        let Some(first) = text.get(start) else { return start };
-        // Letters and digits are not cut apart where they could be: it would take longer to find out.
-        let skip = |byte: u8, at: usize| {
-            if byte.is_ascii_alphanumeric() { run_end(text, at) } else { at }
-        };
-        let (class, length) = read(start, *first);
-        let (mut at, mut last) = (skip(*first, start + length), last.unwrap_or(class));
-        if first.is_ascii_alphanumeric() {
-            last = text[at - 1];
+    fn word_end(&self, text: &[u8], start: usize, ends: impl Fn(u32) -> bool) -> usize {
+        if start >= text.len() {
+            return start;
         }
-        let applies = cuts.apply(text.len());
-        while let Some(byte) = text.get(at) {
-            if ends(*byte, at) {
+        let applies = self.viterbi.cuts.apply(text.len());
+        // Letters and digits are not cut apart where they could be: it would take longer to find out. The last
+        // character of those that begin with one, and their end.
+        let run = |c: u32, end: usize| match u8::try_from(c) {
+            Ok(byte) if byte.is_ascii_alphanumeric() => {
+                let end = run_end(text, end);
+                (u32::from(text[end - 1]), end)
+            }
+            _ => (c, end),
+        };
+        let (first, length) = decode(text, start);
+        let (mut last, mut at) = run(first, start + length);
+        while at < text.len() {
+            let (next, length) = decode(text, at);
+            if ends(next) || applies && self.cuts(last, next) {
                 break;
             }
-            let (class, length) = read(at, *byte);
-            if applies && cuts.is_between(last, class) {
-                break;
-            }
-            at = skip(*byte, at + length);
-            last = if byte.is_ascii_alphanumeric() { text[at - 1] } else { class };
+            (last, at) = run(next, at + length);
         }
         at
+    }
+
+    /// Whether a word is cut between two characters.
+    #[inline]
+    fn cuts(&self, left: u32, right: u32) -> bool {
+        let read = |c: u32| if c == SPACE && self.writes_spaces() { META_CODE_POINT } else { c };
+        self.viterbi.cuts.is_between(read(left), read(right))
     }
 
     /// Writes a piece as the model reads it.
@@ -286,12 +276,14 @@ fn next_meta(text: &[u8], at: usize) -> Option<usize> {
 /// The length of the whitespace character at `at`, if there is one.
 #[inline]
 fn whitespace(text: &[u8], at: usize) -> Option<usize> {
-    let byte = *text.get(at)?;
-    if byte.is_ascii() {
-        return matches!(byte, b' ' | b'\t'..=b'\r').then_some(1);
-    }
-    let (code_point, length) = crate::split::decode(text, at);
-    char::from_u32(code_point).is_some_and(char::is_whitespace).then_some(length)
+    text.get(at)?;
+    let (code_point, length) = decode(text, at);
+    is_whitespace(code_point).then_some(length)
+}
+
+#[inline]
+fn is_whitespace(code_point: u32) -> bool {
+    char::from_u32(code_point).is_some_and(char::is_whitespace)
 }
 
 impl Places for Unigram {
@@ -306,16 +298,16 @@ impl Places for Unigram {
                 let white = blank | newline;
                 (white, white & !(white << 1) | white & !(white >> 1) & edges >> 1)
             }
-            _ => (space, space),
+            Cutting::Whole { .. } => (0, 0),
+            Cutting::Spaces => (space, space),
         };
-        let cuts = &self.viterbi.cuts;
         let found = begin & edges;
-        if !cuts.apply(text.len()) {
+        if !self.viterbi.cuts.apply(text.len()) {
             return found;
         }
         let kept = letter | digit;
         let asked = edges & !(white | white << 1) & !(kept & kept << 1);
-        found | windows::ask(asked, text, |left, right| cuts.is_between(left, right))
+        found | windows::ask(asked, text, |left, right| self.cuts(left.into(), right.into()))
     }
 
     #[inline]
@@ -327,11 +319,6 @@ impl Places for Unigram {
 impl Pieces for Unigram {
     #[inline]
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
-        if let Cutting::Whole { .. } = self.cutting {
-            let Some(end) = ends.first_mut().filter(|_| cursor.at < text.len()) else { return 0 };
-            (*end, cursor.at) = (position(text.len()), text.len());
-            return 1;
-        }
         windows::fill(self, text, cursor, ends)
     }
 

@@ -4,24 +4,12 @@
 //! there, so both parts have the tokens that they have in the word, if sums of scores are exact: the parts'
 //! sums start at zero, the word's at the sum before the cut.
 
-/// The class of every other character outside ASCII.
-const WIDE: u8 = 128;
-
-/// The class of characters outside ASCII that are tokens, and that no longer token has beside a character.
-const ALONE: u8 = 129;
-
-/// The class of `▁`, beside which nothing is cut.
-pub(crate) const META: u8 = 130;
-
-/// Code points of the characters whose class is looked up; later ones are [`WIDE`].
-const LISTED: usize = 1 << 16;
+use crate::neighbours::Neighbours;
+use crate::split::decode;
 
 /// The pairs of characters between which a word is cut.
 pub(crate) struct Cuts {
-    /// The classes before which a cut is made, by the class of the character in front.
-    before: Box<[[u64; 4]; 256]>,
-    /// The characters of the class [`ALONE`], by code point.
-    alone: Box<[u64]>,
+    neighbours: Neighbours,
     /// Bytes of the longest text in which sums of scores are exact.
     longest: usize,
 }
@@ -35,59 +23,23 @@ impl Cuts {
         (unknown, least): (usize, f64),
     ) -> Self {
         let texts = || tokens.clone().filter_map(|token| std::str::from_utf8(token).ok());
-        let mut single = [false; 128];
-        let mut alone = vec![0_u64; LISTED / 64];
-        for text in texts() {
-            let mut characters = text.chars();
-            match (characters.next(), characters.next()) {
-                (Some(c), None) if c.is_ascii() => single[c as usize] = true,
-                (Some(c), None) if (c as usize) < LISTED && c != '▁' => {
-                    alone[c as usize / 64] |= 1 << (c as usize % 64);
-                }
-                _ => {}
-            }
-        }
-        let mut beside = vec![[false; WIDE as usize + 1]; WIDE as usize + 1];
-        for text in texts() {
-            let mut previous = '▁';
-            for c in text.chars() {
-                if previous != '▁' && c != '▁' {
-                    let [left, right] = [previous, c].map(|c| (c as usize).min(WIDE.into()));
-                    beside[left][right] = true;
-                    for c in [previous, c] {
-                        if let Some(word) = alone.get_mut(c as usize / 64) {
-                            *word &= !(1 << (c as usize % 64));
-                        }
-                    }
-                }
-                previous = c;
-            }
-        }
-        // The unknown token can stand in a text too, and is one token with unknown characters beside it.
+        let beside = |text: &'a str| text.chars().zip(text.chars().skip(1));
+        let mut neighbours = Neighbours::new(
+            texts().flat_map(beside).map(|(left, right)| (left.into(), right.into())),
+        );
+        // Adjacent unknown characters are one token, and the unknown token, which can stand in a text too, is one with
+        // those beside it.
         let unknown = tokens.clone().nth(unknown).and_then(|token| std::str::from_utf8(token).ok());
-        let [begins, ends] =
-            unknown.map_or([None; 2], |text| [text.chars().next(), text.chars().last()]);
-        for c in [begins, ends].into_iter().flatten() {
-            if let Some(word) = alone.get_mut(c as usize / 64) {
-                *word &= !(1 << (c as usize % 64));
-            }
-        }
-        let [begins, ends] =
-            [begins, ends].map(|c| c.map(|c| u8::try_from(c).unwrap_or(WIDE).min(WIDE)));
-        let mut before = Box::new([[0_u64; 4]; 256]);
-        let known = |class: u8| class == ALONE || single.get(usize::from(class)) == Some(&true);
-        let wide = |class: u8| usize::from(class.min(WIDE));
-        for (left, row) in (0..META).zip(before.iter_mut()) {
-            for right in 0..META {
-                let apart = [left, right].contains(&ALONE) || !beside[wide(left)][wide(right)];
-                // Adjacent unknown characters are one token.
-                let joins = Some(right) == begins || Some(left) == ends;
-                if apart && !joins && (known(left) || known(right)) {
-                    row[usize::from(right) / 64] |= 1 << (right % 64);
-                }
-            }
-        }
-        Self { before, alone: alone.into(), longest: longest(scores, least) }
+        let unknown = unknown.unwrap_or_default();
+        let alone = |text: &str| {
+            let mut characters = text.chars();
+            characters.next().filter(|_| characters.next().is_none())
+        };
+        let known = texts()
+            .filter_map(alone)
+            .filter(|c| !unknown.starts_with(*c) && !unknown.ends_with(*c));
+        neighbours.join_unknown(known.map(u32::from));
+        Self { neighbours, longest: longest(scores, least) }
     }
 
     /// Whether words of a text of so many bytes may be cut.
@@ -96,21 +48,26 @@ impl Cuts {
         bytes <= self.longest
     }
 
-    /// Whether a word is cut between two characters, given by their classes.
+    /// Whether a word is cut between two characters.
     #[inline]
-    pub(crate) fn is_between(&self, left: u8, right: u8) -> bool {
-        self.before[usize::from(left)][usize::from(right) / 64] >> (right % 64) & 1 == 1
+    pub(crate) fn is_between(&self, left: u32, right: u32) -> bool {
+        !self.neighbours.joins(left, right)
     }
 
-    /// The class of a character outside ASCII; the class of another one is its byte.
-    #[inline]
-    pub(crate) fn class(&self, code_point: u32) -> u8 {
-        if code_point == u32::from('▁') {
-            return META;
+    /// The first place at which a word, which is UTF-8, is cut, or its end.
+    pub(crate) fn next(&self, word: &[u8]) -> usize {
+        if !self.apply(word.len()) || word.is_empty() {
+            return word.len();
         }
-        let place = code_point as usize;
-        let alone = self.alone.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1);
-        if alone { ALONE } else { WIDE }
+        let (mut last, mut at) = decode(word, 0);
+        while at < word.len() {
+            let (next, length) = decode(word, at);
+            if self.is_between(last, next) {
+                break;
+            }
+            (last, at) = (next, at + length);
+        }
+        at
     }
 }
 
@@ -163,26 +120,28 @@ mod tests {
     fn words_are_cut_where_no_token_stands_and_an_unknown_character_ends() {
         let tokens = ["a", "b", ",", "ab", "▁", "▁a", "。", "中文", "中", "x中"];
         let cuts = Cuts::new(&tokens.iter().map(|it| it.as_bytes()), &[-1.0; 10], (10, -11.0));
-        let class = |c: char| {
-            u8::try_from(c).ok().filter(u8::is_ascii).unwrap_or_else(|| cuts.class(c.into()))
-        };
-        let is_cut = |text: &str| {
-            let both: Vec<u8> = text.chars().map(class).collect();
+        let is_cut = |cuts: &Cuts, text: &str| {
+            let both: Vec<u32> = text.chars().map(u32::from).collect();
             cuts.is_between(both[0], both[1])
         };
-        for text in ["ba", "a,", ",a", "a中", "中a", "z,", ",z", "a。", "。中", "。。", "中,"]
-        {
-            assert!(is_cut(text), "{text}");
+        let cut = [
+            "ba", "a,", ",a", "a中", "中a", "z,", ",z", "a。", "。中", "。。", "中,", "a▁", "▁。",
+            "中中",
+        ];
+        for text in cut {
+            assert!(is_cut(&cuts, text), "{text}");
         }
-        for text in ["ab", "zq", "中文", "文中", "▁a", "a▁", "x中", "q文"] {
-            assert!(!is_cut(text), "{text}");
+        for text in ["ab", "zq", "文文", "中文", "▁a", "x中", "q文"] {
+            assert!(!is_cut(&cuts, text), "{text}");
         }
         let unknown = ["<u>", "<", ">", "a", ","];
         let cuts = Cuts::new(&unknown.iter().map(|it| it.as_bytes()), &[-1.0; 5], (0, -11.0));
-        for [left, right] in [*b"a<", *b">a", *b",<", *b">,"] {
-            assert!(!cuts.is_between(left, right), "{left} {right}");
+        for text in ["z<", ">z", "><", ">>", "zz"] {
+            assert!(!is_cut(&cuts, text), "{text}");
         }
-        assert!(cuts.is_between(b'a', b',') && cuts.is_between(b'a', b'>'));
+        for text in ["a,", "a<", ">,", "z,"] {
+            assert!(is_cut(&cuts, text), "{text}");
+        }
         assert!(cuts.apply(1 << 30));
         assert!(!Cuts::new(&[&b"a"[..]].into_iter(), &[-0.1], (0, -10.1)).apply(100));
     }

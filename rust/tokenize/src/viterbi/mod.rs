@@ -8,7 +8,7 @@ mod trie;
 
 use std::ops::Range;
 
-pub(crate) use cuts::{Cuts, META};
+use cuts::Cuts;
 use trie::Trie;
 
 /// The difference between the lowest score and the score of an unknown character.

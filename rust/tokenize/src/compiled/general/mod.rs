@@ -269,7 +269,8 @@ impl Pieces for Listed<'_> {
     fn cut(&self, piece: &[u8], whole: bool) -> usize {
         match self.maker {
             Maker::Characters(model) => model.cut(piece, whole),
-            _ => piece.len(),
+            Maker::Unigram(model) => model.cuts.next(piece),
+            Maker::WordLevel(_) | Maker::WordPiece(_) => piece.len(),
         }
     }
 
