@@ -121,3 +121,24 @@ impl Neighbours {
         self.wide.has(left, right) || self.are_unknown(left, right)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_join_and_hardly_any_others_do() {
+        let pairs = || (0..2000).map(|at| (0x4E00 + at, 0x4E01 + at % 100)).chain([(97, 98)]);
+        let mut neighbours = Neighbours::new(pairs());
+        assert!(pairs().all(|(left, right)| neighbours.joins(left, right)));
+        let others = || (0..2000).map(|at| (0x3040 + at, 0x4E01 + at % 100));
+        let joined = others().filter(|(left, right)| neighbours.joins(*left, *right)).count();
+        assert!(joined < 200, "{joined}");
+        assert!(!neighbours.joins(98, 97) && !neighbours.joins_ascii(b'b', b'a'));
+        neighbours.join_unknown([97, 0x4E00].into_iter());
+        assert!(neighbours.joins(98, 98) && neighbours.joins(98, 0x3040));
+        assert!(!neighbours.joins(98, 97) && !neighbours.joins(97, 97));
+        neighbours.join_ascii(b'a');
+        assert!((0..128).all(|other| neighbours.joins(97, other) && neighbours.joins(other, 97)));
+    }
+}
