@@ -97,6 +97,22 @@ impl Check {
         if self.random.once_in(4) {
             self.settled(text, spans, special);
         }
+        if self.random.once_in(4) {
+            self.offsets(text, special);
+        }
+    }
+
+    /// Compares the characters that each token comes from.
+    fn offsets(&mut self, text: &str, special: SpecialTokens) {
+        let of = |encoder: &mut Encoder| {
+            let (mut ids, mut offsets) = (Vec::new(), Vec::new());
+            encoder
+                .encode_with_offsets(text, special, &mut ids, &mut offsets)
+                .expect("the text is encoded");
+            (ids, offsets)
+        };
+        let (found, expected) = (of(&mut self.compiled), of(&mut self.reference));
+        assert_eq!(found, expected, "{}: {text:?}", self.name);
     }
 
     /// Compares with what is expected where the ids of some parts of the text are made before.

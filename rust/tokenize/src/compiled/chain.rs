@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokenizers::normalizers::NormalizerWrapper;
 use unicode_normalization_alignments::UnicodeNormalization;
 
@@ -24,6 +24,8 @@ pub(crate) struct Chain {
     whole: NormalizerWrapper,
     /// Whether one of the normalizers composes letters and marks.
     composes: bool,
+    /// The sequence for the parts of a text behind the first one, if parts can be normalized apart.
+    rest: Option<NormalizerWrapper>,
 }
 
 /// One normalizer.
@@ -69,13 +71,19 @@ impl Chain {
             steps: Vec::new(),
             whole: NormalizerWrapper::deserialize(normalizer).map_err(|error| error.to_string())?,
             composes: false,
+            rest: None,
         };
-        for step in written {
+        for step in &written {
             let step = Step::new(step).map_err(|reason| {
                 format!("normalizer {}{reason}", step["type"].as_str().unwrap_or_default())
             })?;
             chain.composes |= matches!(step, Step::Composer(_));
             chain.steps.push(step);
+        }
+        if chain.steps.iter().all(Step::keeps_parts) {
+            let steps: Vec<Value> = written.into_iter().filter_map(behind_first).collect();
+            let rest = json!({"type": "Sequence", "normalizers": steps});
+            chain.rest = NormalizerWrapper::deserialize(rest).ok();
         }
         Ok(chain)
     }
@@ -110,22 +118,71 @@ impl Chain {
     /// The normalized form of `text`, or `None` if it is the same. See
     /// [`super::normalize::Normalizer::normalize`].
     pub(super) fn normalize(&self, text: &str, offset: usize, sources: bool) -> Option<Normalized> {
-        let mut changed: Option<String> = None;
-        for step in &self.steps {
-            if let Some(next) = step.apply(changed.as_deref().unwrap_or(text)) {
-                changed = Some(next);
-            }
-        }
-        let changed = changed?;
+        let changed = self.changed(text, true)?;
         let mut normalized = Normalized::default();
-        if sources {
-            // The reference gives the source ranges.
-            normalized.ask(&self.whole, text, offset, true);
-        } else {
+        if !sources {
             normalized.text = changed;
+            return Some(normalized);
+        }
+        // The reference gives the source ranges.
+        let Some(rest) = &self.rest else {
+            normalized.ask(&self.whole, text, offset, true);
+            return Some(normalized);
+        };
+        let mut from = 0;
+        for end in part_ends(text) {
+            let (part, at) = (&text[from..end], offset + from);
+            if self.changed(part, from == 0).is_none() {
+                normalized.keep(part, at, true);
+            } else {
+                normalized.ask(if from == 0 { &self.whole } else { rest }, part, at, true);
+            }
+            from = end;
         }
         Some(normalized)
     }
+
+    /// The text after all steps, or `None` if it stays the same. A text that is not the `first` part of its text is
+    /// not changed at its start.
+    fn changed(&self, text: &str, first: bool) -> Option<String> {
+        let mut changed: Option<String> = None;
+        for step in &self.steps {
+            let text = changed.as_deref().unwrap_or(text);
+            let next = match step {
+                Step::Prepend(_) if !first => None,
+                Step::Strip { right, .. } if !first => {
+                    Step::Strip { left: false, right: *right }.apply(text)
+                }
+                step => step.apply(text),
+            };
+            changed = next.or(changed);
+        }
+        changed
+    }
+}
+
+/// The ends of the parts of a text that are normalized apart: before a space between two words that have two letters or
+/// digits of ASCII there. Neither the space nor the two characters beside it can have a mark, or be one cluster with
+/// another character.
+fn part_ends(text: &str) -> impl Iterator<Item = usize> {
+    let bytes = text.as_bytes();
+    let is_end = |at: &usize| {
+        let around = at.checked_sub(2).and_then(|from| bytes.get(from..)?.first_chunk::<5>());
+        around
+            .is_some_and(|[a, b, _, c, d]| [a, b, c, d].iter().all(|it| it.is_ascii_alphanumeric()))
+    };
+    memchr::memchr_iter(b' ', bytes).filter(is_end).chain([bytes.len()])
+}
+
+/// A step as it is for the parts of a text behind the first one; `None` if it does nothing to them.
+fn behind_first(step: &Value) -> Option<Value> {
+    let mut step = step.clone();
+    match step["type"].as_str() {
+        Some("Prepend") => return None,
+        Some("Strip") => step["strip_left"] = false.into(),
+        _ => {}
+    }
+    Some(step)
 }
 
 /// Appends the steps of a sequence, and of the sequences in it.
@@ -181,6 +238,26 @@ impl Step {
                 Ok(Self::Pattern { automaton, content, blanks })
             }
             _ => Err(" of an unknown pattern".to_owned()),
+        }
+    }
+
+    /// Whether the step changes the parts of a text, as [`part_ends`] says, apart from each other, but for the start of
+    /// the first and the end of the last; and whether it leaves the characters around their bounds.
+    fn keeps_parts(&self) -> bool {
+        match self {
+            Self::Composer(_)
+            | Self::Decomposer { .. }
+            | Self::Bert(_)
+            | Self::Prepend(_)
+            | Self::Strip { .. }
+            | Self::Characters(_)
+            | Self::Lowercase => true,
+            Self::Charsmap(charsmap) => charsmap.keeps_words(),
+            Self::Literal { finder, .. } => {
+                !finder.needle().iter().any(|byte| *byte == b' ' || byte.is_ascii_alphanumeric())
+            }
+            Self::Pattern { blanks, .. } => *blanks && self.apply("a b").is_none(),
+            Self::Bytes => false,
         }
     }
 
@@ -252,7 +329,9 @@ fn replaced(
     content: &str,
 ) -> Option<String> {
     let (mut out, mut from) = (String::new(), 0);
-    for (start, end) in found {
+    // One character that replaces itself has the source that it had.
+    let one = content.chars().nth(1).is_none();
+    for (start, end) in found.filter(|(start, end)| !one || &text[*start..*end] != content) {
         if from == 0 {
             out.reserve(text.len());
         }

@@ -66,6 +66,12 @@ impl Charsmap {
         Ok(Self { map, table: Table::from_bytes(bytes), plain, prints, ascii })
     }
 
+    /// Whether letters, digits and the space of ASCII stay as they are.
+    pub(super) fn keeps_words(&self) -> bool {
+        let mut bytes = 0..128_u8;
+        bytes.all(|it| self.plain[usize::from(it)] || it != b' ' && !it.is_ascii_alphanumeric())
+    }
+
     /// The table's value for the character at `at`, and the character's length in bytes; zeros at the end.
     #[inline]
     fn at(&self, text: &[u8], at: usize) -> (u8, usize) {

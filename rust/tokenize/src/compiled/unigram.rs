@@ -78,7 +78,8 @@ impl Unigram {
             let position = out.ids.len();
             self.prefixed(&text[start..from], memory, out.ids);
             if from > out.watch.next() {
-                self.tell(&text[..from], start, true, position, out.origin, out.watch);
+                let ids = (position, &out.ids[position..]);
+                self.tell(&text[..from], start, true, ids, out.origin, out.watch);
             }
         }
         batch::encode(self, text, from, memory, out);
@@ -244,10 +245,42 @@ impl Unigram {
         }
     }
 
-    /// Tells the watch the source ranges of the tokens of the piece `text[begin..]`; the first token is at
+    /// Tells the watch the source ranges of `ids`, the tokens of the piece `text[begin..]`; the first token is at
     /// `position`.
-    #[cold]
     fn tell(
+        &self,
+        text: &[u8],
+        begin: usize,
+        prefixed: bool,
+        (position, ids): (usize, &[u32]),
+        origin: Origin<'_>,
+        watch: &mut Watch,
+    ) {
+        if ids.iter().any(|id| self.viterbi.length(*id).is_none()) {
+            return self.tell_unknown(text, begin, prefixed, position, origin, watch);
+        }
+        let (word, prefixed) = self.word(&text[begin..], prefixed);
+        let mut at = text.len() - word.len();
+        let mut pending = if prefixed { META.len() } else { 0 };
+        for (position, id) in (position..).zip(ids) {
+            let start = at;
+            let mut left = self.viterbi.length(*id).unwrap_or_default();
+            let skipped = left.min(pending);
+            (left, pending) = (left - skipped, pending - skipped);
+            while left > 0 {
+                let is_space = text[at] == b' ' && self.writes_spaces();
+                left -= if is_space { META.len() } else { 1 };
+                at += 1;
+            }
+            // The source of the added `▁` is the first character.
+            let end = if at == start { start + decode(text, start).1 } else { at };
+            watch.token(position, origin.of(start, end));
+        }
+    }
+
+    /// As [`Self::tell`], where the tokens do not say how long their text is.
+    #[cold]
+    fn tell_unknown(
         &self,
         text: &[u8],
         begin: usize,
@@ -331,10 +364,10 @@ impl Pieces for Unigram {
         text: &[u8],
         begin: usize,
         position: usize,
-        _: &[u32],
+        ids: &[u32],
         origin: Origin<'_>,
         watch: &mut Watch,
     ) {
-        self.tell(text, begin, false, position, origin, watch);
+        self.tell(text, begin, false, (position, ids), origin, watch);
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Viterbi {
     unknown_score: f64,
     /// The byte tokens, if the bytes of unknown text are spelled out; `None` for a byte without a token.
     bytes: Option<Box<[Option<u32>; 256]>>,
+    /// Bytes of each token; 0 for those that other text becomes too.
+    lengths: Box<[u32]>,
     /// The places at which words can be cut.
     pub(crate) cuts: Cuts,
 }
@@ -82,7 +84,18 @@ impl Viterbi {
             .fold(f64::INFINITY, |least, it| if it < least { it } else { least });
         let unknown_score = least - PENALTY;
         let cuts = Cuts::new(tokens, scores, (unknown as usize, unknown_score));
-        Self { trie, unknown, unknown_score, bytes, cuts }
+        let mut lengths: Box<[u32]> = tokens.clone().map(|token| position(token.len())).collect();
+        let spelled = bytes.iter().flat_map(|bytes| bytes.iter().copied().flatten());
+        for token in spelled.chain([unknown]) {
+            lengths[token as usize] = 0;
+        }
+        Self { trie, unknown, unknown_score, bytes, lengths, cuts }
+    }
+
+    /// Bytes of the text that becomes a token; `None` if that can be other text than the token's own.
+    #[inline]
+    pub(crate) fn length(&self, token: u32) -> Option<usize> {
+        Some(self.lengths[token as usize] as usize).filter(|length| *length > 0)
     }
 
     /// Calls `token` with the range and the id of each token of `text`, which is UTF-8; `ways` are the
