@@ -1,4 +1,4 @@
-//! Which characters stand side by side in tokens: between two others, a text can be cut.
+//! Pairs of adjacent characters in tokens. A text can be cut between two characters that form no such pair.
 
 use std::ops::RangeInclusive;
 
@@ -54,7 +54,7 @@ impl Filter {
         (place, 1 << (bit % 64))
     }
 
-    /// Whether the pair may be in the filter; false positives are possible.
+    /// Tests a pair; false positives are possible.
     #[inline]
     fn has(&self, left: u32, right: u32) -> bool {
         let (place, bit) = self.place(left, right);
@@ -97,7 +97,7 @@ impl Neighbours {
         self.known = Some(known);
     }
 
-    /// Whether two characters without a token belong together.
+    /// Tests a pair of characters without tokens, which become one unknown token.
     #[inline]
     fn are_unknown(&self, left: u32, right: u32) -> bool {
         let Some(known) = &self.known else { return false };
@@ -106,13 +106,13 @@ impl Neighbours {
         is_unknown(left) && is_unknown(right)
     }
 
-    /// Whether two ASCII characters are neighbours.
+    /// Tests a pair of ASCII characters.
     #[inline]
     pub(crate) fn joins_ascii(&self, left: u8, right: u8) -> bool {
         self.ascii.get(usize::from(left) * ASCII + usize::from(right)).is_none_or(|joins| *joins)
     }
 
-    /// Whether two characters may be neighbours.
+    /// Tests a pair of characters; false positives are possible outside ASCII.
     #[inline]
     pub(crate) fn joins(&self, left: u32, right: u32) -> bool {
         if left < 128 && right < 128 {

@@ -241,8 +241,8 @@ impl Step {
         }
     }
 
-    /// Whether the step changes the parts of a text, as [`part_ends`] says, apart from each other, but for the start of
-    /// the first and the end of the last; and whether it leaves the characters around their bounds.
+    /// Tests that the step can be applied to each part of [`part_ends`] alone, with [`behind_first`] for all but the
+    /// first. Such a step leaves the five characters around the bounds letters, digits and a space.
     fn keeps_parts(&self) -> bool {
         match self {
             Self::Composer(_)
@@ -252,7 +252,7 @@ impl Step {
             | Self::Strip { .. }
             | Self::Characters(_)
             | Self::Lowercase => true,
-            Self::Charsmap(charsmap) => charsmap.keeps_words(),
+            Self::Charsmap(charsmap) => charsmap.keeps_alphanumerics(),
             Self::Literal { finder, .. } => {
                 !finder.needle().iter().any(|byte| *byte == b' ' || byte.is_ascii_alphanumeric())
             }
@@ -375,5 +375,46 @@ impl ChunkByAscii for str {
             rest = after;
             Some(part)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn parts_have_the_sources_of_the_whole_text(
+            text in "( |  |[a-cA-C0]{1,3}| [abXY]{2}|aé b|e\u{301}|ﬁ|Ａ|``|\u{3000}|\n){0,16}",
+        ) {
+            let strip = json!({"type": "Strip", "strip_left": true, "strip_right": true});
+            let prepend = json!({"type": "Prepend", "prepend": "▁"});
+            let replace = |pattern: Value, content: &str| json!({"type": "Replace", "pattern": pattern, "content": content});
+            let blanks = replace(json!({"Regex": " {2,}"}), "▁");
+            let white = replace(json!({"Regex": r"\s+"}), " ");
+            let quotes = replace(json!({"String": "``"}), "\"  ");
+            let named = |name: &str| json!({"type": name});
+            for steps in [
+                vec![strip.clone(), named("NFKC"), blanks.clone()],
+                vec![prepend, quotes.clone(), blanks.clone(), named("Lowercase")],
+                vec![quotes, named("NFKD"), named("StripAccents"), named("Lowercase"), blanks, strip],
+                vec![named("NFC"), white, named("Lowercase")],
+            ] {
+                let written = json!({"type": "Sequence", "normalizers": steps});
+                let chain = Chain::new(&written).expect("the steps are known");
+                prop_assert!(chain.rest.is_some());
+                let mut expected = Normalized::default();
+                expected.ask(&chain.whole, &text, 3, true);
+                let found = chain.normalize(&text, 3, true).unwrap_or_else(|| {
+                    let mut same = Normalized::default();
+                    same.keep(&text, 3, true);
+                    same
+                });
+                prop_assert_eq!(&found.text, &expected.text);
+                prop_assert_eq!(&found.sources, &expected.sources);
+            }
+        }
     }
 }

@@ -66,8 +66,8 @@ impl Charsmap {
         Ok(Self { map, table: Table::from_bytes(bytes), plain, prints, ascii })
     }
 
-    /// Whether letters, digits and the space of ASCII stay as they are.
-    pub(super) fn keeps_words(&self) -> bool {
+    /// Tests that the map leaves every ASCII letter, every ASCII digit and the space as it is.
+    pub(super) fn keeps_alphanumerics(&self) -> bool {
         let mut bytes = 0..128_u8;
         bytes.all(|it| self.plain[usize::from(it)] || it != b' ' && !it.is_ascii_alphanumeric())
     }

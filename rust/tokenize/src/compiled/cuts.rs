@@ -14,7 +14,7 @@ pub(crate) struct Cuts {
     /// For each last byte of a character, the first bytes of characters that follow it in a token that holds
     /// only a part of one of the two characters.
     partial: Box<[[u64; 4]; 256]>,
-    /// Whether the text is cut before every space.
+    /// Forces a cut before every space.
     before_spaces: bool,
 }
 
