@@ -65,13 +65,32 @@ def array_of(table: object) -> pa.RecordBatch:
 
 
 def named(table: _Named) -> _Named:
-    """Returns the table; refuses one with column names that are not valid text."""
+    """Returns the table; refuses one with column names that are not valid text, or with dictionaries of JSON values."""
     try:
         _read_names(table.schema)
+        encoded = [field.name for field in table.schema if _holds_json_dictionary(field.type)]
     except UnicodeDecodeError as failed:
         message = "has a column whose name, or that of a field in it, is not UTF-8"
         raise OptionError(message, "table") from failed
+    if encoded:
+        # Arrow hands over the dictionary without the type of its values: they would be texts.
+        message = (
+            f"holds a dictionary of JSON values in `{encoded[0]}`; decode it, as in "
+            "`array.dictionary.take(array.indices)`"
+        )
+        raise OptionError(message, "table")
     return table
+
+
+def _holds_json_dictionary(kind: pa.DataType) -> bool:
+    """Whether a type is a dictionary of JSON values, or has one inside."""
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    if pa.types.is_dictionary(kind):
+        return getattr(kind.value_type, "extension_name", None) == "arrow.json"
+    return any(
+        _holds_json_dictionary(kind.field(number).type) for number in range(getattr(kind, "num_fields", 0))
+    )
 
 
 def _read_names(fields: Iterable[pa.Field[pa.DataType]]) -> None:

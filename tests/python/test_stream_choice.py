@@ -8,6 +8,7 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -375,3 +376,60 @@ def test_there_is_no_validation_stream_without_a_share(
 ) -> None:
     with pytest.raises(fastpack.OptionError, match="`validation`"):
         _ = fastpack.stream(write_jsonl(RECORDS), loaded, **OPTIONS).validation
+
+
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2**53 - 1,
+    2**53,
+    2**53 + 1,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+    2**64,
+    2**64 + 1,
+    -(2**63),
+    -(2**63) - 1,
+    2**1200,
+    -(2**1200),
+    0.5,
+    -0.5,
+    float(2**53),
+    2.0**63,
+    2.0**64,
+    -(2.0**63),
+    1e300,
+    float("inf"),
+    float("-inf"),
+]
+"""Numbers around the ends of the integers that a float can tell apart, and that 64 bits hold."""
+
+
+def test_numbers_are_compared_exactly_whatever_their_types(
+    loaded: fastpack.Tokenizer, write_jsonl: Callable[..., Path]
+) -> None:
+    path = write_jsonl([{"text": sentence(at, 3 + at), "n": number} for at, number in enumerate(NUMBERS)])
+    texts = [
+        tuple(loaded.encode(sentence(at, 3 + at), add_special_tokens=False)) for at in range(len(NUMBERS))
+    ]
+
+    def found(where: object) -> list[int]:
+        ids = ids_of(fastpack.stream(path, loaded, where={"n": where}, **OPTIONS))
+        return sorted(next(at for at, text in enumerate(texts) if row[: len(text)] == text) for row in ids)
+
+    for wanted in NUMBERS:
+        assert found(wanted) == [at for at, number in enumerate(NUMBERS) if number == wanted], wanted
+        assert found((wanted, None)) == [at for at, number in enumerate(NUMBERS) if number >= wanted], wanted
+        assert found((None, wanted)) == [at for at, number in enumerate(NUMBERS) if number <= wanted], wanted
+
+
+def test_unsigned_integers_and_numbers_of_numpy_are_compared_exactly(
+    loaded: fastpack.Tokenizer, tmp_path: Path
+) -> None:
+    numbers = np.array([2**64 - 1, 2**64 - 2, 2**63, 2**63 - 1], np.uint64)
+    pq.write_table(pa.table({"text": [f"{at}" for at in range(4)], "n": numbers}), tmp_path / "a.parquet")
+    for wanted, most in ((numbers[1], 1), (int(numbers[1]), 1), ((numbers[2], numbers[1]), 2)):
+        stream = fastpack.stream(tmp_path / "a.parquet", loaded, where={"n": wanted}, **OPTIONS)
+        assert len(ids_of(stream)) == most

@@ -8,12 +8,12 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::stream::{
-    Agree, Choice, MOST_LANES, MixUnit, Numbers, OnEnd, OnExhausted, Scalar, State, StreamOptions,
-    Together, Wanted, count, stream,
+    Agree, Choice, MOST_LANES, MixUnit, Number, Numbers, OnEnd, OnExhausted, Scalar, State,
+    StreamOptions, Together, Wanted, count, stream,
 };
 use fastpack_core::{Control, Report};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFrozenSet, PyList, PySet, PyTuple};
+use pyo3::types::{PyBool, PyFrozenSet, PyInt, PyList, PySet, PyTuple};
 
 use crate::arrow::batch;
 use crate::convert::{counts, refuse, share_given, switches, word, words};
@@ -26,6 +26,7 @@ use crate::reiterable::PyReiterable;
 use crate::report::PyReport;
 use crate::supervise::{self, Caller, Interrupted, SharedTask, Task};
 use crate::transform::PyTransform;
+use crate::written::has_list;
 
 /// The tables that wait to be taken: the next one, and one that is made while the next is taken.
 const AHEAD: usize = 2;
@@ -118,8 +119,16 @@ impl<'py> FromPyObject<'_, 'py> for PyWanted {
         let wanted = "a value, a list of values, or a tuple of the least and the most number, of which one may be None";
         let refused = || refuse(value, "where", wanted);
         if value.is_instance_of::<PyTuple>() {
-            let ends: (Option<f64>, Option<f64>) = value.extract().map_err(|_| refused())?;
-            return Ok(Self(Wanted::Between(ends.0, ends.1)));
+            let ends: (Bound<'_, PyAny>, Bound<'_, PyAny>) =
+                value.extract().map_err(|_| refused())?;
+            let end = |end: &Bound<'_, PyAny>| {
+                if end.is_none() {
+                    Ok(None)
+                } else {
+                    whole_or_real(end).map(Some).ok_or_else(refused)
+                }
+            };
+            return Ok(Self(Wanted::Between(end(&ends.0)?, end(&ends.1)?)));
         }
         let several = value.is_instance_of::<PyList>()
             || value.is_instance_of::<PySet>()
@@ -141,8 +150,32 @@ fn scalar(value: &Bound<'_, PyAny>) -> Option<Scalar> {
     if let Ok(truth) = value.cast::<PyBool>() {
         return Some(Scalar::Bool(truth.is_true()));
     }
-    let text = value.extract::<String>().map(Scalar::Text);
-    text.or_else(|_| value.extract::<f64>().map(Scalar::Number)).ok()
+    if let Ok(text) = value.extract() {
+        return Some(Scalar::Text(text));
+    }
+    if let Some(plain) = of_library(value) {
+        return scalar(&plain);
+    }
+    whole_or_real(value).map(Scalar::Number)
+}
+
+/// The value of a scalar of a library such as numpy, as Python has it.
+fn of_library<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let plain = if has_list(value) { value.call_method0("tolist").ok()? } else { return None };
+    (!has_list(&plain)).then_some(plain)
+}
+
+/// A number, as it is.
+fn whole_or_real(value: &Bound<'_, PyAny>) -> Option<Number> {
+    if let Some(plain) = of_library(value) {
+        return whole_or_real(&plain);
+    }
+    if value.is_instance_of::<PyInt>() {
+        // Of a subclass such as an enumeration, the number.
+        let digits = value.py().get_type::<PyInt>().call_method1("__repr__", (value,)).ok()?;
+        return Number::integer(digits.extract().ok()?);
+    }
+    value.extract::<f64>().ok().map(Number::from)
 }
 
 /// The number of a rank.

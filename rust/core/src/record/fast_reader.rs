@@ -324,14 +324,12 @@ impl FastReader {
             if columns[..number].iter().any(|before| before.name() == column.name()) {
                 return None;
             }
-            let mut item = Item { array, at: row };
-            if column.name() != field {
-                if !item.null() {
-                    return None;
-                }
+            let mut item = Item { field: column, array, at: row };
+            let is_other = column.name() != field;
+            if is_other && item.null() {
                 continue;
             }
-            let (messages, places) = item.list().filter(|_| self.roles.is_empty())?;
+            let (messages, places) = item.list().filter(|_| !is_other && self.roles.is_empty())?;
             let messages = messages.as_struct_opt()?;
             for at in places {
                 if messages.is_null(at) {
@@ -339,8 +337,9 @@ impl FastReader {
                 }
                 let mut entries = messages.fields().iter().zip(messages.columns());
                 self.message(|entry| {
-                    entries
-                        .try_for_each(|(field, array)| entry(&mut Item { array, at }, field.name()))
+                    entries.try_for_each(|(field, array)| {
+                        entry(&mut Item { field, array, at }, field.name())
+                    })
                 })?;
             }
         }

@@ -35,7 +35,7 @@ pub use messages::MessageForms;
 pub(crate) use read::object as object_of;
 pub use read::{FoundShape, as_messages, conversation, find_shape, parse_conversation, read};
 pub use shape::{Expectation, Shape, TokenColumns};
-pub use table::RecordTable;
+pub use table::{MappedRows, RecordTable};
 pub use text::read_text_fast;
 pub use tokens::{Tokens, TrainedRun};
 pub(crate) use write::json as write_json;

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, AsArray, RecordBatch, StructArray};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, DataType, Field, Float16Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use num_bigint::BigInt;
 
 use super::fault::Fault;
+use super::json;
 use crate::ledger::Reason;
 use crate::source::Cells;
+use crate::source::json_field::TextKind;
 use fastpack_template::json::{Json, Map};
 
 /// The columns of a row that are `wanted`.
@@ -23,10 +25,7 @@ pub(super) fn row(
     let mut record = Map::default();
     for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
         if wanted(field.name()) {
-            let value = value(column, row).map_err(|found| {
-                let message = format!("`{}` holds {found}, which is no JSON", field.name());
-                Fault::new(Reason::WrongType, message)
-            })?;
+            let value = value(field, column, row).map_err(|fault| named(field, fault))?;
             if record.insert(Arc::from(field.name().as_str()), value).is_some() {
                 let message = format!("`{}` is the name of two columns; rename one", field.name());
                 return Err(Fault::new(Reason::WrongType, message));
@@ -36,12 +35,17 @@ pub(super) fn row(
     Ok(record)
 }
 
+/// The fault of a value of a column, with its name.
+pub(super) fn named(column: &Field, fault: Fault) -> Fault {
+    Fault::new(fault.reason, format!("`{}` {}", column.name(), fault.message))
+}
+
 /// The columns of a row that are `wanted` and that JSON can hold.
 pub(super) fn readable(batch: &RecordBatch, row: usize, wanted: impl Fn(&str) -> bool) -> Map {
     let columns = batch.schema_ref().fields().iter().zip(batch.columns());
     let columns = columns.filter(|(field, _)| wanted(field.name()));
     let values = columns.filter_map(|(field, column)| {
-        Some((Arc::from(field.name().as_str()), value(column, row).ok()?))
+        Some((Arc::from(field.name().as_str()), value(field, column, row).ok()?))
     });
     values.collect()
 }
@@ -65,17 +69,22 @@ pub(super) fn cells(
     Ok(record)
 }
 
-/// One value of an array; fails with the type if JSON has no such type.
-pub(super) fn value(array: &dyn Array, at: usize) -> Result<Json, String> {
+/// One value of an array of this field. Fails if JSON has no such type, or if the text of a column of type JSON is none.
+pub(super) fn value(field: &Field, array: &dyn Array, at: usize) -> Result<Json, Fault> {
+    value_of(field, field.data_type(), array, at)
+}
+
+/// One value of an array of this type, which is the field's or that of the values of its dictionary.
+fn value_of(field: &Field, of: &DataType, array: &dyn Array, at: usize) -> Result<Json, Fault> {
     if array.is_null(at) {
         return Ok(Json::Null);
     }
-    let text = |text: &str| Json::String(Arc::from(text));
-    Ok(match array.data_type() {
+    // The fields inside come from `of`: those of the array lack the marks that only the field has.
+    Ok(match of {
         DataType::Null => Json::Null,
-        DataType::Utf8 => text(array.as_string::<i32>().value(at)),
-        DataType::LargeUtf8 => text(array.as_string::<i64>().value(at)),
-        DataType::Utf8View => text(array.as_string_view().value(at)),
+        DataType::Utf8 => text(field, array.as_string::<i32>().value(at))?,
+        DataType::LargeUtf8 => text(field, array.as_string::<i64>().value(at))?,
+        DataType::Utf8View => text(field, array.as_string_view().value(at))?,
         DataType::Boolean => Json::Bool(array.as_boolean().value(at)),
         DataType::Int8 => integer::<Int8Type>(array, at),
         DataType::Int16 => integer::<Int16Type>(array, at),
@@ -92,36 +101,74 @@ pub(super) fn value(array: &dyn Array, at: usize) -> Result<Json, String> {
         DataType::Float16 => Json::Float(array.as_primitive::<Float16Type>().value(at).into()),
         DataType::Float32 => Json::Float(array.as_primitive::<Float32Type>().value(at).into()),
         DataType::Float64 => Json::Float(array.as_primitive::<Float64Type>().value(at)),
-        DataType::List(_) => list(array.as_list::<i32>().value(at).as_ref())?,
-        DataType::LargeList(_) => list(array.as_list::<i64>().value(at).as_ref())?,
-        DataType::ListView(_) => list(array.as_list_view::<i32>().value(at).as_ref())?,
-        DataType::LargeListView(_) => list(array.as_list_view::<i64>().value(at).as_ref())?,
-        DataType::FixedSizeList(..) => list(array.as_fixed_size_list().value(at).as_ref())?,
+        DataType::List(of) => list(of, array.as_list::<i32>().value(at).as_ref())?,
+        DataType::LargeList(of) => list(of, array.as_list::<i64>().value(at).as_ref())?,
+        DataType::ListView(of) => list(of, array.as_list_view::<i32>().value(at).as_ref())?,
+        DataType::LargeListView(of) => list(of, array.as_list_view::<i64>().value(at).as_ref())?,
+        DataType::FixedSizeList(of, _) => list(of, array.as_fixed_size_list().value(at).as_ref())?,
         DataType::Dictionary(..) => {
             // All keys of an array are normalised at once, so only one is passed.
             let one = array.slice(at, 1);
             let dictionary = one.as_any_dictionary();
-            return value(dictionary.values(), dictionary.normalized_keys()[0]);
+            let (values, key) = (dictionary.values(), dictionary.normalized_keys()[0]);
+            return value_of(field, values.data_type(), values, key);
         }
         DataType::Struct(fields) => {
             let columns = fields.iter().zip(array.as_struct().columns());
             let mut map = Map::default();
             for (field, column) in columns {
-                if map.insert(Arc::from(field.name().as_str()), value(column, at)?).is_some() {
-                    return Err(format!("two fields of the name `{}`", field.name()));
+                if map.insert(Arc::from(field.name().as_str()), value(field, column, at)?).is_some()
+                {
+                    return Err(no_json(format!("two fields of the name `{}`", field.name())));
                 }
             }
             Json::Map(Arc::new(map))
         }
-        other => return Err(format!("a {other}")),
+        DataType::Map(of, _) => entries(of, &array.as_map().value(at))?,
+        other => return Err(no_json(format!("a {other}"))),
     })
+}
+
+fn no_json(found: String) -> Fault {
+    Fault::new(Reason::WrongType, format!("holds {found}, which is no JSON"))
+}
+
+/// A text, or the value that it is the JSON of.
+fn text(field: &Field, text: &str) -> Result<Json, Fault> {
+    let string = || Json::String(Arc::from(text));
+    match TextKind::of(field) {
+        TextKind::Text => Ok(string()),
+        TextKind::Returned => Ok(json::parse(text.as_bytes()).unwrap_or_else(|_| string())),
+        TextKind::Json => json::parse(text.as_bytes()).map_err(|fault| {
+            let message = format!("is of type JSON but holds other text: {}", fault.message);
+            Fault::new(fault.reason, message)
+        }),
+    }
 }
 
 fn integer<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &dyn Array, at: usize) -> Json {
     Json::Int(array.as_primitive::<T>().value(at).into())
 }
 
-fn list(items: &dyn Array) -> Result<Json, String> {
-    let items: Result<_, _> = (0..items.len()).map(|at| value(items, at)).collect();
+fn list(field: &Field, items: &dyn Array) -> Result<Json, Fault> {
+    let items: Result<_, _> = (0..items.len()).map(|at| value(field, items, at)).collect();
     Ok(Json::List(Arc::new(items?)))
+}
+
+/// The keys and values of a map.
+fn entries(field: &Field, entries: &StructArray) -> Result<Json, Fault> {
+    let DataType::Struct(fields) = field.data_type() else {
+        return Err(no_json("a map without entries".to_owned()));
+    };
+    let [(key, keys), (field, values)] = [0, 1].map(|at| (&fields[at], entries.column(at)));
+    let mut map = Map::default();
+    for at in 0..entries.len() {
+        let Json::String(name) = value(key, keys, at)? else {
+            return Err(no_json(format!("a map with keys of {}", key.data_type())));
+        };
+        if map.insert(Arc::clone(&name), value(field, values, at)?).is_some() {
+            return Err(no_json(format!("a map with two keys `{name}`")));
+        }
+    }
+    Ok(Json::Map(Arc::new(map)))
 }

@@ -4,13 +4,16 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{Field, FieldRef, Schema};
 use arrow::error::ArrowError;
 
 use super::columns::{ColumnType, column};
+use super::fault::Fault;
 use super::read::object;
 use super::{row, write};
+use crate::ledger::Reason;
 use crate::source::Block;
+use crate::source::json_field::returned;
 use fastpack_template::json::{Json, Map};
 
 /// The records of a block that can be read, as Arrow columns.
@@ -50,19 +53,52 @@ impl RecordTable {
         self.numbers[row]
     }
 
-    /// Appends to `bytes` the JSON of the record that row `row` was changed into: row `at` of `mapped`.
+    /// The rows that `map` made of some of these records.
+    pub fn mapped<'t>(&'t self, rows: &'t RecordBatch) -> MappedRows<'t> {
+        let given = self.rows.schema_ref();
+        let fields = rows.schema_ref().fields().iter().map(|field| {
+            let known = given.column_with_name(field.name());
+            known.map_or_else(|| Arc::clone(field), |(_, known)| returned(known, field))
+        });
+        MappedRows { table: self, rows, fields: fields.collect() }
+    }
+}
+
+/// The rows that `map` made of some records of a table.
+#[derive(Debug)]
+pub struct MappedRows<'t> {
+    table: &'t RecordTable,
+    rows: &'t RecordBatch,
+    fields: Vec<FieldRef>,
+}
+
+impl MappedRows<'_> {
+    /// Appends to `bytes` the JSON of the record that row `row` was changed into: row `at` of the mapped ones.
     ///
     /// An unchanged field keeps the record's own value, since Arrow may not hold all of it: a field that is
     /// absent from one record of many is null there.
-    pub fn write(&self, row: usize, mapped: &RecordBatch, at: usize, bytes: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    ///
+    /// The fault of a value of type JSON that is none.
+    pub fn write(&self, row: usize, at: usize, bytes: &mut Vec<u8>) -> Result<(), Fault> {
+        let RecordTable { rows: given, records, .. } = self.table;
         let mut record = Map::default();
-        for (field, column) in mapped.schema_ref().fields().iter().zip(mapped.columns()) {
-            // No shape uses a column that JSON cannot hold.
-            let Ok(made) = row::value(column, at) else { continue };
-            let given = self.rows.column_by_name(field.name());
-            let given = given.and_then(|column| row::value(column, row).ok());
+        for (field, column) in self.fields.iter().zip(self.rows.columns()) {
+            let given = given.schema_ref().column_with_name(field.name()).map(|(number, known)| {
+                row::value(known, given.column(number), row)
+                    .map_err(|fault| row::named(known, fault))
+            });
+            let made = row::value(field, column, at).map_err(|fault| row::named(field, fault));
+            let (given, made) = match (given.transpose(), made) {
+                // No shape uses a column that JSON cannot hold.
+                (_, Err(fault)) if fault.reason == Reason::WrongType => continue,
+                (Err(fault), Ok(made)) if fault.reason == Reason::WrongType => (None, made),
+                (Err(fault), _) | (_, Err(fault)) => return Err(fault),
+                (Ok(given), Ok(made)) => (given, made),
+            };
             let value = if given.as_ref() == Some(&made) {
-                self.records[row].get(field.name().as_str()).cloned()
+                records[row].get(field.name().as_str()).cloned()
             } else {
                 Some(made)
             };
@@ -71,6 +107,7 @@ impl RecordTable {
             }
         }
         write::json(&Json::Map(Arc::new(record)), bytes);
+        Ok(())
     }
 }
 

@@ -244,14 +244,14 @@ impl<'b> RowCells<'b> {
         for field in shape.fields(part) {
             let columns = self.batch.schema_ref().fields().iter().zip(self.batch.columns());
             let mut named = columns.filter(|(column, _)| column.name() == field);
-            let Some((_, array)) = named.next() else { continue };
+            let Some((column, array)) = named.next() else { continue };
             if named.next().is_some() {
                 return None;
             }
             if array.is_null(self.row) {
                 continue;
             }
-            let (items, range) = Item { array, at: self.row }.list()?;
+            let (items, range) = Item { field: column, array, at: self.row }.list()?;
             return Some(Some((field, items, range)));
         }
         Some(None)

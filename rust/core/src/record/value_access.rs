@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use arrow::array::{Array, AsArray, GenericListArray, OffsetSizeTrait};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 
 use super::cursor::Cursor;
 use super::row;
+use crate::source::json_field::TextKind;
 use fastpack_template::json::Json;
 
 /// A value in its place. It must be taken before the next value. A value that cannot be read this way gives
@@ -52,6 +53,7 @@ impl<'l> ValueAccess<'l> for Cursor<'l> {
 
 /// An item of an array.
 pub(super) struct Item<'l> {
+    pub(super) field: &'l Field,
     pub(super) array: &'l dyn Array,
     pub(super) at: usize,
 }
@@ -59,8 +61,8 @@ pub(super) struct Item<'l> {
 impl<'l> Item<'l> {
     /// The string in this place.
     fn string(&self) -> Option<&'l str> {
-        let Self { array, at } = *self;
-        if array.is_null(at) {
+        let Self { field, array, at } = *self;
+        if array.is_null(at) || TextKind::of(field) != TextKind::Text {
             return None;
         }
         Some(match array.data_type() {
@@ -80,7 +82,7 @@ impl<'l> Item<'l> {
             let ends = &lists.value_offsets()[at..at + 2];
             (lists.values(), ends[0].as_usize()..ends[1].as_usize())
         }
-        let Self { array, at } = *self;
+        let Self { array, at, .. } = *self;
         match array.data_type() {
             _ if array.is_null(at) => None,
             DataType::List(_) => Some(items(array.as_list::<i32>(), at)),
@@ -114,9 +116,10 @@ impl<'l> ValueAccess<'l> for Item<'l> {
     }
 
     fn value(&mut self, _: usize) -> Option<(Json, usize)> {
-        // An encoded text, such as in a dictionary, is not stored in this place.
-        let value = row::value(self.array, self.at).ok();
-        let value = value.filter(|value| !matches!(value, Json::String(_)))?;
+        // An encoded text, such as in a dictionary or as JSON, is not stored in this place, and a null of JSON is no null
+        // of Arrow.
+        let value = row::value(self.field, self.array, self.at).ok();
+        let value = value.filter(|value| !matches!(value, Json::String(_) | Json::Null))?;
         let size = value.size();
         Some((value, size))
     }

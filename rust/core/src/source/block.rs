@@ -50,6 +50,8 @@ pub enum Fate {
     Goes,
     /// The record becomes the changed record at this index.
     Becomes(Range<usize>),
+    /// The record is refused, for this reason and with this message.
+    Refused(Reason, String),
 }
 
 /// The records of a block.
@@ -286,6 +288,9 @@ impl Block {
             Fate::Becomes(place) => {
                 Some(RawRecord { raw: Raw::Json(&bytes[place.clone()]), ..record })
             }
+            Fate::Refused(reason, message) => {
+                Some(RawRecord { raw: Raw::Broken { reason: *reason, message }, ..record })
+            }
         }))
     }
 
@@ -296,10 +301,28 @@ impl Block {
     }
 
     /// The block with the changes of `filter` and `map`: one change for each record, and the JSON of changed
-    /// records.
+    /// records. A record that was refused before stays so, unless it is left out.
     #[must_use]
-    pub fn with_fates(self, each: Vec<Fate>, bytes: Vec<u8>) -> Self {
+    pub fn with_fates(self, mut each: Vec<Fate>, bytes: Vec<u8>) -> Self {
+        for (before, fate) in self.fates.into_iter().flat_map(|fates| fates.each).zip(&mut each) {
+            if matches!(before, Fate::Refused(..)) && *fate != Fate::Goes {
+                *fate = before;
+            }
+        }
         Self { fates: Some(Fates { bytes, each }), ..self }
+    }
+
+    /// The block with records refused: their places among its records, and why.
+    #[must_use]
+    pub fn refusing(self, refused: Vec<(usize, (Reason, String))>) -> Self {
+        if refused.is_empty() {
+            return self;
+        }
+        let mut each = vec![Fate::Stays; self.records().count()];
+        for (at, (reason, message)) in refused {
+            each[at] = Fate::Refused(reason, message);
+        }
+        self.with_fates(each, Vec::new())
     }
 
     /// The rows, if the block is a part of a table.

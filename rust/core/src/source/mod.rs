@@ -22,6 +22,7 @@ mod index;
 mod input;
 mod ipc;
 mod json;
+pub(crate) mod json_field;
 mod line_extent;
 mod line_file;
 mod lines;

@@ -3,13 +3,14 @@
 use std::num::NonZeroU64;
 use std::ops::{Range, RangeInclusive};
 
-use fastpack_template::json::Json;
 use serde::Serialize;
 
 use super::numbers::number;
+use super::wanted::Wanted;
 use crate::config::Split;
 use crate::document::{Documents, INPUTS};
-use crate::record::object_of;
+use crate::ledger::Reason;
+use crate::record::{Fault, object_of};
 use crate::source::{Block, Raw, RawRecord};
 
 /// The records that a stream takes.
@@ -59,34 +60,12 @@ impl Numbers {
     }
 }
 
-/// The wanted values of a field.
-#[derive(Clone, Debug, Serialize)]
-#[serde(untagged)]
-pub enum Wanted {
-    /// One of these.
-    OneOf(Vec<Scalar>),
-    /// A number in this range, the ends included.
-    Between(Option<f64>, Option<f64>),
-}
-
-/// A value of a field.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Scalar {
-    /// None, or no such field.
-    Null,
-    /// A boolean.
-    Bool(bool),
-    /// A number.
-    Number(f64),
-    /// A text.
-    Text(String),
-}
-
 /// The records of a block that are taken.
 pub(super) struct Chosen {
     /// Whether each record is taken.
     pub(super) taken: Vec<bool>,
+    /// The records, among those that are taken, of which a field that is asked for cannot be read: their places, and why.
+    pub(super) refused: Vec<(usize, (Reason, String))>,
     /// The number of records that were left out because of their fields.
     pub(super) left_out: u64,
 }
@@ -119,17 +98,24 @@ impl Choice {
         range: &Range<u64>,
         first: u64,
     ) -> Chosen {
-        let mut left_out = 0;
-        let taken = (first..).zip(block.records()).map(|(number, record)| {
+        let (mut left_out, mut refused) = (0, Vec::new());
+        let taken = (first..).zip(block.records().enumerate()).map(|(number, (place, record))| {
             if !self.numbers.has(range, number) || !self.is_of_split(&record, block, seed) {
                 return false;
             }
-            let taken = self.has_fields(&record);
-            left_out += u64::from(!taken);
-            taken
+            match self.has_fields(&record) {
+                Ok(taken) => {
+                    left_out += u64::from(!taken);
+                    taken
+                }
+                Err(fault) => {
+                    refused.push((place, (fault.reason, fault.message)));
+                    true
+                }
+            }
         });
         let taken = taken.collect();
-        Chosen { taken, left_out }
+        Chosen { taken, refused, left_out }
     }
 
     /// Whether a record belongs to the split.
@@ -155,15 +141,14 @@ impl Choice {
         (lot < share) == self.held_out
     }
 
-    /// Whether the fields of a record have wanted values. A record that is no object is taken: it is refused
-    /// later, by its reason.
-    fn has_fields(&self, record: &RawRecord<'_>) -> bool {
+    /// Whether the fields of a record have wanted values. Fails for a record of which they cannot be read.
+    fn has_fields(&self, record: &RawRecord<'_>) -> Result<bool, Fault> {
         if self.fields.is_empty() {
-            return true;
+            return Ok(true);
         }
         let is_read = |name: &str| self.fields.iter().any(|(field, _)| field == name);
-        let Ok(object) = object_of(record.raw, is_read) else { return true };
-        self.fields.iter().all(|(name, wanted)| wanted.has(object.get(name.as_str())))
+        let object = object_of(record.raw, is_read)?;
+        Ok(self.fields.iter().all(|(name, wanted)| wanted.has(object.get(name.as_str()))))
     }
 
     /// The documents of wanted lengths, by their indices; `None` if all are.
@@ -182,39 +167,5 @@ impl Choice {
 
     fn lengths(&self) -> RangeInclusive<u32> {
         self.min_tokens.unwrap_or(0)..=self.max_tokens.unwrap_or(u32::MAX)
-    }
-}
-
-impl Wanted {
-    /// Whether a value is wanted.
-    fn has(&self, value: Option<&Json>) -> bool {
-        match self {
-            Self::OneOf(wanted) => wanted.contains(&Scalar::of(value)),
-            Self::Between(least, most) => match Scalar::of(value) {
-                Scalar::Number(number) => {
-                    least.is_none_or(|least| number >= least)
-                        && most.is_none_or(|most| number <= most)
-                }
-                _ => false,
-            },
-        }
-    }
-}
-
-impl Scalar {
-    /// The value of a field. Lists and objects equal no scalar.
-    fn of(value: Option<&Json>) -> Self {
-        match value {
-            None | Some(Json::Null) => Self::Null,
-            Some(Json::Bool(truth)) => Self::Bool(*truth),
-            #[expect(clippy::cast_precision_loss, reason = "compared as numbers of JSON are")]
-            Some(Json::Int(number)) => Self::Number(*number as f64),
-            Some(Json::Float(number)) => Self::Number(*number),
-            Some(Json::BigInt(number)) => {
-                Self::Number(number.to_string().parse().unwrap_or(f64::NAN))
-            }
-            Some(Json::String(text)) => Self::Text(text.to_string()),
-            Some(Json::List(_) | Json::Map(_)) => Self::Number(f64::NAN),
-        }
     }
 }

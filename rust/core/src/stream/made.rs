@@ -50,12 +50,15 @@ impl Made {
         let mut wanted: WantedRecords = places.iter().map(is_chosen).collect();
         let size = block.size;
         let is_new = matches!(chosen, Chosen::From(0));
-        let taken = order.chosen(&block, &extent, first_record);
-        if let Some(taken) = &taken {
-            wanted.iter_mut().zip(&taken.taken).for_each(|(wanted, taken)| *wanted &= taken);
-        }
+        let (block, left_out) = match order.chosen(&block, &extent, first_record) {
+            Some(taken) => {
+                wanted.iter_mut().zip(&taken.taken).for_each(|(wanted, taken)| *wanted &= taken);
+                (block.refusing(taken.refused), taken.left_out)
+            }
+            None => (block, 0),
+        };
         let mut made = work(block, shape, wanted)?;
-        made.ledger.filtered(taken.map_or(0, |taken| taken.left_out));
+        made.ledger.filtered(left_out);
         if let Some(fitting) = order.choice.documents(&made.documents) {
             let mut stays = fitting.iter().copied().peekable();
             for at in 0..made.documents.len() {

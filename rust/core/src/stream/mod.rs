@@ -39,6 +39,7 @@ mod rows;
 mod run;
 mod state;
 mod walk;
+mod wanted;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -67,12 +68,13 @@ use rounds::{Rounds, floor_of};
 use run::{End, Run};
 use walk::{Files, Walk};
 
-pub use choice::{Choice, Numbers, Scalar, Wanted};
+pub use choice::{Choice, Numbers};
 pub use counts::Counted;
 pub use options::{MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
 pub use rounds::Supplies;
 pub use run::Agree;
 pub use state::{STATE_KEY, State, merge_states};
+pub use wanted::{Number, Scalar, Wanted};
 
 /// Packs `inputs` on the fly and hands over a table for each step, with the state after it in its metadata.
 ///

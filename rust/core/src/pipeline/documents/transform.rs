@@ -83,10 +83,13 @@ impl Transform {
                     ),
                 ));
             }
+            let mapped = table.mapped(&mapped);
             for (at, row) in (0..rows.num_rows()).filter(|&row| chosen.value(row)).enumerate() {
                 let start = bytes.len();
-                table.write(row, &mapped, at, &mut bytes);
-                fates[table.number(row)] = Fate::Becomes(start..bytes.len());
+                fates[table.number(row)] = match mapped.write(row, at, &mut bytes) {
+                    Ok(()) => Fate::Becomes(start..bytes.len()),
+                    Err(fault) => Fate::Refused(fault.reason, fault.message),
+                };
             }
         }
         Ok(block.with_fates(fates, bytes))

@@ -2,7 +2,10 @@
 
 mod pages;
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
 use fastpack_tokenize::contain;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -15,6 +18,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, RowGroupMetaData};
 
 use super::block::{Content, Reader};
 use super::found::SourceFile;
+use super::json_field;
 use super::rows::{Columns, RowReader, block_rows, said};
 use crate::control::Control;
 use crate::error::{self, Error};
@@ -94,10 +98,22 @@ fn metadata_of(
     let file = source.location.open_parts().map_err(Error::io(&*source.path))?;
     let mut file = Pages::new(file, source.size);
     Ok(decoded(|| {
-        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
-        file.check(metadata.metadata())?;
+        let metadata = load(&mut file)?;
         Ok((file, metadata))
     }))
+}
+
+/// The checked metadata of a file, with the mark of JSON at its columns of that type.
+fn load(file: &mut Pages) -> Result<ArrowReaderMetadata> {
+    let metadata = ArrowReaderMetadata::load(&*file, ArrowReaderOptions::default())?;
+    file.check(metadata.metadata())?;
+    let schema = metadata.schema();
+    let Some(fields) = json_field::of_parquet(schema.fields(), metadata.parquet_schema()) else {
+        return Ok(metadata);
+    };
+    let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    let options = ArrowReaderOptions::default().with_schema(schema);
+    ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options)
 }
 
 /// The rows of one row group, of these columns or all. `first_row` is the number of its first row.
@@ -173,8 +189,7 @@ struct Batches {
 
 impl Batches {
     fn of(mut file: Pages, columns: Option<Columns>) -> Result<Self> {
-        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
-        file.check(metadata.metadata())?;
+        let metadata = load(&mut file)?;
         let rows = metadata.metadata().file_metadata().num_rows();
         let rows = u64::try_from(rows).unwrap_or(0);
         // A single column leaves no choice.
