@@ -60,21 +60,41 @@ fn spans(source: &str, messages: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn unsupported_constructs_are_refused_with_template_and_line() {
+fn statements_that_are_not_supported_are_refused_with_template_and_line() {
     for (source, what) in [
-        ("a\n{{ x|wordcount }}", "the filter `wordcount` is not supported"),
         ("a\n{% include 'b' %}", "the statement `include` is not supported"),
-        ("a\n{{ x is callable }}", "the test `callable` is not supported"),
-        ("a\n{{ x.zfill(3) }}", "the method `zfill` is not supported"),
-        ("a\n{{ lipsum() }}", "the global `lipsum` is not supported"),
         ("a\n{% for x in y recursive %}{% endfor %}", "recursive loops are not supported"),
-        ("a\n{% for x in y %}{{ loop.cycle(1) }}{% endfor %}", "`loop.cycle` is not supported"),
+        ("a\n{{ x|from_json }}", "there is no filter `from_json`"),
+        ("a\n{{ x is jason }}", "there is no test `jason`"),
+        (
+            "a\n{% if x %}{% for y in x|jason %}{{ y|jason }}{% endfor %}{% endif %}",
+            "there is no filter `jason`",
+        ),
     ] {
         let error = ChatTemplate::new("test", source, context())
             .expect_err("the construct is not supported");
         assert!(matches!(&error, Error::Template { line: 2, .. }), "{error}");
         let way_out = "template_engine = \"python\" renders it through transformers";
         assert_eq!(error.to_string(), format!("chat template `test`, line 2: {what}; {way_out}"));
+    }
+}
+
+#[test]
+fn an_expression_that_is_not_supported_is_refused_when_it_is_reached() {
+    for (expression, what) in [
+        ("x|wordcount", "the filter `wordcount` is not known"),
+        ("x is callable", "the test `callable` is not known"),
+        ("x.encode()", "the method `encode` is not known"),
+        ("lipsum()", "the global `lipsum` is not known"),
+        ("x|from_json", "there is no filter `from_json`"),
+        ("x is jason", "there is no test `jason`"),
+        ("x|map('wordcount')|list", "the filter or test `wordcount` is not known"),
+    ] {
+        let source = format!("a\n{{% if x %}}{{{{ {expression} }}}}{{% endif %}}");
+        let text = Json::String("t".into());
+        assert_eq!(render(&source, &[("x", Json::String("".into()))]), Ok("a\n".to_owned()));
+        let message = render(&source, &[("x", text)]).expect_err("it is reached");
+        assert!(message.contains(what), "{expression}: {message}");
     }
 }
 

@@ -84,6 +84,21 @@ ATOMS = st.sampled_from(
         "ns.x",
         "m(a)",
         "m(b, y=a)",
+        "m(*[a, b])",
+        "m(*b)",
+        "m(**{'x': a})",
+        "m(a, **c)",
+        "{0: a, 512: b}",
+        "{true: a, 1: b, none: c}",
+        "{a: 1, 'a': 2}",
+        "dict(x=a)",
+        "dict(c, y=b)",
+        "'%s=%s'",
+        "'{}|{}'",
+        "'%d%%'",
+        "[3, 1, 2, 1]",
+        "['b', 'B', 'a']",
+        "[{'a': 2, 'x': 1}, {'a': 1}, {'a': 2, 'x': 0}]",
         "'\\n\\x41\\u00e9\\101\\q'",
         "'a' 'b'",
     ]
@@ -102,7 +117,10 @@ POSTFIX = st.sampled_from(
         "|items|list", "|items", "|default('d')", "|default('d', true)", "|default(none)", "|join", "|join(', ')", "|join('-', attribute='a')", "|list", "|upper", "|lower", "|capitalize", "|title",
         "|replace('a', 'b')", "|replace('', 'b')", "|dictsort", "|map('upper')|list", "|map('trim')|join(',')", "|map(attribute='a')|list", "|map(attribute='a', default='z')|list", "|select|list",
         "|select('string')|list", "|reject('none')|list", "|reject('equalto', 'a')|list", "|selectattr('a')|list", "|selectattr('a', 'equalto', 1)|list", "|selectattr('a', 'defined')|list", "|rejectattr('a')|list",
-        "|first", "|last", "|reverse|list", "|reverse", "|sort", "|int", "|indent", "|indent(2, true)", "|indent(1, blank=true)", "|count",
+        "|sort(reverse=true)", "|sort(attribute='a')", "|sort(attribute='a,x', reverse=true)", "|sort(true, true)", "|unique|list", "|unique(attribute='a')|list", "|unique(true)|join", "|min", "|max", "|min(attribute='a')",
+        "|max(true)", "|sum", "|sum(attribute='a')", "|sum(start=1)", "|abs", "|float", "|float(1)", "|round", "|round(0, 'floor')", "|round(method='ceil')", "|int(7)", "|int(none)", "|format(a, b)", "|format(a)", "|format", "|e", "|escape|length",
+        "|dictsort(reverse=true)", "|dictsort(by='value')", "|dictsort(true)", "|map('replace', 'a', 'b')|list", "|map('default', 'd')|list", "|map('int', 3)|list", ".format(a, b)", ".format(x=a)", ".format()", ".rfind('a')", ".rfind('')", ".index('a')",
+        ".zfill(3)", ".ljust(3)", ".rjust(3, '*')", ".partition('a')", ".rpartition('a')", ".isdigit()", ".isalpha()", ".isalnum()", ".isspace()", ".isupper()", ".islower()", ".isnumeric()", "._x", "|first", "|last", "|reverse|list", "|reverse", "|sort", "|int", "|indent", "|indent(2, true)", "|indent(1, blank=true)", "|count",
         " is defined", " is undefined", " is none", " is true", " is false", " is boolean", " is integer", " is float", " is number", " is string", " is mapping", " is iterable",
         " is sequence", " is odd", " is even", " is divisibleby 2", " is eq b", " is in [1, 'a', none]", " is not none", " is lt(3)", " is not string",
     ]
@@ -126,7 +144,7 @@ EXPRESSIONS = st.one_of(
     st.tuples(ATOMS, BINARY, ATOMS).map(" ".join),
     st.recursive(ATOMS, _combine, max_leaves=4),
 )
-PRELUDE = "{%- set ns = namespace(x=1) %}{%- macro m(x, y='d') %}<{{ x }}{{ y }}>{% endmacro %}"
+PRELUDE = "{%- set ns = namespace(x=1) %}{%- macro m(x, y='d') %}<{{ x }}{{ y }}>{% endmacro %}{%- macro n(x) %}({{ caller() }}{{ x }}){% endmacro %}"
 SHAPES = st.sampled_from(
     [
         "{{ %s }}",
@@ -137,6 +155,9 @@ SHAPES = st.sampled_from(
         "{%% set x = %s %%}{%% set ns.x = x %%}{{ ns.x }}{{ ns.x is defined }}",
         "{%% set x %%} {{ %s }}\n{%% endset %%}[{{ x }}]{{ x|length }}",
         "{{ m(%s) }}",
+        "{%% for k, v in (%s)|dictsort %%}{{ k }}={{ v }};{%% endfor %%}",
+        "{%% call n(%s) %%}[{{ a }}]{%% endcall %%}",
+        "{%% if a %%}{{ (%s)|from_json }}{%% else %%}{{ a|from_json if a }}-{%% endif %%}",
     ]
 )
 SEEN: Counter[str] = Counter()
@@ -210,6 +231,9 @@ BLOCKS = st.deferred(
             BLOCKS.map(lambda b: "{%% generation %%}%s{%% endgeneration %%}\n" % b),
             st.tuples(WORDS, BLOCKS).map(lambda p: "{%% macro m(a=%s) %%}%s{{ a }}{%% endmacro %%}\n" % p),
             BLOCKS.map(lambda b: "{%% macro n(x, y) %%}%s{%% endmacro %%}" % b),
+            BLOCKS.map(lambda b: "{%% macro c(x) %%}%s{{ caller(x) }}{%% endmacro %%}" % b),
+            st.tuples(WORDS, BLOCKS).map(lambda p: "{%% call(a=%s) c(y) %%}%s{{ a }}{%% endcall %%}\n" % p),
+            BLOCKS.map(lambda b: "{%% call c('q') %%}%s{%% endcall %%}" % b),
         ),
         max_size=4,
     ).map("".join)

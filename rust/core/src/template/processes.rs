@@ -59,7 +59,14 @@ pub(super) struct RenderProcesses {
     /// Whether any conversation was sent to a process.
     used: AtomicBool,
     /// The error of the first process that failed.
-    broken: OnceLock<String>,
+    broken: OnceLock<BrokenProcess>,
+}
+
+/// The error of a process that failed.
+struct BrokenProcess {
+    /// Whether it could not be used from the beginning.
+    never_started: bool,
+    reason: String,
 }
 
 impl fmt::Debug for RenderProcesses {
@@ -106,7 +113,10 @@ impl RenderProcesses {
         let kept = self.idle().pop();
         let mut process = match kept.map_or_else(|| self.process(), Ok) {
             Ok(process) => process,
-            Err(error) => return Err(self.broken.get_or_init(|| error.to_string()).clone()),
+            Err(Error::Option { reason, .. }) => {
+                return Err(self.broken_by(true, reason.to_string()));
+            }
+            Err(error) => return Err(self.broken_by(false, error.to_string())),
         };
         match process.request(request, &self.launch.control) {
             Ok(ProcessReply::Rendered(text, spans)) => {
@@ -119,17 +129,27 @@ impl RenderProcesses {
                 self.idle().push(process);
                 Err(reason)
             }
-            Ok(other) => Err(self.broken.get_or_init(|| format!("it answered {other:?}")).clone()),
-            Err(reason) => Err(self.broken.get_or_init(|| reason).clone()),
+            Ok(other) => Err(self.broken_by(false, format!("it answered {other:?}"))),
+            Err(reason) => Err(self.broken_by(false, reason)),
         }
+    }
+
+    /// Keeps the error of the first process that failed, and returns its reason.
+    fn broken_by(&self, never_started: bool, reason: String) -> String {
+        self.broken.get_or_init(|| BrokenProcess { never_started, reason }).reason.clone()
     }
 
     /// The error of the first process that failed, if one has.
     pub(super) fn broken(&self) -> Option<Error> {
-        self.broken.get().map(|reason| Error::Template {
-            name: self.name.clone(),
-            line: 1,
-            reason: format!("the process that renders it failed: {reason}").into(),
+        self.broken.get().map(|BrokenProcess { never_started, reason }| {
+            if *never_started {
+                return Error::option("template_engine", reason.clone());
+            }
+            Error::Template {
+                name: self.name.clone(),
+                line: 1,
+                reason: format!("the process that renders it failed: {reason}").into(),
+            }
         })
     }
 

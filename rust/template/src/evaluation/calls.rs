@@ -3,16 +3,20 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use indexmap::IndexMap;
+
 use crate::evaluation::render::Interpreter;
 use crate::failure::{Failure, Outcome};
 use crate::language::methods::Method;
 use crate::language::tree::{Arguments, Expression, Macro};
 use crate::values::arguments::CallArguments;
+use crate::values::key::Key;
 use crate::values::make::{ITEM_BYTES, check_nesting};
 use crate::values::methods::{self, Attribute};
 use crate::values::print::to_text;
 use crate::values::strftime::strftime;
-use crate::values::value::{GlobalFunction, Value, range_length};
+use crate::values::text::Text;
+use crate::values::value::{CallBody, GlobalFunction, Value, range_length};
 
 /// Most items of a `range` in Jinja's sandbox.
 const MAX_RANGE: i64 = 100_000;
@@ -41,13 +45,50 @@ impl<'r> Interpreter<'r, '_> {
         let given = self.arguments(arguments)?;
         match function {
             Value::Method(method, receiver) => self.call_method(method, &receiver, given),
-            Value::Macro(definition) => self.call_macro(definition, given),
+            Value::Macro(definition) => self.call_macro(definition, given, Value::Undefined),
+            Value::Caller(body) => self.call_body(&body, given),
             Value::Function(function) => self.call_function(function, given),
             Value::UnknownMethod(name) => {
                 Err(Failure::unsupported(format_args!("the method `{name}`")))
             }
             other => Err(Failure::error(format!("{} cannot be called", other.type_name()))),
         }
+    }
+
+    /// `{% call(…) function(arguments) %}body{% endcall %}`
+    pub(crate) fn call_with_body(
+        &mut self,
+        function: &'r Expression,
+        arguments: &'r Arguments,
+        body: &'r Macro,
+    ) -> Outcome<Value<'r>> {
+        let function = self.evaluate(function)?;
+        let given = self.arguments(arguments)?;
+        let Value::Macro(definition) = function else {
+            return Err(Failure::unsupported("a `call` block of what is no macro"));
+        };
+        if definition.caller.is_none() {
+            let reason = format!("the macro `{}` takes no `call` block", definition.name);
+            return Err(Failure::error(reason));
+        }
+        let frame = self.frames.last().copied();
+        let caller = Value::Caller(Rc::new(CallBody { body, base: self.base, frame }));
+        self.call_macro(definition, given, caller)
+    }
+
+    /// Runs the body of a `call` block, with the variables that are around it.
+    fn call_body(&mut self, caller: &CallBody<'r>, given: CallArguments<'r>) -> Outcome<Value<'r>> {
+        if caller.frame.is_some_and(|frame| !self.frames.contains(&frame)) {
+            return Err(Failure::unsupported("the body of a `call` block whose macro has ended"));
+        }
+        let values = self.bind(caller.body, given)?;
+        let (base, line) = (std::mem::replace(&mut self.base, caller.base), self.line);
+        let result =
+            self.capture(|renderer| renderer.run_macro(caller.body, values, Value::Undefined));
+        self.base = base;
+        let ((), text) = result?;
+        self.line = line;
+        Ok(text)
     }
 
     fn call_method(
@@ -106,14 +147,44 @@ impl<'r> Interpreter<'r, '_> {
                 Ok(Value::Namespace(Rc::new(RefCell::new(attributes))))
             }
             GlobalFunction::Range => range(given),
+            GlobalFunction::Dict => self.dict(given),
+            GlobalFunction::Unsupported(name) => {
+                Err(Failure::unsupported(format_args!("the global `{name}`")))
+            }
         }
     }
 
-    fn call_macro(
-        &mut self,
+    /// `dict(…)`: a copy of a dict, with further entries by name.
+    fn dict(&mut self, given: CallArguments<'r>) -> Outcome<Value<'r>> {
+        let mut entries = IndexMap::new();
+        match given.positional.as_slice() {
+            [] => {}
+            [Value::Dict(dict)] => {
+                if let Some(trace) = &mut self.trace {
+                    trace.items(&Value::Dict(dict.clone()));
+                }
+                self.meter.items(dict.len())?;
+                entries.extend(dict.iter());
+            }
+            [_] => return Err(Failure::unsupported("`dict` of what is no dict")),
+            _ => return Err(Failure::error("`dict` takes one argument by position")),
+        }
+        for (name, value) in given.named {
+            entries.insert(Key::Text(Text::Borrowed(name)), value);
+        }
+        let bytes = entries.len() * 2 * ITEM_BYTES;
+        self.meter.items(entries.len())?;
+        self.meter.hold(bytes)?;
+        let dict = Value::dict(entries, self.meter.held(bytes));
+        check_nesting(&dict).map(|()| dict)
+    }
+
+    /// The values of the parameters of a macro, in their order; none for those that are not given.
+    fn bind(
+        &self,
         definition: &'r Macro,
         given: CallArguments<'r>,
-    ) -> Outcome<Value<'r>> {
+    ) -> Outcome<Vec<Option<Value<'r>>>> {
         let parameters = &definition.parameters;
         if given.positional.len() > parameters.len() {
             return Err(Failure::error(format!(
@@ -136,13 +207,26 @@ impl<'r> Interpreter<'r, '_> {
                 }
             }
         }
+        Ok(values)
+    }
+
+    fn call_macro(
+        &mut self,
+        definition: &'r Macro,
+        given: CallArguments<'r>,
+        caller: Value<'r>,
+    ) -> Outcome<Value<'r>> {
+        let values = self.bind(definition, given)?;
         let (base, line) = (self.base, self.line);
         let bytes = definition.slots * ITEM_BYTES;
         self.meter.items(definition.slots)?;
         self.meter.hold(bytes)?;
         self.base = self.local.len();
         self.local.resize(self.base + definition.slots, Value::Undefined);
-        let result = self.capture(|renderer| renderer.run_macro(definition, values));
+        self.calls += 1;
+        self.frames.push(self.calls);
+        let result = self.capture(|renderer| renderer.run_macro(definition, values, caller));
+        self.frames.pop();
         self.local.truncate(self.base);
         self.base = base;
         self.meter.release(bytes);
@@ -151,8 +235,16 @@ impl<'r> Interpreter<'r, '_> {
         Ok(text)
     }
 
-    fn run_macro(&mut self, definition: &'r Macro, values: Vec<Option<Value<'r>>>) -> Outcome<()> {
+    fn run_macro(
+        &mut self,
+        definition: &'r Macro,
+        values: Vec<Option<Value<'r>>>,
+        caller: Value<'r>,
+    ) -> Outcome<()> {
         self.enter(&definition.scope.enter)?;
+        if let Some(name) = &definition.caller {
+            self.set(name.slot, caller);
+        }
         let without_default = definition.parameters.len() - definition.defaults.len();
         for (at, (parameter, value)) in definition.parameters.iter().zip(&values).enumerate() {
             if let Some(value) = value {

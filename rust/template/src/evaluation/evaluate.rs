@@ -12,10 +12,11 @@ use crate::values::arguments::CallArguments;
 use crate::values::arithmetic::{binary, concat, negative, positive};
 use crate::values::attributes;
 use crate::values::comparing::compare;
+use crate::values::key::Key;
 use crate::values::make::{ITEM_BYTES, ItemsBuilder, check_nesting};
 use crate::values::print::write_str;
-use crate::values::text::SourceId;
-use crate::values::value::Value;
+use crate::values::text::{SourceId, Text};
+use crate::values::value::{Items, Value};
 
 impl<'r, 't> Interpreter<'r, 't> {
     /// Whether an expression is true.
@@ -68,7 +69,7 @@ impl<'r, 't> Interpreter<'r, 't> {
     }
 
     /// Appends a value to the output.
-    fn write(&mut self, value: &Value<'r>) -> Outcome<()> {
+    pub(crate) fn write(&mut self, value: &Value<'r>) -> Outcome<()> {
         if let Some(sources) = &mut self.sources {
             sources.print(value);
         }
@@ -238,6 +239,8 @@ impl<'r, 't> Interpreter<'r, 't> {
                 }
                 Ok(Value::Bool(holds))
             }
+            Expression::Unrendered(it) if it.is_unknown => Err(Failure::error(&*it.name)),
+            Expression::Unrendered(it) => Err(Failure::unsupported(&it.name)),
         }
     }
 
@@ -278,10 +281,8 @@ impl<'r, 't> Interpreter<'r, 't> {
             if let Some(trace) = &mut self.trace {
                 trace.decisive(&key);
             }
-            let Value::String(key) = key else {
-                return Err(Failure::unsupported("a dict with keys that are no strings"));
-            };
-            self.meter.bytes(key.len())?;
+            let key = Key::of(key)?;
+            self.meter.bytes(key.as_text().map_or(0, |key| key.len()))?;
             dict.insert(key, self.evaluate(value)?);
         }
         let dict = Value::dict(dict, self.meter.held(bytes));
@@ -360,6 +361,56 @@ impl<'r, 't> Interpreter<'r, 't> {
         for (name, value) in &arguments.named {
             named.push((&**name, self.evaluate(value)?));
         }
-        Ok(CallArguments { positional, named })
+        let mut given = CallArguments { positional, named };
+        if let Some(list) = &arguments.list {
+            let list = self.evaluate(list)?;
+            self.add_list(&mut given, &list)?;
+        }
+        if let Some(dict) = &arguments.dict {
+            let dict = self.evaluate(dict)?;
+            self.add_dict(&mut given, &dict)?;
+        }
+        Ok(given)
+    }
+
+    /// Adds the items of a list as arguments by position.
+    fn add_list(&mut self, given: &mut CallArguments<'r>, list: &Value<'r>) -> Outcome<()> {
+        if let Some(trace) = &mut self.trace {
+            trace.items(list);
+        }
+        let items = Items::of(list).filter(|_| !matches!(list, Value::Undefined));
+        let items = items.ok_or_else(|| {
+            Failure::error(format!("{} gives no arguments by `*`", list.type_name()))
+        })?;
+        while let Some(item) = items.next(self.meter)? {
+            self.derive(&item, &[list]);
+            given.positional.push(item);
+        }
+        Ok(())
+    }
+
+    /// Adds the entries of a dict as arguments by name.
+    fn add_dict(&mut self, given: &mut CallArguments<'r>, dict: &Value<'r>) -> Outcome<()> {
+        let Value::Dict(entries) = dict else {
+            let reason = format!("{} gives no arguments by `**`", dict.type_name());
+            return Err(Failure::error(reason));
+        };
+        if let Some(trace) = &mut self.trace {
+            trace.items(dict);
+        }
+        for (key, value) in entries.iter() {
+            self.meter.items(1 + given.named.len())?;
+            let Some(name) = key.as_text() else {
+                return Err(Failure::error("the names of arguments by `**` are strings"));
+            };
+            let Text::Borrowed(name) = name else {
+                return Err(Failure::unsupported("the computed name of an argument"));
+            };
+            if given.named.iter().any(|(known, _)| known == name) {
+                return Err(Failure::error(format!("the argument `{name}` is given twice")));
+            }
+            given.named.push((name, value));
+        }
+        Ok(())
     }
 }

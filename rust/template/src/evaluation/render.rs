@@ -71,6 +71,8 @@ impl Template {
             root: vec![Value::Undefined; self.slots],
             local: Vec::new(),
             base: 0,
+            frames: Vec::new(),
+            calls: 0,
             output: RenderOutput::default(),
             line: 1,
             meter,
@@ -95,6 +97,10 @@ fn global<'r>(name: &str) -> Option<Value<'r>> {
         "strftime_now" => GlobalFunction::StrftimeNow,
         "namespace" => GlobalFunction::Namespace,
         "range" => GlobalFunction::Range,
+        "dict" => GlobalFunction::Dict,
+        "lipsum" => GlobalFunction::Unsupported("lipsum"),
+        "cycler" => GlobalFunction::Unsupported("cycler"),
+        "joiner" => GlobalFunction::Unsupported("joiner"),
         _ => return None,
     }))
 }
@@ -115,6 +121,10 @@ pub(crate) struct Interpreter<'r, 't> {
     pub(crate) local: Vec<Value<'r>>,
     /// Index in `local` of the first variable of the running macro.
     pub(crate) base: usize,
+    /// The macros that are running, by the numbers of their calls.
+    pub(crate) frames: Vec<usize>,
+    /// Calls of macros so far.
+    pub(crate) calls: usize,
     pub(crate) output: RenderOutput,
     pub(crate) line: usize,
     pub(crate) meter: &'t Meter<'t>,
@@ -219,6 +229,14 @@ impl<'r> Interpreter<'r, '_> {
                 return self.run(&scope.body);
             }
             StatementKind::Macro(name, definition) => self.set(name.slot, Value::Macro(definition)),
+            StatementKind::Call(call) => {
+                let (function, arguments, body) = &**call;
+                let text = self.call_with_body(function, arguments, body)?;
+                self.write(&text)?;
+                if let Some(trace) = &mut self.trace {
+                    trace.print(&text);
+                }
+            }
             StatementKind::Generation(scope) => {
                 let start = self.output.text.len();
                 if let Some(trace) = &mut self.trace {

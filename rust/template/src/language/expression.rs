@@ -3,13 +3,17 @@
 use crate::failure::Refusal;
 use crate::language::filters::Filter;
 use crate::language::lexer::Token;
-use crate::language::methods;
 use crate::language::operators::{Binary, Comparison};
 use crate::language::parser::Parser;
 use crate::language::predicates::Predicate;
-use crate::language::tree::{Arguments, Expression, Literal, Name, Slot};
+use crate::language::tree::{Arguments, Expression, Literal, Name, Slot, Unrendered};
 
 type Parsed = Result<Expression, Refusal>;
+
+/// A construct that is refused when it is reached.
+fn unrendered(name: String) -> Expression {
+    Expression::Unrendered(Unrendered { name: name.into(), is_unknown: false })
+}
 
 #[expect(clippy::unnecessary_box_returns, reason = "the tree holds pairs in boxes")]
 fn pair(left: Expression, right: Expression) -> Box<(Expression, Expression)> {
@@ -23,6 +27,7 @@ impl Parser {
     }
 
     fn conditional(&mut self) -> Parsed {
+        let before = self.unknown.len();
         let mut value = self.or()?;
         while self.skip_word("if") {
             self.link()?;
@@ -30,6 +35,8 @@ impl Parser {
             let otherwise =
                 if self.skip_word("else") { Some(self.nested(Self::conditional)?) } else { None };
             value = Expression::If(Box::new((condition, value, otherwise)));
+            // Within a condition, Jinja looks for filters and tests when it needs them.
+            self.unknown.truncate(before);
         }
         Ok(value)
     }
@@ -160,19 +167,9 @@ impl Parser {
                 "true" | "True" => Expression::Literal(Literal::Bool(true)),
                 "false" | "False" => Expression::Literal(Literal::Bool(false)),
                 "none" | "None" => Expression::Literal(Literal::None),
-                "self" | "super" | "caller" | "varargs" | "kwargs" => {
-                    return Err(Refusal::new(
-                        line,
-                        format!("the special variable `{name}` is not supported"),
-                    ));
+                "self" | "super" | "varargs" | "kwargs" => {
+                    unrendered(format!("the special variable `{name}`"))
                 }
-                "lipsum" | "cycler" | "joiner" | "dict" => {
-                    return Err(Refusal::new(
-                        line,
-                        format!("the global `{name}` is not supported"),
-                    ));
-                }
-                "loop" => self.loop_attribute(line)?,
                 _ => Expression::Name(Name { name: name.into(), slot: Slot::default() }),
             },
             Token::String(mut value) => {
@@ -200,31 +197,6 @@ impl Parser {
             })?),
             other => return Err(Refusal::new(line, format!("unexpected `{other}`"))),
         })
-    }
-
-    /// Parses `loop`, which is supported only with one of its attributes.
-    fn loop_attribute(&mut self, line: usize) -> Parsed {
-        let known = [
-            "index",
-            "index0",
-            "first",
-            "last",
-            "length",
-            "revindex",
-            "revindex0",
-            "previtem",
-            "nextitem",
-        ];
-        let value = Expression::Name(Name { name: "loop".into(), slot: Slot::default() });
-        match (self.peek(), self.peek_next()) {
-            (Token::Operator("."), Token::Name(name)) if known.contains(&name.as_str()) => {
-                Ok(value)
-            }
-            (Token::Operator("."), Token::Name(name)) => {
-                Err(Refusal::new(line, format!("`loop.{name}` is not supported")))
-            }
-            _ => Err(Refusal::new(line, "`loop` is supported only as `loop.first` and its like")),
-        }
     }
 
     /// Parses items separated by commas up to `end`. A comma may follow the last.
@@ -274,8 +246,9 @@ impl Parser {
         self.next();
         let line = self.line();
         match self.next() {
-            Token::Name(name) if name.starts_with('_') => {
-                Err(Refusal::new(line, format!("the attribute `{name}` is not supported")))
+            // Python's own attributes, which the sandbox hides.
+            Token::Name(name) if name.starts_with("__") || name.starts_with("_formatter") => {
+                Ok(unrendered(format!("the attribute `{name}`")))
             }
             Token::Name(name) => Ok(Expression::Attribute(Box::new(value), name.into())),
             Token::Int(index) => {
@@ -314,11 +287,6 @@ impl Parser {
 
     fn call(&mut self, value: Expression) -> Parsed {
         self.link()?;
-        if let Expression::Attribute(_, name) = &value
-            && methods::is_refused(name)
-        {
-            return self.refuse(format!("the method `{name}` is not supported"));
-        }
         let arguments = self.arguments()?;
         Ok(Expression::Call(Box::new((value, arguments))))
     }
@@ -335,11 +303,17 @@ impl Parser {
                 }
             }
             first = false;
-            if self.at_operator("*") || self.at_operator("**") {
-                return self.refuse("arguments with `*` or `**` are not supported");
-            }
+            let has_list = arguments.list.is_some() || arguments.dict.is_some();
             match (self.peek().clone(), self.peek_next()) {
-                (Token::Name(name), Token::Operator("=")) => {
+                (Token::Operator("*"), _) if !has_list => {
+                    self.next();
+                    arguments.list = Some(self.expression()?);
+                }
+                (Token::Operator("**"), _) if arguments.dict.is_none() => {
+                    self.next();
+                    arguments.dict = Some(self.expression()?);
+                }
+                (Token::Name(name), Token::Operator("=")) if arguments.dict.is_none() => {
                     self.next();
                     self.next();
                     if arguments.named.iter().any(|(known, _)| **known == *name) {
@@ -348,7 +322,9 @@ impl Parser {
                     let value = self.expression()?;
                     arguments.named.push((name.into(), value));
                 }
-                _ if arguments.named.is_empty() => arguments.positional.push(self.expression()?),
+                _ if arguments.named.is_empty() && !has_list => {
+                    arguments.positional.push(self.expression()?);
+                }
                 _ => return self.refuse("an argument by position follows one by name"),
             }
         }
@@ -361,15 +337,17 @@ impl Parser {
         self.next();
         let line = self.line();
         let name = self.expect_name()?;
-        let Some(filter) = Filter::named(&name).filter(|_| !self.at_operator(".")) else {
-            return Err(Refusal::new(line, format!("the filter `{name}` is not supported")));
-        };
+        if self.at_operator(".") {
+            return Err(Refusal::new(line, "the name of a filter with a dot is not supported"));
+        }
         let arguments =
             if self.at_operator("(") { self.arguments()? } else { Arguments::default() };
-        if let Err(reason) = filter.check(&arguments) {
-            return Err(Refusal::new(line, reason));
-        }
-        Ok(Expression::Filter(filter, Box::new((value, arguments))))
+        Ok(match Filter::named(&name).map(|filter| (filter, filter.check(&arguments))) {
+            Some((filter, Ok(()))) => Expression::Filter(filter, Box::new((value, arguments))),
+            Some((_, Err(unsupported))) => unrendered(unsupported),
+            None if Filter::exists(&name) => unrendered(format!("the filter `{name}`")),
+            None => self.unknown(line, format!("there is no filter `{name}`")),
+        })
     }
 
     fn test(&mut self, value: Expression) -> Parsed {
@@ -378,9 +356,9 @@ impl Parser {
         let negated = self.skip_word("not");
         let line = self.line();
         let name = self.expect_name()?;
-        let Some(test) = Predicate::named(&name).filter(|_| !self.at_operator(".")) else {
-            return Err(Refusal::new(line, format!("the test `{name}` is not supported")));
-        };
+        if self.at_operator(".") {
+            return Err(Refusal::new(line, "the name of a test with a dot is not supported"));
+        }
         let arguments = match self.peek() {
             Token::Operator("(") => self.arguments()?,
             Token::Name(word) if matches!(word.as_str(), "else" | "or" | "and") => {
@@ -396,14 +374,25 @@ impl Parser {
             | Token::Float(_)
             | Token::Operator("[" | "{") => {
                 let argument = self.primary()?;
-                Arguments { positional: vec![self.postfix(argument)?], named: Vec::new() }
+                Arguments { positional: vec![self.postfix(argument)?], ..Arguments::default() }
             }
             _ => Arguments::default(),
         };
-        if let Err(reason) = test.check(&arguments) {
-            return Err(Refusal::new(line, reason));
-        }
-        let test = Expression::Test(test, Box::new((value, arguments)));
+        let test = match Predicate::named(&name).map(|test| (test, test.check(&arguments))) {
+            Some((test, Ok(()))) => Expression::Test(test, Box::new((value, arguments))),
+            Some((_, Err(unsupported))) => unrendered(unsupported),
+            None if Predicate::exists(&name) => unrendered(format!("the test `{name}`")),
+            None => self.unknown(line, format!("there is no test `{name}`")),
+        };
         Ok(if negated { Expression::Not(Box::new(test)) } else { test })
+    }
+
+    /// A filter or test that Jinja does not know. Jinja refuses the template for one outside of all conditions.
+    fn unknown(&mut self, line: usize, reason: String) -> Expression {
+        let name = reason.clone().into();
+        if !self.in_condition() {
+            self.unknown.push(Refusal::new(line, reason));
+        }
+        Expression::Unrendered(Unrendered { name, is_unknown: true })
     }
 }

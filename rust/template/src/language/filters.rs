@@ -1,5 +1,25 @@
 //! The supported filters.
 
+/// Jinja's filters that are not supported.
+const OTHER_FILTERS: [&str; 16] = [
+    "attr",
+    "batch",
+    "center",
+    "filesizeformat",
+    "forceescape",
+    "groupby",
+    "pprint",
+    "random",
+    "slice",
+    "striptags",
+    "truncate",
+    "urlencode",
+    "urlize",
+    "wordcount",
+    "wordwrap",
+    "xmlattr",
+];
+
 /// A filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filter {
@@ -51,6 +71,24 @@ pub(crate) enum Filter {
     Reverse,
     /// `sort`
     Sort,
+    /// `unique`
+    Unique,
+    /// `min`
+    Min,
+    /// `max`
+    Max,
+    /// `sum`
+    Sum,
+    /// `abs`
+    Abs,
+    /// `float`
+    Float,
+    /// `round`
+    Round,
+    /// `format`
+    Format,
+    /// `escape`, `e`
+    Escape,
     /// `int`
     Int,
     /// `indent`
@@ -58,6 +96,11 @@ pub(crate) enum Filter {
 }
 
 impl Filter {
+    /// Whether Jinja has a filter of this name that is not supported.
+    pub(crate) fn exists(name: &str) -> bool {
+        OTHER_FILTERS.contains(&name)
+    }
+
     /// The filter of this name, if it is supported.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -85,6 +128,15 @@ impl Filter {
             "last" => Self::Last,
             "reverse" => Self::Reverse,
             "sort" => Self::Sort,
+            "unique" => Self::Unique,
+            "min" => Self::Min,
+            "max" => Self::Max,
+            "sum" => Self::Sum,
+            "abs" => Self::Abs,
+            "float" => Self::Float,
+            "round" => Self::Round,
+            "format" => Self::Format,
+            "escape" | "e" => Self::Escape,
             "int" => Self::Int,
             "indent" => Self::Indent,
             _ => return None,
@@ -101,8 +153,16 @@ impl Filter {
             Self::Replace => (3, &["old", "new", "count"]),
             Self::Indent => (3, &["width", "first", "blank"]),
             Self::Map => (1, &["attribute", "default"]),
+            Self::Sort => (3, &["reverse", "case_sensitive", "attribute"]),
+            Self::DictSort => (3, &["case_sensitive", "by", "reverse"]),
+            Self::Unique | Self::Min | Self::Max => (2, &["case_sensitive", "attribute"]),
+            Self::Sum => (2, &["attribute", "start"]),
+            Self::Int => (2, &["default", "base"]),
+            Self::Float => (1, &["default"]),
+            Self::Round => (2, &["precision", "method"]),
             Self::Select | Self::Reject => (2, &[]),
             Self::SelectAttribute | Self::RejectAttribute => (3, &[]),
+            Self::Format => (usize::MAX, &[]),
             _ => (0, &[]),
         }
     }

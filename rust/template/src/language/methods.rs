@@ -39,10 +39,45 @@ pub(crate) enum Method {
     Count,
     /// `str.join`
     Join,
+    /// `str.format`
+    Format,
+    /// `str.rfind`
+    RightFind,
+    /// `str.index`
+    Index,
+    /// `str.zfill`
+    ZeroFill,
+    /// `str.ljust`
+    LeftJustify,
+    /// `str.rjust`
+    RightJustify,
+    /// `str.partition`
+    Partition,
+    /// `str.rpartition`
+    RightPartition,
+    /// `str.isdigit` and its like
+    Is(CharacterClass),
     /// `dict.get`
     Get,
     /// `dict.keys`, `dict.values`, `dict.items`
     View(View),
+}
+
+/// The class that all characters of a text are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CharacterClass {
+    /// `str.isdigit`, `str.isdecimal`, `str.isnumeric`
+    Digits,
+    /// `str.isalpha`
+    Letters,
+    /// `str.isalnum`
+    LettersAndDigits,
+    /// `str.isspace`
+    Space,
+    /// `str.isupper`
+    Upper,
+    /// `str.islower`
+    Lower,
 }
 
 /// The kind of a view of a dict.
@@ -57,7 +92,7 @@ pub(crate) enum View {
 }
 
 /// Methods of `str`.
-pub(crate) const STRING_METHODS: [(&str, Method); 18] = [
+pub(crate) const STRING_METHODS: [(&str, Method); 34] = [
     ("split", Method::Split),
     ("rsplit", Method::RightSplit),
     ("splitlines", Method::SplitLines),
@@ -76,6 +111,22 @@ pub(crate) const STRING_METHODS: [(&str, Method); 18] = [
     ("find", Method::Find),
     ("count", Method::Count),
     ("join", Method::Join),
+    ("format", Method::Format),
+    ("rfind", Method::RightFind),
+    ("index", Method::Index),
+    ("zfill", Method::ZeroFill),
+    ("ljust", Method::LeftJustify),
+    ("rjust", Method::RightJustify),
+    ("partition", Method::Partition),
+    ("rpartition", Method::RightPartition),
+    ("isdigit", Method::Is(CharacterClass::Digits)),
+    ("isdecimal", Method::Is(CharacterClass::Digits)),
+    ("isnumeric", Method::Is(CharacterClass::Digits)),
+    ("isalpha", Method::Is(CharacterClass::Letters)),
+    ("isalnum", Method::Is(CharacterClass::LettersAndDigits)),
+    ("isspace", Method::Is(CharacterClass::Space)),
+    ("isupper", Method::Is(CharacterClass::Upper)),
+    ("islower", Method::Is(CharacterClass::Lower)),
 ];
 
 /// Methods of `dict`.
@@ -87,36 +138,20 @@ pub(crate) const DICT_METHODS: [(&str, Method); 4] = [
 ];
 
 /// Attributes of strings that are not supported, in any Python from 3.10 to 3.14.
-pub(crate) const OTHER_STRING: [&str; 29] = [
+pub(crate) const OTHER_STRING: [&str; 13] = [
     "casefold",
     "center",
     "encode",
     "expandtabs",
-    "format",
     "format_map",
-    "index",
-    "isalnum",
-    "isalpha",
     "isascii",
-    "isdecimal",
-    "isdigit",
     "isidentifier",
-    "islower",
-    "isnumeric",
     "isprintable",
-    "isspace",
     "istitle",
-    "isupper",
-    "ljust",
     "maketrans",
-    "partition",
-    "rfind",
     "rindex",
-    "rjust",
-    "rpartition",
     "swapcase",
     "translate",
-    "zfill",
 ];
 
 /// Attributes of dicts that are not supported.
@@ -144,11 +179,3 @@ pub(crate) const OTHER_NUMBER: [&str; 13] = [
     "numerator",
     "real",
 ];
-
-/// Whether a call of this method is refused when a template is compiled, whatever it is called on.
-pub(crate) fn is_refused(name: &str) -> bool {
-    OTHER_STRING.contains(&name)
-        || OTHER_DICT.contains(&name)
-        || FORBIDDEN_DICT.contains(&name)
-        || FORBIDDEN_LIST.contains(&name)
-}

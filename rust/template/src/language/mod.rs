@@ -2,6 +2,7 @@
 
 pub(crate) mod checks;
 pub(crate) mod compile;
+pub(crate) mod enclosing;
 pub(crate) mod expression;
 pub(crate) mod filters;
 pub(crate) mod lexer;

@@ -1,6 +1,7 @@
 //! Parses statements: the part of Jinja's grammar that is known to render alike. Anything else is refused.
 
 use crate::failure::Refusal;
+use crate::language::enclosing::{EnclosingBlocks, EnclosingScope};
 use crate::language::lexer::{Token, tokenize};
 use crate::language::tree::{
     AssignmentTarget, Expression, For, Macro, Name, Scope, Slot, Statement, StatementKind,
@@ -14,17 +15,6 @@ const MAX_DEPTH: usize = 60;
 /// deeper.
 const MAX_LINKS: usize = 400;
 
-/// The blocks around a statement, which decide whether it is allowed.
-#[derive(Clone, Copy, Debug, Default)]
-struct EnclosingBlocks {
-    /// Whether it is in a loop that belongs to the same macro or block.
-    in_loop: bool,
-    /// Whether it is in a block with variables of its own.
-    in_scope: bool,
-    /// Whether it is in a block whose output is captured.
-    captured: bool,
-}
-
 /// A parser, and its position in the tokens.
 #[derive(Debug)]
 pub(crate) struct Parser {
@@ -35,6 +25,8 @@ pub(crate) struct Parser {
     enclosing: EnclosingBlocks,
     /// Whether a `{% generation %}` block was seen.
     pub(crate) generates: bool,
+    /// The filters and tests outside of conditions that Jinja does not know.
+    pub(crate) unknown: Vec<Refusal>,
 }
 
 /// Parses a normalized source.
@@ -46,9 +38,13 @@ pub(crate) fn parse(source: &str) -> Result<(Vec<Statement>, bool), Refusal> {
         links: 0,
         enclosing: EnclosingBlocks::default(),
         generates: false,
+        unknown: Vec::new(),
     };
     let body = parser.body(&[])?;
-    Ok((body, parser.generates))
+    match parser.unknown.into_iter().next() {
+        Some(refusal) => Err(refusal),
+        None => Ok((body, parser.generates)),
+    }
 }
 
 impl Parser {
@@ -60,6 +56,11 @@ impl Parser {
     /// The token after it.
     pub(crate) fn peek_next(&self) -> &Token {
         &self.tokens[(self.at + 1).min(self.tokens.len() - 1)].0
+    }
+
+    /// Whether what is parsed is in a condition that no other block separates it from.
+    pub(crate) fn in_condition(&self) -> bool {
+        self.enclosing.in_condition
     }
 
     /// The line of the current token.
@@ -212,19 +213,19 @@ impl Parser {
             "for" => self.parse_for(),
             "set" => self.parse_set(),
             "with" => self.parse_with(),
-            "macro" if enclosing.in_scope => {
+            "macro" if enclosing.scope > EnclosingScope::Template => {
                 Err(Refusal::new(line, "a macro inside of another block is not supported"))
             }
             "macro" => self.parse_macro(),
-            "generation" if enclosing.captured => Err(Refusal::new(
+            "call" => self.parse_call(),
+            "generation" if enclosing.scope == EnclosingScope::Captured => Err(Refusal::new(
                 line,
                 "a generation block inside of a macro, a `set` block or another generation block is refused: \
                  transformers reports its place wrongly",
             )),
             "generation" => {
                 self.generates = true;
-                let enclosing = EnclosingBlocks { in_loop: false, in_scope: true, captured: true };
-                let body = self.block(&["endgeneration"], enclosing)?;
+                let body = self.block(&["endgeneration"], EnclosingBlocks::CAPTURED)?;
                 self.next();
                 Ok(StatementKind::Generation(Scope { enter: Vec::new(), body }))
             }
@@ -238,6 +239,14 @@ impl Parser {
     }
 
     fn parse_if(&mut self) -> Result<StatementKind, Refusal> {
+        let outer = self.enclosing;
+        self.enclosing.in_condition = true;
+        let parsed = self.parse_branches();
+        self.enclosing = outer;
+        parsed
+    }
+
+    fn parse_branches(&mut self) -> Result<StatementKind, Refusal> {
         let mut branches = Vec::new();
         loop {
             let condition = self.tuple(false, &[])?;
@@ -272,12 +281,11 @@ impl Parser {
         if self.at_word("recursive") {
             return self.refuse("recursive loops are not supported");
         }
-        let enclosing = EnclosingBlocks { in_loop: true, in_scope: true, ..self.enclosing };
+        let enclosing = EnclosingBlocks { in_loop: true, ..self.enclosing.scope() };
         let body = self.block(&["endfor", "else"], enclosing)?;
         let mut otherwise = Vec::new();
         if self.skip_word("else") {
-            otherwise =
-                self.block(&["endfor"], EnclosingBlocks { in_scope: true, ..self.enclosing })?;
+            otherwise = self.block(&["endfor"], self.enclosing.scope())?;
         }
         self.next();
         Ok(StatementKind::For(Box::new(For {
@@ -299,7 +307,7 @@ impl Parser {
             return self.refuse("a filter on a `set` block is not supported");
         }
         let enclosing =
-            EnclosingBlocks { in_loop: self.enclosing.in_loop, in_scope: true, captured: true };
+            EnclosingBlocks { in_loop: self.enclosing.in_loop, ..EnclosingBlocks::CAPTURED };
         let body = self.block(&["endset"], enclosing)?;
         self.next();
         Ok(StatementKind::Capture(target, Scope { enter: Vec::new(), body }))
@@ -315,14 +323,44 @@ impl Parser {
             self.expect_operator("=")?;
             variables.push((target, self.expression()?));
         }
-        let body =
-            self.block(&["endwith"], EnclosingBlocks { in_scope: true, ..self.enclosing })?;
+        let body = self.block(&["endwith"], self.enclosing.scope())?;
         self.next();
         Ok(StatementKind::With(variables, Scope { enter: Vec::new(), body }))
     }
 
     fn parse_macro(&mut self) -> Result<StatementKind, Refusal> {
         let name = self.name()?;
+        let of = name.name.clone();
+        let definition = self.definition(of, "endmacro")?;
+        Ok(StatementKind::Macro(name, Box::new(definition)))
+    }
+
+    fn parse_call(&mut self) -> Result<StatementKind, Refusal> {
+        let parameters = self.at_operator("(").then(|| self.parameters()).transpose()?;
+        let Expression::Call(call) = self.expression()? else {
+            return self.refuse("a `call` block needs a call");
+        };
+        let (function, arguments) = *call;
+        let body = self.block(&["endcall"], EnclosingBlocks::CAPTURED)?;
+        self.next();
+        let (parameters, defaults) = parameters.unwrap_or_default();
+        let scope = Scope { enter: Vec::new(), body };
+        let body =
+            Macro { name: "caller".into(), parameters, defaults, caller: None, scope, slots: 0 };
+        Ok(StatementKind::Call(Box::new((function, arguments, body))))
+    }
+
+    /// Parses the parameters and the body of a macro.
+    fn definition(&mut self, name: Box<str>, end: &str) -> Result<Macro, Refusal> {
+        let (parameters, defaults) = self.parameters()?;
+        let body = self.block(&[end], EnclosingBlocks::CAPTURED)?;
+        self.next();
+        let scope = Scope { enter: Vec::new(), body };
+        Ok(Macro { name, parameters, defaults, caller: None, scope, slots: 0 })
+    }
+
+    /// Parses parameters in brackets, and the default values of the last of them.
+    fn parameters(&mut self) -> Result<(Vec<Name>, Vec<Expression>), Refusal> {
         self.expect_operator("(")?;
         let mut parameters = Vec::new();
         let mut defaults = Vec::new();
@@ -338,17 +376,7 @@ impl Parser {
             }
         }
         self.next();
-        let body = self.block(
-            &["endmacro"],
-            EnclosingBlocks { in_loop: false, in_scope: true, captured: true },
-        )?;
-        self.next();
-        let scope = Scope { enter: Vec::new(), body };
-        let of = name.name.clone();
-        Ok(StatementKind::Macro(
-            name,
-            Box::new(Macro { name: of, parameters, defaults, scope, slots: 0 }),
-        ))
+        Ok((parameters, defaults))
     }
 
     /// Parses the name of a variable that is assigned to.

@@ -44,6 +44,11 @@ pub(crate) enum Predicate {
 }
 
 impl Predicate {
+    /// Whether Jinja has a test of this name that is not supported.
+    pub(crate) fn exists(name: &str) -> bool {
+        matches!(name, "callable" | "escaped" | "filter" | "lower" | "sameas" | "test" | "upper")
+    }
+
     /// The test of this name, if it is supported.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {

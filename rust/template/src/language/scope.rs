@@ -12,7 +12,7 @@ use crate::language::tree::{
     AssignmentTarget, Expression, For, Load, Macro, Name, Scope, Slot, Statement, StatementKind,
     Template,
 };
-use crate::language::visit::{visit, visit_mut};
+use crate::language::visit::{visit, visit_arguments, visit_arguments_mut, visit_mut};
 
 /// Gives every variable of a parsed template its slot.
 pub(crate) fn resolve(body: Vec<Statement>, generates: bool) -> Template {
@@ -165,6 +165,10 @@ impl Resolver {
                 }
             }
             StatementKind::Macro(name, _) => self.store(&name.name),
+            StatementKind::Call(call) => {
+                self.collect_expression(&call.0);
+                visit_arguments(&call.1, &mut |name| self.load(&name.name));
+            }
         }
     }
 
@@ -258,6 +262,12 @@ impl Resolver {
                 self.bind_name(name);
                 self.bind_macro(definition);
             }
+            StatementKind::Call(call) => {
+                let (function, arguments, body) = &mut **call;
+                self.bind_expression(function);
+                visit_arguments_mut(arguments, &mut |name| self.bind_name(name));
+                self.bind_body(body);
+            }
             StatementKind::Generation(scope) => self.bind_scope(scope, |_| {}),
         }
     }
@@ -280,7 +290,7 @@ impl Resolver {
             self.bind_expression(test);
             *enter = self.pop();
         }
-        if uses_loop(&statement.scope.body) {
+        if uses("loop", &statement.scope.body) {
             statement.looping = Some(Name { name: "loop".into(), slot: Slot::default() });
         }
         let For { target, looping, scope, .. } = statement;
@@ -298,8 +308,22 @@ impl Resolver {
     fn bind_macro(&mut self, definition: &mut Macro) {
         self.in_macro = true;
         self.slots[1] = 0;
-        let Macro { parameters, defaults, scope, .. } = definition;
+        self.bind_body(definition);
+        definition.slots = self.slots[1];
+        self.in_macro = false;
+    }
+
+    /// Sets the slots of the parameters and the body of a macro or a `call` block.
+    fn bind_body(&mut self, definition: &mut Macro) {
+        if uses("caller", &definition.scope.body) {
+            definition.caller = Some(Name { name: "caller".into(), slot: Slot::default() });
+        }
+        let Macro { parameters, defaults, caller, scope, .. } = definition;
         self.bind_scope(scope, |resolver| {
+            if let Some(name) = caller {
+                resolver.parameter(&name.name);
+                resolver.bind_name(name);
+            }
             for parameter in parameters.iter() {
                 resolver.parameter(&parameter.name);
             }
@@ -313,8 +337,6 @@ impl Resolver {
                 resolver.bind_expression(default);
             }
         });
-        definition.slots = self.slots[1];
-        self.in_macro = false;
     }
 
     fn bind_name(&mut self, name: &mut Name) {
@@ -341,32 +363,37 @@ impl Resolver {
     }
 }
 
-/// Whether `loop` is read anywhere in these statements.
-fn uses_loop(body: &[Statement]) -> bool {
+/// Whether the variable `wanted` is read anywhere in these statements.
+fn uses(wanted: &str, body: &[Statement]) -> bool {
     let reads = |expression: &Expression| {
         let mut found = false;
-        visit(expression, &mut |name| found |= &*name.name == "loop");
+        visit(expression, &mut |name| found |= &*name.name == wanted);
         found
     };
+    let uses = |body: &[Statement]| uses(wanted, body);
     body.iter().any(|statement| match &statement.kind {
         StatementKind::Text(_) | StatementKind::Break | StatementKind::Continue => false,
         StatementKind::Print(value) | StatementKind::Set(_, value) => reads(value),
         StatementKind::If(branches, otherwise) => {
-            branches.iter().any(|(condition, body)| reads(condition) || uses_loop(body))
-                || uses_loop(otherwise)
+            branches.iter().any(|(condition, body)| reads(condition) || uses(body))
+                || uses(otherwise)
         }
         StatementKind::For(inner) => {
             reads(&inner.items)
                 || inner.test.as_ref().is_some_and(|(_, _, test)| reads(test))
-                || uses_loop(&inner.scope.body)
-                || uses_loop(&inner.otherwise.body)
+                || uses(&inner.scope.body)
+                || uses(&inner.otherwise.body)
         }
-        StatementKind::Capture(_, scope) | StatementKind::Generation(scope) => {
-            uses_loop(&scope.body)
-        }
+        StatementKind::Capture(_, scope) | StatementKind::Generation(scope) => uses(&scope.body),
         StatementKind::With(variables, scope) => {
-            variables.iter().any(|(_, value)| reads(value)) || uses_loop(&scope.body)
+            variables.iter().any(|(_, value)| reads(value)) || uses(&scope.body)
         }
-        StatementKind::Macro(_, definition) => uses_loop(&definition.scope.body),
+        StatementKind::Macro(_, definition) => uses(&definition.scope.body),
+        StatementKind::Call(call) => {
+            let (function, arguments, body) = &**call;
+            let mut found = reads(function);
+            visit_arguments(arguments, &mut |name| found |= &*name.name == wanted);
+            found || uses(&body.scope.body)
+        }
     })
 }

@@ -83,6 +83,8 @@ pub(crate) enum StatementKind {
     With(Vec<(AssignmentTarget, Expression)>, Scope),
     /// `{% macro %}`
     Macro(Name, Box<Macro>),
+    /// `{% call(parameters) macro(…) %}…{% endcall %}`: the function, its arguments, and the body that the macro may call.
+    Call(Box<(Expression, Arguments, Macro)>),
     /// `{% generation %}`
     Generation(Scope),
     /// `{% break %}`
@@ -120,6 +122,8 @@ pub(crate) struct Macro {
     pub(crate) parameters: Vec<Name>,
     /// The default values of the last parameters.
     pub(crate) defaults: Vec<Expression>,
+    /// The body of the `call` block that runs it, if it uses that.
+    pub(crate) caller: Option<Name>,
     /// The body.
     pub(crate) scope: Scope,
     /// The number of variables.
@@ -148,6 +152,19 @@ pub(crate) struct Arguments {
     pub(crate) positional: Vec<Expression>,
     /// By name.
     pub(crate) named: Vec<(Box<str>, Expression)>,
+    /// `*list`
+    pub(crate) list: Option<Expression>,
+    /// `**dict`
+    pub(crate) dict: Option<Expression>,
+}
+
+/// A construct that fails when it is reached.
+#[derive(Debug)]
+pub(crate) struct Unrendered {
+    /// The name of the construct.
+    pub(crate) name: Box<str>,
+    /// Whether Jinja fails there too.
+    pub(crate) is_unknown: bool,
 }
 
 /// An expression.
@@ -193,6 +210,8 @@ pub(crate) enum Expression {
     Filter(Filter, Box<(Expression, Arguments)>),
     /// `a is test(b)`
     Test(Predicate, Box<(Expression, Arguments)>),
+    /// Anything that is not known to render as in `transformers`.
+    Unrendered(Unrendered),
 }
 
 /// A compiled template, ready to render.

@@ -11,12 +11,8 @@ pub(crate) fn visit(expression: &Expression, found: &mut dyn FnMut(&Name)) {
 }
 
 fn children(expression: &Expression, found: &mut dyn FnMut(&Expression)) {
-    let arguments = |arguments: &Arguments, found: &mut dyn FnMut(&Expression)| {
-        arguments.positional.iter().for_each(&mut *found);
-        arguments.named.iter().for_each(|(_, value)| found(value));
-    };
     match expression {
-        Expression::Literal(_) | Expression::Name(_) => {}
+        Expression::Literal(_) | Expression::Name(_) | Expression::Unrendered(_) => {}
         Expression::Tuple(items) | Expression::List(items) | Expression::Concat(items) => {
             items.iter().for_each(found);
         }
@@ -52,7 +48,7 @@ fn children(expression: &Expression, found: &mut dyn FnMut(&Expression)) {
         }
         Expression::Call(parts) | Expression::Filter(_, parts) | Expression::Test(_, parts) => {
             found(&parts.0);
-            arguments(&parts.1, found);
+            each_argument(&parts.1, found);
         }
     }
 }
@@ -61,7 +57,7 @@ fn children(expression: &Expression, found: &mut dyn FnMut(&Expression)) {
 pub(crate) fn visit_mut(expression: &mut Expression, found: &mut dyn FnMut(&mut Name)) {
     match expression {
         Expression::Name(name) => found(name),
-        Expression::Literal(_) => {}
+        Expression::Literal(_) | Expression::Unrendered(_) => {}
         Expression::Tuple(items) | Expression::List(items) | Expression::Concat(items) => {
             for item in items {
                 visit_mut(item, found);
@@ -99,8 +95,25 @@ pub(crate) fn visit_mut(expression: &mut Expression, found: &mut dyn FnMut(&mut 
         }
         Expression::Call(parts) | Expression::Filter(_, parts) | Expression::Test(_, parts) => {
             visit_mut(&mut parts.0, found);
-            parts.1.positional.iter_mut().for_each(|value| visit_mut(value, found));
-            parts.1.named.iter_mut().for_each(|(_, value)| visit_mut(value, found));
+            visit_arguments_mut(&mut parts.1, found);
         }
     }
+}
+
+/// Calls `found` with every variable of arguments.
+pub(crate) fn visit_arguments(arguments: &Arguments, found: &mut dyn FnMut(&Name)) {
+    each_argument(arguments, &mut |argument| visit(argument, found));
+}
+
+/// Calls `found` with every variable of arguments, to change it.
+pub(crate) fn visit_arguments_mut(arguments: &mut Arguments, found: &mut dyn FnMut(&mut Name)) {
+    arguments.positional.iter_mut().for_each(|value| visit_mut(value, found));
+    arguments.named.iter_mut().for_each(|(_, value)| visit_mut(value, found));
+    arguments.list.iter_mut().chain(&mut arguments.dict).for_each(|value| visit_mut(value, found));
+}
+
+fn each_argument(arguments: &Arguments, found: &mut dyn FnMut(&Expression)) {
+    arguments.positional.iter().for_each(&mut *found);
+    arguments.named.iter().for_each(|(_, value)| found(value));
+    arguments.list.iter().chain(&arguments.dict).for_each(found);
 }

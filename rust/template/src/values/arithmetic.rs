@@ -5,7 +5,9 @@ use num_bigint::BigInt;
 use crate::failure::{Failure, Outcome};
 use crate::language::operators::Binary;
 use crate::limits::{Meter, PIECE};
+use crate::values::formatting::percent;
 use crate::values::make::ItemsBuilder;
+use crate::values::markup;
 use crate::values::value::Value;
 
 /// Most bytes of a string made by `*`.
@@ -88,7 +90,7 @@ pub(crate) fn binary<'r>(
         }
         Binary::Multiply => multiply(left, right, meter),
         Binary::Divide => divide(left, right),
-        Binary::FloorDivide | Binary::Modulo => floor(operator, left, right),
+        Binary::FloorDivide | Binary::Modulo => floor(operator, left, right, meter),
         Binary::Power => power(left, right),
     }
 }
@@ -104,9 +106,10 @@ fn add<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> Outcome<Va
             meter.write(&mut sum, right)?;
             meter.string(sum)
         }
-        (Value::Safe(_), _) | (_, Value::Safe(_)) => {
-            Err(Failure::unsupported("`+` after the filter `safe`"))
-        }
+        (Value::Safe(_), _) | (_, Value::Safe(_)) => match markup::add(left, right, meter)? {
+            Some(sum) => Ok(sum),
+            None => type_error("+", left, right),
+        },
         (Value::List(left), Value::List(right)) => {
             let mut sum = ItemsBuilder::of(left.len() + right.len(), meter)?;
             left.iter().chain(right.iter()).try_for_each(|item| sum.push(item))?;
@@ -183,7 +186,12 @@ fn divide<'r>(left: &Value<'r>, right: &Value<'r>) -> Outcome<Value<'r>> {
     Ok(Value::Float(left / right))
 }
 
-fn floor<'r>(operator: Binary, left: &Value<'r>, right: &Value<'r>) -> Outcome<Value<'r>> {
+fn floor<'r>(
+    operator: Binary,
+    left: &Value<'r>,
+    right: &Value<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
     let sign = if operator == Binary::Modulo { "%" } else { "//" };
     if let (Some(left), Some(right)) = (left.as_int(), right.as_int()) {
         if right == 0 {
@@ -199,6 +207,9 @@ fn floor<'r>(operator: Binary, left: &Value<'r>, right: &Value<'r>) -> Outcome<V
             Binary::Modulo => rest,
             _ => quotient - i64::from(adjust),
         }));
+    }
+    if let (Value::String(text), Binary::Modulo) = (left, operator) {
+        return meter.string(percent(text, right, meter)?);
     }
     if is_number(left) && is_number(right) || left.as_text().is_some() && sign == "%" {
         return Err(Failure::unsupported(format_args!(

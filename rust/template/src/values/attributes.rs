@@ -5,10 +5,11 @@ use std::rc::Rc;
 use crate::failure::{Failure, Outcome};
 use crate::limits::Meter;
 use crate::text::byte_of;
+use crate::values::key::Key;
 use crate::values::make::ItemsBuilder;
 use crate::values::methods::{self, Attribute};
 use crate::values::text::Text;
-use crate::values::value::{List, Value, range_length};
+use crate::values::value::{Dict, List, Value, range_length};
 
 /// `value.name`: Python's attribute comes first, then the item.
 pub(crate) fn attribute<'r>(
@@ -59,7 +60,7 @@ pub(crate) fn item<'r>(
     }
     let found = match value {
         Value::Undefined => return Err(Failure::error("an undefined value has no items")),
-        Value::Dict(dict) => index.as_text().and_then(|key| dict.get(key)),
+        Value::Dict(dict) => find_in(dict, index)?,
         Value::List(items) => position(index, items.len()).and_then(|at| items.get(at)),
         Value::Tuple(items) => position(index, items.len()).and_then(|at| items.get(at).cloned()),
         Value::String(text) | Value::Safe(text) => match index.as_int() {
@@ -104,6 +105,15 @@ pub(crate) fn item<'r>(
             }
         },
         _ => Ok(Value::Undefined),
+    }
+}
+
+/// The value of a key in a dict.
+fn find_in<'r>(dict: &Dict<'r>, index: &Value<'r>) -> Outcome<Option<Value<'r>>> {
+    match index {
+        Value::String(key) | Value::Safe(key) => Ok(dict.get(key)),
+        Value::List(_) | Value::Dict(_) => Ok(None),
+        _ => Ok(Key::sought(index)?.and_then(|key| dict.find(&key))),
     }
 }
 

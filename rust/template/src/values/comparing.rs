@@ -7,6 +7,7 @@ use crate::language::methods::View;
 use crate::language::operators::Comparison;
 use crate::limits::{MAX_NESTING, Meter, PIECE};
 use crate::values::arithmetic::{big, float, is_number, type_error};
+use crate::values::key::Key;
 use crate::values::search;
 use crate::values::value::{Dict, Items, Value};
 
@@ -164,8 +165,8 @@ fn equal_dicts(left: &Dict<'_>, right: &Dict<'_>, comparing: ComparisonDepth<'_>
     }
     for (key, value) in left.iter() {
         comparing.meter.items(2)?;
-        comparing.meter.characters(key.len())?;
-        match right.get(&key) {
+        comparing.meter.characters(key.as_text().map_or(0, |key| key.len()))?;
+        match right.find(&key) {
             Some(other) if identical_or_equal(&value, &other, comparing)? => {}
             _ => return Ok(false),
         }
@@ -240,7 +241,7 @@ pub(crate) fn contains(
                 Err(Failure::error(format!("a {} is no key", item.type_name())))
             }
             Value::Tuple(_) => Err(Failure::unsupported("a tuple as a key")),
-            _ => Ok(false),
+            other => Ok(Key::sought(other)?.is_some_and(|key| dict.find(&key).is_some())),
         },
         Value::Undefined => Ok(false),
         Value::List(_) | Value::Tuple(_) | Value::Range(_) => {

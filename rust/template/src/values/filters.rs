@@ -1,5 +1,6 @@
 //! Jinja's filters.
 
+mod numbers;
 mod sequences;
 mod texts;
 
@@ -11,12 +12,15 @@ use crate::values::arguments::CallArguments;
 use crate::values::cuts::trim;
 use crate::values::items::length;
 use crate::values::make::ItemsBuilder;
+use crate::values::markup::escape;
 use crate::values::print::to_text;
 use crate::values::text::Text;
 use crate::values::tojson::Style;
 use crate::values::value::Value;
-use sequences::{dict_sort, entries, items, iterate, join, last, map, select, sorted};
-use texts::{indent, int, replaced, title};
+use sequences::{
+    dict_sort, entries, extreme, items, iterate, join, last, map, select, sorted, sum, unique,
+};
+use texts::{format, indent, replaced, title};
 
 impl Filter {
     /// Applies the filter.
@@ -75,7 +79,7 @@ impl Filter {
             Self::Capitalize => capitalize(&text()?, meter).and_then(made),
             Self::Title => title(&text()?, meter).and_then(|made| meter.string(made)),
             Self::Replace => replaced(value, given, meter),
-            Self::DictSort => dict_sort(value, meter),
+            Self::DictSort => dict_sort(value, given, meter),
             Self::Map => map(value, given, meter),
             Self::Select | Self::Reject | Self::SelectAttribute | Self::RejectAttribute => {
                 select(self, value, given.positional, meter)
@@ -101,8 +105,16 @@ impl Filter {
                     Err(Failure::unsupported(format_args!("`reverse` of {}", other.type_name())))
                 }
             },
-            Self::Sort => sorted(value, meter),
-            Self::Int => int(value, meter),
+            Self::Sort => sorted(value, given, meter),
+            Self::Unique => unique(value, given, meter),
+            Self::Min | Self::Max => extreme(self, value, given, meter),
+            Self::Sum => sum(value, given, meter),
+            Self::Abs => numbers::abs(value, meter),
+            Self::Float => numbers::float(value, given, meter),
+            Self::Round => numbers::round(value, given),
+            Self::Format => format(&text()?, given, meter).and_then(made),
+            Self::Escape => escape(value, meter),
+            Self::Int => numbers::int(value, given, meter),
             Self::Indent => indent(value, given, meter),
         }
     }

@@ -45,11 +45,11 @@ impl<'r> Items<'r> {
             Value::List(items) => items.get(at),
             Value::Tuple(items) => items.get(at).cloned(),
             Value::Dict(dict) | Value::View(View::Keys, dict) => {
-                dict.entry(at).map(|(key, _)| Value::String(key))
+                dict.entry(at).map(|(key, _)| key.value())
             }
             Value::View(View::Values, dict) => dict.entry(at).map(|(_, value)| value),
             Value::View(View::Items, dict) => match dict.entry(at) {
-                Some((key, value)) => Some(meter.tuple(vec![Value::String(key), value])?),
+                Some((key, value)) => Some(meter.tuple(vec![key.value(), value])?),
                 None => None,
             },
             Value::Range(range) => match i64::try_from(at) {

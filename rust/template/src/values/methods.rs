@@ -1,19 +1,26 @@
 //! Calls methods of strings and dicts, and looks up which attributes a value has.
 
+use std::ops::Range;
+
 use crate::failure::{Failure, Outcome};
 use crate::language::methods::{
-    DICT_METHODS, FORBIDDEN_DICT, FORBIDDEN_LIST, Method, OTHER_DICT, OTHER_NUMBER, OTHER_SEQUENCE,
-    OTHER_STRING, STRING_METHODS,
+    CharacterClass, DICT_METHODS, FORBIDDEN_DICT, FORBIDDEN_LIST, Method, OTHER_DICT, OTHER_NUMBER,
+    OTHER_SEQUENCE, OTHER_STRING, STRING_METHODS,
 };
 use crate::limits::Meter;
-use crate::text::{capitalize, lower, title, upper};
+use crate::text::{capitalize, is_space, lower, title, upper};
 use crate::values::arguments::CallArguments;
 use crate::values::cuts::{for_each_line, replace, right_split, split, trim};
+use crate::values::formatting::fields;
+use crate::values::key::Key;
 use crate::values::make::ItemsBuilder;
 use crate::values::print::write_str;
 use crate::values::search::Matches;
 use crate::values::text::Text;
 use crate::values::value::{Items, Value};
+
+/// Most characters by which a text is filled.
+const MAX_FILL: usize = 1000;
 
 /// The result of looking up a name in a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +94,10 @@ pub(crate) fn call<'r>(
                         Err(Failure::error(format!("a {} is no key", key.type_name())))
                     }
                     Value::Tuple(_) => Err(Failure::unsupported("a tuple as a key")),
-                    _ => Ok(default.unwrap_or(Value::None)),
+                    key => {
+                        let found = Key::sought(&key)?.and_then(|key| dict.find(&key));
+                        Ok(found.unwrap_or_else(|| default.unwrap_or(Value::None)))
+                    }
                 }
             }
         }
@@ -188,8 +198,120 @@ fn call_string<'r>(
             })?;
             meter.string(out)
         }
+        Method::Format => made(fields(text, &given, meter)),
+        Method::RightFind | Method::Index => find_part(method, text, given, meter),
+        Method::ZeroFill | Method::LeftJustify | Method::RightJustify => {
+            made(fill(method, text, given, meter))
+        }
+        Method::Partition | Method::RightPartition => partition(method, text, given, meter),
+        Method::Is(class) => {
+            none(given)?;
+            meter.bytes(text.len())?;
+            class.holds(text).map(Value::Bool)
+        }
         Method::Get | Method::View(_) => Err(Failure::error("a string has no such method")),
     }
+}
+
+/// The number of characters in front of the last part of a text, or of the first.
+fn find_part<'r>(
+    method: Method,
+    text: &str,
+    given: CallArguments<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    let part = string(given.positional::<1>()?)?;
+    meter.characters(text.len())?;
+    meter.characters(part.len())?;
+    let found = if method == Method::Index { text.find(&*part) } else { text.rfind(&*part) };
+    match found.map(|at| i64::try_from(text[..at].chars().count()).unwrap_or(i64::MAX)) {
+        Some(at) => Ok(Value::Int(at)),
+        None if method == Method::Index => Err(Failure::error("the part is not found")),
+        None => Ok(Value::Int(-1)),
+    }
+}
+
+/// A text that is filled up to a width.
+fn fill(
+    method: Method,
+    text: &str,
+    given: CallArguments<'_>,
+    meter: &Meter<'_>,
+) -> Outcome<String> {
+    if method == Method::ZeroFill {
+        let zeros = "0".repeat(missing(text, given.positional::<1>()?, meter)?);
+        let (sign, digits) = text.split_at(usize::from(text.starts_with(['-', '+'])));
+        return Ok(format!("{sign}{zeros}{digits}"));
+    }
+    let [width, fill] = given.positional()?;
+    let fill = fill.map_or(Ok(Text::Borrowed(" ")), |fill| string([Some(fill)]))?;
+    if fill.chars().count() != 1 {
+        return Err(Failure::error("a text is filled with one character"));
+    }
+    let fill = fill.repeat(missing(text, [width], meter)?);
+    meter.hold(text.len() + fill.len())?;
+    Ok(if method == Method::LeftJustify {
+        format!("{text}{fill}")
+    } else {
+        format!("{fill}{text}")
+    })
+}
+
+/// The text in front of a separator, the separator, and the text behind it.
+fn partition<'r>(
+    method: Method,
+    text: &Text<'r>,
+    given: CallArguments<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    let separator = string(given.positional::<1>()?)?;
+    if separator.is_empty() {
+        return Err(Failure::error("an empty separator"));
+    }
+    meter.characters(text.len())?;
+    meter.characters(separator.len())?;
+    let (length, from_left) = (text.len(), method == Method::Partition);
+    let at = if from_left { text.find(&*separator) } else { text.rfind(&*separator) };
+    let cuts = match at {
+        Some(at) => [0..at, at..at + separator.len(), at + separator.len()..length],
+        None if from_left => [0..length, length..length, length..length],
+        None => [0..0, 0..0, 0..length],
+    };
+    let cut = |range: Range<usize>| text.cut(meter, |text| &text[range]).map(Value::String);
+    meter.tuple(cuts.map(cut).into_iter().collect::<Outcome<_>>()?)
+}
+
+impl CharacterClass {
+    /// Whether Python finds all characters of a text in the class.
+    fn holds(self, text: &str) -> Outcome<bool> {
+        if !text.is_ascii() {
+            return Err(Failure::unsupported("the class of characters outside of ASCII"));
+        }
+        let all = |is: fn(&u8) -> bool| !text.is_empty() && text.bytes().all(|byte| is(&byte));
+        let cased = |wanted: fn(&u8) -> bool, other: fn(&u8) -> bool| {
+            text.bytes().any(|byte| wanted(&byte)) && !text.bytes().any(|byte| other(&byte))
+        };
+        Ok(match self {
+            Self::Digits => all(u8::is_ascii_digit),
+            Self::Letters => all(u8::is_ascii_alphabetic),
+            Self::LettersAndDigits => all(u8::is_ascii_alphanumeric),
+            Self::Space => all(|byte| is_space(char::from(*byte))),
+            Self::Upper => cased(u8::is_ascii_uppercase, u8::is_ascii_lowercase),
+            Self::Lower => cased(u8::is_ascii_lowercase, u8::is_ascii_uppercase),
+        })
+    }
+}
+
+/// The characters that a text lacks to be as wide as asked for.
+fn missing(text: &str, [width]: [Option<Value<'_>>; 1], meter: &Meter<'_>) -> Outcome<usize> {
+    let width = width.as_ref().and_then(Value::as_int);
+    let width = width.ok_or_else(|| Failure::error("a width is an integer"))?;
+    meter.bytes(text.len())?;
+    let missing = usize::try_from(width).unwrap_or(0).saturating_sub(text.chars().count());
+    if missing > MAX_FILL {
+        return Err(Failure::unsupported("a text that is filled so far"));
+    }
+    Ok(missing)
 }
 
 /// The single argument, which has to be a string.

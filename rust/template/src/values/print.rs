@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::limits::{MAX_NESTING, Meter};
 use crate::text::{write_float, write_repr};
+use crate::values::key::Key;
 use crate::values::text::Text;
 use crate::values::value::Value;
 
@@ -34,6 +35,10 @@ pub(crate) fn to_text<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Text<
 }
 
 /// Writes `repr(value)`.
+pub(crate) fn write_repr_of(out: &mut String, value: &Value<'_>, meter: &Meter<'_>) -> Outcome<()> {
+    write_value(out, value, 0, meter)
+}
+
 fn write_value(
     out: &mut String,
     value: &Value<'_>,
@@ -78,7 +83,10 @@ fn write_value(
             meter.write_char(out, '{')?;
             for (at, (key, value)) in dict.iter().enumerate() {
                 meter.write(out, if at == 0 { "" } else { ", " })?;
-                write_repr(out, &key, meter)?;
+                match &key {
+                    Key::Text(key) => write_repr(out, key, meter)?,
+                    other => write_value(out, &other.value(), depth + 1, meter)?,
+                }
                 meter.write(out, ": ")?;
                 write_value(out, &value, depth + 1, meter)?;
             }

@@ -1,6 +1,5 @@
 //! [`Text`]: a string that a template computes with, and where it comes from.
 
-use std::borrow::Borrow;
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -81,13 +80,6 @@ impl Deref for Text<'_> {
             Self::Borrowed(text) => text,
             Self::Computed(text) => text,
         }
-    }
-}
-
-/// A dict finds a string key by its text.
-impl Borrow<str> for Text<'_> {
-    fn borrow(&self) -> &str {
-        self
     }
 }
 

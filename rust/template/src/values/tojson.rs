@@ -1,12 +1,14 @@
 //! The filter `tojson`: Python's `json.dumps` with the defaults that `transformers` gives it.
 
+use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use crate::failure::{Failure, Outcome};
 use crate::limits::{MAX_NESTING, Meter, pieces};
 use crate::text::write_float;
 use crate::values::arguments::CallArguments;
-use crate::values::comparing::order_texts;
+use crate::values::comparing::order;
+use crate::values::key::Key;
 use crate::values::print::write_big;
 use crate::values::sort::sort;
 use crate::values::text::Text;
@@ -139,11 +141,12 @@ impl<'r> Style<'r> {
     ) -> Outcome<()> {
         meter.write_char(out, '{')?;
         if self.sort_keys {
-            let bytes = dict.len() * size_of::<(Text<'_>, Value<'_>)>();
+            let bytes = dict.len() * size_of::<(Key<'_>, Value<'_>)>();
             meter.hold(bytes)?;
             let sorted = sort(dict.iter().collect(), |left, right| {
                 meter.items(4)?;
-                order_texts(&left.0, &right.0, meter)
+                let found = order("<", &left.0.value(), &right.0.value(), meter)?;
+                Ok(found.unwrap_or(Ordering::Equal))
             })?;
             self.write_entries(out, sorted.into_iter(), depth, meter)?;
             meter.release(bytes);
@@ -157,13 +160,20 @@ impl<'r> Style<'r> {
     fn write_entries<'v>(
         &self,
         out: &mut String,
-        entries: impl Iterator<Item = (Text<'v>, Value<'v>)>,
+        entries: impl Iterator<Item = (Key<'v>, Value<'v>)>,
         depth: usize,
         meter: &Meter<'_>,
     ) -> Outcome<()> {
         for (at, (key, value)) in entries.enumerate() {
             self.separate(out, at == 0, depth, meter)?;
-            self.write_string(out, &key, meter)?;
+            match &key {
+                Key::Text(key) => self.write_string(out, key, meter)?,
+                Key::None => meter.write(out, "\"null\"")?,
+                Key::Bool(value) => {
+                    meter.write(out, if *value { "\"true\"" } else { "\"false\"" })?;
+                }
+                Key::Int(value) => meter.write(out, &format!("\"{value}\""))?,
+            }
             meter.write(out, &self.key_separator)?;
             self.write(out, &value, depth + 1, meter)?;
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use num_bigint::BigInt;
 
+use super::key::Key;
 use super::text::{Computed, Text};
 use crate::json::{Json, Map};
 use crate::language::methods::{Method, View};
@@ -77,13 +78,13 @@ impl<'r> List<'r> {
     }
 }
 
-/// A dict with string keys, of the record or computed. Templates cannot change it.
+/// A dict, of the record or computed. Templates cannot change it.
 #[derive(Clone)]
 pub(crate) enum Dict<'r> {
     /// An object of the record.
     Data(&'r Map),
     /// A dict that was computed.
-    Computed(Rc<Nested<IndexMap<Text<'r>, Value<'r>>>>),
+    Computed(Rc<Nested<IndexMap<Key<'r>, Value<'r>>>>),
 }
 
 impl<'r> Dict<'r> {
@@ -95,7 +96,7 @@ impl<'r> Dict<'r> {
         }
     }
 
-    /// The value of `key`.
+    /// The value of the string `key`.
     pub(crate) fn get(&self, key: &str) -> Option<Value<'r>> {
         match self {
             // To look at a few keys takes less than to hash one.
@@ -108,12 +109,23 @@ impl<'r> Dict<'r> {
         }
     }
 
+    /// The value of `key`. The keys of the record are strings.
+    pub(crate) fn find(&self, key: &Key<'_>) -> Option<Value<'r>> {
+        match (key, self) {
+            (Key::Text(text), _) => self.get(text),
+            (_, Self::Data(_)) => None,
+            (other, Self::Computed(map)) => {
+                other.without_text().and_then(|key| map.get(&key).cloned())
+            }
+        }
+    }
+
     /// The key and value at a place.
-    pub(crate) fn entry(&self, index: usize) -> Option<(Text<'r>, Value<'r>)> {
+    pub(crate) fn entry(&self, index: usize) -> Option<(Key<'r>, Value<'r>)> {
         match self {
             Self::Data(map) => map
                 .get_index(index)
-                .map(|(key, value)| (Text::Borrowed(key), Value::from_json(value))),
+                .map(|(key, value)| (Key::Text(Text::Borrowed(key)), Value::from_json(value))),
             Self::Computed(map) => {
                 map.get_index(index).map(|(key, value)| (key.clone(), value.clone()))
             }
@@ -121,7 +133,7 @@ impl<'r> Dict<'r> {
     }
 
     /// All keys and values, in their order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Text<'r>, Value<'r>)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key<'r>, Value<'r>)> + '_ {
         (0..self.len()).filter_map(|index| self.entry(index))
     }
 }
@@ -157,6 +169,10 @@ pub(crate) enum GlobalFunction {
     Namespace,
     /// `range(…)`
     Range,
+    /// `dict(…)`
+    Dict,
+    /// A function that is not supported.
+    Unsupported(&'static str),
 }
 
 /// A value that a template computes with, as Python has it.
@@ -205,8 +221,19 @@ pub(crate) enum Value<'r> {
     Function(GlobalFunction),
     /// A macro.
     Macro(&'r Macro),
+    /// `caller`, in a macro that a `call` block runs.
+    Caller(Rc<CallBody<'r>>),
     /// The `loop` of a loop.
     Loop(Rc<Loop<'r>>),
+}
+
+/// The body of a `call` block, and where its variables are.
+pub(crate) struct CallBody<'r> {
+    pub(crate) body: &'r Macro,
+    /// Index of the first variable of the macro that the block is in.
+    pub(crate) base: usize,
+    /// The call of that macro, if the block is in one.
+    pub(crate) frame: Option<usize>,
 }
 
 /// An iteration over a value, and its position.
@@ -287,8 +314,9 @@ impl<'r> Value<'r> {
                 Json::List(Arc::new(items.collect::<Option<_>>()?))
             }
             Self::Dict(dict) => {
-                let entries =
-                    dict.iter().map(|(key, value)| Some((Arc::from(&*key), value.to_json()?)));
+                let entries = dict
+                    .iter()
+                    .map(|(key, value)| Some((Arc::from(&**key.as_text()?), value.to_json()?)));
                 Json::Map(Arc::new(entries.collect::<Option<_>>()?))
             }
             _ => return None,
@@ -316,7 +344,7 @@ impl<'r> Value<'r> {
     }
 
     /// A computed dict.
-    pub(crate) fn dict(items: IndexMap<Text<'r>, Self>, held: HeldMemory) -> Self {
+    pub(crate) fn dict(items: IndexMap<Key<'r>, Self>, held: HeldMemory) -> Self {
         let depth = deepest(items.values());
         Self::Dict(Dict::Computed(Nested::around(items, depth, held)))
     }
@@ -388,7 +416,7 @@ impl<'r> Value<'r> {
             Self::Namespace(_) => "Namespace",
             Self::Method(..) | Self::UnknownMethod(_) => "method",
             Self::Function(_) => "function",
-            Self::Macro(_) => "Macro",
+            Self::Macro(_) | Self::Caller(_) => "Macro",
             Self::Loop(_) => "LoopContext",
         }
     }
@@ -412,6 +440,7 @@ impl<'r> Value<'r> {
             | Self::UnknownMethod(_)
             | Self::Function(_)
             | Self::Macro(_)
+            | Self::Caller(_)
             | Self::Loop(_) => true,
         }
     }

@@ -1,13 +1,20 @@
 //! Filters of lists and dicts.
 
+use std::cmp::Ordering;
+
+use indexmap::IndexSet;
+
 use crate::failure::{Failure, Outcome};
 use crate::language::filters::Filter;
+use crate::language::operators::Binary;
 use crate::language::predicates::Predicate;
 use crate::limits::Meter;
 use crate::text::lower;
 use crate::values::arguments::CallArguments;
+use crate::values::arithmetic::binary;
 use crate::values::attributes::item;
-use crate::values::comparing::{order, order_texts};
+use crate::values::comparing::{equal, order};
+use crate::values::key::Key;
 use crate::values::make::{ITEM_BYTES, ItemsBuilder};
 use crate::values::print::{to_text, write_str};
 use crate::values::sort::sort;
@@ -65,7 +72,7 @@ pub(crate) fn entries<'r, 'm>(
     };
     let mut pairs = ItemsBuilder::new(meter);
     for (key, value) in dict.iter() {
-        pairs.push(meter.tuple(vec![Value::String(key), value])?)?;
+        pairs.push(meter.tuple(vec![key.value(), value])?)?;
     }
     Ok(pairs)
 }
@@ -97,8 +104,10 @@ pub(crate) fn join<'r>(
 
 /// Looks up the `attribute` of a filter: keys and indices with dots between them.
 fn look_up<'r>(value: &Value<'r>, attribute: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
-    let Value::String(path) = attribute else {
-        return Err(Failure::unsupported("an attribute that is no string"));
+    let path = match attribute {
+        Value::String(path) => path,
+        Value::Int(_) => return item(value, attribute, meter),
+        _ => return Err(Failure::unsupported("an attribute that is no string")),
     };
     let mut found = value.clone();
     for part in path.split('.') {
@@ -116,22 +125,71 @@ fn look_up<'r>(value: &Value<'r>, attribute: &Value<'r>, meter: &Meter<'_>) -> O
     Ok(found)
 }
 
-/// The pairs of a dict in the order of their keys, whatever their case.
-pub(crate) fn dict_sort<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+/// The pairs of a dict in the order of their keys or values.
+pub(crate) fn dict_sort<'r>(
+    value: &Value<'r>,
+    given: CallArguments<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    let [case_sensitive, by, reverse] = given.bind(["case_sensitive", "by", "reverse"])?;
     let Value::Dict(dict) = value else {
         return Err(Failure::error(format!("`dictsort` needs a dict, not {}", value.type_name())));
     };
+    let by_value = match by.as_ref().map_or(Some("key"), |by| by.as_text().map(|by| &**by)) {
+        Some("key") => false,
+        Some("value") => true,
+        _ => return Err(Failure::error("`dictsort` sorts by \"key\" or \"value\"")),
+    };
+    let case = Case::given(case_sensitive.as_ref());
     let mut pairs = Vec::new();
     for (key, value) in dict.iter() {
         meter.hold(ITEM_BYTES)?;
-        let small = meter.text(lower(&key, meter)?)?;
-        pairs.push((small, meter.tuple(vec![Value::String(key), value])?));
+        let sorted_by = if by_value { value.clone() } else { key.value() };
+        pairs.push((case.of(sorted_by, meter)?, meter.tuple(vec![key.value(), value])?));
     }
+    let direction = Direction::given(reverse.as_ref());
     let sorted = sort(pairs, |(left, _), (right, _)| {
         meter.items(4)?;
-        order_texts(left, right, meter)
+        direction.order(left, right, meter)
     })?;
     into_list(sorted.into_iter().map(|(_, pair)| pair), meter)
+}
+
+/// Whether texts that differ in their case alone are equal to a filter.
+#[derive(Clone, Copy)]
+struct Case {
+    counts: bool,
+}
+
+impl Case {
+    fn given(case_sensitive: Option<&Value<'_>>) -> Self {
+        Self { counts: case_sensitive.is_some_and(Value::is_true) }
+    }
+
+    /// The value that is compared in place of `value`.
+    fn of<'r>(self, value: Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+        match &value {
+            Value::String(text) if !self.counts => meter.string(lower(text, meter)?),
+            _ => Ok(value),
+        }
+    }
+}
+
+/// The direction of a sort. Equal items keep their order in both.
+#[derive(Clone, Copy)]
+struct Direction {
+    reverse: bool,
+}
+
+impl Direction {
+    fn given(reverse: Option<&Value<'_>>) -> Self {
+        Self { reverse: reverse.is_some_and(Value::is_true) }
+    }
+
+    fn order(self, left: &Value<'_>, right: &Value<'_>, meter: &Meter<'_>) -> Outcome<Ordering> {
+        let found = order("<", left, right, meter)?.unwrap_or(Ordering::Equal);
+        Ok(if self.reverse { found.reverse() } else { found })
+    }
 }
 
 /// A list of items whose memory was counted with [`Meter::hold`].
@@ -157,27 +215,23 @@ pub(crate) fn map<'r>(
     if !value.is_true() {
         return Ok(mapped.into_generator());
     }
-    match given.positional.first() {
-        Some(name) if given.named.is_empty() => {
-            let filter = name.as_text().and_then(|name| Filter::named(name));
-            let filter = filter.ok_or_else(|| Failure::unsupported("`map` with such a filter"))?;
-            iterate(value)?.each(meter, |item| {
-                mapped.push(filter.apply(&item, CallArguments::default(), meter)?)
-            })?;
-        }
-        Some(_) => return Err(Failure::unsupported("`map` with such arguments")),
-        None => {
-            let [attribute, default] = given.bind(["attribute", "default"])?;
-            let attribute =
-                attribute.ok_or_else(|| Failure::error("`map` needs a filter or an attribute"))?;
-            let default = default.unwrap_or(Value::None);
-            iterate(value)?.each(meter, |item| {
-                mapped.push(match look_up(&item, &attribute, meter)? {
-                    Value::Undefined if !matches!(default, Value::None) => default.clone(),
-                    found => found,
-                })
-            })?;
-        }
+    if let Some((name, rest)) = given.positional.split_first() {
+        let filter = name.as_text().and_then(|name| Filter::named(name));
+        let filter = filter.ok_or_else(|| Failure::unsupported("`map` with such a filter"))?;
+        let rest = CallArguments { positional: rest.to_vec(), named: given.named };
+        iterate(value)?
+            .each(meter, |item| mapped.push(filter.apply(&item, rest.clone(), meter)?))?;
+    } else {
+        let [attribute, default] = given.bind(["attribute", "default"])?;
+        let attribute =
+            attribute.ok_or_else(|| Failure::error("`map` needs a filter or an attribute"))?;
+        let default = default.unwrap_or(Value::None);
+        iterate(value)?.each(meter, |item| {
+            mapped.push(match look_up(&item, &attribute, meter)? {
+                Value::Undefined if !matches!(default, Value::None) => default.clone(),
+                found => found,
+            })
+        })?;
     }
     Ok(mapped.into_generator())
 }
@@ -221,24 +275,131 @@ pub(crate) fn select<'r>(
     Ok(selected.into_generator())
 }
 
-/// The items in order, whatever their case.
-pub(crate) fn sorted<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+/// The items in order, by themselves or by attributes of theirs with commas between them.
+pub(crate) fn sorted<'r>(
+    value: &Value<'r>,
+    given: CallArguments<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    let [reverse, case_sensitive, attribute] =
+        given.bind(["reverse", "case_sensitive", "attribute"])?;
+    let case = Case::given(case_sensitive.as_ref());
+    let attributes = match attribute {
+        Some(Value::String(names)) => {
+            let names = names.split(',').map(|name| meter.copy(name).map(Value::String));
+            names.collect::<Outcome<Vec<_>>>()?
+        }
+        other => vec![other.unwrap_or(Value::None)],
+    };
     let mut keyed = Vec::new();
     iterate(value)?.each(meter, |item| {
-        let key = match &item {
-            Value::String(text) => meter.string(lower(text, meter)?)?,
-            Value::Int(_) | Value::Bool(_) => item.clone(),
-            other => {
-                return Err(Failure::unsupported(format_args!("sorting {}", other.type_name())));
-            }
-        };
-        meter.hold(ITEM_BYTES)?;
-        keyed.push((key, item));
+        meter.hold((attributes.len() + 1) * ITEM_BYTES)?;
+        let mut keys = Vec::with_capacity(attributes.len());
+        for attribute in &attributes {
+            keys.push(case.of(attribute_of(&item, attribute, meter)?, meter)?);
+        }
+        keyed.push((keys, item));
         Ok(())
     })?;
+    let direction = Direction::given(reverse.as_ref());
     let sorted = sort(keyed, |(left, _), (right, _)| {
-        meter.items(4)?;
-        Ok(order("<", left, right, meter)?.unwrap_or(std::cmp::Ordering::Equal))
+        for (left, right) in left.iter().zip(right) {
+            meter.items(4)?;
+            if !equal(left, right, meter)? {
+                return direction.order(left, right, meter);
+            }
+        }
+        Ok(Ordering::Equal)
     })?;
+    meter.release(sorted.len() * attributes.len() * ITEM_BYTES);
     into_list(sorted.into_iter().map(|(_, item)| item), meter)
+}
+
+/// An attribute of an item, or the item itself without one.
+fn attribute_of<'r>(
+    item: &Value<'r>,
+    attribute: &Value<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    match attribute {
+        Value::None => Ok(item.clone()),
+        attribute => look_up(item, attribute, meter),
+    }
+}
+
+/// The items without those that are equal to an earlier one.
+pub(crate) fn unique<'r>(
+    value: &Value<'r>,
+    given: CallArguments<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    let [case_sensitive, attribute] = given.bind(["case_sensitive", "attribute"])?;
+    let (case, attribute) =
+        (Case::given(case_sensitive.as_ref()), attribute.unwrap_or(Value::None));
+    let mut seen = IndexSet::new();
+    let mut found = ItemsBuilder::new(meter);
+    iterate(value)?.each(meter, |item| {
+        let key = case.of(attribute_of(&item, &attribute, meter)?, meter)?;
+        meter.bytes(key.as_text().map_or(0, |key| key.len()))?;
+        if seen.insert(Key::of(key)?) {
+            meter.hold(ITEM_BYTES)?;
+            found.push(item)?;
+        }
+        Ok(())
+    })?;
+    meter.release(seen.len() * ITEM_BYTES);
+    Ok(found.into_generator())
+}
+
+/// The smallest or the largest item; the first of several. Nothing of an empty list.
+pub(crate) fn extreme<'r>(
+    filter: Filter,
+    value: &Value<'r>,
+    given: CallArguments<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    let [case_sensitive, attribute] = given.bind(["case_sensitive", "attribute"])?;
+    let (case, attribute) =
+        (Case::given(case_sensitive.as_ref()), attribute.unwrap_or(Value::None));
+    let (operator, wanted) = match filter {
+        Filter::Min => ("<", Ordering::Less),
+        _ => (">", Ordering::Greater),
+    };
+    let mut best: Option<(Value<'r>, Value<'r>)> = None;
+    iterate(value)?.each(meter, |item| {
+        let key = case.of(attribute_of(&item, &attribute, meter)?, meter)?;
+        let better = match &best {
+            None => true,
+            Some((known, _)) => order(operator, &key, known, meter)? == Some(wanted),
+        };
+        if better {
+            best = Some((key, item));
+        }
+        Ok(())
+    })?;
+    Ok(best.map_or(Value::Undefined, |(_, item)| item))
+}
+
+/// The sum of the items, or of an attribute of each.
+pub(crate) fn sum<'r>(
+    value: &Value<'r>,
+    given: CallArguments<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    let [attribute, start] = given.bind(["attribute", "start"])?;
+    let attribute = attribute.unwrap_or(Value::None);
+    let mut total = start.unwrap_or(Value::Int(0));
+    if total.as_text().is_some() {
+        return Err(Failure::error("`sum` does not add strings"));
+    }
+    iterate(value)?.each(meter, |item| {
+        let item = attribute_of(&item, &attribute, meter)?;
+        // Newer Pythons add floats without the rounding of each step.
+        if matches!(item, Value::Float(_)) || matches!(total, Value::Float(_)) {
+            return Err(Failure::unsupported("`sum` of floats"));
+        }
+        total = binary(Binary::Add, &total, &item, meter)?;
+        Ok(())
+    })?;
+    Ok(total)
 }

@@ -5,6 +5,7 @@ use crate::limits::Meter;
 use crate::text::{is_space, lower, upper};
 use crate::values::arguments::CallArguments;
 use crate::values::cuts::{for_each_line, is_line_end, replace};
+use crate::values::formatting::percent;
 use crate::values::print::to_text;
 use crate::values::tojson::MAX_INDENT;
 use crate::values::value::Value;
@@ -48,30 +49,12 @@ pub(crate) fn title(text: &str, meter: &Meter<'_>) -> Outcome<String> {
     Ok(made)
 }
 
-/// A value as an integer.
-pub(crate) fn int<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
-    match value {
-        Value::Int(_) | Value::Big(_) => Ok(value.clone()),
-        Value::Bool(value) => Ok(Value::Int(i64::from(*value))),
-        Value::None | Value::List(_) | Value::Dict(_) | Value::Tuple(_) => Ok(Value::Int(0)),
-        Value::Float(number) if number.abs() < 9e15 => {
-            #[expect(clippy::cast_possible_truncation, reason = "below 2^53, as the guard says")]
-            let whole = number.trunc() as i64;
-            Ok(Value::Int(whole))
-        }
-        Value::String(text) => {
-            meter.characters(text.len())?;
-            let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-            match text.parse() {
-                Ok(number) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-                    Ok(Value::Int(number))
-                }
-                _ => Err(Failure::unsupported("`int` of such a string")),
-            }
-        }
-        Value::Undefined => Err(Failure::error("`int` of an undefined value")),
-        other => Err(Failure::unsupported(format_args!("`int` of such a {}", other.type_name()))),
+/// `text|format(…)`: Python's `%` with all arguments.
+pub(crate) fn format(text: &str, given: CallArguments<'_>, meter: &Meter<'_>) -> Outcome<String> {
+    if !given.named.is_empty() {
+        return Err(Failure::unsupported("`format` with arguments by name"));
     }
+    percent(text, &meter.tuple(given.positional)?, meter)
 }
 
 /// A text whose lines are indented.
