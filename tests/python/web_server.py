@@ -11,15 +11,21 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loopback import LoopbackServer, SilentHandler, running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass
 class Faults:
     """What goes wrong. Each is a share of the requests, drawn with the seed.
 
-    `changes` is the number of a request after which every file has another etag.
+    `changes` is the number of a request after which every file has another etag. `odd` may answer a request for a file by
+    itself: it takes the handler, the file, the number of the request, and the first and last byte that are asked for, and
+    says whether it did.
     """
 
     seed: int = 0
@@ -34,6 +40,7 @@ class Faults:
     etags: bool = True
     times: bool = True
     always: int | None = None
+    odd: Callable[..., bool] | None = None
     only: str = ""
     chances: random.Random = field(init=False)
 
@@ -101,7 +108,7 @@ class Handler(SilentHandler):
     do_GET = do_HEAD = answer  # noqa: N815  the names that the library asks for
     do_POST = do_PUT = answer_after_body  # noqa: N815
 
-    def send_file(self, file, number, *, cut, where):
+    def send_file(self, file, number, *, cut, where):  # noqa: C901  a case for each fault
         faults = self.server.faults
         size = file.stat().st_size
         etag = self.server.etag(file)
@@ -124,6 +131,8 @@ class Handler(SilentHandler):
                 self.end_headers()
                 return
             status = 206
+        if faults.odd and faults.only in self.path and faults.odd(self, file, number, start, end):
+            return
         with file.open("rb") as opened:
             opened.seek(start)
             body = opened.read(end - start)
@@ -145,6 +154,16 @@ class Handler(SilentHandler):
         self.wfile.write(body)
         with self.server.lock:
             self.server.bytes += len(body)
+
+    def send_bytes(self, status, body, **headers):
+        """An answer with these headers, with `_` for `-` in their names, and a length unless one is given."""
+        self.send_response(status)
+        for name, value in {"Content_Length": str(len(body)), **headers}.items():
+            if value is not None:
+                self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def send_page(self, answer):
         status, headers, body = answer

@@ -251,6 +251,10 @@ impl Remote {
             }
             if bytes.len() > before {
                 backoff.restart();
+                if broken.is_none() {
+                    // The server sends fewer bytes at a time than it was asked for.
+                    continue;
+                }
             }
             let Some(wait) = backoff.next(None) else {
                 let said = broken.unwrap_or_else(|| "it ends too early".to_owned());
@@ -304,24 +308,10 @@ impl Remote {
                 bytes.extend_from_slice(&read);
                 Ok(None)
             }
-            Backend::Web(web) => {
-                let etag = self.stat.etag.as_deref();
-                let Got::Bytes(mut answer) = web.get(range, etag, &self.requests).await? else {
-                    return Err(Stopped::Changed.into());
-                };
-                if !self.stat.is_same(&answer.stat) {
-                    return Err(Stopped::Changed.into());
-                }
-                loop {
-                    match answer.body.chunk().await {
-                        Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
-                        Ok(None) => return Ok(None),
-                        Err(error) => {
-                            return Ok(Some(super::requests::deepest(&error.without_url())));
-                        }
-                    }
-                }
-            }
+            Backend::Web(web) => match web.get(range, Some(&self.stat), &self.requests).await? {
+                Got::Bytes(mut answer) => answer.append_to(bytes).await,
+                Got::Empty(_) => Err(Stopped::Changed.into()),
+            },
         }
     }
 }

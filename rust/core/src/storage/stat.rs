@@ -1,6 +1,9 @@
 //! [`Stat`]: what a store says of an object.
 
+use std::io;
 use std::sync::Arc;
+
+use super::stopped::Stopped;
 
 /// The size of an object, and what tells whether it has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +28,21 @@ impl Stat {
                 (None, Some((one, other))) => one == other,
                 (None, None) => true,
             }
+    }
+
+    /// Fails if another answer of the same server is about another content, or no longer says about which.
+    pub(super) fn check(&self, other: &Self) -> io::Result<()> {
+        if !self.is_same(other) {
+            return Err(Stopped::Changed.into());
+        }
+        let etags = self.etag.is_some() && other.etag.is_some();
+        let times = self.modified > 0 && other.modified > 0;
+        if self.is_told() && !(etags || times) {
+            return Err(io::Error::other(
+                "the server no longer tells whether the file is the same, by an etag or a time as before",
+            ));
+        }
+        Ok(())
     }
 
     /// The etag with quotes, as a condition of a request has it. Azure lists etags without them.

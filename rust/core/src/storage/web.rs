@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use chrono::DateTime;
 use reqwest::header::{
     CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
@@ -14,6 +14,7 @@ use reqwest::{Method, Request, Response, StatusCode, Url};
 
 use super::requests::Requests;
 use super::stat::Stat;
+use super::stopped::Stopped;
 
 /// Bytes that are asked for to learn the size of an object: enough to tell its format.
 pub(super) const HEAD: u64 = 4 << 10;
@@ -31,10 +32,13 @@ pub(super) struct Web {
     direct: Mutex<Option<Url>>,
 }
 
-/// An answer with bytes, and what the server says of the whole.
+/// An answer with bytes.
 pub(super) struct Answer {
-    pub(super) stat: Stat,
-    pub(super) body: Response,
+    /// What the server says of the whole.
+    stat: Stat,
+    /// The number of bytes that it sends.
+    length: u64,
+    body: Response,
 }
 
 impl Web {
@@ -58,27 +62,33 @@ impl Web {
     pub(super) async fn stat(&self, requests: &Requests) -> io::Result<(Stat, Bytes)> {
         requests
             .repeat(|| async {
-                let answer = match self.get(0..HEAD, None, requests).await? {
+                let mut answer = match self.get(0..HEAD, None, requests).await? {
                     Got::Bytes(answer) => answer,
                     Got::Empty(stat) => return Ok((stat, Bytes::new())),
                 };
-                let Answer { stat, body } = *answer;
-                let bytes = body.bytes().await.map_err(|error| broken_off(requests, &error))?;
-                Ok((stat, bytes))
+                let mut bytes = BytesMut::new();
+                match answer.append_to(&mut bytes).await? {
+                    None => Ok((answer.stat, bytes.freeze())),
+                    Some(said) => {
+                        let said = requests.shown(&said);
+                        Err(io::Error::new(io::ErrorKind::ConnectionAborted, said))
+                    }
+                }
             })
             .await
     }
 
-    /// Asks for bytes of the object that has this etag.
+    /// Asks for bytes of the object: at first, while nothing is known of it, or of the object that is `known`.
     pub(super) async fn get(
         &self,
         range: Range<u64>,
-        etag: Option<&str>,
+        known: Option<&Stat>,
         requests: &Requests,
     ) -> io::Result<Got> {
         let direct = self.direct.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let was_direct = direct.is_some();
         let url = direct.unwrap_or_else(|| self.url.clone());
+        let etag = known.and_then(|known| known.etag.as_deref());
         let mut answer = self.ask(url, !was_direct, &range, etag, requests).await?;
         if was_direct && matches!(answer.status().as_u16(), 400 | 401 | 403 | 404 | 410) {
             // A signed URL is valid for some minutes.
@@ -89,38 +99,50 @@ impl Web {
             *self.direct.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some(answer.url().clone());
         }
-        let status = answer.status();
         let mut stat = stat_of(answer.headers());
-        let told = content_range(answer.headers());
-        match (status, told) {
-            (StatusCode::PARTIAL_CONTENT, Some((Some(got), size))) if got.start == range.start => {
-                stat.size = size.unwrap_or(got.end);
-                Ok(Got::Bytes(Box::new(Answer { stat, body: answer })))
+        let told = Told::of(&answer)?;
+        let (size, length) = match (told, known) {
+            (Told::Nothing, None) => return Ok(Got::Empty(stat)),
+            (Told::Nothing | Told::Changed, Some(_)) => return Err(Stopped::Changed.into()),
+            (Told::Changed, None) => return Err(unsized_file()),
+            (Told::Part(got, size), known) if got.start == range.start => {
+                (size.or(known.map(|known| known.size)), got.end - got.start)
             }
-            (StatusCode::RANGE_NOT_SATISFIABLE, Some((None, Some(0)))) => Ok(Got::Empty(stat)),
-            (StatusCode::RANGE_NOT_SATISFIABLE | StatusCode::PRECONDITION_FAILED, _) => {
-                Err(super::stopped::Stopped::Changed.into())
+            (Told::Part(..), _) => return Err(other_bytes()),
+            (Told::Whole(size), Some(known)) if size != known.size => {
+                return Err(Stopped::Changed.into());
             }
-            (StatusCode::OK, _) => {
-                let size = answer.headers().get(CONTENT_LENGTH);
-                let size = size.and_then(|size| size.to_str().ok()?.parse().ok());
-                // A server that knows no ranges sends the whole, which does for a small file.
-                match size {
-                    Some(0) => Ok(Got::Empty(stat)),
-                    Some(size) if range.start == 0 && size <= range.end.max(WHOLE) => {
-                        stat.size = size;
-                        Ok(Got::Bytes(Box::new(Answer { stat, body: answer })))
-                    }
-                    _ => Err(io::Error::new(
-                        io::ErrorKind::Unsupported,
-                        "the server sends no ranges of a file; download the file, and name the copy",
-                    )),
-                }
+            // A server that knows no ranges sends the whole, which does for a small file.
+            (Told::Whole(size), _) if range.start == 0 && size <= range.end.max(WHOLE) => {
+                (Some(size), size)
             }
-            (StatusCode::PARTIAL_CONTENT, _) => {
-                Err(io::Error::other("the server sends other bytes than it was asked for"))
+            (Told::Whole(_), _) => {
+                return Err(unsupported("the server sends no ranges of a file"));
             }
-            _ => Err(Requests::refused(status)),
+        };
+        stat.size = match size {
+            Some(size) => size,
+            None => self.size(answer.url().clone(), &stat, requests).await?,
+        };
+        if range.start + length > stat.size {
+            return Err(other_bytes());
+        }
+        known.map_or(Ok(()), |known| known.check(&stat))?;
+        Ok(Got::Bytes(Box::new(Answer { stat, length, body: answer })))
+    }
+
+    /// Asks for the size of an object whose ranges are told without it.
+    async fn size(&self, url: Url, stat: &Stat, requests: &Requests) -> io::Result<u64> {
+        let is_own = url == self.url;
+        let request = self.request(Method::HEAD, url, is_own, requests)?;
+        let answer = requests.send(request).await.map_err(|error| requests.failed(&error))?;
+        let told = Stat { size: stat.size, ..stat_of(answer.headers()) };
+        match content_length(answer.headers()) {
+            Some(size) if answer.status() == StatusCode::OK => {
+                stat.check(&told)?;
+                Ok(size)
+            }
+            _ => Err(unsized_file()),
         }
     }
 
@@ -132,12 +154,8 @@ impl Web {
         etag: Option<&str>,
         requests: &Requests,
     ) -> io::Result<Response> {
-        let mut request = Request::new(Method::GET, url.clone());
-        let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
+        let mut request = self.request(Method::GET, url, with_headers, requests)?;
         let headers = request.headers_mut();
-        if with_headers {
-            headers.extend(self.headers.clone());
-        }
         let asked = "bytes=".to_owned() + &format!("{}-{}", range.start, range.end - 1);
         headers.insert(RANGE, HeaderValue::from_str(&asked).expect("digits"));
         // A weak etag matches nothing: what comes back is compared.
@@ -146,28 +164,105 @@ impl Web {
         {
             headers.insert(IF_MATCH, etag);
         }
-        if !user.is_empty() {
-            let builder = reqwest::RequestBuilder::from_parts(requests.client().clone(), request);
-            request = builder
-                .basic_auth(user, password)
-                .build()
-                .map_err(|error| requests.failed(&error))?;
-        }
         requests.send(request).await.map_err(|error| requests.failed(&error))
     }
-}
 
-/// The error of a body that broke off.
-fn broken_off(requests: &Requests, error: &reqwest::Error) -> io::Error {
-    let said = requests.failed(error);
-    io::Error::new(io::ErrorKind::ConnectionAborted, said.to_string())
+    /// A request with the user of the URL, and with the headers if these are for its server.
+    fn request(
+        &self,
+        method: Method,
+        url: Url,
+        with_headers: bool,
+        requests: &Requests,
+    ) -> io::Result<Request> {
+        let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
+        let mut request = Request::new(method, url);
+        if with_headers {
+            request.headers_mut().extend(self.headers.clone());
+        }
+        if user.is_empty() {
+            return Ok(request);
+        }
+        let builder = reqwest::RequestBuilder::from_parts(requests.client().clone(), request);
+        builder.basic_auth(user, password).build().map_err(|error| requests.failed(&error))
+    }
 }
 
 /// The answer to a request for bytes.
 pub(super) enum Got {
     Bytes(Box<Answer>),
-    /// The object is empty.
+    /// The object is empty, which only the first answer can say.
     Empty(Stat),
+}
+
+impl Answer {
+    /// Appends the bytes. Returns the reason if they broke off.
+    pub(super) async fn append_to(&mut self, bytes: &mut BytesMut) -> io::Result<Option<String>> {
+        let mut left = self.length;
+        loop {
+            match self.body.chunk().await {
+                Ok(Some(chunk)) => {
+                    left = left.checked_sub(chunk.len() as u64).ok_or_else(other_bytes)?;
+                    bytes.extend_from_slice(&chunk);
+                }
+                Ok(None) if left == 0 => return Ok(None),
+                Ok(None) => return Ok(Some("it ends too early".to_owned())),
+                Err(error) => return Ok(Some(super::requests::deepest(&error.without_url()))),
+            }
+        }
+    }
+}
+
+/// What an answer says that it holds.
+enum Told {
+    /// These bytes of an object, and its size unless the server keeps it to itself.
+    Part(Range<u64>, Option<u64>),
+    /// All bytes of an object of this size, which is not empty.
+    Whole(u64),
+    /// The object is empty.
+    Nothing,
+    /// The object has no such bytes, or is another than that of which they were asked.
+    Changed,
+}
+
+impl Told {
+    fn of(answer: &Response) -> io::Result<Self> {
+        Ok(match (answer.status(), content_range(answer.headers())) {
+            (StatusCode::PARTIAL_CONTENT, Some((Some(got), size)))
+                if !got.is_empty() && size.is_none_or(|size| got.end <= size) =>
+            {
+                Self::Part(got, size)
+            }
+            (StatusCode::PARTIAL_CONTENT, _) => return Err(other_bytes()),
+            (StatusCode::RANGE_NOT_SATISFIABLE, Some((None, Some(0)))) => Self::Nothing,
+            (StatusCode::RANGE_NOT_SATISFIABLE | StatusCode::PRECONDITION_FAILED, _) => {
+                Self::Changed
+            }
+            (StatusCode::OK, _) => match content_length(answer.headers()) {
+                Some(0) => Self::Nothing,
+                Some(size) => Self::Whole(size),
+                None => return Err(unsized_file()),
+            },
+            (status, _) => return Err(Requests::refused(status)),
+        })
+    }
+}
+
+fn other_bytes() -> io::Error {
+    io::Error::other("the server sends other bytes than it was asked for")
+}
+
+fn unsized_file() -> io::Error {
+    unsupported("the server does not tell the size of a file")
+}
+
+fn unsupported(said: &str) -> io::Error {
+    let message = format!("{said}; download the file, and name the copy");
+    io::Error::new(io::ErrorKind::Unsupported, message)
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 fn stat_of(headers: &HeaderMap) -> Stat {

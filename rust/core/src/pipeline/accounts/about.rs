@@ -48,7 +48,8 @@ impl About {
         if let Some(first) = found.files.iter().find(|file| !file.is_told()) {
             warnings.push(format!(
                 "of {untold} files nobody knows whether they are the same later, since their storage tells neither an \
-                 etag nor a time: a job on them is not resumed; first `{}`",
+                 etag nor a time: a job on them is not resumed, and a change while they are read is seen by their size \
+                 alone; first `{}`",
                 first.path.display()
             ));
         }
