@@ -90,7 +90,10 @@ def folder_of(option: str, value: object) -> str:
 
 def shown(value: object) -> str:
     """Quotes a value for a message, on one line of bounded length."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except RecursionError:
+        text = f"a deeply nested {type(value).__qualname__}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

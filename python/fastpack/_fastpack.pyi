@@ -42,6 +42,7 @@ __all__ = [
     "list_groups",
     "merge_states",
     "one_line",
+    "open_state",
     "option_words",
     "pack_dir",
     "pack_files",
@@ -53,6 +54,7 @@ __all__ = [
     "repack",
     "replay_template",
     "scan",
+    "seal_state",
     "status",
     "template_road",
     "write_records",
@@ -418,6 +420,8 @@ def count_stream(
     packing: StreamOptions,
     progress: NativeProgress | None,
 ) -> tuple[list[int], int, int]: ...
+def seal_state(kind: str, state: str) -> str: ...
+def open_state(kind: str, state: str) -> str: ...
 def check_state(state: str) -> None: ...
 def merge_states(states: Sequence[str]) -> str: ...
 

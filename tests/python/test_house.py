@@ -42,6 +42,7 @@ SHARED = {
     "regular",
     "room",
     "sealed",
+    "state_dict",
     "storage",
     "threads",
     "wording",

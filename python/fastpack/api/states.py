@@ -1,16 +1,17 @@
-"""`StateDict`: the state of a stream, as tables carry it and as JSON; and `merge_state_dicts`, for those of ranks."""
+"""`StateDict`: the state of a stream, as tables carry it and as JSON; and the seal of all states that travel as dicts."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from fastpack import _fastpack
-from fastpack._checks import check_type
-from fastpack.errors import OptionError
+from fastpack._checks import check_type, shown
+from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     import pyarrow as pa
 
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
 
 StateDict: TypeAlias = "dict[str, JsonValue]"
 
-__all__ = ["StateDict", "loaded", "merge_state_dicts", "state_of", "state_text", "text_of"]
+__all__ = [
+    "StateDict",
+    "loaded",
+    "merge_state_dicts",
+    "opened_state",
+    "sealed_state",
+    "state_of",
+    "state_text",
+    "text_of",
+]
 
 
 def state_of(table: pa.Table) -> StateDict:
@@ -89,13 +99,37 @@ def _table_types() -> tuple[type, ...]:
     return (pa.Table, pa.RecordBatch)
 
 
-def text_of(state: object) -> str:
-    """A state as JSON."""
+def sealed_state(kind: str, state: Mapping[str, JsonValue]) -> StateDict:
+    """The state of an object of the class `kind`, with its kind and a hash of its values, which `opened_state` checks.
+
+    It may travel as a dict or as JSON. Values must be those of JSON, and numbers whole or finite.
+    """
+    return loaded(_fastpack.seal_state(kind, text_of(state)))
+
+
+def opened_state(kind: str, state: object) -> StateDict:
+    """The values that `sealed_state` was given.
+
+    Raises:
+        OptionError: About `state_dict`: it is no state of an object of the class `kind`, or was changed since.
+    """
+    return loaded(_fastpack.open_state(kind, text_of(state, "state_dict")))
+
+
+def text_of(state: object, option: str = "state") -> str:
+    """A state as JSON.
+
+    Raises:
+        OptionError: About `option`: it is no dict, or its values are not those of JSON.
+    """
+    if not isinstance(state, Mapping):
+        message = f"must be a dict that `state_dict()` returned, not `{shown(state)}`"
+        raise OptionTypeError(message, option)
     try:
-        return json.dumps(state)
-    except (TypeError, ValueError) as refused:
-        message = f"is none of a stream: {refused}"
-        raise OptionError(message, "state") from refused
+        return json.dumps(dict(state), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as refused:
+        message = f"is no dict of JSON values, as `state_dict()` returns it: {shown(str(refused))}"
+        raise OptionError(message, option) from refused
 
 
 def loaded(text: str) -> StateDict:

@@ -27,6 +27,7 @@ pub mod report;
 mod room;
 mod sample;
 mod sealed;
+pub mod state_dict;
 mod storage;
 pub mod threads;
 pub mod timing;

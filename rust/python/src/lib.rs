@@ -25,6 +25,7 @@ mod reiterable;
 mod render;
 mod report;
 mod scan;
+mod state_dict;
 mod storage;
 mod stream;
 mod supervise;
@@ -72,6 +73,8 @@ mod _fastpack {
     use crate::render::{PyConversations, render_template, replay_template, template_road};
     #[pymodule_export]
     use crate::scan::scan;
+    #[pymodule_export]
+    use crate::state_dict::{open_state, seal_state};
     #[pymodule_export]
     use crate::storage::PyStorageOptions;
     #[pymodule_export]

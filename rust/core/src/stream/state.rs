@@ -19,13 +19,17 @@ use crate::error::{Error, Result};
 use crate::ledger::{Count, Notes};
 use crate::pipeline::{Books, Job, JobTemplate};
 use crate::source::FoundFiles;
+use crate::state_dict;
 use crate::wording::Message;
 
 /// The metadata key of the state after a table of a stream, as JSON.
 pub const STATE_KEY: &str = "fastpack_state";
 
 /// The version of the order and of the states. Other versions cannot be resumed.
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
+
+/// The kind of object that the states belong to.
+const KIND: &str = "stream";
 
 /// The most lanes named in one message.
 const NAMED: usize = 8;
@@ -283,12 +287,11 @@ impl State {
         Err(refused(format!("is of another run; what differs: {differences}")))
     }
 
-    /// The state as JSON.
-    #[expect(clippy::missing_panics_doc, reason = "strings and numbers become JSON")]
+    /// The state as sealed JSON.
     pub fn to_json(&self) -> String {
         #[derive(Serialize)]
         struct Written<'a> {
-            fastpack_stream: u64,
+            version: u64,
             rows: u64,
             step: u64,
             lanes: usize,
@@ -301,7 +304,7 @@ impl State {
             saved: &'a BTreeMap<String, Saved>,
         }
         let written = Written {
-            fastpack_stream: VERSION,
+            version: VERSION,
             rows: self.rows,
             step: self.step,
             lanes: self.lanes,
@@ -312,18 +315,17 @@ impl State {
             lane: &self.states,
             saved: &self.saved,
         };
-        serde_json::to_string(&written).expect("strings and numbers become JSON")
+        state_dict::seal(KIND, &written)
     }
 
     /// Reads a state.
     ///
     /// # Errors
     ///
-    /// [`Error::Option`] about `state` if it is invalid.
+    /// [`Error::Option`] about `state` if it is none of a stream, or was changed.
     pub fn from_json(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
         struct Written {
-            fastpack_stream: u64,
             rows: u64,
             step: u64,
             lanes: usize,
@@ -336,14 +338,15 @@ impl State {
             saved: BTreeMap<String, Saved>,
         }
         let none = |why: String| refused(format!("is none of a stream: {why}"));
-        let written: Written =
-            serde_json::from_str(text).map_err(|error| none(error.to_string()))?;
-        if written.fastpack_stream != VERSION {
-            let version = written.fastpack_stream;
+        let fields = Value::Object(state_dict::open(KIND, text, "state")?);
+        let version = fields.get("version").and_then(Value::as_u64).unwrap_or_default();
+        if version != VERSION {
             return Err(refused(format!(
                 "has the version {version}, and this fastpack reads {VERSION}"
             )));
         }
+        let written: Written =
+            serde_json::from_value(fields).map_err(|error| none(error.to_string()))?;
         let mut states = BTreeMap::new();
         for (lane, text) in written.lane {
             let number = lane.parse().ok().filter(|lane| *lane < written.lanes);
