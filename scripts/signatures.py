@@ -236,6 +236,7 @@ def _page() -> Iterator[str]:
     yield '`fastpack pack --config recipe.toml` packs it, and so does `fastpack.pack_dir(**fastpack.load_config("recipe.toml"))`. Flags win over the file. Paths are'
     yield "relative to the file; a key that is no option is refused, and so is an access token. `fastpack pack --like packed/ -o shorter/ -m 2048` repeats a finished"
     yield "job from its manifest with what the command line changes; what a manifest cannot hold, such as a live tokenizer, it asks for by name."
+    yield "Functions are among that: a folder may be from others, so `--filter filters.py:good` is loaded from a recipe or a flag, never from a manifest."
     for title, options in GROUPS.items():
         yield ""
         yield f"## {title[0].upper()}{title[1:]}"

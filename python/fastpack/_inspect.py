@@ -177,8 +177,8 @@ def inspect(
         packed: A table of packed rows, a folder that `pack_dir` wrote, or a file in it.
         row: The row, from 0; from the end if negative.
         split: The split of a folder, or of some `Splits`.
-        tokenizer: Turns ids to text; if not given, the one that the report names, if it is there still. One that the
-            folder's manifest knows not to be that of the rows is refused.
+        tokenizer: Turns ids to text; if not given, the one that the report names, if it is on this disk or in the hub's
+            cache. One that the folder's manifest knows not to be that of the rows is refused.
 
     Returns:
         The row; `print` it, or look at it in a notebook.
@@ -406,7 +406,8 @@ def _whole_numbers(values: object, where: str) -> list[int]:
 
 def _tokenizer_of(found: _Found, given: TokenizerArgument | Tokenizer | None) -> Pretrained | None:
     """The tokenizer given, or the one that the report names; `None` if there is neither."""
-    from fastpack.tokenizer import pretrained  # noqa: PLC0415  loads more than tables of ids need
+    from fastpack._tokenizer import recorded_tokenizer  # noqa: PLC0415  loads more than tables of ids need
+    from fastpack.tokenizer import pretrained  # noqa: PLC0415  likewise
 
     if given is not None:
         loaded = pretrained(given, revision=None, token=None)
@@ -415,10 +416,11 @@ def _tokenizer_of(found: _Found, given: TokenizerArgument | Tokenizer | None) ->
             message = f"by the manifest, the rows of `{found.where}` were packed with another{named}"
             raise OptionError(message, "tokenizer")
         return loaded
-    if not found.tokenizer:
+    place = recorded_tokenizer(found.tokenizer) if found.tokenizer else None
+    if place is None:
         return None
     try:
-        loaded = pretrained(found.tokenizer, revision=None, token=None)
+        loaded = pretrained(place, revision=None, token=None)
     except FastpackError:
         return None  # the tokenizer has moved since: the row is shown as ids
     return None if found.fingerprint and loaded.fingerprint != found.fingerprint else loaded

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "main"]
 
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from fastpack import _render; _render.main()"
-)
-"""The Python code of the process. It has the module search path of this process."""
+_START = "import sys; sys.path[:] = sys.argv[1:]; from fastpack import _render; _render.main()"
+"""The Python code of the process. It has the module search path of this process.
+
+Nothing is imported before that is set but `sys`, which is no file: until then the present folder comes first, and a
+`json.py` in it would run.
+"""
 
 _GENERATION = re.compile(r"\{\%-?\s*generation\s*-?\%\}")
 """The mark by which `transformers` recognises a template that marks the assistant's text."""
@@ -44,7 +46,7 @@ _Answer: TypeAlias = tuple[str, list[list[int]]]
 
 def command() -> list[str]:
     """The command that starts the process."""
-    return [sys.executable, "-c", _START, json.dumps(sys.path)]
+    return [sys.executable, "-c", _START, *sys.path]
 
 
 def main() -> None:

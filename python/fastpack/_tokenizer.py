@@ -17,7 +17,7 @@ from fastpack._fastpack import Pretrained
 from fastpack._render import command
 from fastpack._types import BackendTokenizer, StrPath, TemplateEngine, TransformersTokenizer
 from fastpack.errors import InputNotFoundError, OptionError, TokenizerError
-from fastpack.hub import download_tokenizer
+from fastpack.hub import cached_tokenizer, download_tokenizer
 
 if TYPE_CHECKING:
     from fastpack._types import JsonValue
@@ -29,6 +29,7 @@ __all__ = [
     "check_access",
     "choose_template",
     "load",
+    "recorded_tokenizer",
 ]
 
 NativeTemplate: TypeAlias = "tuple[tuple[str, str] | None, Mapping[str, JsonValue] | None, list[str] | None]"
@@ -75,6 +76,16 @@ def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | boo
         "`transformers` tokenizer with a `tokenizers` backend"
     )
     raise TokenizerError(message)
+
+
+def recorded_tokenizer(name: str) -> StrPath | None:
+    """The place of the tokenizer that a file names: on this disk, or in the hub's cache; `None` if it is in neither.
+
+    A folder may be from others, so that nothing is fetched for a name that it holds.
+    """
+    if os.path.exists(os.path.expanduser(name)):
+        return name
+    return cached_tokenizer(name) if _HUB_NAME.fullmatch(name) else None
 
 
 def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None) -> Pretrained:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastpack._checks import check_type
+from fastpack._checks import check_type, shown
 from fastpack._counted import counted
 from fastpack._folder import Folder, column_differences, table_of
 from fastpack.errors import FastpackError, OptionError
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
     from fastpack._folder import Shard
     from fastpack._rows import Documents
-    from fastpack._types import JsonValue, StrPath
+    from fastpack._types import JsonValue, RecordFilter, RecordMap, StrPath
     from fastpack.tokenizer import Tokenizer
+
+    _Functions = Mapping[str, RecordFilter | RecordMap]
 
 __all__ = ["Verification", "verify"]
 
@@ -97,8 +100,17 @@ class Verification(NamedTuple):
         return "\n".join(lines if self.problems else [*lines, "all is well"])
 
 
+_FUNCTIONS: Final = ("filter", "map")
+"""The functions that a sample is packed again through, if the call gives them."""
+
+
 def verify(
-    folder: StrPath, *, tokenizer: StrPath | Tokenizer | None = None, sample: int = 100
+    folder: StrPath,
+    *,
+    tokenizer: StrPath | Tokenizer | None = None,
+    sample: int = 100,
+    filter: RecordFilter | None = None,  # noqa: A002  as in `pack_dir`
+    map: RecordMap | None = None,  # noqa: A002  likewise
 ) -> Verification:
     """Checks a packed folder: its files against the manifest, every row, and a sample of its inputs tokenized again.
 
@@ -107,10 +119,16 @@ def verify(
     sample of the recorded inputs are packed again, with the same options, and must be among the rows. Folders of other
     tools are read too, with `seq_lengths` or `position_ids` alone.
 
+    A folder may be from others, so that nothing it names is loaded or fetched: functions run only if they are given here,
+    and the tokenizer of `report.json` is used if it is on this disk or in the hub's cache.
+
     Args:
         folder: The folder.
         tokenizer: The tokenizer of the rows; if not given, the one that `report.json` names. Ids need none.
         sample: About how many documents are tokenized again; 0 for none.
+        filter: The function that chose the records, as it was given to `pack_dir`. Without it, the documents of a job that
+            had one are not compared.
+        map: The function that changed them, likewise.
 
     Returns:
         The counts and the problems; the folder is correct if `problems` is empty.
@@ -136,7 +154,9 @@ def verify(
         checked.look_at(shard)
     rows = packed.manifest.get("files")
     if isinstance(rows, list) and not checked.problems and sample > 0:
-        checked.make_again(tokenizer, sample)
+        functions = {"filter": filter, "map": map}
+        given = {name: function for name, function in functions.items() if function is not None}
+        checked.make_again(tokenizer, sample, given)
     return checked.verification()
 
 
@@ -202,9 +222,10 @@ class _Checked:
             f"{shard.path}: {difference} in {first}" for difference in column_differences(schema, wanted)
         ]
 
-    def make_again(self, tokenizer: StrPath | Tokenizer | None, sample: int) -> None:
+    def make_again(self, tokenizer: StrPath | Tokenizer | None, sample: int, functions: _Functions) -> None:
         """Packs a sample of the inputs again, and looks for its documents among the rows."""
         from fastpack._storage import is_url  # noqa: PLC0415  loads the native module
+        from fastpack._tokenizer import recorded_tokenizer  # noqa: PLC0415  likewise
 
         recorded_inputs = _inputs_of(self._packed)
         inputs = {path: recorded for path, recorded in recorded_inputs.items() if not is_url(path)}
@@ -212,14 +233,13 @@ class _Checked:
             self._notes.append(
                 f"{counted(remote, 'input')} in remote storage, from which `verify` reads nothing"
             )
-        unchanged = []
-        for path, recorded in inputs.items():
-            said = _input_changed(path, recorded if isinstance(recorded, dict) else {})
-            if said:
-                self.problems.append(said)
-            else:
-                unchanged.append(path)
-        reason = _cannot_be_made_again(self._packed)
+        said = {
+            path: _input_changed(path, recorded if isinstance(recorded, dict) else {})
+            for path, recorded in inputs.items()
+        }
+        self.problems += [problem for problem in said.values() if problem]
+        unchanged = [path for path, problem in said.items() if not problem]
+        reason = _cannot_be_made_again(self._packed, functions)
         if reason or not unchanged:
             if reason or inputs:
                 self._notes.append(reason or "none of the recorded inputs is there as it was")
@@ -231,20 +251,27 @@ class _Checked:
         except OptionError as unknown:
             self._notes.append(f"the inputs cannot be packed again: {unknown}")
             return
+        named = self._recorded() if tokenizer is None else None
+        place = tokenizer if named is None else recorded_tokenizer(named)
+        if place is None and named is not None:
+            self._notes.append(
+                f"all documents of the inputs, as their tokenizer `{shown(named)}`, which report.json names, is neither on "
+                "this disk nor in the hub's cache: pass it"
+            )
+            return
         try:
-            again, table = _packed_again(self._packed, recipe, chosen, limit, self._tokenizer(tokenizer))
+            again, table = _packed_again(self._packed, recipe, chosen, limit, place, functions)
         except FastpackError as refused:
             self.problems.append(f"the inputs cannot be packed again: {refused}")
             return
-        for name, words in (("tokenizer", "tokenizer"), ("template", "chat template")):
-            if again.get(name) != self._packed.of_job("made_by").get(name):
-                self.problems.append(f"the {words} given is not the one that the rows were packed with")
-                return
-        self._look_for(table)
+        other = _other_parts(self._packed, again, functions)
+        if other is None:
+            self._look_for(table)
+        else:
+            self.problems.append(f"the {other} given is not the one that the rows were packed with")
 
-    def _tokenizer(self, given: StrPath | Tokenizer | None) -> StrPath | Tokenizer | None:
-        if given is not None:
-            return given
+    def _recorded(self) -> str | None:
+        """The tokenizer that the report names."""
         from fastpack.report import Report  # noqa: PLC0415  needed here alone
 
         report = self._packed.path / "report.json"
@@ -313,13 +340,13 @@ def _sources_of(packed: Folder) -> list[Mapping[str, JsonValue]]:
     return [source for source in listed if isinstance(source, dict)] if isinstance(listed, list) else []
 
 
-def _cannot_be_made_again(packed: Folder) -> str | None:
+def _cannot_be_made_again(packed: Folder, given: Mapping[str, object]) -> str | None:
     """The reason why documents cannot be packed again from the manifest; `None` if they can."""
     options = packed.options
     if not _inputs_of(packed):
         return "the rows were packed from memory, which the manifest records no inputs of"
-    if packed.of_job("made_by").get("transform"):
-        return "the inputs or documents went through functions, which the manifest has no code of"
+    if differing := _differing_functions(packed, given):
+        return f"all documents of the inputs, as they went through {differing}"
     if "objective" in options:
         return "the rows are of another objective than `causal`, whose documents are not compared"
     if options.get("strategy") == "concat":
@@ -329,14 +356,48 @@ def _cannot_be_made_again(packed: Folder) -> str | None:
     return None
 
 
+def _differing_functions(packed: Folder, given: Mapping[str, object]) -> str | None:
+    """The functions of a folder that are not given, or those given that it has not, in words; `None` if they agree."""
+    used = _functions_of(packed)
+    if missing := [f"`{name}`" for name in used if name not in given]:
+        return f"{' and '.join(missing)}, which a manifest only names: pass the same again"
+    unused = next((name for name in given if name not in used), None)
+    return unused and f"no `{unused}`, which is given here"
+
+
+def _other_parts(packed: Folder, again: Folder, functions: _Functions) -> str | None:
+    """The tokenizer, template or function that differs in two folders, in words; `None` if there is none."""
+    before, now = packed.of_job("made_by"), again.of_job("made_by")
+    for name, words in (("tokenizer", "tokenizer"), ("template", "chat template")):
+        if now.get(name) != before.get(name):
+            return words
+    known, given = _functions_of(packed), _functions_of(again)
+    return next(
+        (f"`{name}`" for name in functions if known.get(name) and known[name] != given.get(name)), None
+    )
+
+
+def _functions_of(packed: Folder) -> dict[str, str]:
+    """The functions that a folder was packed with, each with its identity, or an empty text if it had none."""
+    told = str(packed.of_job("made_by").get("transform") or "")
+    identities = dict(re.findall(r"(?:^| )(filter|map)=(\S*)", told))
+    named = re.findall(r"(?:^| )(filter|map)(?:=| named | uses )", told)
+    recipe = packed.manifest.get("recipe")
+    listed = recipe if isinstance(recipe, dict) else {}
+    unheld = listed.get("unheld")
+    recorded = [*listed, *(unheld if isinstance(unheld, dict) else {})]
+    return {name: identities.get(name, "") for name in _FUNCTIONS if name in named or name in recorded}
+
+
 def _packed_again(
     packed: Folder,
     recipe: Mapping[str, object],
     paths: list[str],
     limit: int,
     tokenizer: StrPath | Tokenizer | None,
-) -> tuple[Mapping[str, JsonValue], pa.Table]:
-    """Packs the first records of some inputs by the recipe, one document a row; returns the job and the rows."""
+    functions: _Functions,
+) -> tuple[Folder, pa.Table]:
+    """Packs the first records of some inputs by the recipe, one document a row; returns the folder's manifest and the rows."""
     from fastpack.api import pack_dir  # noqa: PLC0415  loads the native module
 
     inputs, listed, options = _inputs_of(packed), _sources_of(packed), packed.options
@@ -373,11 +434,12 @@ def _packed_again(
             now=datetime.fromisoformat(str(now)[:26]) if now else None,
             progress=False,
             **{name: value for name, value in recipe.items() if name in _SAME},  # type: ignore[arg-type]  # likewise
+            **functions,  # type: ignore[arg-type]  # likewise
         )
         again = Folder(Path(folder) / "again")
         table = again.read(again.splits[0])
         # The shards are deleted with the temporary folder, so they are read into memory.
-        return again.of_job("made_by"), table.take(list(range(table.num_rows)))
+        return again, table.take(list(range(table.num_rows)))
 
 
 def _recipe_of(packed: Folder) -> dict[str, object]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fastpack.errors import InputNotFoundError, TokenizerError
 
-__all__ = ["download_tokenizer"]
+__all__ = ["cached_tokenizer", "download_tokenizer"]
 
 _TOKENIZER_FILES = (
     "added_tokens.json",
@@ -68,4 +68,17 @@ def download_tokenizer(name: str, *, revision: str | None, token: str | bool | N
         said = str(refused).strip().splitlines()
         reason = f"no file or folder here, and not to be had from the hub ({said[0] if said else refused!r})"
         raise InputNotFoundError(errno.ENOENT, reason, name) from refused
+    return Path(folder)
+
+
+def cached_tokenizer(name: str) -> Path | None:
+    """The folder of `name` in the hub's cache; `None` if it is not there. Nothing is asked of the network."""
+    try:
+        import huggingface_hub  # noqa: PLC0415  slow to import, and needed for hub names only
+
+        folder = huggingface_hub.snapshot_download(
+            name, token=False, local_files_only=True, allow_patterns=list(_TOKENIZER_FILES)
+        )
+    except (ImportError, OSError, ValueError):
+        return None
     return Path(folder)

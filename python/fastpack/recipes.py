@@ -35,7 +35,7 @@ _OBJECTS: Final = frozenset({"filesystem"})
 """Options that are objects of Python."""
 
 _OF_ONE_CALL: Final = frozenset({"output", "overwrite", "progress", "rank", "world_size"})
-"""Options that belong to one call: a repeated job must not inherit them."""
+"""Options that belong to one call: a repeated job must not inherit them, and no manifest holds them."""
 
 _FUNCTIONS: Final = frozenset({"filter", "map", "objective_function"})
 """Options that are functions."""
@@ -85,13 +85,15 @@ def load_config(path: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any] 
 def load_manifest(folder: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it
     """The options of the job that packed a folder, as keyword arguments of `pack_dir`.
 
-    `output`, `overwrite` and `progress` belong to one call, and are not among them.
+    `output`, `overwrite` and `progress` belong to one call, and are not among them. Functions are only named: whoever
+    wrote the folder chose the names, so nothing is loaded by them.
 
     Args:
         folder: A folder that `pack_dir` wrote.
 
     Returns:
-        The options that were given. Those that JSON cannot hold, such as a live tokenizer, are under `unheld`, by name.
+        The options that were given. Functions, and what JSON cannot hold, such as a live tokenizer, are described under
+        `unheld`, by name.
 
     Raises:
         OptionError: The folder has no manifest, or one without a recipe.
@@ -105,7 +107,15 @@ def load_manifest(folder: StrPath) -> dict[str, Any]:  # type: ignore[explicit-a
     recipe = manifest.get("recipe") if isinstance(manifest, dict) else None
     if not isinstance(recipe, dict):
         raise _refused(place, None, "does not say how the folder was packed; only folders of pack_dir do")
-    unheld = recipe.pop(_UNHELD, {})
+    described = recipe.pop(_UNHELD, {})
+    unheld = {
+        str(name): str(kind) for name, kind in (described if isinstance(described, dict) else {}).items()
+    }
+    for name in [name for name in recipe if name in _FUNCTIONS]:
+        unheld[name] = f"the function `{recipe.pop(name)}`"
+    for name in recipe:
+        if name in _OF_ONE_CALL:
+            raise _refused(place, name, "belongs to one call, which no manifest decides")
     options = {name: _held(place, name, value) for name, value in recipe.items()}
     return {**options, _UNHELD: unheld} if unheld else options
 

@@ -82,17 +82,18 @@ def test_flags_win_over_the_config(place, tmp_path):
 
 def test_a_finished_job_is_repeated_from_its_folder(place, tmp_path):
     assert run("pack", "--config", place / "recipe.toml", cwd=tmp_path).returncode == 0
-    done = run("pack", "--like", place / "packed", "-o", tmp_path / "again", cwd="/")
+    chosen = ["--filter", f"{place}/filters.py:short"]
+    done = run("pack", "--like", place / "packed", "-o", tmp_path / "again", *chosen, cwd="/")
     assert (done.returncode, done.stderr) == (0, "")
     assert shards(tmp_path / "again") == shards(place / "packed") != {}
-    shorter = run("pack", "--like", place / "packed", "-o", tmp_path / "short", "-m", "16", cwd="/")
+    shorter = run("pack", "--like", place / "packed", "-o", tmp_path / "short", "-m", "16", *chosen, cwd="/")
     assert shorter.returncode == 0
     assert shards(tmp_path / "short") != shards(place / "packed")
 
 
 def test_a_repeated_job_needs_another_folder(place, tmp_path):
     assert run("pack", "--config", place / "recipe.toml", cwd=tmp_path).returncode == 0
-    done = run("pack", "--like", place / "packed", cwd=tmp_path)
+    done = run("pack", "--like", place / "packed", "--filter", f"{place}/filters.py:short", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "`--output`: must be given" in done.stderr
 

@@ -286,7 +286,7 @@ COMMANDS: Final = {
         help="check a packed folder: files, rows, and a sample tokenized again",
         description="Checks a packed folder: its files against the manifest, every row, and a sample of its inputs "
         "tokenized again. Exits with 1 if anything is wrong.",
-        usage="DIR [-t TOKENIZER] [--sample N] [--json]",
+        usage="DIR [-t TOKENIZER] [--sample N] [FLAG ...]",
         examples="""\
   check files, rows and tokens before a long training run
     fastpack verify packed/ -t path/to/tokenizer
@@ -295,7 +295,7 @@ COMMANDS: Final = {
             Flag("folder", "a folder that `fastpack pack` or another tool wrote", metavar="DIR"),
             Flag(
                 "-t --tokenizer",
-                "what the rows were packed with; if not given, what report.json in the folder names",
+                "what the rows were packed with; if not given, what report.json in the folder names, if it is on this disk",
             ),
             Flag("--sample", "about how many documents are tokenized again", type=int, metavar="N"),
             _JSON,
