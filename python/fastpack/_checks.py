@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -24,11 +25,31 @@ __all__ = [
     "check_type",
     "folder_of",
     "is_series",
+    "is_url",
+    "local_path",
     "nearest",
     "path_of",
+    "refuse_collapsed",
     "regular_file",
     "shown",
 ]
+
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+"""The beginning of a URL."""
+
+_COLLAPSED: Final = re.compile(r"(s3a?|gc?s|azure|az|abfss?|https?|hf):/(?!/)", re.IGNORECASE)
+"""A URL with one slash."""
+
+_REMEDIES: Final = {
+    "output": "write to this machine, and copy the result there",
+    "html": "write to this machine, and copy the page there",
+    "path": "write to this machine, and copy the page there",
+    "root": "write to this machine, and copy the folder there",
+    "cache_dir": "name a folder of this machine",
+    "work_dir": "name a folder of this machine",
+    "state": "name a file of this machine",
+}
+"""What to do in place of a URL that an option does not take, where it does not name something to read."""
 
 #: The most characters of a value that a message quotes: enough to recognise it.
 _SHOWN: Final = 100
@@ -68,6 +89,11 @@ def path_of(option: str, value: object, wanted: str) -> str:
     return str(path)
 
 
+def is_url(path: str) -> bool:
+    """Whether a path is a URL."""
+    return bool(_URL.match(path))
+
+
 def is_series(value: object) -> TypeIs[Iterable[object]]:
     """Whether a value is an ordered collection: not a text, a dict or a set."""
     if isinstance(value, (str, bytes, bytearray, os.PathLike, Mapping, AbstractSet)):
@@ -79,13 +105,43 @@ def is_series(value: object) -> TypeIs[Iterable[object]]:
     return True
 
 
-def folder_of(option: str, value: object) -> str:
-    """The text of a folder's path; a leading `~` is the home of the user."""
-    path = os.path.expanduser(path_of(option, value, "the path of a folder"))
+def folder_of(option: str, value: object, *, takes_urls: bool = False) -> str:
+    """The text of a folder's path; a leading `~` is the home of the user. Refuses a URL unless these are taken."""
+    wanted = "the path of a folder"
+    if takes_urls:
+        path = os.path.expanduser(path_of(option, value, wanted))
+        refuse_collapsed(option, path)
+    else:
+        path = local_path(option, value, wanted)
     if not path:
         message = "must name a folder"
         raise OptionError(message, option)
     return path
+
+
+def local_path(option: str, value: object, wanted: str) -> str:
+    """The text of a path of this machine; a leading `~` is the home of the user. Refuses a URL, which names no such path."""
+    path = os.path.expanduser(path_of(option, value, wanted))
+    # The rest of the URL may be a secret.
+    url = _URL.match(path) or _collapsed(path)
+    if url:
+        remedy = _REMEDIES.get(option, "copy it to this machine, and name the copy")
+        message = f"must be a path of this machine, not a URL, `{url[1]}://`; {remedy}"
+        raise OptionError(message, option)
+    return path
+
+
+def refuse_collapsed(option: str, path: str) -> None:
+    """Refuses a URL that went through `pathlib`, which leaves one slash of two."""
+    scheme = _collapsed(path)
+    if scheme:
+        message = f"has lost a slash of {scheme[1]}://; give URLs as texts, not as `pathlib.Path`, unlike `{shown(path)}`"
+        raise OptionError(message, option)
+
+
+def _collapsed(path: str) -> re.Match[str] | None:
+    """The scheme of a URL with one slash, which is no path that exists."""
+    return None if os.path.lexists(path) else _COLLAPSED.match(path)
 
 
 def shown(value: object) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from fastpack._checks import check_choice, path_of
+from fastpack._checks import check_choice, local_path
 from fastpack._folder import TRAIN, Folder
 from fastpack._types import NOT_TRAINED
 from fastpack.errors import FastpackError, OutputError
@@ -57,7 +56,7 @@ def export(folder: StrPath, output: StrPath, *, format: ExportFormat, split: str
         FastpackError: The rows lack a column.
     """
     check_choice("format", format, ExportFormat)
-    base = os.path.expanduser(path_of("output", output, "a path"))
+    base = local_path("output", output, "a path")
     writers: dict[str, tuple[tuple[str, ...], Callable[[pa.Table, list[Path]], None]]] = {
         "megatron": ((".bin", ".idx"), _megatron),
         "megatron_bridge": ((".parquet",), _megatron_bridge),

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastpack._checks import check_type, path_of
+from fastpack._checks import check_type, local_path
 from fastpack._counted import counted
 from fastpack._folder import TRAIN, Folder, stored_table_of
 from fastpack._types import NOT_TRAINED, Splits
@@ -249,7 +249,7 @@ def _read(packed: pa.Table | StrPath, split: str) -> _Found:
         except OptionError:
             values = {}
         return _found("<table>", packed, values, {})
-    path = Path(path_of("packed", packed, "a folder or a file of packed rows")).expanduser()
+    path = Path(local_path("packed", packed, "a folder or a file of packed rows"))
     if path.is_dir():
         folder = Folder(path)
         return _found(str(path), folder.read_stored(split), _report_in(path), folder.of_job("made_by"))

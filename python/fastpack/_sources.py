@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from fastpack import _fastpack
-from fastpack._checks import check_switch, is_series, nearest, path_of, shown
+from fastpack._checks import check_switch, is_series, nearest, path_of, refuse_collapsed, shown
 from fastpack._message import Message
 from fastpack._reiterable import Reiterable
 from fastpack._types import NamedPrompt, Source
@@ -176,16 +176,8 @@ def _patterns(files: object, filesystem: FileSystem | None) -> list[str]:
     patterns = [os.path.expanduser(pattern) for pattern in patterns]
     for pattern in patterns:
         _refuse_missing(pattern)
-        _refuse_collapsed(pattern)
+        refuse_collapsed("files", pattern)
     return patterns
-
-
-def _refuse_collapsed(pattern: str) -> None:
-    """Refuses a URL that went through `pathlib`, which leaves one slash of two."""
-    scheme = _COLLAPSED.match(pattern)
-    if scheme and not os.path.lexists(pattern):
-        message = f"`{pattern}` has lost a slash of {scheme[1]}://; give URLs as texts, not as `pathlib.Path`"
-        raise OptionError(message, "files")
 
 
 def _refuse_data(files: object) -> None:
@@ -215,9 +207,6 @@ _HELD_BY_DATASETS = ("DatasetDict", "IterableDataset", "IterableDatasetDict")
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]*[A-Za-z0-9_-]")
 """`organisation/name`, the form of data set names on the hub."""
-
-_COLLAPSED = re.compile(r"(s3a?|gc?s|azure|az|abfss?|https?|hf):/(?!/)", re.IGNORECASE)
-"""A URL with one slash."""
 
 _SUFFIX = re.compile(r"\.[A-Za-z]\w{1,8}$")
 """The suffix of a file name."""

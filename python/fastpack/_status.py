@@ -101,7 +101,7 @@ def status(folder: StrPath, *, storage_options: Mapping[str, str] | None = None)
         >>> found.state, found.steps[0].done == found.steps[0].groups > 1
         ('finished', True)
     """
-    name = folder_of("folder", folder)
+    name = folder_of("folder", folder, takes_urls=True)
     storage = None
     if is_url(name):
         storage = choose_storage((), storage_options, block_cache=None, cache_dir=None)

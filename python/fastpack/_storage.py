@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastpack import _fastpack
-from fastpack._checks import folder_of, shown
+from fastpack._checks import folder_of, is_url, shown
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from fastpack._filesystem import FileSystem
 
 __all__ = ["choose_storage", "is_url", "public", "staged"]
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-"""The beginning of a URL."""
-
-
-def is_url(path: str) -> bool:
-    """Whether a path is a URL."""
-    return bool(_URL.match(path))
 
 
 def public(path: str) -> str:

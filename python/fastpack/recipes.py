@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastpack._checks import folder_of, nearest, regular_file
+from fastpack._checks import folder_of, local_path, nearest, regular_file, shown
 from fastpack._functions import function_at
 from fastpack._storage import is_url, public
 from fastpack.errors import OptionError
@@ -74,7 +74,7 @@ def load_config(path: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any] 
         >>> options["max_length"], pathlib.Path(options["files"]).name
         (4096, '*.jsonl')
     """
-    place = regular_file(path)
+    place = regular_file(local_path("config", path, "the path of a file"))
     try:
         held = tomllib.loads(place.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as refused:
@@ -172,14 +172,21 @@ def _held(place: Path, name: str, value: object) -> object:
     if name in _PATHS or (isinstance(value, str) and name in _NAMES):
         return _each_path(value, lambda path: _beside(base, path, always=name in _PATHS))
     if name == "sources" and isinstance(value, list):
-        return [
-            {key: _held(place, "files", part) if key == "path" else part for key, part in source.items()}
-            for source in value
-            if isinstance(source, dict)
-        ]
+        return [_held_source(place, number, source) for number, source in enumerate(value)]
     if name == "now" and isinstance(value, str):
         return datetime.fromisoformat(value)
     return value
+
+
+def _held_source(place: Path, number: int, source: object) -> dict[str, object]:
+    """Converts a source in a file: its paths, and its prompt, are relative to the file."""
+    if not isinstance(source, dict):
+        why = f"must be a list of tables with a `path`; entry {number} is `{shown(source)}`"
+        raise _refused(place, "sources", why)
+    of_option = {"path": "files", "prompt": "prompt"}
+    return {
+        key: _held(place, of_option[key], part) if key in of_option else part for key, part in source.items()
+    }
 
 
 def _each_path(value: object, change: Callable[[str], str]) -> object:

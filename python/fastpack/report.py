@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
+from fastpack._checks import local_path
 from fastpack._counted import counted
 from fastpack._facts import Count, Facts, Input, Noted, Place, count_of, places_of, real, whole
 from fastpack._types import Objective, Splits
@@ -294,7 +295,7 @@ class Report(Facts):
 
 def _report_of(folder: str) -> bytes:
     """The text of the report of a folder, or of a file in one."""
-    path = Path(folder).expanduser()
+    path = Path(local_path("table", folder, "a folder"))
     place = path / "report.json" if path.is_dir() else path
     if not path.exists():
         raise InputNotFoundError(errno.ENOENT, "no such folder of packed rows", folder)

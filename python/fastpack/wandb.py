@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastpack._checks import is_series
+from fastpack._checks import folder_of, is_series
 from fastpack._folder import Folder, table_of
 from fastpack._inspect import inspect
 from fastpack.errors import FastpackError
@@ -99,7 +99,7 @@ def use(name: str, run: wandb.Run | None = None, root: StrPath | None = None) ->
     """
     with _running(run) as active:
         artifact = active.use_artifact(name, type=_TYPE)
-        folder = Path(artifact.download(root=None if root is None else str(root)))
+        folder = Path(artifact.download(root=None if root is None else folder_of("root", root)))
     Folder(folder)
     return folder
 

@@ -162,3 +162,72 @@ def test_a_folder_without_a_recipe_is_refused(tmp_path):
     done = run("pack", "--like", tmp_path, "-o", tmp_path / "out", cwd=tmp_path)
     assert done.returncode == 2
     assert "does not say how the folder was packed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("max_lenght = 8", "is no option; did you mean `max_length`"),
+        ("[max_length]\ntokens = 8", "`max_length`"),
+        ('sources = [{path = "data/a.jsonl"}, "data/b.jsonl"]', "entry 1 is `'data/b.jsonl'`"),
+        ('sources = ["data/a.jsonl", {path = "data/a.jsonl"}]', "entry 0 is `'data/a.jsonl'`"),
+        ('sources = [{path = "data/a.jsonl"}, 3]', "entry 1 is `3`"),
+        ('sources = [{path = "data/a.jsonl"}, ["data/b.jsonl"]]', "entry 1"),
+        ('sources = [{path = "data/a.jsonl", limt = 3}]', "source 0 has `limt`"),
+        ('sources = [{path = "data/a.jsonl", fields = {txt = "text"}}]', "`fields` of source 0"),
+        ('sources = [{path = "data/a.jsonl", prompt = {systm = "x"}}]', "`prompt` of source 0"),
+        ('[sources]\na = {path = "data/a.jsonl"}', "must be a list of dicts"),
+        ('sources = "data/a.jsonl"', "must be a list of dicts"),
+        ('[fields]\ntxt = "text"', "`fields`"),
+        ('[prompt]\nsystm = "x"', "`prompt`"),
+        ("[columns]\ninput_ids = true", "`columns`"),
+        ('columns = ["input_ids", "inpt_ids"]', "inpt_ids"),
+        ('columns = ["input_ids", ["labels"]]', "`columns`"),
+        ('files = ["data/a.jsonl", {path = "data/a.jsonl"}]', "`files`"),
+        ('files = ["data/a.jsonl", ["data/a.jsonl"]]', "`files`"),
+        ('filter = ["filters.py:short", "filters.py:short"]', "`filter`"),
+        ('chat_template = ["a", "b"]', "`chat_template`"),
+        ("[now]\nyear = 2026", "`now`"),
+        ('storage_options = {region = "x"}', "must not stand in a file"),
+        ("unheld = {x = 1}", "option `unheld`"),
+    ],
+)
+def test_a_value_that_is_not_used_is_an_error_at_every_level(lines, said, place, tokenizer_dir, monkeypatch):
+    monkeypatch.chdir(place)
+    (place / "data" / "b.jsonl").write_text('{"text": "b"}')
+    named = lines.partition("=")[0].strip(" []\n").partition("]")[0]
+    given = {"files": '"data/a.jsonl"', "output": '"packed"', "tokenizer": f'"{tokenizer_dir.as_posix()}"'}
+    given["max_length"] = "64"
+    if named == "sources":
+        del given["files"]
+    given.pop(named, None)
+    recipe = "".join(f"{name} = {value}\n" for name, value in given.items()) + lines
+    (place / "recipe.toml").write_text(recipe)
+    with pytest.raises((fastpack.OptionError, fastpack.OptionTypeError)) as refused:
+        fastpack.pack_dir(**fastpack.load_config(place / "recipe.toml"))
+    assert said in str(refused.value)
+    assert not (place / "packed").exists()
+
+
+def test_a_prompt_of_a_source_is_relative_to_the_file(place, tmp_path, tokenizer_dir, monkeypatch):
+    (place / "data" / "asked.jsonl").write_text('{"instruction": "go", "output": "gone"}')
+    (place / "prompt.txt").write_text("Do: {instruction}\n")
+    (place / "recipe.toml").write_text(
+        f"""
+output = "packed"
+tokenizer = "{tokenizer_dir.as_posix()}"
+max_length = 64
+sources = [{{path = "data/asked.jsonl", prompt = "prompt.txt"}}]
+"""
+    )
+    monkeypatch.chdir(tmp_path)
+    fastpack.pack_dir(**fastpack.load_config(place / "recipe.toml"))
+    by_hand = tmp_path / "by-hand"
+    fastpack.pack_dir(
+        place / "data" / "asked.jsonl",
+        by_hand,
+        tokenizer=tokenizer_dir,
+        max_length=64,
+        prompt="Do: {instruction}\n",
+    )
+    assert shards(place / "packed") == shards(by_hand) != {}

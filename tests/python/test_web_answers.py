@@ -171,8 +171,8 @@ def test_no_odd_answers_give_other_rows(seed: int, name: str, folder: Path, toke
     share = chances.choice([0.1, 0.3])
     kinds = list(ODD)
     drawn = [chances.choice(kinds) if chances.random() < share else None for _ in range(10_000)]
-    if drawn[1] in BELIEVED:
-        drawn[1] = None
+    # The first answer may break off, and be asked for again.
+    drawn[:5] = [None if kind in BELIEVED else kind for kind in drawn[:5]]
     faults = Faults(etags=chances.random() < 0.6, times=chances.random() < 0.6)
     faults.odd = odd(lambda number: ODD[drawn[number] or ""] if drawn[number] else None)
     with serving(folder, faults) as server:

@@ -211,7 +211,7 @@ def native_output(
     for switch in ("per_file", "hf_layout", "keep_tokens", "overwrite", "wait"):
         check_switch(switch, getattr(output, switch))
     options = vars(output) | {"memory": available_memory() if output.memory is None else output.memory}
-    folder, work_dir = folder_of("output", options.pop("output")), options.pop("work_dir")
+    folder, work_dir = folder_of("output", options.pop("output"), takes_urls=True), options.pop("work_dir")
     remote = None
     if is_url(folder):
         storage = choose_storage((), given.get("storage_options"), block_cache=None, cache_dir=None)

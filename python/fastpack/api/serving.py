@@ -17,7 +17,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fastpack._checks import shown
+from fastpack._checks import local_path, shown
 from fastpack._threads import available_threads
 from fastpack.api.closing import Closing
 from fastpack.api.frames import (
@@ -89,9 +89,9 @@ class StreamServer(Closing):
             OptionError: An option of the stream has a value that it cannot have; or TCP without a secret.
             OutputError: Another server listens there.
         """
+        self._file = None if state is None else Path(local_path("state", state, "the path of a file"))
         self._given = dict(given)
         PackStream(self._given | {"rank": 0, "world_size": 1}).close()  # refuses what cannot be
-        self._file = None if state is None else Path(state)
         self._begun = self._read()
         self._token = os.environ.get(TOKEN)
         address = Address.of(to, "to")

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import fastpack
-from fastpack._checks import check_choice
+from fastpack._checks import check_choice, is_url, local_path
 from fastpack._types import Color
 from fastpack.errors import FastpackError, LossError, OptionError
 
@@ -36,7 +36,7 @@ class Failed(NamedTuple):
 def pack(function: Function, given: dict[str, object]) -> object:
     """Packs, or describes the job with `--dry-run`."""
     fallback, dry_run = given.pop("fallback", False), given.pop("dry_run", False)
-    html = given.pop("html", None)
+    html = _page(given)
     paths, files = given.pop("paths", None), given.get("files")
     if isinstance(paths, list) and paths:
         given["files"] = [*paths, *(files if isinstance(files, list) else [])]
@@ -52,19 +52,20 @@ def pack(function: Function, given: dict[str, object]) -> object:
 
         return foreseen(given)
     done = function(**given)
-    if isinstance(html, str) and isinstance(done, fastpack.Report):
-        done.to_html(html, packed=str(given["output"]))
+    if html is not None and isinstance(done, fastpack.Report):
+        output = str(given["output"])
+        done.to_html(html, packed=None if is_url(output) else output)
     return done
 
 
 def scan(function: Function, given: dict[str, object]) -> object:
     """Scans; fails if rows of one of the lengths would lose too much."""
-    most, html = given.pop("max_lost", None), given.pop("html", None)
+    most, html = given.pop("max_lost", None), _page(given)
     share = None if most is None else _share(str(most))
     found = function(**given)
     if not isinstance(found, fastpack.ScanReport):
         return found
-    if isinstance(html, str):
+    if html is not None:
         found.to_html(html)
     error = None if share is None else _too_much_lost(found, share, str(most))
     return Failed(found, error) if error else found
@@ -72,12 +73,12 @@ def scan(function: Function, given: dict[str, object]) -> object:
 
 def inspect(function: Function, given: dict[str, object]) -> object:
     """Shows a row of a folder or a file."""
-    color, ids, html = given.pop("color", "auto"), given.pop("ids", False), given.pop("html", None)
+    color, ids, html = given.pop("color", "auto"), given.pop("ids", False), _page(given)
     check_choice("color", color, Color)
     row = function(**given)
     if not isinstance(row, fastpack.PackedRow):
         return row
-    if isinstance(html, str):
+    if html is not None:
         from fastpack.display.browser import row_html, write_html  # noqa: PLC0415
 
         write_html(html, row_html(row))
@@ -98,10 +99,10 @@ def verify(function: Function, given: dict[str, object]) -> object:
 
 def report(function: Function, given: dict[str, object]) -> object:
     """Shows the report of a folder; also writes it as a browser page and as a dataset card."""
-    html, card = given.pop("html", None), given.pop("card", False)
+    html, card = _page(given), given.pop("card", False)
     folder = str(given["table"])
     found = function(**given)
-    if isinstance(html, str) and isinstance(found, fastpack.Report):
+    if html is not None and isinstance(found, fastpack.Report):
         found.to_html(html, packed=folder)
     if card:
         from fastpack.display.card import write_card  # noqa: PLC0415
@@ -128,6 +129,12 @@ def completion(shell: str) -> str:
         message = "completion needs the package `argcomplete`: pip install 'fastpack-train[completion]'"
         raise FastpackError(message) from None
     return str(shellcode(["fastpack"], shell=shell)).strip()
+
+
+def _page(given: dict[str, object]) -> str | None:
+    """Takes the path of the browser page out of a command line. One that cannot be written is refused before the work."""
+    html = given.pop("html", None)
+    return None if html is None else local_path("html", html, "the path of a file")
 
 
 def _with_recipe(given: dict[str, object]) -> dict[str, object]:

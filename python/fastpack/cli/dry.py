@@ -92,7 +92,7 @@ class Foreseen(NamedTuple):
 def foreseen(given: Mapping[str, object]) -> Foreseen:
     """Describes the job of `pack_dir` with these options. It checks all options, and writes nothing."""
     native_options(given)
-    output = folder_of("output", given["output"])
+    output = folder_of("output", given["output"], takes_urls=True)
     native_output({"overwrite": False, **given})
     taken = {option.name for option in options_of("scan")}
     known = {name: value for name, value in given.items() if name in taken}

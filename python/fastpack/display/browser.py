@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastpack._checks import path_of
+from fastpack._checks import local_path, path_of
 from fastpack._folder import Folder
 from fastpack.display.charts import bins, histogram, named_bars
 from fastpack.display.markup import STYLE, escaped, listed, section, table
@@ -64,7 +64,7 @@ def write_html(path: StrPath, page: str) -> None:
     Raises:
         StorageError: It cannot be written.
     """
-    place = Path(path_of("path", path, "the path of a file to write")).expanduser()
+    place = Path(local_path("path", path, "the path of a file to write"))
     beside = place.with_name(f".{place.name}.part")
     try:
         beside.write_text(page, encoding="utf-8")

@@ -6,6 +6,7 @@ import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fastpack._checks import folder_of
 from fastpack._folder import Folder
 from fastpack.errors import OutputError, StorageError
 from fastpack.report import Report
@@ -29,7 +30,7 @@ def write_card(folder: StrPath) -> Path:
         OutputError: The folder has a README.md that fastpack did not write.
         StorageError: It cannot be written.
     """
-    path = Path(folder).expanduser() / "README.md"
+    path = Path(folder_of("folder", folder)) / "README.md"
     text = card_text(folder)
     try:
         is_ours = not path.exists() or _OURS in path.read_text(encoding="utf-8", errors="replace")
