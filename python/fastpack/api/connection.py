@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
+import socket
 import threading
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
+from fastpack import _fastpack
 from fastpack._checks import check_switch
 from fastpack._ranks import rank_of
 from fastpack.api.closing import Closing
-from fastpack.api.frames import (
+from fastpack.api.loader.address import Address
+from fastpack.api.loader.frames import (
     ACKNOWLEDGED,
     ADDRESS,
     END,
     ERROR,
     HELLO,
+    KEY,
+    LEAVE,
     TABLE,
     TOKEN,
-    Address,
+    WELCOME,
+    Deadline,
+    acknowledgement,
+    hello_frame,
     raise_frame,
     receive,
+    receive_step,
     receive_table,
     receive_text,
     send,
+    welcome_of,
 )
+from fastpack.api.loader.place import step_of
+from fastpack.api.loader.protocol import Client, Place
 from fastpack.api.states import loaded, state_text, text_of
 from fastpack.errors import ConnectionLostError, FastpackError, OptionError
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Mapping
 
     import pyarrow as pa
@@ -38,6 +49,9 @@ if TYPE_CHECKING:
     from fastpack.api.states import StateDict
 
 __all__ = ["StreamConnection", "connect"]
+
+_PATIENCE: Final = 10.0
+"""Seconds in which a server must answer a new connection, and keep what was taken before an old one ends."""
 
 
 def connect(
@@ -74,7 +88,9 @@ def connect(
 class StreamConnection(Closing):
     """An iterator over the tables of a stream that another process makes. `fastpack.connect` makes it.
 
-    A table counts as taken once it was returned. The server is told so, and it keeps at most some tables ahead.
+    A table counts as taken once it was returned. The server is told so, and it keeps at most some tables ahead. Where the
+    connection is lost, `next` raises `ConnectionLostError`, and the next `next` connects again and goes on behind the last
+    table that was returned, whatever the server knows of it.
     """
 
     def __init__(
@@ -87,37 +103,43 @@ class StreamConnection(Closing):
     ) -> None:
         """Connects, as `connect` does."""
         self._address = address
-        self._rank = rank_of(rank, world_size)
+        number = rank_of(rank, world_size)
+        place = None if state_dict is None else _place_of(state_dict)
+        self._client = Client(number.rank, number.world_size, place)
         self._lock = threading.Lock()
-        self._state: str | None = None
         self._peer: socket.socket | None = None
-        self._open(state_dict, strict=True)
+        self._name: str | None = None
+        self._ended = False
+        self._open()
 
-    def _open(self, state: Mapping[str, JsonValue] | None, *, strict: bool) -> None:
+    def _open(self) -> None:
         """Connects, and says which rank this is and where to begin."""
         place = Address.of(self._address, "address")
-        hello = {
-            "token": os.environ.get(TOKEN),
-            "rank": self._rank.rank,
-            "world_size": self._rank.world_size,
-            "state": state,
-            "strict": strict,
-        }
-        try:
-            text = json.dumps(hello).encode()
-        except (TypeError, ValueError) as refused:
-            message = f"is none of a stream: {refused}"
-            raise OptionError(message, "state") from refused
         peer = place.open()
         try:
+            peer.settimeout(_PATIENCE)
             peer.connect(place.place)
-            send(peer, HELLO, text)
+            send(peer, KEY, os.environ.get(TOKEN, "").encode())
+            deadline = Deadline(_PATIENCE)
+            frame = receive(peer, (KEY, ERROR), deadline)
+            if frame is None:
+                raise ConnectionResetError  # noqa: TRY301  as a server that is killed
+            said = receive_text(peer, frame[1], deadline)
+            if frame[0] == ERROR:
+                raise_frame(said)
+            peer.settimeout(None)
+            send(peer, HELLO, hello_frame(self._client.hello()))
         except OSError as failed:
             peer.close()
-            message = f"no stream is served at `{self._address}`: {failed.strerror or failed}"
+            if isinstance(failed, FastpackError):
+                raise
+            reason = failed.strerror or str(failed) or "it closed the connection"
+            message = f"no stream is served at `{self._address}`: {reason}"
             raise ConnectionLostError(message) from failed
-        self._peer = peer
-        self._state = None if state is None else text_of(state)
+        except BaseException:
+            peer.close()
+            raise
+        self._peer, self._name = peer, None
 
     def __iter__(self) -> StreamConnection:
         """The connection itself."""
@@ -127,36 +149,81 @@ class StreamConnection(Closing):
         """The next table.
 
         Raises:
-            ConnectionLostError: The server has gone.
+            ConnectionLostError: The server has gone; the next call connects again.
             FastpackError: The server's stream failed.
         """
-        with self._lock:
-            if self._peer is None:
-                raise StopIteration
-            try:
-                frame = receive(self._peer)
-                if frame is not None and frame[0] == TABLE:
-                    table = receive_table(self._peer, frame[1])
-                    self._state = state_text(table)
-                    send(self._peer, ACKNOWLEDGED)
-                    return table
-                said = receive_text(self._peer, frame[1]) if frame else b""
-            except OSError as failed:
-                self._hang_up()
-                raise self._lost(str(failed.strerror or failed)) from failed
+        before = place = self._client.place
+        try:
+            with self._lock:
+                before = self._client.place
+                table, place = self._take()
+                self._client.place = place
+                # The table is there, whether the server hears of it or not: the next call would notice its end.
+                with contextlib.suppress(OSError):
+                    send(self._now(), ACKNOWLEDGED, acknowledgement(place.step))
+            return table  # noqa: TRY300  what interrupts this takes the table from the caller
+        except BaseException:
+            # Such as Ctrl-C: the caller does not have the table, so it comes again, over another connection.
+            if place is not before and self._client.place is place:
+                self._client.place = before
             self._hang_up()
-            if frame is None:
-                reason = "it closed the connection"
-                raise self._lost(reason)
-            if frame[0] == ERROR:
-                raise_frame(said)
-            if frame[0] != END:
-                message = f"`{self._address}` sent a frame that no server sends"
-                raise FastpackError(message)
+            raise
+
+    def _take(self) -> tuple[pa.Table, Place]:
+        """Receives the next table, and the place behind it."""
+        if self._ended:
             raise StopIteration
+        if self._peer is None:
+            self._open()
+        try:
+            return self._receive()
+        except OSError as failed:
+            if isinstance(failed, FastpackError):
+                raise
+            if self._ended:
+                raise StopIteration from failed  # another thread has closed it
+            raise self._lost(failed.strerror or str(failed) or "it closed the connection") from failed
+
+    def _receive(self) -> tuple[pa.Table, Place]:
+        """Receives frames up to the next table."""
+        while True:
+            peer = self._now()
+            frame = receive(peer, (WELCOME, TABLE, END, ERROR))
+            if frame is None:
+                raise ConnectionResetError
+            letter, length = frame
+            if letter == TABLE and self._name is not None:
+                step = receive_step(peer)
+                table = receive_table(peer, length)
+                if self._client.is_next(self._name, step):
+                    return table, Place(step, state_text(table))
+                continue
+            said = receive_text(peer, length)
+            if letter == WELCOME:
+                welcome = welcome_of(said)
+                self._client.welcome(welcome)
+                self._name = welcome.connection
+            elif letter == ERROR:
+                raise_frame(said)
+            elif letter == END:
+                self._ended = True
+                raise StopIteration
+            else:
+                message = f"`{self._address}` sent a table before it said where it begins"
+                raise FastpackError(message)
+
+    def _now(self) -> socket.socket:
+        """The socket, which another thread may have closed."""
+        peer = self._peer
+        if peer is None:
+            raise StopIteration
+        return peer
 
     def _lost(self, reason: str) -> ConnectionLostError:
-        message = f"the stream at `{self._address}` was lost after table {self.step}: {reason}; connect again to go on"
+        message = (
+            f"the stream at `{self._address}` was lost after table {self.step}: {reason}; ask for the next table to connect "
+            "again, or call `fastpack.connect` with the `state_dict()` of this connection"
+        )
         return ConnectionLostError(message)
 
     def _hang_up(self) -> None:
@@ -165,17 +232,18 @@ class StreamConnection(Closing):
             peer.close()
 
     def state_dict(self) -> StateDict:
-        """The state after the last table, as `PackStream.state_dict` returns it.
+        """The state after the last table that was returned, as `PackStream.state_dict` returns it.
 
         Raises:
             FastpackError: No table was given yet, and no state was loaded.
         """
-        if self._state is None:
+        place = self._client.place
+        if place is None or place.state is None:
             message = (
                 "this stream has given no table, so there is no state to save; a new stream starts there"
             )
             raise FastpackError(message)
-        return loaded(self._state)
+        return loaded(place.state)
 
     def load_state_dict(self, state_dict: Mapping[str, JsonValue], *, strict: bool = True) -> None:
         """Resumes from a state: connects again, and the next table is the one that followed it.
@@ -185,19 +253,48 @@ class StreamConnection(Closing):
             strict: Whether a state of other inputs or options is refused.
 
         Raises:
+            OptionError: It is no state.
             ConnectionLostError: The server has gone.
         """
         check_switch("strict", strict)
+        place = _place_of(state_dict)
         with self._lock:
             self._hang_up()
-            self._open(state_dict, strict=strict)
+            self._client.stand_at(place, strict=strict)
+            self._ended = False
+            self._open()
 
     @property
     def step(self) -> int:
         """The number of tables so far, those before a resume included."""
-        step = 0 if self._state is None else loaded(self._state).get("step", 0)
-        return step if isinstance(step, int) else 0
+        place = self._client.place
+        return 0 if place is None else place.step
 
     def close(self) -> None:
-        """Ends the connection. Another one resumes behind the last table that was taken."""
-        self._hang_up()
+        """Ends the connection, once the server has kept what was taken. Another one resumes behind the last table."""
+        self._ended = True
+        peer = self._peer
+        if peer is None:
+            return
+        if not self._lock.acquire(blocking=False):
+            # Another thread waits for a table: it wakes, and hangs up.
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+            return
+        try:
+            with contextlib.suppress(OSError):
+                deadline = Deadline(_PATIENCE)
+                send(peer, LEAVE)
+                deadline.apply(peer)
+                while peer.recv(1 << 16):
+                    deadline.apply(peer)  # tables that were not asked for
+        finally:
+            self._hang_up()
+            self._lock.release()
+
+
+def _place_of(state_dict: object) -> Place:
+    """The place of a state."""
+    text = text_of(state_dict)
+    _fastpack.check_state(text)
+    return Place(step_of(text), text)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fastpack.errors import OptionError
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from fastpack.cli.flags import Function
 
 __all__ = ["index", "stream"]
+
+_LONGEST_FOLDER: Final = 64
+"""The most bytes of the path of a folder in which a folder with a socket is made."""
 
 
 def index(function: Function, given: dict[str, object]) -> object:
@@ -45,15 +48,25 @@ def stream(function: Function, given: dict[str, object]) -> object:
 
     # The arguments with their defaults, as the function was given them.
     arguments = function(**options).arguments()  # type: ignore[attr-defined]  # fastpack.stream
-    with tempfile.TemporaryDirectory(prefix="fastpack-") as folder:
-        address = to if isinstance(to, str) else f"unix:{folder}/stream"
+    with contextlib.ExitStack() as made:
+        address = to if isinstance(to, str) else f"unix:{_short_folder(made)}/stream"
         with StreamServer(arguments, address, state=state if isinstance(state, str) else None) as server:
             if isinstance(trainer, list):
-                raise SystemExit(_run(trainer, server.address))
+                code = _run(trainer, server.address)
+                server.close()
+                server.check()
+                raise SystemExit(code)
             sys.stderr.write(f"fastpack: serving at {server.address}\n")
             sys.stderr.flush()
             server.wait()
     return None
+
+
+def _short_folder(made: contextlib.ExitStack) -> str:
+    """A folder for a socket, whose path must be short, which that of temporary files may not be."""
+    usual = tempfile.gettempdir()
+    above = None if len(os.fsencode(usual)) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108  `mkdtemp` makes a folder in it
+    return made.enter_context(tempfile.TemporaryDirectory(prefix="fastpack-", dir=above))
 
 
 def _sources(given: dict[str, object]) -> dict[str, object]:
@@ -88,7 +101,7 @@ def _write(tables: PackStream) -> None:
 
 def _run(command: Sequence[str], address: str) -> int:
     """Runs the trainer with the address in its environment, and returns its exit code."""
-    from fastpack.api.frames import ADDRESS  # noqa: PLC0415
+    from fastpack.api.loader.frames import ADDRESS  # noqa: PLC0415
 
     try:
         process = subprocess.Popen(list(command), env=os.environ | {ADDRESS: address})  # noqa: S603  what the user typed
