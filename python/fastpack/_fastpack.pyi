@@ -39,6 +39,8 @@ __all__ = [
     "check_state",
     "content_hash",
     "count_stream",
+    "first_outside",
+    "is_sealed",
     "list_groups",
     "merge_states",
     "one_line",
@@ -57,6 +59,7 @@ __all__ = [
     "seal_state",
     "status",
     "template_road",
+    "tokens_hash",
     "write_records",
 ]
 
@@ -208,6 +211,9 @@ def reindex(
 ) -> list[tuple[Path, Path, int, int, int]]: ...
 def status(folder: str, storage: StorageOptions | None) -> str: ...
 def content_hash(path: str) -> str: ...
+def first_outside(folder: str, names: list[str]) -> str | None: ...
+def is_sealed(text: bytes) -> bool: ...
+def tokens_hash(path: str) -> str | None: ...
 def one_line(message: str) -> str: ...
 def pack_dir(
     inputs: Inputs,

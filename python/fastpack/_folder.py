@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
-import json
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack._checks import folder_of, shown
+from fastpack._failures import about
+from fastpack._manifest import is_of_fastpack, json_of, manifest_of, refuse_outside
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -23,6 +25,9 @@ TRAIN: Final = "train"
 """The split that a folder without splits has."""
 
 _SPLITS: Final = (TRAIN, "validation")
+
+_STATE: Final = "state.json"
+"""The file in which `datasets.save_to_disk` lists the files of rows."""
 
 _KINDS: Final = (".arrow", ".parquet", ".jsonl")
 """The endings of files of rows that can be read."""
@@ -58,28 +63,47 @@ class Folder:
         shards: The files of rows, in order.
     """
 
-    def __init__(self, path: StrPath) -> None:
+    def __init__(self, path: StrPath, *, sized: bool = True) -> None:
         """Reads the manifest.
+
+        Args:
+            path: The path of the folder.
+            sized: Whether the shards must have the sizes that the manifest records.
 
         Raises:
             InputNotFoundError: There is no such folder.
-            FastpackError: The folder holds no packed rows.
+            FastpackError: The folder holds no packed rows, its manifest has changed since fastpack wrote it or lists a
+                file outside the folder, or a shard is missing or has another size.
         """
         self.path = Path(folder_of("folder", path))
         if not self.path.is_dir():
             raise InputNotFoundError(errno.ENOENT, "no such folder of packed rows", str(self.path))
-        self.manifest = _json_of(self.path / "manifest.json") or {}
-        self.shards = list(self._listed() if self._is_ours() else self._found())
+        self.manifest = manifest_of(self.path)
+        is_ours = is_of_fastpack(self.manifest)
+        self.shards = list(self._listed() if is_ours else self._found())
         if not self.shards:
             message = (
                 f"{self.path} holds no packed rows: no `manifest.json` of `pack_dir`, and no file "
                 f"ending in {', '.join(_KINDS)}"
             )
             raise FastpackError(message)
+        for shard in self.shards if sized and is_ours else ():
+            _check_size(shard)
 
-    def __reduce__(self) -> tuple[type[Folder], tuple[str]]:
-        """Pickles the path alone."""
-        return Folder, (str(self.path),)
+    def __reduce__(self) -> tuple[Callable[[str, str], Folder], tuple[str, str]]:
+        """Pickles the path, and which rows lie there."""
+        return _reopened, (str(self.path), self.mark_of_rows())
+
+    def mark_of_rows(self) -> str:
+        """A hash of the names, sizes and hashes of the shards; of their times, where no manifest has their hashes."""
+        hasher = hashlib.sha256()
+        for shard in self.shards:
+            with about(shard.path, "cannot be read"):
+                found = shard.path.stat()
+            version = shard.blake3 or found.st_mtime_ns
+            name = shard.path.relative_to(self.path).as_posix()
+            hasher.update(f"{name}\n{found.st_size}\n{version}\n".encode())
+        return hasher.hexdigest()
 
     @property
     def splits(self) -> list[str]:
@@ -157,7 +181,7 @@ class Folder:
                 )
                 raise FastpackError(message)
         for shard, table in zip(shards, tables, strict=True):
-            _check_unchanged(shard, table)
+            _check_rows(shard, table)
         whole = pa.concat_tables(tables)
         if columns is None:
             return whole
@@ -170,17 +194,12 @@ class Folder:
                 raise OptionError(message, "columns")
         return whole.select(list(columns)) if compact is None else with_columns(whole, columns)
 
-    def _is_ours(self) -> bool:
-        job, files = self.manifest.get("job"), self.manifest.get("files")
-        return isinstance(job, dict) and isinstance(files, list) and "fastpack" in job
-
     def _listed(self) -> Iterator[Shard]:
         """The shards of the manifest."""
         files = self.manifest["files"]
         for file in files if isinstance(files, list) else []:
-            if not isinstance(file, dict) or not isinstance(file.get("name"), str):
-                message = f"{self.path / 'manifest.json'} lists a shard without a name; pack again"
-                raise FastpackError(message)
+            if not isinstance(file, dict):
+                continue
             name, size, rows, hashed = (file.get(key) for key in ("name", "bytes", "rows", "blake3"))
             yield Shard(
                 self.path / str(name),
@@ -193,16 +212,33 @@ class Folder:
     def _found(self) -> Iterator[Shard]:
         """The files of rows in a folder without a manifest of fastpack."""
         for folder in (self.path, *(self.path / split for split in _SPLITS)):
-            state = _json_of(folder / "state.json") or {}
+            if not folder.is_dir():
+                continue
+            state = json_of(folder / _STATE) or {}
             listed = state.get("_data_files")
             if isinstance(listed, list):
                 names = [str(file.get("filename")) for file in listed if isinstance(file, dict)]
-            elif folder.is_dir():
-                names = sorted(file.name for file in folder.iterdir() if _holds_rows(file))
+                refuse_outside(folder, names, _STATE)
             else:
-                names = []
+                with about(folder, "cannot be listed"):
+                    names = sorted(file.name for file in folder.iterdir() if _holds_rows(file))
             for name in names:
                 yield Shard(folder / name, _split_of(str((folder / name).relative_to(self.path))))
+
+
+def _reopened(path: str, mark: str) -> Folder:
+    """A pickled folder.
+
+    Raises:
+        FastpackError: It holds other rows than when it was pickled.
+    """
+    folder = Folder(path)
+    if folder.mark_of_rows() != mark:
+        message = (
+            f"{path} holds other rows than when this was pickled: it was overwritten since; open it again"
+        )
+        raise FastpackError(message)
+    return folder
 
 
 def read(folder: StrPath, *, split: str = TRAIN, columns: Sequence[str] | None = None) -> pa.Table:
@@ -262,8 +298,6 @@ def stored_table_of(path: Path) -> pa.Table:
         InputNotFoundError: There is no such file.
         FastpackError: It cannot be read as rows.
     """
-    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
-
     if not path.is_file():
         raise InputNotFoundError(errno.ENOENT, "no such file of packed rows", str(path))
     readers = {".arrow": _from_arrow, ".parquet": _from_parquet, ".jsonl": _from_jsonl}
@@ -271,12 +305,11 @@ def stored_table_of(path: Path) -> pa.Table:
     if reader is None:
         message = f'{path}: rows in `{path.suffix}` files are not read; pack with format="arrow" or "parquet"'
         raise FastpackError(message)
-    try:
-        return reader(path)
-    except pa.ArrowException as refused:
-        said = " ".join(str(refused).split())
-        message = f"{path} cannot be read as {path.suffix[1:]}: {said}; pack again"
-        raise FastpackError(message) from refused
+    with about(path, f"cannot be read as {path.suffix[1:]}", "pack again"):
+        table = reader(path)
+        # Offsets that lead out of their column would be read as something else.
+        table.validate(full=True)
+    return table
 
 
 def _from_arrow(path: Path) -> pa.Table:
@@ -324,14 +357,27 @@ def column_differences(schema: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
             yield f"column `{name}` is {here or 'missing'}, but {there or 'missing'}"
 
 
-def _check_unchanged(shard: Shard, table: pa.Table) -> None:
-    """Refuses a shard whose size is not that of the manifest: another job or program has written it."""
-    size = shard.path.stat().st_size
-    if shard.bytes in {None, size} and shard.rows in {None, table.num_rows}:
+def _check_size(shard: Shard) -> None:
+    """Refuses a shard that is missing or has another size than the manifest says."""
+    with about(shard.path, "cannot be read"):
+        if not shard.path.is_file():
+            raise InputNotFoundError(errno.ENOENT, "no such file of packed rows", str(shard.path))
+        size = shard.path.stat().st_size
+    if shard.bytes not in {None, size}:
+        message = (
+            f"{shard.path}: has {size:,} bytes, but {shard.bytes or 0:,} by the manifest: it has changed since it was "
+            "written; pack again, and see `fastpack verify`"
+        )
+        raise FastpackError(message)
+
+
+def _check_rows(shard: Shard, table: pa.Table) -> None:
+    """Refuses a shard with other rows than the manifest says: another job or program has written it."""
+    if shard.rows in {None, table.num_rows}:
         return
     message = (
-        f"{shard.path}: has {table.num_rows:,} rows in {size:,} bytes, but {shard.rows or 0:,} in {shard.bytes or 0:,} by the "
-        "manifest: it has changed since it was written; pack again, and see `fastpack verify`"
+        f"{shard.path}: has {table.num_rows:,} rows, but {shard.rows or 0:,} by the manifest: it has changed since it was "
+        "written; pack again, and see `fastpack verify`"
     )
     raise FastpackError(message)
 
@@ -344,22 +390,3 @@ def _holds_rows(file: Path) -> bool:
 def _split_of(name: str) -> str:
     """The split named by a shard's file name; `train` for a shard that is named after its input."""
     return next((split for split in _SPLITS if name.startswith((f"{split}/", f"{split}-"))), TRAIN)
-
-
-def _json_of(path: Path) -> dict[str, JsonValue] | None:
-    """The object in a JSON file; `None` if there is no such file.
-
-    Raises:
-        FastpackError: The file holds something else.
-    """
-    try:
-        value = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError) as refused:
-        message = f"{path} cannot be read: {refused}; pack again"
-        raise FastpackError(message) from refused
-    if not isinstance(value, dict):
-        message = f"{path} holds no JSON object; pack again"
-        raise FastpackError(message)
-    return value

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from fastpack._checks import check_type, shown
 from fastpack._counted import counted
 from fastpack._folder import Folder, column_differences, table_of
+from fastpack._manifest import ListedFile, files_beside
 from fastpack.errors import FastpackError, OptionError
 from fastpack.recipes import load_manifest
 
@@ -114,7 +115,7 @@ def verify(
 ) -> Verification:
     """Checks a packed folder: its files against the manifest, every row, and a sample of its inputs tokenized again.
 
-    Files have the sizes and hashes of the manifest. In each row, columns have the same length, `seq_lengths` come to the
+    The manifest is as fastpack wrote it, and all files have the sizes and hashes that it lists. In each row, columns have the same length, `seq_lengths` come to the
     tokens, positions restart at each document, labels are tokens or -100, and first tokens have none. Documents of a
     sample of the recorded inputs are packed again, with the same options, and must be among the rows. Folders of other
     tools are read too, with `seq_lengths` or `position_ids` alone.
@@ -135,7 +136,8 @@ def verify(
 
     Raises:
         InputNotFoundError: There is no such folder.
-        FastpackError: It holds no packed rows.
+        FastpackError: It holds no packed rows, or its manifest has changed since fastpack wrote it or lists a file outside
+            the folder.
 
     Examples:
         >>> import fastpack, tempfile
@@ -148,10 +150,12 @@ def verify(
         ((), 30)
     """
     check_type("sample", sample, int, "a number of documents")
-    packed = Folder(folder)
+    packed = Folder(folder, sized=False)
     checked = _Checked(packed)
     for shard in packed.shards:
         checked.look_at(shard)
+    for file in files_beside(packed.manifest):
+        checked.compare(file)
     rows = packed.manifest.get("files")
     if isinstance(rows, list) and not checked.problems and sample > 0:
         functions = {"filter": filter, "map": map}
@@ -193,26 +197,36 @@ class _Checked:
 
         self._counts[0] += 1
         try:
+            name = shard.path.relative_to(self._packed.path).as_posix()
+            self.compare(ListedFile(name, shard.bytes, shard.blake3))
             if not shard.path.is_file():
-                self.problems.append(f"{shard.path}: the manifest lists this file, which is not there")
                 return
-            changed = _changed(shard)
-            if changed:
-                self.problems.append(f"{shard.path}: {changed}")
             table = table_of(shard.path)
             self._compare_columns(shard, table.schema)
             self.problems += [
                 f"{shard.path}, row {row}: {what}" for row, what in broken_rows(table, self._packed.options)
             ]
             counts = counts_of(table, self._packed.options)
-        except (FastpackError, OSError) as broken:
-            said = str(broken)
-            self.problems.append(said if str(shard.path) in said else f"{shard.path}: {said}")
+        except FastpackError as broken:
+            self._add(shard.path, str(broken))
             return
         self._counts[1] += table.num_rows
         if counts is not None:
             self._counts[2] += counts.documents
             self._counts[3] += counts.tokens
+
+    def compare(self, file: ListedFile) -> None:
+        """Compares a file with the manifest."""
+        path = self._packed.path / file.name
+        try:
+            change = file.change(self._packed.path)
+        except FastpackError as broken:
+            change = str(broken)
+        if change:
+            self._add(path, change)
+
+    def _add(self, path: Path, said: str) -> None:
+        self.problems.append(said if str(path) in said else f"{path}: {said}")
 
     def _compare_columns(self, shard: Shard, schema: pa.Schema) -> None:
         if self._first is None:
@@ -302,18 +316,6 @@ class _Checked:
                 f"no row has document {number} of the sample, with {wanted.lengths[number]:,} tokens that begin with {shown}: "
                 "its tokens or labels are made otherwise today"
             )
-
-
-def _changed(shard: Shard) -> str | None:
-    """The difference between a shard and its entry in the manifest; `None` if there is none."""
-    from fastpack._fastpack import content_hash  # noqa: PLC0415  loads the native module
-
-    size = shard.path.stat().st_size
-    if shard.bytes is not None and size != shard.bytes:
-        return f"has {size:,} bytes, but {shard.bytes:,} by the manifest: it has changed since it was written"
-    if shard.blake3 is not None and content_hash(str(shard.path)) != shard.blake3:
-        return "has another hash than the manifest says: it has changed since it was written"
-    return None
 
 
 def _input_changed(path: str, recorded: Mapping[str, JsonValue]) -> str | None:

@@ -302,7 +302,13 @@ def _report_of(folder: str) -> bytes:
     if not place.is_file() or place.suffix != ".json":
         reason = "holds no report.json, which `pack_dir` and `fastpack pack` write"
         raise InputNotFoundError(errno.ENOENT, reason, folder)
-    return place.read_bytes()
+    from fastpack._failures import about  # noqa: PLC0415  reports in memory need no file
+    from fastpack._manifest import REPORT, report_of  # noqa: PLC0415  likewise
+
+    if place.name == REPORT:
+        return report_of(place.parent) or b""
+    with about(place, "cannot be read"):
+        return place.read_bytes()
 
 
 def _balance(counts: Mapping[str, JsonValue]) -> Balance:

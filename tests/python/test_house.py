@@ -26,6 +26,7 @@ PACKAGE = ROOT / "python" / "fastpack"
 
 STAGES = ["source", "record", "template", "document", "store", "pack", "objective", "assemble", "sink"]
 SHARED = {
+    "bounds",
     "config",
     "control",
     "count",

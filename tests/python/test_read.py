@@ -9,6 +9,7 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sealing import seal_again
 
 import fastpack
 import fastpack.hf
@@ -123,6 +124,7 @@ def test_shards_with_other_columns_are_named_with_the_column(pack, tmp_path):
     folder, rows = pack(format="parquet")
     shards = sorted(folder.glob("*.parquet"))
     pq.write_table(rows.drop_columns("labels"), shards[1])
+    seal_again(folder)
     with pytest.raises(
         fastpack.FastpackError, match=r"train-00001.parquet: column `labels` is missing, but list<.*> in"
     ):
@@ -134,6 +136,9 @@ def test_a_shard_that_is_no_arrow_is_named(pack, spoil):
     folder, _ = pack()
     shard = folder / "train-00001.arrow"
     shard.write_bytes(spoil(shard.read_bytes()))
+    with pytest.raises(fastpack.FastpackError, match=r"train-00001.arrow: has .* bytes, but"):
+        fastpack.read(folder)
+    seal_again(folder)
     with pytest.raises(fastpack.FastpackError, match=r"train-00001.arrow cannot be read as arrow"):
         fastpack.read(folder)
 
@@ -144,10 +149,15 @@ def test_a_shard_that_has_changed_is_named(pack):
     pq.write_table(pq.read_table(shard)[:-1], shard)
     with pytest.raises(
         fastpack.FastpackError,
-        match=r"train-00001.parquet: has \d+ rows in .* by the manifest: it has changed",
+        match=r"train-00001.parquet: has .* bytes, but .* by the manifest: it has changed",
     ):
         fastpack.read(folder)
-    with pytest.raises(fastpack.FastpackError, match=r"train-00001.parquet: has \d+ rows .* it has changed"):
+    with pytest.raises(fastpack.FastpackError, match=r"train-00001.parquet: has .* bytes.* it has changed"):
+        fastpack.hf.load(folder)
+    seal_again(folder)
+    with pytest.raises(
+        fastpack.FastpackError, match=r"train-00001.parquet: has .* rows, but .* it has changed"
+    ):
         fastpack.hf.load(folder)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sealing import seal_again
 
 import fastpack
 
@@ -129,10 +129,10 @@ def with_tokens_of_another_run(folder):
     return pa.table({name: pa.array(values, table[name].type) for name, values in columns.items()})
 
 
-def test_tokens_that_are_made_otherwise_today_are_noticed(pack, monkeypatch):
+def test_tokens_that_are_made_otherwise_today_are_noticed(pack):
     folder = pack(format="parquet")
     pq.write_table(with_tokens_of_another_run(folder), folder / "train-00000.parquet")
-    monkeypatch.setattr("fastpack._verify._changed", lambda _: None)
+    seal_again(folder)
     found = fastpack.verify(folder, sample=1000)
     assert len(found.problems) == 1
     assert "no row has document" in found.problems[0]
@@ -227,7 +227,7 @@ def test_rows_that_are_broken_are_named_by_file_row_and_column(pack, tmp_path, s
     assert all(str(path) in problem for problem in found.problems)
 
 
-def test_a_row_longer_than_max_length_is_named(pack, monkeypatch):
+def test_a_row_longer_than_max_length_is_named(pack):
     folder = pack(format="parquet")
     table = fastpack.read(folder)
     longer = pa.concat_tables([table.slice(0, 1), table])
@@ -238,7 +238,7 @@ def test_a_row_longer_than_max_length_is_named(pack, monkeypatch):
         )
     }
     pq.write_table(pa.table(merged).cast(table.schema), folder / "train-00000.parquet")
-    monkeypatch.setattr("fastpack._verify._changed", lambda _: None)
+    seal_again(folder)
     assert "column `input_ids` has more than max_length=256 tokens" in str(fastpack.verify(folder))
 
 
@@ -309,9 +309,7 @@ def test_ids_need_no_tokenizer(tmp_path):
 
 def test_a_folder_without_a_recipe_is_noted(pack):
     folder = pack()
-    manifest = json.loads((folder / "manifest.json").read_bytes())
-    del manifest["recipe"]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    seal_again(folder, lambda manifest: manifest.pop("recipe"))
     found = fastpack.verify(folder)
     assert (found.problems, found.made_again) == ((), 0)
     assert "does not say how the folder was packed" in found.notes[0]
@@ -319,9 +317,8 @@ def test_a_folder_without_a_recipe_is_noted(pack):
 
 def test_an_option_that_no_recipe_holds_is_noted(pack):
     folder = pack(chat_template_kwargs={"shout": True})
-    manifest = json.loads((folder / "manifest.json").read_bytes())
-    manifest["recipe"]["unheld"] = {"chat_template": "a Template"}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    unheld = {"unheld": {"chat_template": "a Template"}}
+    seal_again(folder, lambda manifest: manifest["recipe"].update(unheld))
     found = fastpack.verify(folder)
     assert (found.problems, found.made_again) == ((), 0)
     assert "`chat_template` was a Template, which no manifest holds" in found.notes[0]

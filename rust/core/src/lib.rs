@@ -9,6 +9,7 @@
 //! A stage knows the type that the stage before it makes, and nothing else of it. Only [`pipeline`] and
 //! [`stream`] know the order.
 
+pub mod bounds;
 pub mod config;
 pub mod control;
 mod count;
@@ -26,7 +27,7 @@ mod regular;
 pub mod report;
 mod room;
 mod sample;
-mod sealed;
+pub mod sealed;
 pub mod state_dict;
 mod storage;
 pub mod threads;

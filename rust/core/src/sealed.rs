@@ -56,7 +56,7 @@ pub(crate) fn keep(path: &Path, object: &impl Serialize) -> Result<()> {
 }
 
 /// Whether `text` is sealed and unchanged.
-pub(crate) fn is_whole(text: &[u8]) -> bool {
+pub fn is_whole(text: &[u8]) -> bool {
     let parts = text.strip_prefix(BEGIN.as_bytes()).and_then(|rest| rest.split_at_checked(DIGITS));
     parts.is_some_and(|(hash, rest)| {
         rest.strip_prefix(END.as_bytes())

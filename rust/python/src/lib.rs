@@ -48,7 +48,7 @@ mod _fastpack {
     #[pymodule_export]
     use crate::groups::{list_groups, pack_group, status};
     #[pymodule_export]
-    use crate::hash::content_hash;
+    use crate::hash::{content_hash, first_outside, is_sealed, tokens_hash};
     #[pymodule_export]
     use crate::inputs::{PyInputs, PySource};
     #[pymodule_export]

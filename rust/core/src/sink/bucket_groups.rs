@@ -253,7 +253,7 @@ impl BucketGroups {
         (dir, job): (&Path, &Identity),
         control: &Control,
     ) -> Result<()> {
-        let Some((manifest, report)) = survey::whole(dir, job)? else {
+        let Some((manifest, report)) = survey::unchanged(dir, job, control)? else {
             return Err(Error::output(dir, "has changed since it was packed; run again"));
         };
         let shards = manifest.files.iter().map(|file| (&*file.name, file.bytes, &file.blake3));
@@ -285,6 +285,35 @@ impl BucketGroups {
         Ok(record.map(|Record { manifest, report }| (dir, manifest, report)))
     }
 
+    /// [`packed`](Self::packed); `None` also if a file in the bucket has changed.
+    pub(super) fn unchanged(
+        &self,
+        (group, step): (u64, &str),
+        job: &Identity,
+        control: &Control,
+    ) -> Result<Option<(PathBuf, Manifest, String)>> {
+        let Some(found) = self.packed(group, step, job)? else { return Ok(None) };
+        let manifest = &found.1;
+        let shards = manifest.files.iter().map(|it| (&*it.name, it.bytes, &it.blake3));
+        let tokens = manifest.tokens.iter().map(|it| (TOKENS, it.bytes, &it.blake3));
+        let beside = manifest.beside.iter().map(|it| (&*it.name, it.bytes, &it.blake3));
+        for (name, bytes, blake3) in shards.chain(tokens).chain(beside) {
+            control.tick()?;
+            let name = self.file(group, step, name);
+            // The report is in the record.
+            if !name.ends_with(REPORT) && !self.target.holds(&name, bytes, blake3)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// The error for a file of a group that has changed.
+    pub(super) fn changed(&self, file: &Path) -> Error {
+        let reason = "has changed since it was uploaded; remove it, and run again";
+        Error::output(self.target.name_of(&file.to_string_lossy()), reason)
+    }
+
     fn record(&self, group: u64, step: &str, job: &Identity) -> Result<Option<Record>> {
         let text = self.target.read(&self.state(&record_name(group, step)))?;
         let text = text.filter(|text| sealed::is_whole(text));
@@ -299,7 +328,7 @@ impl BucketGroups {
         (dir, job): (&Path, &Identity),
         control: &Control,
     ) -> Result<()> {
-        if survey::whole(dir, job)?.is_some() {
+        if survey::unchanged(dir, job, control)?.is_some() {
             return Ok(());
         }
         let Some(Record { manifest, report }) = self.record(group, step, job)? else {

@@ -1,10 +1,10 @@
-//! [`discard`]: removes a damaged cache entry, so that it can be made again.
+//! [`discard`]: removes damaged tokens of a cache or of a group, so that they can be made again.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::files::{MANIFEST, REPORT, TOKENS};
+use super::files::{LOTS, MANIFEST, REPORT, TOKENS};
 use super::leftovers;
 use super::lock::{Lock, refuse_no_folder};
 use super::owned;
@@ -39,7 +39,7 @@ pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
     }
     lock.clear(|name| !leftovers::is_ours(name, job))?;
     // The manifest goes first: without it, no run takes the other files for whole.
-    for name in [MANIFEST, REPORT, TOKENS] {
+    for name in [MANIFEST, REPORT, TOKENS, LOTS] {
         let path = dir.join(name);
         if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
             match fs::remove_file(&path) {

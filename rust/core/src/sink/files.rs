@@ -51,7 +51,7 @@ pub(super) const GROUPS_REMOVED: &str = "groups.removed";
 pub const LOTS: &str = "lots";
 
 /// The name of the log in the output folder, if the tokens are kept.
-pub(super) const TOKENS: &str = "tokens.fastpack";
+pub const TOKENS: &str = "tokens.fastpack";
 
 /// The name of a shard: its split, and a number of five digits or more.
 pub(super) fn shard_name(split: Split, number: usize, extension: &str) -> String {

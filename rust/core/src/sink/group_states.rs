@@ -10,6 +10,7 @@ use chrono::NaiveDateTime;
 
 use super::files::{MANIFEST, STARTED, WORK};
 use super::group_files::{self, FAILED, Failed};
+use super::leftovers::foreign;
 use super::lock::is_taken;
 use super::manifest::Manifest;
 use crate::error::{Error, Result};
@@ -53,10 +54,16 @@ pub enum StepState {
 /// The job that is underway in the folder `dir`; `None` if there is none.
 pub fn underway(dir: &Path) -> Result<Option<Underway>> {
     let work = dir.join(WORK);
-    let Some(Manifest { job, now, .. }) = Manifest::read(&work.join(STARTED), Links::Refused)?
-    else {
-        return Ok(None);
-    };
+    let path = work.join(STARTED);
+    let mut started = Manifest::read(&path, Links::Refused)?;
+    if started.is_none() && path.symlink_metadata().is_ok() {
+        // It may have come to lie there since.
+        started = Manifest::read(&path, Links::Refused)?;
+        if started.is_none() && path.symlink_metadata().is_ok() {
+            return Err(foreign(dir, STARTED));
+        }
+    }
+    let Some(Manifest { job, now, .. }) = started else { return Ok(None) };
     let folder = group_files::folder(&work);
     let mut groups: BTreeMap<u64, GroupState> = BTreeMap::new();
     let entries = match fs::read_dir(&folder) {

@@ -26,12 +26,14 @@ use serde::de::DeserializeOwned;
 
 use super::bucket::Bucket;
 use super::bucket_groups::{self, BucketGroups, Gathering, Held, Try};
-use super::files::{MANIFEST, STARTED, WORK};
+use super::discard;
+use super::files::{MANIFEST, STARTED, TOKENS, WORK};
 use super::folder::{Folder, prepare, tidy};
 use super::group_files::{self, DECIDED, FAILED, FETCHED_ENDING, Failed, NEW_ENDING, folder_name};
 use super::leftovers::is_ours;
 use super::lock::{Lock, SharedLock, refuse_no_folder, taken};
-use super::manifest::{File, Manifest, TokensFile};
+use super::manifest::{File, Manifest, MetadataFile, TokensFile};
+use super::owned;
 use super::placed::write;
 use super::survey;
 use crate::config::{Output, RemoteOutput};
@@ -91,12 +93,25 @@ pub struct Packed {
     pub content: BTreeMap<String, String>,
     /// Its tokens, if they are kept.
     pub tokens: Option<TokensFile>,
+    /// Its report, and other small files.
+    pub beside: Vec<MetadataFile>,
 }
 
 impl Packed {
     fn of((dir, manifest, report): (PathBuf, Manifest, String)) -> Self {
-        let Manifest { files, content, tokens, .. } = manifest;
-        Self { dir, report, files, content, tokens }
+        let Manifest { files, content, tokens, beside, .. } = manifest;
+        Self { dir, report, files, content, tokens, beside }
+    }
+
+    /// Whether the file at `path` is the one that is called `name` in the group.
+    fn holds(&self, name: &str, path: &Path, control: &Control) -> Result<bool> {
+        if let Some(tokens) = self.tokens.as_ref().filter(|_| name == TOKENS) {
+            return survey::has_digest(path, tokens, control);
+        }
+        let shards = self.files.iter().map(|it| (&it.name, it.bytes, &it.blake3));
+        let beside = self.beside.iter().map(|it| (&it.name, it.bytes, &it.blake3));
+        let listed = shards.chain(beside).find(|(it, ..)| *it == name);
+        listed.map_or(Ok(false), |(_, bytes, hash)| owned::is_whole(path, bytes, hash, control))
     }
 }
 
@@ -313,16 +328,34 @@ impl Groups {
         }
     }
 
-    /// A group that has finished a step with this identity; `None` if it has not, or a file has changed. Its folder is one of the
-    /// bucket, if the output is in one.
+    /// A group that has finished a step with this identity; `None` if it has not, or if a file is not as long as it was, or a small
+    /// one has changed. Its folder is one of the bucket, if the output is in one.
     pub fn packed(&self, group: u64, step: &str, job: &Identity) -> Result<Option<Packed>> {
         match &self.bucket {
             Some(bucket) => Ok(bucket.packed(group, step, job)?.map(Packed::of)),
-            None => packed(self.folder(group, step), job),
+            None => {
+                let dir = self.folder(group, step);
+                let whole = survey::whole(&dir, job)?;
+                Ok(whole.map(|(manifest, report)| Packed::of((dir, manifest, report))))
+            }
         }
     }
 
-    /// [`packed`](Self::packed), with all files in a folder of the local disk.
+    /// [`packed`](Self::packed); `None` also if any byte of a file has changed.
+    pub fn unchanged(
+        &self,
+        group: u64,
+        step: &str,
+        job: &Identity,
+        control: &Control,
+    ) -> Result<Option<Packed>> {
+        match &self.bucket {
+            Some(bucket) => Ok(bucket.unchanged((group, step), job, control)?.map(Packed::of)),
+            None => unchanged(self.folder(group, step), job, control),
+        }
+    }
+
+    /// [`unchanged`](Self::unchanged), with all files in a folder of the local disk.
     pub fn fetched(
         &self,
         (group, step): (u64, &str),
@@ -333,18 +366,20 @@ impl Groups {
         if let Some(bucket) = &self.bucket {
             bucket.fetch((group, step), (&dir, job), control)?;
         }
-        packed(dir, job)
+        unchanged(dir, job, control)
     }
 
-    /// The path on the local disk of a file in the folder of a packed group.
-    pub fn fetched_file(&self, file: PathBuf, control: &Control) -> Result<PathBuf> {
+    /// The path on the local disk of a file in the folder of a packed group; fails with [`Error::Output`] if a file of a bucket has
+    /// changed.
+    pub fn fetched_file(&self, it: &Packed, name: &str, control: &Control) -> Result<PathBuf> {
+        let file = it.dir.join(name);
         let Some(bucket) = &self.bucket else { return Ok(file) };
         let names: Vec<_> = file.iter().map(OsStr::to_string_lossy).collect();
-        let name = names[names.len().saturating_sub(2)..].join("-");
+        let flat = names[names.len().saturating_sub(2)..].join("-");
         // Others that use the folder may fetch it too.
-        let path = regular::own(&self.path.join(name), FETCHED_ENDING);
+        let path = regular::own(&self.path.join(flat), FETCHED_ENDING);
         bucket.fetch_file(&file.to_string_lossy(), &path, control)?;
-        Ok(path)
+        if it.holds(name, &path, control)? { Ok(path) } else { Err(bucket.changed(&file)) }
     }
 
     /// Removes what [`fetched`](Self::fetched) has downloaded of a group.
@@ -357,6 +392,17 @@ impl Groups {
     /// Whether the files of groups lie in a bucket.
     pub fn are_in_bucket(&self) -> bool {
         self.bucket.is_some()
+    }
+
+    /// Removes the tokens that a group has made in a step, if they have changed since.
+    pub fn discard_tokens(
+        &self,
+        (group, step): (u64, &str),
+        job: &Identity,
+        control: &Control,
+    ) -> Result<()> {
+        discard::discard(&self.folder(group, step), job, control)?;
+        self.bucket.as_ref().map_or(Ok(()), |bucket| bucket.discard(group, step))
     }
 
     /// Removes what a group has made in a step, because it has changed since. Only the process that has the output
@@ -444,7 +490,7 @@ impl Groups {
 
 /// A group that has finished a step with this identity, in the folder `dir`; `None` if it has not, or a file has
 /// changed.
-fn packed(dir: PathBuf, job: &Identity) -> Result<Option<Packed>> {
-    let whole = survey::whole(&dir, job)?;
-    Ok(whole.map(|(manifest, report)| Packed::of((dir, manifest, report))))
+fn unchanged(dir: PathBuf, job: &Identity, control: &Control) -> Result<Option<Packed>> {
+    let unchanged = survey::unchanged(&dir, job, control)?;
+    Ok(unchanged.map(|(manifest, report)| Packed::of((dir, manifest, report))))
 }

@@ -15,6 +15,7 @@ use super::leftovers;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::regular::{self, Links};
+use crate::sealed;
 use crate::wording::{message, set};
 
 /// The most bytes of a failure message: a few names and a text.
@@ -114,11 +115,9 @@ impl Lock {
     /// Tells the waiting runs the error of this run. They have the same file open, even after it is removed.
     pub(super) fn tell(&mut self, job: String, failure: SharedFailure) {
         // If the message cannot be written, the waiting runs run the job themselves.
-        if let Ok(text) = serde_json::to_vec(&LockMessage { job, failure }) {
-            let _ = self.file.set_len(0);
-            let _ = self.file.rewind();
-            let _ = self.file.write_all(&text);
-        }
+        let _ = self.file.set_len(0);
+        let _ = self.file.rewind();
+        let _ = self.file.write_all(sealed::seal(&LockMessage { job, failure }).as_bytes());
     }
 
     /// Removes everything from the work folder but the lock and the files that `kept` accepts by name. The
@@ -217,7 +216,7 @@ struct LockMessage {
 
 /// The content of the lock file.
 enum LockContent {
-    /// Nothing, or an incomplete message.
+    /// Nothing, or a message that is incomplete or has changed.
     Nothing,
     /// The message of the failed run that held the lock before.
     Message(LockMessage),
@@ -226,16 +225,13 @@ enum LockContent {
 }
 
 fn left_in(file: &mut File) -> io::Result<LockContent> {
-    /// The beginning of a message.
-    const BEGIN: &[u8] = b"{\"job\":\"";
     let mut text = Vec::new();
     file.rewind()?;
     Read::by_ref(file).take(MOST).read_to_end(&mut text)?;
-    let shared = text.len().min(BEGIN.len());
     Ok(match serde_json::from_slice(&text) {
-        Ok(word) => LockContent::Message(word),
-        Err(_) if text[..shared] == BEGIN[..shared] => LockContent::Nothing,
-        Err(_) => LockContent::Other,
+        Ok(word) if sealed::is_whole(&text) => LockContent::Message(word),
+        _ if sealed::is_torn(&text) => LockContent::Nothing,
+        _ => LockContent::Other,
     })
 }
 

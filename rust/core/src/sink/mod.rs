@@ -63,12 +63,12 @@ use crate::error::Result;
 pub use bucket::{Bucket, BucketOpened, open_bucket};
 pub use bucket_states::{JobInBucket, job_in_bucket};
 pub use discard::{discard, is_damaged};
-pub use files::LOTS;
+pub use files::{LOTS, TOKENS};
 pub use folder::{Folder, Opened, open};
 pub use group_states::{GroupState, StepState, Underway, underway};
 pub use groups::{Groups, Joined, Packed, Started, join};
 pub use manifest::{File, Manifest, MetadataFile, TokensFile};
-pub use survey::{KeptTokens, finished_job, kept};
+pub use survey::{KeptTokens, finished_job, kept, tokens_hash};
 pub use tables::Tables;
 pub use uploads::Uploads;
 

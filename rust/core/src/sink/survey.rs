@@ -8,8 +8,11 @@ use std::sync::Arc;
 use super::arrangement::Arrangement;
 use super::files::{MANIFEST, REPORT, TOKENS, is_shard_of};
 use super::leftovers::Leftovers;
-use super::manifest::Manifest;
+use super::manifest::{File, Manifest, TokensFile};
+use super::owned;
+use crate::bounds::Bounds;
 use crate::config::Split;
+use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::frames::Frames;
 use crate::identity::Identity;
@@ -46,10 +49,57 @@ pub(super) fn whole(dir: &Path, job: &Identity) -> Result<Option<(Manifest, Stri
     }
 }
 
-/// The identity of the finished job of a folder, if it has one.
+/// [`whole`], with the shards and tokens compared by their hashes too: what is used of a folder after some time may have been
+/// damaged since it was written.
+pub(super) fn unchanged(
+    dir: &Path,
+    job: &Identity,
+    control: &Control,
+) -> Result<Option<(Manifest, String)>> {
+    let Some((manifest, report)) = whole(dir, job)? else { return Ok(None) };
+    for File { name, bytes, blake3, .. } in &manifest.files {
+        if !owned::is_whole(&dir.join(name), *bytes, blake3, control)? {
+            return Ok(None);
+        }
+    }
+    if let Some(tokens) = &manifest.tokens
+        && !has_digest(&dir.join(TOKENS), tokens, control)?
+    {
+        return Ok(None);
+    }
+    Ok(Some((manifest, report)))
+}
+
+/// Whether a file of kept tokens is the one that a manifest lists.
+pub(super) fn has_digest(path: &Path, tokens: &TokensFile, control: &Control) -> Result<bool> {
+    let digest = owned::digest(path, control)?;
+    Ok(digest.is_some_and(|digest| digest.to_hex().as_str() == tokens.blake3))
+}
+
+/// The hash of a file of kept tokens, in hexadecimal, as manifests record it; `None` if the file is damaged.
+pub fn tokens_hash(path: &Path, control: &Control) -> Result<Option<String>> {
+    // A downloaded folder may consist of links.
+    let path = path.canonicalize().map_err(Error::io(path))?;
+    Ok(owned::digest(&path, control)?.map(|digest| digest.to_hex().to_string()))
+}
+
+/// The identity of the finished job of a folder, if it has one. Fails with [`Error::Output`] if its manifest has changed.
 pub fn finished_job(dir: &Path) -> Result<Option<Arc<Identity>>> {
-    let manifest = Manifest::read(&dir.join(MANIFEST), Links::Followed)?;
+    let manifest = manifest_of(dir)?;
     Ok(manifest.map(|manifest| manifest.job))
+}
+
+/// The manifest of a folder that is read alone; fails with [`Error::Output`] if it has changed.
+fn manifest_of(dir: &Path) -> Result<Option<Manifest>> {
+    let path = dir.join(MANIFEST);
+    // Nothing is written here, and a downloaded folder may consist of links.
+    let manifest = Manifest::read(&path, Links::Followed)?;
+    if manifest.is_none() && path.exists() {
+        let reason =
+            format!("holds a `{MANIFEST}` that is not as fastpack wrote it; pack the files again");
+        return Err(Error::output(dir, reason));
+    }
+    Ok(manifest)
 }
 
 fn read_report(dir: &Path, links: Links) -> Result<String> {
@@ -75,15 +125,8 @@ pub struct KeptTokens {
 pub fn kept(dir: &Path) -> Result<KeptTokens> {
     let refused = |reason: Message| Err(Error::output(dir, reason));
     fs::metadata(dir).map_err(Error::io(dir))?;
-    // Nothing is written here, and a downloaded folder may consist of links.
     let links = Links::Followed;
-    let manifest = Manifest::read(&dir.join(MANIFEST), links)?;
-    if manifest.is_none() && dir.join(MANIFEST).exists() {
-        let reason =
-            format!("holds a `{MANIFEST}` that is not as fastpack wrote it; pack the files again");
-        return refused(reason.into());
-    }
-    let found = manifest.and_then(|manifest| Some((manifest.tokens.clone()?, manifest)));
+    let found = manifest_of(dir)?.and_then(|manifest| Some((manifest.tokens.clone()?, manifest)));
     let Some((tokens, manifest)) = found else {
         return refused(message![
             "holds no tokens; a job with ",
@@ -118,9 +161,14 @@ fn damage(dir: &Path, manifest: &Manifest, links: Links) -> Result<Option<Damage
     let tokens = manifest.tokens.iter().map(|tokens| (TOKENS, tokens.bytes, None));
     let beside =
         manifest.beside.iter().map(|it| (it.name.as_str(), it.bytes, Some(it.blake3.as_str())));
+    let bounds = Bounds::of(dir).map_err(Error::io(dir))?;
     for (name, bytes, hash) in shards.chain(tokens).chain(beside) {
         let path = dir.join(name);
         let found = match links {
+            Links::Followed if bounds.path_of(Path::new(name)).is_none() => {
+                let words = format!("`{name}` is a link that leads out of the folder");
+                return Ok(Some(Damage { words, changed: true }));
+            }
             Links::Followed => path.metadata(),
             Links::Refused => path.symlink_metadata(),
         };

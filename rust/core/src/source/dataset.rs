@@ -1,11 +1,11 @@
 //! Folders of `datasets.save_to_disk`, and of MDS shards: their files, in order.
 
-use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use fastpack_tokenize::regular;
 use serde::Deserialize;
 
+use crate::bounds::Bounds;
 use crate::error::{Error, Result};
 
 /// The file that lists the files of a dataset.
@@ -96,19 +96,14 @@ pub(super) fn files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
     if named.is_empty() {
         return Err(refuse("is a dataset without rows".to_owned()));
     }
-    let root = root(dir).map_err(Error::io(dir))?;
+    let bounds = Bounds::of(dir).map_err(Error::io(dir))?;
     let inside = |filename: PathBuf| {
-        let path = dir.join(&filename);
-        let is_name = filename.components().all(|part| matches!(part, Component::Normal(_)));
-        // A file that is not there is an error of its own.
-        let leaves = || path.canonicalize().is_ok_and(|real| !real.starts_with(&root));
-        if is_name && !leaves() {
-            return Ok(path);
-        }
-        Err(refuse(format!(
-            "is a dataset whose `{list}` names `{}`, which is not in that folder; name the file by its own path to read it",
-            filename.display()
-        )))
+        bounds.path_of(&filename).ok_or_else(|| {
+            refuse(format!(
+                "is a dataset whose `{list}` names `{}`, which is not in that folder; name the file by its own path to read it",
+                filename.display()
+            ))
+        })
     };
     named.into_iter().map(inside).collect::<Result<_>>().map(Some)
 }
@@ -133,15 +128,6 @@ fn list_in(dir: &Path) -> Result<Option<(&'static str, Vec<PathBuf>)>> {
 pub(super) fn listed(text: &[u8]) -> Option<Vec<PathBuf>> {
     let StateFile { data_files } = serde_json::from_slice(text).ok()?;
     Some(data_files.into_iter().map(|file| file.filename).collect())
-}
-
-/// The folder that must contain the files of a dataset in `dir`: `dir` itself, or the cache of a repository
-/// of the hub, whose folders hold links to its blobs.
-fn root(dir: &Path) -> io::Result<PathBuf> {
-    let dir = dir.canonicalize()?;
-    let snapshots = dir.ancestors().find(|folder| folder.ends_with("snapshots"));
-    let cache = snapshots.and_then(Path::parent).filter(|cache| cache.join("blobs").is_dir());
-    Ok(cache.map_or(dir.clone(), Path::to_owned))
 }
 
 fn text(path: &Path) -> Result<Option<Vec<u8>>> {

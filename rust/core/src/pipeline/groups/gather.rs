@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::group::{GroupedJob, Step};
+use super::group::{GroupedJob, Hashed, Step};
 use super::record::GroupRecord;
 use crate::config::Split;
 use crate::control::{Control, Phase};
@@ -15,7 +15,7 @@ use crate::pipeline::accounts::books::Books;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::shared::LeftoverDocuments;
 use crate::report::Report;
-use crate::sink::{File, Folder, Groups, Packed, Sink, TokensFile};
+use crate::sink::{File, Folder, Groups, Packed, Sink, TOKENS, TokensFile};
 
 /// Puts the output together in `folder` from the groups, all of which are packed. Returns `None` if some groups have changed: then
 /// they are removed, and have to be packed again.
@@ -26,9 +26,12 @@ pub(super) fn gather(
     control: &Control,
 ) -> Result<Option<Report>> {
     control.enter(Phase::Write);
+    if !are_tokens_unchanged(job, groups, control)? {
+        return Ok(None);
+    }
     let mut packed = Vec::with_capacity(job.len());
     let mut record = GroupRecord::default();
-    job.each_packed(groups, (0..job.len(), Step::Rows), control, |group, found| {
+    job.each_packed(groups, (0..job.len(), Step::Rows, Hashed::All), control, |group, found| {
         match found {
             Some((it, later)) => {
                 record.merge(later);
@@ -77,29 +80,52 @@ pub(super) fn gather(
 fn adopt(
     job: &GroupedJob<'_>,
     groups: &Groups,
-    (folder, mut shards): (&mut Folder, Vec<(PathBuf, File)>),
+    (folder, mut shards): (&mut Folder, Vec<(&Packed, File)>),
     control: &Control,
 ) -> Result<()> {
     if !groups.are_in_bucket() {
-        return folder.adopt(&shards, control);
+        return folder.adopt(&placed(shards), control);
     }
     if job.output.hf_layout && !shards.is_empty() {
         // What describes the columns to `datasets` is taken from the first shard.
-        let (from, first) = shards.remove(0);
-        folder.adopt(&[(groups.fetched_file(from, control)?, first)], control)?;
+        let (group, first) = shards.remove(0);
+        let path = groups.fetched_file(group, &first.name, control)?;
+        folder.adopt(&[(path, first)], control)?;
     }
-    folder.adopt_in_bucket(&shards)
+    folder.adopt_in_bucket(&placed(shards))
 }
 
-/// The shards of a split of all groups, in their order. Of groups without rows one shard is taken, if no group has
-/// any.
-fn shards(packed: &[Packed], split: Split) -> Vec<(PathBuf, File)> {
+/// The shards of a split of all groups, in their order, each with its group. Of groups without rows one shard is taken, if no group
+/// has any.
+fn shards(packed: &[Packed], split: Split) -> Vec<(&Packed, File)> {
     let all = packed.iter().flat_map(|group| {
         let of_split = group.files.iter().filter(move |file| split.has_shard(&file.name));
-        of_split.map(|file| (group.dir.join(&file.name), file.clone()))
+        of_split.map(move |file| (group, file.clone()))
     });
     let (full, empty): (Vec<_>, Vec<_>) = all.partition(|(_, file)| file.rows > 0);
     if full.is_empty() { empty.into_iter().take(1).collect() } else { full }
+}
+
+/// Shards with their paths.
+fn placed(shards: Vec<(&Packed, File)>) -> Vec<(PathBuf, File)> {
+    shards.into_iter().map(|(group, file)| (group.dir.join(&file.name), file)).collect()
+}
+
+/// Whether the tokens of all groups are as they were made, where they become those of the job. Those that are not are removed.
+fn are_tokens_unchanged(job: &GroupedJob<'_>, groups: &Groups, control: &Control) -> Result<bool> {
+    // Without documents set aside, the tokens of a group lie beside its rows.
+    if !job.output.keep_tokens || job.output.validation.is_none() {
+        return Ok(true);
+    }
+    let mut are_unchanged = true;
+    job.each_packed(groups, (0..job.len(), Step::Tokens, Hashed::All), control, |group, found| {
+        if found.is_none() {
+            are_unchanged = false;
+            groups.discard(group as u64, Step::Tokens.name())?;
+        }
+        Ok(())
+    })?;
+    Ok(are_unchanged)
 }
 
 /// Packs the documents that groups left for rows of their own, and writes the rows after all others.
@@ -133,14 +159,11 @@ fn tokens(
     blocks: u64,
     control: &Control,
 ) -> Result<TokensFile> {
-    let dirs: Vec<PathBuf> = match job.output.validation {
-        None => packed.iter().map(|group| group.dir.clone()).collect(),
-        Some(_) => (0..packed.len())
-            .map(|group| Ok(job.tokens_of(groups, group)?.dir))
-            .collect::<Result<_>>()?,
+    let log = |(number, group): (usize, &Packed)| match job.output.validation {
+        None => groups.fetched_file(group, TOKENS, control),
+        Some(_) => groups.fetched_file(&job.tokens_of(groups, number, control)?, TOKENS, control),
     };
-    let fetched = |dir: &PathBuf| groups.fetched_file(Folder::tokens_in(dir), control);
-    let logs = dirs.iter().map(fetched).collect::<Result<Vec<PathBuf>>>()?;
+    let logs = packed.iter().enumerate().map(log).collect::<Result<Vec<PathBuf>>>()?;
     folder.adopt_tokens(&logs, blocks, control)
 }
 

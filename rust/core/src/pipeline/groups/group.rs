@@ -55,6 +55,15 @@ impl Step {
     }
 }
 
+/// The files of a group whose hashes are compared before the group is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hashed {
+    /// The small ones; shards and tokens are compared by their size.
+    Small,
+    /// All.
+    All,
+}
+
 /// A job that is cut into groups of inputs.
 pub(super) struct GroupedJob<'a> {
     pub(super) job: &'a Job,
@@ -117,7 +126,7 @@ impl<'a> GroupedJob<'a> {
     }
 
     /// The identity of a group in a step.
-    fn identity_of(&self, group: usize, step: Step) -> Identity {
+    pub(super) fn identity_of(&self, group: usize, step: Step) -> Identity {
         Identity {
             fastpack: Identity::version(),
             inputs: JobInputs::Group(GroupOfJob {
@@ -149,14 +158,20 @@ impl<'a> GroupedJob<'a> {
     pub(super) fn each_packed(
         &self,
         groups: &Groups,
-        (some, step): (Range<usize>, Step),
+        (some, step, hashed): (Range<usize>, Step, Hashed),
         control: &Control,
         mut take: impl FnMut(usize, Option<(Packed, GroupRecord)>) -> Result<()>,
     ) -> Result<()> {
         let mut left = some;
         let read = |group| {
             control.tick()?;
-            let packed = self.packed(groups, group, step)?;
+            let packed = match hashed {
+                Hashed::Small => self.packed(groups, group, step)?,
+                Hashed::All => {
+                    let identity = self.identity_of(group, step);
+                    groups.unchanged(group as u64, step.name(), &identity, control)?
+                }
+            };
             let with_record = |it: Packed| -> Result<_> {
                 let record = GroupRecord::read(&it.report, &it.dir)?;
                 Ok((Packed { report: String::new(), ..it }, record))
@@ -321,9 +336,7 @@ impl<'a> GroupedJob<'a> {
         control: &Control,
     ) -> Result<()> {
         let started = Instant::now();
-        let identity = self.identity_of(group, Step::Tokens);
-        let made = groups.fetched((group as u64, Step::Tokens.name()), &identity, control)?;
-        let made = Self::made(groups, group, made)?;
+        let made = self.fetched_tokens(groups, group, control)?;
         let record = GroupRecord::read(&made.report, &made.dir)?;
         let kept = kept(&made.dir)?;
         let log = Arc::new(Log::open_finished(&kept.tokens)?);
@@ -344,9 +357,37 @@ impl<'a> GroupedJob<'a> {
         Ok(Packing { is_group: true, ..packing })
     }
 
-    /// The tokens of a group, which were made before.
-    pub(super) fn tokens_of(&self, groups: &Groups, group: usize) -> Result<Packed> {
+    /// The tokens of a group, in a folder of the local disk. They are made again if they have changed since they were made.
+    fn fetched_tokens(&self, groups: &Groups, group: usize, control: &Control) -> Result<Packed> {
+        let (step, identity) = (Step::Tokens.name(), self.identity_of(group, Step::Tokens));
+        let find = || groups.fetched((group as u64, step), &identity, control);
+        match find()? {
+            Some(made) => Ok(made),
+            None => {
+                self.make_tokens_again(groups, group, control)?;
+                Self::made(groups, group, find()?)
+            }
+        }
+    }
+
+    /// The tokens of a group, which were made before, or are made again if a small file of them has changed since.
+    pub(super) fn tokens_of(
+        &self,
+        groups: &Groups,
+        group: usize,
+        control: &Control,
+    ) -> Result<Packed> {
+        if let Some(made) = self.packed(groups, group, Step::Tokens)? {
+            return Ok(made);
+        }
+        self.make_tokens_again(groups, group, control)?;
         Self::made(groups, group, self.packed(groups, group, Step::Tokens)?)
+    }
+
+    fn make_tokens_again(&self, groups: &Groups, group: usize, control: &Control) -> Result<()> {
+        let (step, identity) = (Step::Tokens.name(), self.identity_of(group, Step::Tokens));
+        groups.discard_tokens((group as u64, step), &identity, control)?;
+        self.work(groups, (group, Step::Tokens), None, control)
     }
 
     fn made(groups: &Groups, group: usize, made: Option<Packed>) -> Result<Packed> {
@@ -368,8 +409,8 @@ impl<'a> GroupedJob<'a> {
         let (mut sorted, mut all) = (Vec::with_capacity(self.len()), 0);
         let find = |group| {
             control.tick()?;
-            let path = self.tokens_of(groups, group)?.dir.join(LOTS);
-            let path = groups.fetched_file(path, control)?;
+            let tokens = self.tokens_of(groups, group, control)?;
+            let path = groups.fetched_file(&tokens, LOTS, control)?;
             let bytes = fs::metadata(&path).map_err(Error::io(&*path))?.len();
             Ok::<_, Error>((path, bytes))
         };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::cut::{cut, sized};
 use super::gather::gather;
-use super::group::{GroupedJob, Step};
+use super::group::{GroupedJob, Hashed, Step};
 use super::record::GroupRecord;
 use crate::config::{Order, Output, StartingGroups};
 use crate::control::Control;
@@ -30,6 +30,9 @@ const WAITS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)]
 /// The interval at which a waiting process checks for a cancel.
 const TICK: Duration = Duration::from_millis(20);
 
+/// The number of times that groups are packed again which have changed before the output was put together.
+const ATTEMPTS: usize = 10;
+
 /// Packs the groups of a job, and puts the output together once all of them are packed.
 ///
 /// Several processes may call this at a time: each begins with the groups of its turn, and then takes those that
@@ -44,7 +47,7 @@ pub(in crate::pipeline) fn pack(
     refuse_objective(job, output)?;
     let shared = output.shared || output.turn.is_some_and(StartingGroups::is_shared);
     let output = &Output { shared, ..output.clone() };
-    loop {
+    for _ in 0..ATTEMPTS {
         let groups = match join(job, output, identity, control)? {
             Entered::Groups(groups) => groups,
             Entered::Finished(report) => return Ok(report),
@@ -82,6 +85,8 @@ pub(in crate::pipeline) fn pack(
             }
         }
     }
+    let reason = "its groups change after they were packed, again and again; see whether the disk or another program damages files";
+    Err(Error::output(&output.dir, reason))
 }
 
 /// Takes one group through one step. Returns its report.
@@ -304,7 +309,7 @@ fn report_of(
 ) -> Result<(Report, usize)> {
     let mut record = GroupRecord::default();
     let mut done = 0;
-    job.each_packed(groups, (some, step), control, |_, found| {
+    job.each_packed(groups, (some, step, Hashed::Small), control, |_, found| {
         if let Some((_, later)) = found {
             record.merge(later);
             done += 1;

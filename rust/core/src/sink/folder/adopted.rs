@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{File, Folder, TOKENS, TokensFile};
+use super::{File, Folder, TokensFile};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::frames::Frames;
@@ -61,11 +61,6 @@ impl Folder {
             (&**from, File { name, ..shard.clone() })
         });
         Ok(named.collect())
-    }
-
-    /// The path of the tokens that are kept in the folder `dir`.
-    pub fn tokens_in(dir: &Path) -> PathBuf {
-        dir.join(TOKENS)
     }
 
     /// Takes over logs of blocks from elsewhere, one after the other, as the tokens that are kept.

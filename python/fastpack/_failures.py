@@ -1,0 +1,54 @@
+"""Errors of the system and of libraries about a file, as errors of fastpack that name the file."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from fastpack.errors import AccessError, FastpackError, InputNotFoundError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastpack._types import StrPath
+
+__all__ = ["about", "of_system"]
+
+
+@contextmanager
+def about(path: StrPath, fault: str, remedy: str = "") -> Iterator[None]:
+    """Raises what the code inside it raises about a file as an error that names the file.
+
+    `MemoryError` and what fastpack raises pass unchanged.
+
+    Args:
+        path: The file.
+        fault: What the code could not do: "cannot be read as parquet".
+        remedy: What would be right.
+    """
+    try:
+        yield
+    except (FastpackError, MemoryError):
+        raise
+    except OSError as failed:
+        if failed.errno is not None:
+            raise of_system(failed, path) from failed
+        raise _refused(path, fault, failed, remedy) from failed
+    except Exception as failed:
+        # A library raises whatever comes up where a file is damaged.
+        raise _refused(path, fault, failed, remedy) from failed
+
+
+def of_system(failed: OSError, path: StrPath) -> FastpackError:
+    """An error of the system about a file."""
+    number, said = failed.errno, failed.strerror or str(failed)
+    if isinstance(failed, FileNotFoundError):
+        return InputNotFoundError(number, said, str(path))
+    if isinstance(failed, PermissionError):
+        return AccessError(number, said, str(path))
+    return StorageError(number, said, str(path))
+
+
+def _refused(path: StrPath, fault: str, failed: Exception, remedy: str) -> FastpackError:
+    said = " ".join(str(failed).split()) or type(failed).__name__
+    return FastpackError(f"{path} {fault}: {said}{f'; {remedy}' if remedy else ''}")
