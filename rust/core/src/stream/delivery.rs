@@ -39,8 +39,6 @@ pub(super) struct Delivery<'d, 'a> {
     pub(super) next: u64,
     /// Tables that each rank has delivered.
     pub(super) step: u64,
-    /// Documents that begin in rows which were made for a table that is not delivered.
-    pub(super) given_up: u64,
     /// Warnings for the report.
     pub(super) warnings: Vec<String>,
 }
@@ -79,7 +77,6 @@ impl Delivery<'_, '_> {
             };
             let Some(table) = table else { break true };
             if is_last {
-                self.give_up(&table.rows);
                 break true;
             }
             padded += table.rows.iter().filter(|(_, pieces)| pieces.is_empty()).count();
@@ -101,13 +98,12 @@ impl Delivery<'_, '_> {
             ));
         }
         let read_all = is_over && matches!(end.rows, None | Some(OnEnd::Pad));
+        if read_all {
+            (0..self.lanes.len()).for_each(|at| self.count_lane(at));
+        }
         // The first of several ranks that resume has the counts of all, so each balances its own.
         let shares_counts = !self.run.share.is_alone() && self.run.from.is_some();
         if !read_all || self.names.len() > 1 || shares_counts {
-            let waiting = self.lanes.iter().flat_map(Lane::pieces);
-            let waiting = waiting.filter(|piece| piece.start == 0).count() as u64;
-            let kept = &mut self.books.ledger.kept.documents;
-            *kept = kept.saturating_sub(waiting + self.given_up);
             // Documents in open rows were read, and are in no row. The books count only packed ones. Of a
             // mix, the last blocks may not be packed to their ends.
             self.books.end_early();
@@ -115,10 +111,22 @@ impl Delivery<'_, '_> {
         Ok(())
     }
 
-    /// Counts the documents of rows that are not delivered.
-    fn give_up(&mut self, rows: &[(usize, Vec<Piece>)]) {
-        let pieces = rows.iter().flat_map(|(_, pieces)| pieces);
-        self.given_up += pieces.filter(|piece| piece.start == 0).count() as u64;
+    /// Counts what a lane has read and dropped up to its last row.
+    fn count_lane(&mut self, at: usize) {
+        let books = std::mem::take(self.lanes[at].books());
+        self.books.merge(books);
+    }
+
+    /// Counts the documents that begin in the rows of a table, and the shares of the sources in them.
+    fn count_documents(&mut self, rows: &[(usize, Vec<Piece>)]) {
+        for (at, pieces) in rows {
+            self.books.begin(pieces);
+            for piece in if self.names.len() > 1 { pieces } else { &[][..] } {
+                let share = &mut self.shares[self.lanes[*at].pool_of(piece)];
+                share.documents += u64::from(piece.start == 0);
+                share.tokens += u64::from(piece.length);
+            }
+        }
     }
 
     /// Fails if a lane has a row left after the counted end.
@@ -146,10 +154,7 @@ impl Delivery<'_, '_> {
             is_needed |= found.is_some() && !self.lanes[at].repeats();
             match (found, end.rows) {
                 (Some(pieces), _) => rows.push((at, pieces)),
-                (None, Some(OnEnd::Drop)) => {
-                    self.give_up(&rows);
-                    return Ok(None);
-                }
+                (None, Some(OnEnd::Drop)) => return Ok(None),
                 (None, Some(OnEnd::Pad | OnEnd::Repeat)) => rows.push((at, Vec::new())),
                 (None, None) if self.lanes.iter().all(Lane::is_ended) => break,
                 (None, None) if !share.is_alone() => return Err(uneven(number)),
@@ -195,8 +200,10 @@ impl Delivery<'_, '_> {
             self.books.count_rows(&gathered, range, made.labels);
             made.batch
         };
+        self.count_documents(&table.rows);
         for at in table.asked {
             self.lanes[at].settle();
+            self.count_lane(at);
         }
         let state = self.state().to_json();
         let schema = schema::with_metadata(&batch.schema(), STATE_KEY, state);
@@ -213,11 +220,13 @@ impl Delivery<'_, '_> {
                     && let Some(pieces) = self.with_lane(at, take, Lane::next_row)?
                 {
                     *rows += 1;
+                    self.books.begin(&pieces);
                     tokens += pieces.iter().map(|piece| u64::from(piece.length)).sum::<u64>();
                     self.lanes[at].forget();
                 }
             }
         }
+        (0..self.lanes.len()).for_each(|at| self.count_lane(at));
         self.books.ledger.kept.tokens += tokens;
         self.books.rows += rows.iter().sum::<u64>();
         // Blocks of epochs that are read again may have been taken.
@@ -233,16 +242,18 @@ impl Delivery<'_, '_> {
         ask: impl FnOnce(&mut Lane, &mut Bench<'_>) -> Result<T>,
     ) -> Result<T> {
         let (run, pools) = (self.run, self.names.len());
+        let mut books = std::mem::take(self.lanes[at].books());
         let mut bench = Bench {
             options: &run.job.options,
             objective: &**self.layout.objective(),
             mix: self.mix,
-            shares: &mut self.shares,
-            books: self.books,
+            books: &mut books,
             take: &mut |pool| take(at * pools + pool),
             line_of: &|document| run.line_of(document),
         };
-        ask(&mut self.lanes[at], &mut bench)
+        let answer = ask(&mut self.lanes[at], &mut bench);
+        *self.lanes[at].books() = books;
+        answer
     }
 
     /// The state after the last table.

@@ -248,8 +248,10 @@ impl Run<'_> {
             lanes.push(Lane::new(&self.open, &job.options, &mix, pools, number, from, has_rounds));
         }
         let mut books = Books::default();
+        let has_counts =
+            self.from.as_ref().is_some_and(|from| from.has_counts_of(&numbers, share.rank));
         if let Some(state) = &self.from {
-            state.counts.put_into(&mut books, share.rank);
+            state.counts.put_into(&mut books, has_counts);
         }
         let threads = job.options.work.threads.get();
         let board = Board::new(walks.len(), threads);
@@ -259,13 +261,12 @@ impl Run<'_> {
             lanes,
             rounds: &rounds,
             mix: &mix,
-            shares: names.iter().map(|name| self.packed_of(name)).collect(),
+            shares: names.iter().map(|name| self.packed_of(name, has_counts)).collect(),
             names,
             books: &mut books,
             layout,
             next: begun,
             step: self.from.as_ref().map_or(0, |state| state.step),
-            given_up: 0,
             warnings: Vec::new(),
         };
         let makers =

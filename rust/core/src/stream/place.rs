@@ -30,6 +30,8 @@ pub(super) struct PoolState {
     /// Whether it gives no more documents in this round, and in any.
     pub(super) ended: bool,
     pub(super) gone: bool,
+    /// Whether the records of the next block are counted already.
+    pub(super) counted: bool,
 }
 
 /// The position of a lane.
@@ -79,13 +81,14 @@ impl Snapshot {
         bits.number(self.round);
         bits.put(u64::from(self.ended), 1);
         bits.number(self.pools.len() as u64);
-        for PoolState { next: (address, place), credit, ended, gone } in &self.pools {
+        for PoolState { next: (address, place), credit, ended, gone, counted } in &self.pools {
             write_address(&mut bits, address);
             bits.number(*place);
             // The sign is the lowest bit, so that small numbers stay short.
             bits.number((credit.unsigned_abs() << 1) | u64::from(*credit < 0));
             bits.put(u64::from(*ended), 1);
             bits.put(u64::from(*gone), 1);
+            bits.put(u64::from(*counted), 1);
         }
         write_pieces(&mut bits, &self.pieces);
         bits.number(self.closed as u64);
@@ -154,8 +157,9 @@ impl LaneState {
             let credit = bits.number()?;
             let size = i64::try_from(credit >> 1).ok()?;
             let credit = if credit & 1 == 1 { -size } else { size };
-            let (ended, gone) = (bits.take(1)? == 1, bits.take(1)? == 1);
-            pools.push(PoolState { next, credit, ended, gone });
+            let mut is = || Some(bits.take(1)? == 1);
+            let (ended, gone, counted) = (is()?, is()?, is()?);
+            pools.push(PoolState { next, credit, ended, gone, counted });
         }
         let pieces = read_pieces(&mut bits)?;
         let (closed, open) = (bits.number()?, bits.number()?);
@@ -319,13 +323,14 @@ mod tests {
 
     fn state() -> impl Strategy<Value = LaneState> {
         let row = || prop::collection::vec(piece(), 1..9);
-        let ends = (any::<bool>(), any::<bool>());
+        let ends = any::<[bool; 3]>();
         let pool = (address(), any::<u64>(), -1_000_000_i64..1_000_000, ends).prop_map(
-            |(address, place, credit, (ended, gone))| PoolState {
+            |(address, place, credit, [ended, gone, counted])| PoolState {
                 next: (address, place),
                 credit,
                 ended,
                 gone,
+                counted,
             },
         );
         let rows = prop::collection::vec(row(), 0..3);

@@ -98,9 +98,9 @@ impl<'a> Run<'a> {
     }
 
     /// The packed documents and tokens of a source before.
-    pub(super) fn packed_of(&self, name: &str) -> Count {
-        let before = self.from.as_ref();
-        before.map_or_else(Count::default, |state| state.counts.share(name, self.share.rank))
+    pub(super) fn packed_of(&self, name: &str, has_counts: bool) -> Count {
+        let before = self.from.as_ref().filter(|_| has_counts);
+        before.map_or_else(Count::default, |state| state.counts.share(name))
     }
 
     /// The number of the line of a document.

@@ -26,7 +26,7 @@ use crate::wording::Message;
 pub const STATE_KEY: &str = "fastpack_state";
 
 /// The version of the order and of the states. Other versions cannot be resumed.
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 
 /// The kind of object that the states belong to.
 const KIND: &str = "stream";
@@ -80,6 +80,9 @@ pub(super) struct Counts {
     dropped: BTreeMap<crate::ledger::Reason, Count>,
     rows: u64,
     trained_tokens: u64,
+    /// The tokens of the rows, without padding, and those that straddle the boundary of a trained span.
+    filled: u64,
+    straddling: u64,
     /// The notes on records, without places.
     #[serde(default, skip_serializing_if = "Notes::is_empty")]
     notes: Notes,
@@ -98,27 +101,31 @@ impl Counts {
             dropped: ledger.dropped.clone(),
             rows: books.rows,
             trained_tokens: books.trained_tokens,
+            filled: books.filled,
+            straddling: ledger.straddling,
             notes: ledger.notes.counts(),
             shares,
         }
     }
 
     /// The packed documents and tokens of a source.
-    pub(super) fn share(&self, name: &str, rank: usize) -> Count {
-        self.shares.get(name).copied().filter(|_| rank == 0).unwrap_or_default()
+    pub(super) fn share(&self, name: &str) -> Count {
+        self.shares.get(name).copied().unwrap_or_default()
     }
 
-    /// Restores the counts, on the first rank only, so that the ranks together count everything once.
-    pub(super) fn put_into(&self, books: &mut Books, rank: usize) {
-        if rank > 0 {
+    /// Restores the counts, on one rank only, so that the ranks together count everything once.
+    pub(super) fn put_into(&self, books: &mut Books, has_counts: bool) {
+        if !has_counts {
             return;
         }
-        let Self { read, kept, truncated, dropped, rows, trained_tokens, notes, .. } = self.clone();
+        let Self { read, kept, truncated, dropped, notes, .. } = self.clone();
+        let Self { rows, trained_tokens, filled, straddling, .. } = *self;
         let ledger = &mut books.ledger;
         ledger.notes = notes;
         (ledger.read, ledger.kept, ledger.truncated, ledger.dropped) =
             (read, kept, truncated, dropped);
-        (books.rows, books.trained_tokens) = (rows, trained_tokens);
+        ledger.straddling = straddling;
+        (books.rows, books.trained_tokens, books.filled) = (rows, trained_tokens, filled);
     }
 
     fn add(&mut self, other: &Self) {
@@ -134,6 +141,8 @@ impl Counts {
         self.notes.merge(other.notes.clone());
         self.rows += other.rows;
         self.trained_tokens += other.trained_tokens;
+        self.filled += other.filled;
+        self.straddling += other.straddling;
     }
 }
 
@@ -261,6 +270,15 @@ impl State {
         state.ok_or_else(|| refused(format!("lane {lane} cannot be read")))
     }
 
+    /// Whether the rank of some lanes goes on with the counts: the first rank with those of all ranks; and with those of
+    /// one rank, the rank that has its first lane.
+    pub(super) fn has_counts_of(&self, numbers: &[usize], rank: usize) -> bool {
+        if self.states.len() == self.lanes {
+            return rank == 0;
+        }
+        self.states.keys().next().is_some_and(|first| numbers.contains(first))
+    }
+
     fn missing(&self, lanes: &[usize]) -> Error {
         let named: Vec<String> = lanes.iter().take(NAMED).map(ToString::to_string).collect();
         let more = if lanes.len() > NAMED { " and others" } else { "" };
@@ -386,6 +404,12 @@ pub fn merge_states(states: &[State]) -> Result<State> {
         return Err(refused("must be at least one"));
     };
     let mut merged = first.clone();
+    // Ranks that have taken no table since they resumed have the state of all.
+    if merged.states.len() == merged.lanes
+        && rest.iter().all(|state| state.to_json() == first.to_json())
+    {
+        return Ok(merged);
+    }
     for state in rest {
         let differences = merged.identity.differences(&state.identity, None);
         if !differences.is_empty() || state.lanes != merged.lanes {

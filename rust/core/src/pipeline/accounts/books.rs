@@ -29,7 +29,7 @@ pub(crate) struct Books {
     /// Lengths of the pieces that were packed.
     packed: Histogram,
     /// The tokens of the rows, without padding.
-    filled: u64,
+    pub(crate) filled: u64,
     /// The lower bound of the number of rows, once the rows are counted.
     lower_bound: u64,
     pub(crate) trained_tokens: u64,
@@ -44,7 +44,7 @@ impl Books {
     }
 
     /// Adds the books of documents that were packed separately.
-    pub(in crate::pipeline) fn merge(&mut self, later: Self) {
+    pub(crate) fn merge(&mut self, later: Self) {
         self.ledger.merge(later.ledger);
         self.lengths.merge(&later.lengths);
         self.packed.merge(&later.packed);
@@ -185,6 +185,16 @@ impl Books {
         }
     }
 
+    /// Leaves the kept documents that begin in some pieces to be counted with the rows of these pieces.
+    pub(crate) fn defer(&mut self, pieces: &[Piece]) {
+        self.ledger.kept.documents -= beginning(pieces);
+    }
+
+    /// Counts the documents that begin in some pieces as kept.
+    pub(crate) fn begin(&mut self, pieces: &[Piece]) {
+        self.ledger.kept.documents += beginning(pieces);
+    }
+
     /// Moves a document from kept to dropped.
     fn lose(&mut self, reason: Reason) {
         self.ledger.kept.documents -= 1;
@@ -231,4 +241,9 @@ impl Books {
         }
         self.trained_tokens += labels.unwrap_or(0);
     }
+}
+
+/// The number of documents that begin in some pieces.
+fn beginning(pieces: &[Piece]) -> u64 {
+    pieces.iter().filter(|piece| piece.start == 0).count() as u64
 }

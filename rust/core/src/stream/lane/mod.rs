@@ -19,7 +19,6 @@ use super::state::encode;
 use crate::config::Options;
 use crate::document::{Document, Documents, INPUTS};
 use crate::error::{Error, Result};
-use crate::ledger::Count;
 use crate::objective::Objective;
 use crate::pack::{OpenPacks, Piece};
 use crate::pipeline::{Books, Cutter};
@@ -51,6 +50,8 @@ pub(super) struct Lane {
     from: Option<LaneState>,
     pieces: Vec<Piece>,
     patience: (usize, u64),
+    /// The counts since the last delivered row.
+    books: Books,
     /// The state after the last delivered row, as text.
     state: Arc<str>,
     /// The first round of each pool that the state needs, if a pool has rounds.
@@ -79,6 +80,8 @@ struct Pool {
     gone: bool,
     /// The credit of the pool in this lane.
     credit: i64,
+    /// The block whose records are counted already, though it is read again.
+    counted: Option<Address>,
     /// Documents of the current epoch, if it was read from its beginning.
     documents: Option<u64>,
 }
@@ -107,8 +110,7 @@ pub(super) struct Bench<'b> {
     pub(super) options: &'b Options,
     pub(super) objective: &'b dyn Objective,
     pub(super) mix: &'b Mix,
-    /// The packed documents and tokens of each pool.
-    pub(super) shares: &'b mut [Count],
+    /// The counts of the lane.
     pub(super) books: &'b mut Books,
     /// The next block of a pool.
     pub(super) take: &'b mut dyn FnMut(usize) -> Result<Option<Made>>,
@@ -139,9 +141,10 @@ impl Lane {
         let pool = |at: usize| {
             let next = from.pools.get(at).map_or((Address::default(), 0), |pool| pool.next);
             let documents = (next == (Address::default(), 0)).then_some(0);
-            let PoolState { credit, ended, gone, .. } =
+            let PoolState { credit, ended, gone, counted, .. } =
                 from.pools.get(at).copied().unwrap_or_default();
-            Pool { next, ended, gone, credit, documents, ..Pool::default() }
+            let counted = counted.then_some(next.0);
+            Pool { next, ended, gone, credit, counted, documents, ..Pool::default() }
         };
         Self {
             packed: Rows::new(open, &options.rows.packing, packers),
@@ -155,6 +158,7 @@ impl Lane {
             ended: from.ended,
             pieces: Vec::new(),
             patience: (SEGMENTS, BYTES),
+            books: Books::default(),
             state,
             floors,
             from: Some(from).filter(|from| !from.closed.is_empty() || !from.open.is_empty()),
@@ -223,9 +227,14 @@ impl Lane {
         }
     }
 
-    /// The pieces of all rows that were not delivered.
-    pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
-        self.packed.pieces()
+    /// The counts since the last delivered row, to be filled or taken.
+    pub(super) fn books(&mut self) -> &mut Books {
+        &mut self.books
+    }
+
+    /// The pool of a piece of a row that was handed out last.
+    pub(super) fn pool_of(&self, piece: &Piece) -> usize {
+        held(&self.held, self.packed.first_document() + u64::from(piece.document)).pool
     }
 
     /// The store of the documents, and the number of the document that pieces count from.
@@ -347,7 +356,9 @@ impl Lane {
                 *documents += made.documents.len() as u64;
             }
             bench.books.work += made.work;
-            bench.books.ledger.merge(made.ledger);
+            if pool.counted.take() != Some(made.address) {
+                bench.books.ledger.merge(made.ledger);
+            }
             let (address, places, end) = (made.address, made.places, made.end);
             let lengths = lengths_of(&made.documents);
             let numbers = self.store.push(made.documents, None);
@@ -381,10 +392,10 @@ impl Lane {
             let said = bench.books.pieces(again.document(0), name, cutter, &mut self.pieces);
             return Err(said.err().unwrap_or(refused));
         }
-        let tokens = u64::from(bench.objective.tokens(found));
-        bench.shares[number].add(tokens);
+        bench.books.defer(&self.pieces);
         let apart = bench.mix.chooses_rows();
         if self.pools.len() > 1 && !apart {
+            let tokens = u64::from(bench.objective.tokens(found));
             self.charge(number, bench.mix.cost(tokens), bench);
         }
         self.packed.push(if apart { number } else { 0 }, &mut self.pieces);
@@ -408,6 +419,7 @@ impl Lane {
         let blocks = &self.held;
         let pool_of = |piece: &Piece| held(blocks, first + u64::from(piece.document)).pool;
         let tail = self.packed.finish(packer, pool_of);
+        bench.books.begin(&tail);
         bench.books.drop_tail(&tail, self.packed.first_document(), &self.store);
     }
 

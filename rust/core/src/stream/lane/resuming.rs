@@ -50,7 +50,8 @@ impl Lane {
         let closed = rows - ages.len();
         let pool = |pool: &Pool| {
             let Pool { next, credit, ended, gone, .. } = *pool;
-            PoolState { next, credit, ended, gone }
+            let counted = pool.current.is_some() || pool.counted == Some(next.0);
+            PoolState { next, credit, ended, gone, counted }
         };
         let snapshot = Snapshot {
             rows: self.rows,
