@@ -320,6 +320,8 @@ def test_the_package_imports_downwards():
         "hf",
         "torch.losses",
         "torch.batches",
+        "torch.passes",
+        "torch.label_checks",
         "torch.checks",
         "torch.epochs",
         "torch.rows",

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, combinations, count, islice, pairwise
+from math import comb
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 
 from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError
-from fastpack.torch.batches import are_shifted
-from fastpack.torch.losses import logits_of
+from fastpack.torch.label_checks import check_labels
+from fastpack.torch.passes import evaluating, forward, movement, on_device, tolerance, vocabulary_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from fastpack.torch.batches import Batch
 
 __all__ = ["check"]
 
-_EXACT: Final = 1e-3
-"""The tolerance in float32: the change of other documents' logits, relative to the changed document's own.
-
-Rounding stays below 1e-5.
-"""
-
-_HALF: Final = 3e-2
-"""The tolerance in half precision, where rounding is 1e-3 (float16) or 8e-3 (bfloat16)."""
-
 _ALONE: Final = 5.0
 """The factor on the tolerance for a document alone: its attention runs over other shapes."""
 
-_CHUNK: Final = 1024
-"""The tokens whose logits are compared at a time, so that a large vocabulary needs little memory."""
-
-_NOT_FOR_FORWARD: Final = ("loss_weights", "num_items_in_batch", "seq_lengths")
-"""The entries of a batch that only losses and checks use; models do not take them."""
+_TOGETHER: Final = 12
+"""The passes in which documents are changed where several ranks share the model, so that all run it equally often."""
 
 
 class _Boundaries(NamedTuple):
@@ -57,11 +45,16 @@ def check(
     *,
     seq_lengths: Sequence[Sequence[int]] | None = None,
 ) -> None:
-    """Proves on a batch that no document changes the logits of another, or raises an error that names the remedy.
+    """Proves on a batch that a model keeps its documents apart and learns its labels, or raises an error that names the remedy.
 
-    Every second document gets other tokens; the logits of the others must not move. Then the same with the others.
-    A document alone must have the logits that it has in its row. Labels must not be shifted twice. The model runs four
-    or five times forward, in evaluation mode and without gradients, and is as before afterwards.
+    * Logits and loss are finite, and the lengths of documents add up to the row, but for padding.
+    * Where some documents get other tokens, no logit of another moves. A document alone has the logits that it has in its row.
+    * Where labels change, the loss moves by exactly the logits before them, and by no others: it is their mean, or a constant
+      part of their sum. First tokens of documents have no label that counts.
+
+    The model runs forward in evaluation mode and without gradients, and is as before afterwards: 5 times, and as often as
+    documents are changed, so that either of any two is once changed without the other: 2 times for 2 documents, 4 for 6, 6 for
+    20, 8 for 70, 10 for 252; where several ranks share the model, 12 times.
 
     Args:
         model: The model as it is trained.
@@ -70,8 +63,8 @@ def check(
             `seq_lengths` or `position_ids` of the batch say them.
 
     Raises:
-        BatchError: Documents see each other, the batch was cut, labels are shifted twice, a token is outside the
-            vocabulary, or a document is longer than the model's positions.
+        BatchError: Documents see each other, the batch was cut, the loss is not that of the labels, something is not finite,
+            a token is outside the vocabulary, or a document is longer than the model's positions.
 
     Examples:
         >>> from fastpack.torch import check, collate
@@ -91,17 +84,17 @@ def check(
     _check_shapes(batch, ids)
     boundaries = _boundaries_of(batch, ids, seq_lengths)
     _check_sizes(model, ids, boundaries)
-    moved = {name: _on_device(value, model) for name, value in batch.items()}
-    with _evaluating(model):
-        logits, own_loss = _forward(model, moved)
+    moved = {name: on_device(value, model) for name, value in batch.items()}
+    with evaluating(model):
+        result = forward(model, moved)
+        logits = result.logits
         leak = _leak(model, moved, boundaries, logits)
         if leak:
             remedy = _remedy(model, moved, boundaries)
             message = f"documents in this batch see each other: {leak}; {remedy}"
             raise BatchError(message)
         _check_alone(model, moved, boundaries, logits)
-        if own_loss is not None:
-            _check_labels(moved, logits, own_loss)
+        check_labels(model, moved, boundaries.documents, result)
 
 
 def _check_shapes(batch: Mapping[str, torch.Tensor], ids: torch.Tensor) -> None:
@@ -132,6 +125,9 @@ def _boundaries_of(
     lengths, known_from = _lengths_of(batch, rows, width, seq_lengths)
     documents = []
     for number, row in enumerate(lengths):
+        if any(length < 0 for length in row):
+            message = f"`{known_from}` of row {number} has {min(row):,}; lengths count tokens, from 0"
+            raise BatchError(message)
         starts = accumulate(row, initial=0)
         documents += [(number, start, length) for start, length in zip(starts, row, strict=False) if length]
         if sum(row) > width or len(lengths) != rows:
@@ -140,7 +136,33 @@ def _boundaries_of(
                 f"shape {list(ids.shape)}; rows were cut: set max_length=None in a TRL trainer"
             )
             raise BatchError(message)
+        if sum(row) < width and not _is_padding(batch, number, sum(row)):
+            message = (
+                f"`{known_from}` come to {sum(row):,} tokens in row {number}, but the row has {width:,}, and the others are no "
+                "padding; give the lengths of all documents of the row"
+            )
+            raise BatchError(message)
+    if not documents:
+        message = f"`{known_from}` has no document"
+        raise BatchError(message)
     return _Boundaries(documents, known_from)
+
+
+def _is_padding(batch: Mapping[str, torch.Tensor], row: int, start: int) -> bool:
+    """Whether the tokens of a row from `start` on are padding: without labels, and one run of positions or masked."""
+    labels, positions, mask = batch.get("labels"), batch.get("position_ids"), batch.get("attention_mask")
+    if isinstance(labels, torch.Tensor) and bool(
+        (labels.as_subclass(torch.Tensor)[row, start:] != NOT_TRAINED).any()
+    ):
+        return False
+    if "cu_seq_lens_q" in batch:
+        return False  # rows end to end have none
+    if isinstance(mask, torch.Tensor) and mask.dim() == 2:  # noqa: PLR2004  zeros and ones, a row each
+        return not bool(mask[row, start:].any())
+    if not isinstance(positions, torch.Tensor):
+        return mask is not None
+    rest = positions.expand(len(batch["input_ids"]), -1)[row, start:]
+    return bool((rest == torch.arange(len(rest), device=rest.device)).all())
 
 
 def _lengths_of(
@@ -160,10 +182,20 @@ def _lengths_of(
         )
         raise BatchError(message)
     lengths = []
-    for row in batch["position_ids"].expand(rows, -1):
-        starts = [0, *((row.diff() != 1).nonzero().flatten() + 1).tolist(), width]
+    for number, row in enumerate(batch["position_ids"].expand(rows, -1)):
+        end = _unmasked(batch, number, width)
+        starts = [0, *((row[:end].diff() != 1).nonzero().flatten() + 1).tolist(), end]
         lengths.append([end - start for start, end in pairwise(starts)])
     return lengths, "position_ids"
+
+
+def _unmasked(batch: Mapping[str, torch.Tensor], row: int, width: int) -> int:
+    """The number of tokens of a row before its padding, as a mask of zeros and ones says."""
+    mask = batch.get("attention_mask")
+    if not isinstance(mask, torch.Tensor) or mask.dim() != 2:  # noqa: PLR2004  a row each
+        return width
+    kept = int(mask[row].sum())
+    return width if mask[row, kept:].any() else kept
 
 
 def _check_sizes(model: torch.nn.Module, ids: torch.Tensor, boundaries: _Boundaries) -> None:
@@ -187,64 +219,34 @@ def _check_sizes(model: torch.nn.Module, ids: torch.Tensor, boundaries: _Boundar
         raise BatchError(message)
 
 
-@contextmanager
-def _evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Turns off gradients and dropout; restores the mode of each module afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        model.eval()
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-def _on_device(value: object, model: torch.nn.Module) -> object:
-    """Moves a value of the batch to the model's device."""
-    if not hasattr(value, "to"):
-        return value
-    parameter = next(model.parameters(), None)
-    return value if parameter is None else value.to(parameter.device)
-
-
-def _forward(
-    model: torch.nn.Module, batch: Mapping[str, torch.Tensor]
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Runs the model; returns the logits, and the loss if the model computes one."""
-    given = {name: value for name, value in batch.items() if name not in _NOT_FOR_FORWARD}
-    plain = given.get("labels")
-    if isinstance(plain, torch.Tensor):
-        given["labels"] = plain.as_subclass(torch.Tensor)
-    try:
-        outputs = model(**given)
-    except TypeError as refused:
-        message = f"the model cannot be called with this batch: {refused}"
-        raise BatchError(message) from refused
-    own_loss = getattr(outputs, "loss", None)
-    return logits_of(outputs), own_loss if isinstance(own_loss, torch.Tensor) else None
-
-
 def _leak(
     model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _Boundaries, logits: torch.Tensor
 ) -> str | None:
-    """Describes a leak: other tokens in some documents change the logits of the others; `None` if there is none."""
+    """Describes a leak: other tokens in some documents change the logits of the others; `None` if there is none.
+
+    Of each two documents, either is changed in some pass in which the other is not.
+    """
     ids = batch["input_ids"]
-    vocabulary = logits.shape[-1]
-    # 0 at padding, which may attend to anything; 1 and 2 in alternating documents.
-    parts = torch.zeros(ids.shape, dtype=torch.int8, device=ids.device)
+    vocabulary = vocabulary_of(model, logits)
+    # The number of each token's document; padding, which may attend to anything, is changed in each pass.
+    numbers = torch.full(ids.shape, -1, dtype=torch.long, device=ids.device)
     for number, (row, start, length) in enumerate(boundaries.documents):
-        parts[row, start : start + length] = 1 + number % 2
-    for part in (1, 2):
-        chosen, unchanged = parts == part, parts == 3 - part
-        if not chosen.any() or not unchanged.any():
-            continue
+        numbers[row, start : start + length] = number
+    passes, codes = _codes(len(boundaries.documents))
+    for part in range(passes):
+        is_changed = torch.tensor([*(part in code for code in codes), True], device=ids.device)
+        chosen = is_changed[numbers]
         # Each token is replaced by one half a vocabulary away, since neighbouring ids may have similar embeddings.
         changed = torch.where(chosen, (ids + vocabulary // 2) % vocabulary, ids)
-        perturbed, _ = _forward(model, {**batch, "input_ids": changed})
-        movement = _movement(logits, perturbed)
-        own, others = movement[chosen].max(), torch.where(unchanged, movement, 0)
-        if float(others.max()) > _tolerance(logits) * float(own):
+        perturbed = forward(model, {**batch, "input_ids": changed}).logits
+        moved = movement(logits, perturbed)
+        own, others = moved[chosen].max() if chosen.any() else moved.max(), torch.where(chosen, 0, moved)
+        if (chosen & (numbers >= 0)).any() and not float(own):
+            message = (
+                "the logits of the model do not depend on its tokens, so nothing can be said of its documents"
+            )
+            raise BatchError(message)
+        if float(others.max()) > tolerance(logits) * float(own):
             row, at = divmod(int(others.argmax()), ids.shape[1])
             return (
                 f"other tokens in one document move the logits of another by {float(others.max()):.3g} "
@@ -253,19 +255,22 @@ def _leak(
     return None
 
 
-def _movement(logits: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """The largest difference between the two logits of each token."""
-    pairs = zip(logits.split(_CHUNK, 1), others.split(_CHUNK, 1), strict=True)
-    return torch.cat([(one - other).abs().amax(-1).float() for one, other in pairs], 1)
+def _codes(documents: int) -> tuple[int, list[tuple[int, ...]]]:
+    """The number of passes, and for each document those in which it is changed; none is changed whenever another is."""
+    passes = next(number for number in count(2) if comb(number, number // 2) >= documents)
+    if _is_shared():
+        passes = max(passes, _TOGETHER)
+    return passes, list(islice(combinations(range(passes), passes // 2), documents))
 
 
-def _tolerance(logits: torch.Tensor) -> float:
-    return _EXACT if logits.dtype in {torch.float32, torch.float64} else _HALF
+def _is_shared() -> bool:
+    """Whether other ranks may run the same model."""
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def _remedy(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> str:
     """The remedy that keeps the documents apart, found by trials."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    if _is_shared():
         return _WITHOUT_TRYING  # a rank alone must not run a model that all ranks share
     changes = _changes(batch, boundaries)
     together = {name: value for change, _ in changes for name, value in change.items()}
@@ -320,8 +325,10 @@ def _changes(batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> list
 
 
 def _keeps_apart(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> bool:
-    logits, _ = _forward(model, batch)
-    return _leak(model, batch, boundaries, logits) is None
+    try:
+        return _leak(model, batch, boundaries, forward(model, batch).logits) is None
+    except BatchError:
+        return False
 
 
 def _flattened(batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> tuple[Batch, _Boundaries]:
@@ -352,9 +359,9 @@ def _check_alone(
     ids = batch["input_ids"]
     # The last document that is not alone in its row: if positions do not restart, its are the most wrong.
     found = [place for place in boundaries.documents if place[1] > 0 and place[2] > 1]
-    if not found:
+    if not found and not _is_shared():
         return
-    row, start, length = found[-1]
+    row, start, length = (found or boundaries.documents)[-1]
     piece = ids[row : row + 1, start : start + length]
     single = {
         "input_ids": piece,
@@ -363,11 +370,11 @@ def _check_alone(
     }
     if "labels" in batch:
         single["labels"] = batch["labels"].as_subclass(torch.Tensor)[row : row + 1, start : start + length]
-    alone, _ = _forward(model, single)
+    alone = forward(model, single).logits
     packed = logits[row : row + 1, start : start + length]
-    apart = float(_movement(packed, alone).max())
+    apart = float(movement(packed, alone).max())
     spread = float(alone.float().amax() - alone.float().amin())
-    if apart > _ALONE * _tolerance(logits) * spread:
+    if apart > _ALONE * tolerance(logits) * spread:
         causes = [words for _, words in _changes(batch, boundaries)] or [
             "`attention_mask` leaves out the sliding window of the model; leave `padded` out of `collate`"
             if batch.get("attention_mask") is not None
@@ -375,29 +382,3 @@ def _check_alone(
         ]
         message = f"the document at row {row}, token {start} has other logits than alone, by {apart:.3g}: {causes[0]}"
         raise BatchError(message)
-
-
-def _check_labels(batch: Mapping[str, torch.Tensor], logits: torch.Tensor, own_loss: torch.Tensor) -> None:
-    """Refuses labels that the model's own loss shifts a second time, or does not shift at all."""
-    ids, labels = batch["input_ids"], batch.get("labels")
-    if not isinstance(ids, torch.Tensor) or not isinstance(labels, torch.Tensor):
-        return
-    labels = labels.as_subclass(torch.Tensor)
-    shifted = are_shifted(ids, labels)
-    as_given = _cross_entropy(logits, labels)
-    shifted_by_model = _cross_entropy(logits[:, :-1], labels[:, 1:])
-    right, wrong = (as_given, shifted_by_model) if shifted else (shifted_by_model, as_given)
-    found = float(own_loss)
-    if abs(found - wrong) < abs(found - right) and abs(right - wrong) > _EXACT * abs(right):
-        what = (
-            "the labels are shifted, and the model shifts them once more; leave shift_labels out"
-            if shifted
-            else "the model does not shift labels; pass shift_labels=True to `collate`"
-        )
-        message = f"the loss of the model is {found:.4g}, but {right:.4g} for the tokens that follow: {what}"
-        raise BatchError(message)
-
-
-def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> float:
-    trained = labels != NOT_TRAINED
-    return float(torch.nn.functional.cross_entropy(logits[trained].float(), labels[trained]))
