@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from fastpack._checks import check_choice, local_path
+from fastpack._failures import about
 from fastpack._folder import TRAIN, Folder
 from fastpack._types import NOT_TRAINED
 from fastpack.errors import FastpackError, OutputError
@@ -53,7 +55,8 @@ def export(folder: StrPath, output: StrPath, *, format: ExportFormat, split: str
     Raises:
         OptionError: There is no such format or split.
         OutputError: A file is there already.
-        FastpackError: The rows lack a column.
+        StorageError: A file cannot be written.
+        FastpackError: The rows lack a column, or cannot be read.
     """
     check_choice("format", format, ExportFormat)
     base = local_path("output", output, "a path")
@@ -76,12 +79,14 @@ def export(folder: StrPath, output: StrPath, *, format: ExportFormat, split: str
     # Written under temporary names first, so that a failure leaves no partial files.
     beside = [path.with_name(f".{path.name}.part") for path in paths]
     try:
-        write(table, beside)
-        for part, path in zip(beside, paths, strict=True):
-            part.replace(path)
+        with about(base, f"cannot be written as {format}"):
+            write(table, beside)
+            for part, path in zip(beside, paths, strict=True):
+                part.replace(path)
     finally:
         for part in beside:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink()
     return paths
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fastpack._call import live_defaults
 from fastpack._checks import check_choice, check_type, path_of, shown
+from fastpack._failures import about
 from fastpack._fastpack import Pretrained
 from fastpack._render import command
 from fastpack._types import BackendTokenizer, StrPath, TemplateEngine, TransformersTokenizer
@@ -65,7 +66,15 @@ def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | boo
     if isinstance(tokenizer, Pretrained):
         return tokenizer
     if isinstance(tokenizer, (str, os.PathLike)):
-        return _from_path(tokenizer, revision=revision, token=token)
+        try:
+            return _from_path(tokenizer, revision=revision, token=token)
+        except TokenizerError as refused:
+            # The core names the file in the folder.
+            named = str(tokenizer)
+            if named in str(refused):
+                raise
+            message = f"{named}: {refused}"
+            raise TokenizerError(message) from refused
     if isinstance(tokenizer, TransformersTokenizer):
         return _from_transformers(tokenizer)
     if isinstance(tokenizer, BackendTokenizer):
@@ -119,7 +128,7 @@ def _refuse_records(path: str) -> None:
     """Refuses a file of records in place of a tokenizer: the arguments were swapped."""
     if not os.path.isfile(path):
         return  # which the core says better
-    with Path(path).open("rb") as file:
+    with about(path, "cannot be read"), Path(path).open("rb") as file:
         begin = file.read(_LOOKED_AT)
     first = begin.lstrip()
     is_data = path.endswith(_DATA) or begin[:6] in {b"PAR1", b"ARROW1"} or not first.startswith(b"{")
@@ -127,7 +136,7 @@ def _refuse_records(path: str) -> None:
         line = first.split(b"\n", 1)[0]
         try:
             is_data = isinstance(json.loads(line), dict) and b'"model"' not in first
-        except ValueError:
+        except (ValueError, RecursionError):
             is_data = False
     if is_data:
         message = (

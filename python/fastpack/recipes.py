@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fastpack._checks import folder_of, local_path, nearest, regular_file, shown
+from fastpack._failures import about
 from fastpack._functions import function_at
+from fastpack._manifest import MANIFEST, manifest_of
 from fastpack._storage import is_url, public
-from fastpack.errors import OptionError
+from fastpack.errors import InputNotFoundError, OptionError
 from fastpack.options import OPTIONS, options_of
 
 if sys.version_info >= (3, 11):
@@ -63,7 +66,8 @@ def load_config(path: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any] 
 
     Raises:
         OptionError: The file is no TOML, holds a key that is no option, or an access token.
-        OSError: It cannot be read.
+        InputNotFoundError: There is no such file.
+        StorageError: It cannot be read.
 
     Examples:
         >>> import fastpack, tempfile, pathlib
@@ -74,10 +78,13 @@ def load_config(path: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any] 
         >>> options["max_length"], pathlib.Path(options["files"]).name
         (4096, '*.jsonl')
     """
-    place = regular_file(local_path("config", path, "the path of a file"))
+    named = local_path("config", path, "the path of a file")
+    with about(named, "cannot be read"):
+        place = regular_file(named)
+        content = place.read_bytes()
     try:
-        held = tomllib.loads(place.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as refused:
+        held = tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as refused:
         raise _refused(place, None, f"is no TOML: {refused}") from refused
     return {name: _held(place, name, value) for name, value in held.items()}
 
@@ -96,15 +103,14 @@ def load_manifest(folder: StrPath) -> dict[str, Any]:  # type: ignore[explicit-a
         `unheld`, by name.
 
     Raises:
-        OptionError: The folder has no manifest, or one without a recipe.
-        OSError: It cannot be read.
+        OptionError: The manifest has no recipe, or is not one that fastpack wrote.
+        InputNotFoundError: The folder has no manifest.
+        FastpackError: The manifest has changed since fastpack wrote it, or cannot be read.
     """
-    place = regular_file(Path(folder_of("like", folder)) / "manifest.json")
-    try:
-        manifest = json.loads(place.read_bytes())
-    except (ValueError, RecursionError) as refused:
-        raise _refused(place, None, f"is no manifest of fastpack: {refused}") from refused
-    recipe = manifest.get("recipe") if isinstance(manifest, dict) else None
+    place = Path(folder_of("like", folder)) / MANIFEST
+    if not place.exists():
+        raise InputNotFoundError(errno.ENOENT, "no manifest of a packed folder", str(place))
+    recipe = manifest_of(place.parent).get("recipe")
     if not isinstance(recipe, dict):
         raise _refused(place, None, "does not say how the folder was packed; only folders of pack_dir do")
     described = recipe.pop(_UNHELD, {})

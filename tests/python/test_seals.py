@@ -134,7 +134,7 @@ def test_no_changed_byte_of_a_packed_group_is_used(kind, pack, inputs, tokenizer
     chance.shuffle(files)
     files.sort(key=lambda path: path.suffix not in {".arrow", ".fastpack"})
     wrong = []
-    for number in range(tries(5, 20 * len(files))):
+    for number in range(tries(3, 20 * len(files))):
         folder = tmp_path / f"folder-{number}"
         shutil.copytree(stopped, folder)
         name = files[number % len(files)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from fastpack import _fastpack
-from fastpack._checks import check_type, shown
+from fastpack._checks import check_type, is_series, shown
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
@@ -79,6 +79,9 @@ def merge_state_dicts(state_dicts: Iterable[Mapping[str, JsonValue]]) -> StateDi
         ...     stream.step
         1
     """
+    if not is_series(state_dicts):
+        message = f"must be the states of all ranks, not `{shown(state_dicts)}`"
+        raise OptionTypeError(message, "state_dicts")
     return loaded(_fastpack.merge_states([text_of(state) for state in state_dicts]))
 
 

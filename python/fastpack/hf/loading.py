@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from fastpack._compact import expanded, shown_columns, with_columns
+from fastpack._failures import about
 from fastpack._folder import TRAIN, Folder, stored_table_of
 from fastpack.errors import BatchError
 
@@ -71,7 +72,8 @@ def _dataset_of(packed: Folder, shards: list[Shard]) -> Dataset:
     made = []
     for shard in shards:
         if shard.path.suffix == ".arrow":
-            made.append(datasets.Dataset.from_file(str(shard.path)))
+            with about(shard.path, "cannot be read by datasets", "pack again"):
+                made.append(datasets.Dataset.from_file(str(shard.path)))
         else:
             made.append(datasets.Dataset(stored_table_of(shard.path)))
     whole = datasets.concatenate_datasets(made)

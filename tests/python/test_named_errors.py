@@ -1,0 +1,387 @@
+"""Every error that leaves a public call is one of fastpack's own, on one line, and names the file or the option, whatever lies in a file."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import io
+import json
+import os
+import random
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from campaign import tries
+from conftest import ROOT, conversation
+from mutations import mutate, survive
+from sealing import seal_again
+
+import fastpack
+import fastpack.hf
+from fastpack import recipes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.skipif(os.name != "posix", reason="links and pipes as POSIX has them"),
+]
+
+TOKENIZER = ROOT / "examples" / "tokenizer"
+
+FAULTS_OF_OURS = (fastpack.InternalError, fastpack.LedgerError, fastpack.VerificationError)
+"""Exceptions that no file may lead to."""
+
+FOLDERS: list[dict[str, Any]] = [
+    {"keep_tokens": True},
+    {"format": "parquet"},
+    {"format": "jsonl"},
+    {"layout": "compact"},
+    {"hf_layout": True, "validation": 8},
+    {
+        "per_file": True,
+        "columns": ["input_ids", "labels", "position_ids", "seq_lengths", "loss_weights", "source_file"],
+    },
+]
+
+
+@functools.cache
+def loaded() -> fastpack.Tokenizer:
+    return fastpack.Tokenizer(TOKENIZER)
+
+
+def packed(home: Path, chance: random.Random) -> Path:
+    """A packed folder, which is copied from one that is made once."""
+    number = chance.randrange(len(FOLDERS))
+    whole = home.parent / f"whole-{os.getpid()}-{number}"
+    if not whole.exists():
+        data = home.parent / f"data-{os.getpid()}.jsonl"
+        data.write_text("".join(json.dumps(conversation(at)) + "\n" for at in range(40)))
+        made = whole.with_name(f"{whole.name}-made")
+        fastpack.pack_dir(
+            data, made, tokenizer=loaded(), max_length=64, shard_size="4KB", progress=False, **FOLDERS[number]
+        )
+        made.rename(whole)
+    shutil.copytree(whole, home / "packed")
+    return home / "packed"
+
+
+def spoil(path: Path, chance: random.Random, others: list[Path]) -> None:
+    """Spoils a file: cuts it, changes bytes, or has something else in its place."""
+    content = path.read_bytes()
+    way = chance.choice(
+        [
+            "cut",
+            "mutate",
+            "mutate",
+            "mutate",
+            "gone",
+            "folder",
+            "empty",
+            "foreign",
+            "other",
+            "link",
+            "nowhere",
+            "pipe",
+        ]
+    )
+    if way in {"cut", "empty"}:
+        path.write_bytes(content[: chance.randrange(len(content) or 1) if way == "cut" else 0])
+    elif way == "mutate":
+        path.write_bytes(mutate(content, chance))
+    elif way == "foreign":
+        path.write_bytes(
+            chance.choice(
+                [
+                    b"no rows at all",
+                    b"{}",
+                    b"[1]",
+                    b"null",
+                    b"\xff\xfe\x00",
+                    b"ARROW1",
+                    b"PAR1PAR1",
+                    b"[" * 99_999,
+                ]
+            )
+        )
+    elif way == "other":
+        there = [other for other in others if other.is_file() and not other.is_symlink()]
+        path.write_bytes(chance.choice(there).read_bytes() if there else b"")
+    else:
+        path.unlink()
+        if way == "folder":
+            path.mkdir()
+        elif way == "link":
+            path.symlink_to(ROOT / "pyproject.toml")
+        elif way == "nowhere":
+            path.symlink_to(path.parent / "nowhere")
+        elif way == "pipe":
+            os.mkfifo(path)
+
+
+def spoilt_folder(home: Path, chance: random.Random) -> Path:
+    """A packed folder of which some file is spoilt, sometimes with a manifest that says that it must be so."""
+    folder = packed(home, chance)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    for _ in range(chance.choice([1, 1, 2])):
+        path = chance.choice(files)
+        if path.is_file() and not path.is_symlink():
+            spoil(path, chance, files)
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        if chance.random() < 0.5 and (folder / "manifest.json").is_file():
+            seal_again(
+                folder,
+                functools.partial(change_manifest, chance) if chance.random() < 0.3 else lambda _: None,
+            )
+    return folder
+
+
+def change_manifest(chance: random.Random, manifest: dict[str, Any]) -> None:
+    """Has a manifest say something else."""
+    wrong = chance.choice(
+        [None, 7, -1, 1 << 70, "x", [], {}, [[]], "../x", "/etc/passwd", "a/b/c", "", True, 1.5]
+    )
+    place = manifest
+    for _ in range(chance.randrange(4)):
+        inner = [
+            value
+            for value in (place.values() if isinstance(place, dict) else place)
+            if isinstance(value, (dict, list)) and value
+        ]
+        if not inner:
+            break
+        place = chance.choice(inner)
+    if isinstance(place, dict):
+        place[chance.choice(sorted(place))] = wrong
+    else:
+        place[chance.randrange(len(place))] = wrong
+
+
+def spoilt_data(home: Path, chance: random.Random) -> Path:
+    path = home / "data.jsonl"
+    path.write_text("".join(json.dumps(conversation(at)) + "\n" for at in range(8)))
+    spoil(path, chance, [ROOT / "pyproject.toml"])
+    return path
+
+
+def spoilt_config(home: Path, chance: random.Random) -> Path:
+    path = home / "recipe.toml"
+    lines = [
+        "max_length = 64",
+        "files = 'x.jsonl'",
+        "now = 2024-01-01",
+        "sources = [{path = 'a'}]",
+        "filter = 'f.py:g'",
+        "map = 'json:x'",
+    ]
+    path.write_text("\n".join(chance.sample(lines, 3)))
+    if chance.random() < 0.7:
+        spoil(path, chance, [ROOT / "pyproject.toml"])
+    return path
+
+
+def spoilt_tokenizer(home: Path, chance: random.Random) -> Any:
+    if chance.random() < 0.8:
+        return loaded()
+    shutil.copytree(TOKENIZER, home / "tokenizer", dirs_exist_ok=True)
+    files = sorted((home / "tokenizer").iterdir())
+    spoil(chance.choice(files), chance, files)
+    return home / "tokenizer"
+
+
+def output(home: Path, chance: random.Random) -> Path:
+    """A place to write to: mostly free, else a file, a folder of somebody else, or one that cannot be."""
+    place = home / "out"
+    way = chance.choice(["free", "free", "file", "folder", "below a file", "link"])
+    if way == "folder":
+        place.mkdir()
+        (place / "thesis.txt").write_text("mine")
+        (home / "out.parquet").mkdir()
+    elif way in {"file", "below a file"}:
+        place.write_text("mine")
+    elif way == "link":
+        place.symlink_to(home / "nowhere" / "at all")
+    return place / "deeper" if way == "below a file" else place
+
+
+#: What a parameter of this name is given.
+GIVEN: dict[str, Callable[[Path, random.Random], Any]] = {
+    "address": lambda home, _: f"unix:{home / 'no socket'}",
+    "config": spoilt_config,
+    "files": spoilt_data,
+    "folder": spoilt_folder,
+    "format": lambda _, chance: chance.choice(["megatron", "megatron_bridge", "numpy"]),
+    "lengths": lambda _, chance: chance.choice([[1, 2, 3], [-1], ["x"], [1 << 70], [1.5], None, [[1]]]),
+    "max_length": lambda _, chance: chance.choice([64, 64, 64, 0, "x"]),
+    "output": output,
+    "packed": spoilt_folder,
+    "path": lambda home, chance: chance.choice([spoilt_config, output])(home, chance),
+    "records": lambda _, chance: [
+        conversation(1),
+        *([chance.choice([{}, 7, None, {"text": 3}])] * chance.randrange(2)),
+    ],
+    "rank": lambda *_: 0,
+    "row": lambda _, chance: chance.choice([0, -1, 10**9]),
+    "seq_length": lambda *_: 64,
+    "source": spoilt_folder,
+    "split": lambda _, chance: chance.choice(["train", "train", "validation", "x"]),
+    "state_dicts": lambda _, chance: chance.choice([[], [{}], [{"x": 1}, {}], None]),
+    "table": lambda home, chance: chance.choice(
+        [spoilt_folder, lambda *_: pa.table({"text": ["a", None]}), lambda *_: 7]
+    )(home, chance),
+    "text": lambda _, chance: mutate(b'{"rows": 1, "tokens": {"read": 3}}', chance),
+    "tokenizer": spoilt_tokenizer,
+    "world_size": lambda *_: 1,
+}
+
+REQUIRED = {"max_length", "tokenizer", "split", "row"}
+"""Parameters that are given though they have a default."""
+
+
+def public() -> dict[str, Callable[..., Any]]:
+    """The public functions, and the public functions of classes that make one of them of files, by name."""
+    found: dict[str, Callable[..., Any]] = {"recipes.load_manifest": recipes.load_manifest}
+    for module in (fastpack, fastpack.hf):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.isfunction(value):
+                found[name] = value
+            elif inspect.isclass(value) and not issubclass(value, BaseException):
+                for inner, method in inspect.getmembers(value, inspect.ismethod):
+                    if not inner.startswith("_"):
+                        found[f"{name}.{inner}"] = method
+    found["Tokenizer"] = fastpack.Tokenizer
+    return found
+
+
+#: Functions that take no file, and are tried elsewhere.
+ELSEWHERE = {"pack_dataset", "sft_config"}
+
+FUNCTIONS = sorted(public().keys() - ELSEWHERE)
+
+
+def given_to(function: Callable[..., Any], home: Path, chance: random.Random) -> dict[str, Any]:
+    arguments = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name.startswith("_") or parameter.kind in {parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL}:
+            continue
+        if parameter.default is parameter.empty or name in REQUIRED or name in {"files", "output"}:
+            arguments[name] = GIVEN[name](home, chance)
+    return arguments
+
+
+def call(function: Callable[..., Any], arguments: dict[str, Any]) -> object:
+    """Calls a function, and uses what it returns."""
+    result = function(**arguments)
+    if isinstance(result, fastpack.PackStream):
+        with result:
+            list(result)
+    elif isinstance(result, fastpack.Report):
+        repr(result), str(result), result._repr_html_()
+    else:
+        str(result)
+    return result
+
+
+def try_public_call(seed: int, home: Path) -> None:
+    """Calls a public function with files that are spoilt."""
+    chance = random.Random(seed)
+    name = chance.choice(FUNCTIONS)
+    function = public()[name]
+    arguments = given_to(function, home, chance)
+    try:
+        call(function, arguments)
+    except FAULTS_OF_OURS:
+        raise
+    except fastpack.FastpackError as error:
+        complaint = fault_of(error, home)
+        if complaint:
+            message = f"{complaint} of {name}({arguments}): {type(error).__name__} {error}"
+            raise AssertionError(message) from error
+    except MemoryError:
+        pass
+    except Exception as error:
+        message = f"{name}({arguments}): {type(error).__name__} {error}"
+        raise AssertionError(message) from error
+
+
+def fault_of(error: fastpack.FastpackError, home: Path) -> str:
+    """What is wrong with an error; empty if nothing is."""
+    said = f"{error} {getattr(error, 'filename', '')}"
+    if "\n" in said or len(said) > 2_000:
+        return "not one line"
+    named = (
+        hasattr(error, "option")
+        or hasattr(error, "line")
+        or str(home) in said
+        or "`" in said
+        or str(ROOT) in said
+    )
+    return "" if named else "nothing named"
+
+
+def test_every_public_function_is_tried():
+    for name, function in public().items():
+        parameters = inspect.signature(function).parameters.values()
+        wanted = [it.name for it in parameters if it.default is it.empty and it.kind is not it.VAR_KEYWORD]
+        assert name in ELSEWHERE or set(wanted) <= GIVEN.keys(), f"say in GIVEN what {name} is given"
+    assert len(FUNCTIONS) > 15
+
+
+@pytest.mark.campaign
+def test_errors_of_public_calls_are_of_fastpack_and_name_the_file():
+    survive("test_named_errors:try_public_call", tries(60, 5_000))
+
+
+def try_command(seed: int, home: Path) -> None:
+    """Runs a command line over a spoilt folder or file."""
+    from fastpack.cli.main import main
+
+    chance = random.Random(seed)
+    folder = str(spoilt_folder(home, chance))
+    data, out = str(spoilt_data(home, chance)), str(output(home, chance))
+    lines = [
+        ["inspect", folder],
+        ["inspect", folder, "--json", "--row", "-1"],
+        ["inspect", folder, "--html", out],
+        ["verify", folder, "--sample", "3"],
+        ["report", folder],
+        ["report", folder, "--html", out],
+        ["report", folder, "--card"],
+        ["repack", "-i", folder, "-o", out, "-m", "64"],
+        ["status", folder],
+        ["scan", data, "-t", str(TOKENIZER)],
+        ["scan", data, "-t", str(TOKENIZER), "--html", out],
+        ["pack", data, "-o", out, "-t", str(TOKENIZER), "-m", "64"],
+        ["pack", "--like", folder, "-o", out],
+        ["pack", "--like", folder, "-o", out, "--dry-run"],
+        ["pack", "--config", str(spoilt_config(home, chance)), "-o", out, "--dry-run"],
+        ["stream", data, "-t", str(TOKENIZER), "-m", "64"],
+        ["reindex", data, "-o", out],
+        ["tokenizer", str(spoilt_tokenizer(home, chance)) if chance.random() < 0.3 else folder],
+    ]
+    line = chance.choice(lines)
+    told, shown = io.StringIO(), io.StringIO()
+    shown.buffer = io.BytesIO()  # type: ignore[attr-defined]  # as the real one has it
+    try:
+        with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown):
+            code = main(line)
+    except (Exception, SystemExit) as error:
+        message = f"{line}: {type(error).__name__} {error} {told.getvalue()}"
+        raise AssertionError(message) from error
+    said = [
+        it for it in told.getvalue().split("\n") if it.startswith("fastpack: ") and "no -m given" not in it
+    ]
+    assert len(said) == (code != 0), (line, code, told.getvalue())
+    assert all(len(it) < 2_000 for it in said), (line, said)
+    assert not any("please report" in it for it in said), (line, said)
+
+
+@pytest.mark.campaign
+def test_errors_of_commands_are_one_line():
+    survive("test_named_errors:try_command", tries(20, 3_000))
