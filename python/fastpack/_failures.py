@@ -1,7 +1,8 @@
-"""Errors of the system and of libraries about a file, as errors of fastpack that name the file."""
+"""Errors of the system and of libraries about a file, as errors of fastpack that name the file; and notes on those of the caller."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from fastpack._types import StrPath
 
-__all__ = ["about", "of_system"]
+__all__ = ["about", "noted", "of_system"]
 
 
 @contextmanager
@@ -37,6 +38,31 @@ def about(path: StrPath, fault: str, remedy: str = "") -> Iterator[None]:
     except Exception as failed:
         # A library raises whatever comes up where a file is damaged.
         raise _refused(path, fault, failed, remedy) from failed
+
+
+class noted:  # noqa: N801  as a function of `contextlib` is called
+    """Adds a note of the place to what code of the caller raises, which passes unchanged. Python 3.10 has no notes.
+
+    A `StopIteration` becomes a `RuntimeError`, as in generators: it would end the loop over a stream as if all was read.
+    `contextlib.contextmanager` lets it through.
+    """
+
+    def __init__(self, place: str) -> None:
+        """Takes the place, such as "while fastpack called `filter`"."""
+        self._place = place
+
+    def __enter__(self) -> None:
+        """Does nothing."""
+
+    def __exit__(self, _kind: object, raised: BaseException | None, _traceback: object) -> None:
+        """Adds the note."""
+        if isinstance(raised, StopIteration):
+            message = f"the caller's code raised StopIteration {self._place}"
+            raise RuntimeError(message) from raised  # noqa: TRY004  as generators do
+        if not isinstance(raised, Exception) or isinstance(raised, FastpackError):
+            return
+        if sys.version_info >= (3, 11) and not getattr(raised, "__notes__", None):
+            raised.add_note(self._place)
 
 
 def of_system(failed: OSError, path: StrPath) -> FastpackError:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from fastpack._checks import check_type
+from fastpack._failures import noted
 from fastpack._types import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from fastpack._types import ProgressOption
     from fastpack.display.progress import Bar
@@ -46,8 +48,7 @@ class _Drawn:
 def watcher(progress: ProgressOption) -> NativeProgress | None:
     """The callback for `progress`: a bar, the caller's own, or none."""
     if callable(progress):
-        told = progress
-        return lambda *reading: told(Progress(*reading))
+        return functools.partial(_tell, progress)
     check_type("progress", progress, (bool, type(None)), "True, False or a function of a fastpack.Progress")
     if progress is False:
         return None
@@ -58,6 +59,12 @@ def watcher(progress: ProgressOption) -> NativeProgress | None:
     if sys.stderr is not None and (progress or sys.stderr.isatty()):
         return _Drawn(TerminalBar(sys.stderr))
     return None
+
+
+def _tell(progress: Callable[[Progress], object], *reading: str | int) -> None:
+    """Tells a function of the caller's a reading of the counters."""
+    with noted("while fastpack called `progress`"):
+        progress(Progress(*reading))  # type: ignore[arg-type]  # as `NativeProgress` has them
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, cast
 
 from fastpack._checks import check_type, shown
+from fastpack._failures import noted
 from fastpack._message import Message, Setting
 from fastpack.errors import OptionError, OptionTypeError
 
@@ -115,7 +116,8 @@ def _masking(function: RecordFilter) -> Callable[[pa.RecordBatch], pa.BooleanArr
     def call(rows: pa.RecordBatch) -> pa.BooleanArray:
         import pyarrow as pa  # noqa: PLC0415  slow to import
 
-        made: object = function(rows)
+        with noted("while fastpack called `filter`"):
+            made: object = function(rows)
         if isinstance(made, pa.ChunkedArray):
             made = made.combine_chunks()
         try:
@@ -136,7 +138,8 @@ def _mapping(option: str, function: RecordMap) -> Callable[[pa.RecordBatch], pa.
     def call(rows: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa  # noqa: PLC0415  slow to import
 
-        made: object = function(rows)
+        with noted(f"while fastpack called `{option}`"):
+            made: object = function(rows)
         if isinstance(made, pa.RecordBatch):
             return made
         if hasattr(made, "__arrow_c_stream__"):

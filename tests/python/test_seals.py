@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import random
 import shutil
 
 import pytest
-from campaign import tries
-from conftest import conversation
+from campaign import campaign_only, tries
+from conftest import conversation, listing
 from rows import shards
+from sealing import seal_again
 
 import fastpack
-from fastpack import _fastpack
+import fastpack.hf
+from fastpack import _fastpack, recipes
+from fastpack._folder import Folder
 from fastpack.api.options import native_inputs, native_model, native_options, native_output
 from fastpack.options import options_of
 from fastpack.recipes import recipe_of
@@ -151,6 +156,30 @@ def test_no_changed_byte_of_a_packed_group_is_used(kind, pack, inputs, tokenizer
     assert not wrong, f"{len(wrong)} of {number + 1}: {wrong[:5]}"
 
 
+@pytest.mark.parametrize("kind", ["rows", pytest.param("splits with tokens", marks=campaign_only)])
+def test_no_changed_object_of_a_packed_group_is_used(
+    kind, inputs, tokenizer, store, client, bucket, tmp_path
+):
+    options = {**STOPPED[kind], "storage_options": store, "work_dir": tmp_path / "work"}
+    output = f"s3://{bucket}/packed"
+    fastpack.pack_dir(inputs, tmp_path / "whole", tokenizer=tokenizer, **OPTIONS, **STOPPED[kind])
+    pack_groups(output, inputs, tokenizer, options, last=4)
+    packed = [key for key in listing(client, bucket) if "/groups/" in key]
+    chance = random.Random(kind)
+    of_rows = [key for key in packed if key.endswith(".arrow")]
+    others = [key for key in packed if key.endswith(("tokens.fastpack", "lots"))]
+    for key in [*chance.sample(of_rows, 3), *chance.sample(others, min(len(others), 2))]:
+        content = bytearray(client.get_object(Bucket=bucket, Key=key)["Body"].read())
+        content[chance.randrange(len(content))] ^= 1
+        client.put_object(Bucket=bucket, Key=key, Body=bytes(content))
+    fastpack.pack_dir(inputs, output, tokenizer=tokenizer, **OPTIONS, **options)
+    made = {key.removeprefix("packed/"): content for key, content in listing(client, bucket).items()}
+    wanted = contents(tmp_path / "whole")
+    assert {name: made[name] for name in wanted if name != "repacked"} == {
+        name: content for name, content in wanted.items() if name != "repacked"
+    }
+
+
 def contents(folder):
     """The bytes of the shards; of the tokens the rows that are packed of them, since blocks may lie there in another order."""
     found = {**shards(folder), **{path.name: path.read_bytes() for path in folder.glob("validation-*")}}
@@ -162,3 +191,124 @@ def contents(folder):
         found["repacked"] = b"".join(shards(again).values())
         shutil.rmtree(again)
     return found
+
+
+def verified(folder):
+    """Verifies a folder; raises its first problem."""
+    for problem in fastpack.verify(folder, sample=0).problems:
+        raise fastpack.FastpackError(problem)
+
+
+READERS = {
+    "read": lambda folder, _: fastpack.read(folder),
+    "inspect": lambda folder, _: fastpack.inspect(folder),
+    "export": lambda folder, out: fastpack.export(folder, out, format="numpy"),
+    "verify": lambda folder, _: verified(folder),
+    "repack": lambda folder, out: fastpack.repack(folder, out, max_length=512, progress=False),
+    "report": lambda folder, _: fastpack.Report.of(folder),
+    "load": lambda folder, _: fastpack.hf.load(folder),
+    "like": lambda folder, _: recipes.load_manifest(folder),
+    "pickled": lambda folder, _: pickle.loads(pickle.dumps(Folder(folder, sized=False))),
+}
+"""All that reads a packed folder on this disk."""
+
+OUTSIDE = [
+    "../elsewhere.arrow",
+    "{outside}/elsewhere.arrow",
+    "train/../../elsewhere.arrow",
+    "inside-link",
+    "out/elsewhere.arrow",
+]
+"""Names of a file outside the folder: by their path, and through links to a file and to a folder."""
+
+
+@pytest.fixture(scope="module")
+def kept(pack, tmp_path_factory):
+    """A folder with kept tokens."""
+    folder = tmp_path_factory.mktemp("kept") / "packed"
+    pack(folder, keep_tokens=True)
+    return folder
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links as POSIX has them")
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("reader", READERS)
+def test_a_manifest_that_names_a_file_outside_its_folder_is_refused(reader, name, kept, tmp_path):
+    folder, outside = tmp_path / "packed", tmp_path
+    shutil.copytree(kept, folder)
+    shutil.move(folder / "train-00000.arrow", outside / "elsewhere.arrow")
+    (folder / "inside-link").symlink_to(outside / "elsewhere.arrow")
+    (folder / "out").symlink_to(outside)
+    seal_again(folder, lambda manifest: manifest["files"][0].update(name=name.format(outside=outside)))
+    with pytest.raises(fastpack.FastpackError, match=r"manifest.json|leads out of the folder"):
+        READERS[reader](folder, tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links as POSIX has them")
+@pytest.mark.parametrize("name", ["manifest.json", "report.json", "tokens.fastpack", "train-00000.arrow"])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_file_that_is_a_link_out_of_the_folder_is_refused(reader, name, kept, tmp_path):
+    folder = tmp_path / "packed"
+    shutil.copytree(kept, folder)
+    shutil.move(folder / name, tmp_path / name)
+    (folder / name).symlink_to(tmp_path / name)
+    if (reader, name) == ("repack", "manifest.json"):
+        return  # a folder of links to what `repack` reads is refused by the files that the manifest lists
+    with pytest.raises(fastpack.FastpackError, match=r"out of the folder"):
+        READERS[reader](folder, tmp_path / "made")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links as POSIX has them")
+@pytest.mark.parametrize("reader", READERS)
+def test_a_folder_in_the_cache_of_the_hub_is_read(reader, kept, tmp_path):
+    blobs, folder = tmp_path / "hub" / "blobs", tmp_path / "hub" / "snapshots" / "5f0c" / "packed"
+    shutil.copytree(kept, blobs)
+    folder.mkdir(parents=True)
+    for path in blobs.iterdir():
+        (folder / path.name).symlink_to(os.path.relpath(path, folder))
+    READERS[reader](folder, tmp_path / "made")
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", ["manifest.json", "report.json"])
+def test_no_changed_byte_of_a_manifest_or_report_is_used(reader, name, kept, tmp_path):
+    chance = random.Random(f"{reader} {name}")
+    missed = []
+    for number in range(tries(3, 200)):
+        folder = tmp_path / f"packed-{number}"
+        shutil.copytree(kept, folder)
+        at = flip(folder / name, chance)
+        try:
+            READERS[reader](folder, tmp_path / "made")
+        except fastpack.FastpackError as error:
+            if name not in str(error):
+                missed.append((at, str(error)))
+        else:
+            if name == "manifest.json" or reader in {"report", "verify", "repack"}:
+                missed.append((at, "used"))
+        shutil.rmtree(folder)
+        shutil.rmtree(tmp_path / "made", ignore_errors=True)
+        (tmp_path / "made.npz").unlink(missing_ok=True)
+    assert not missed, f"{len(missed)} of {number + 1}: {missed[:5]}"
+
+
+def test_a_pickled_folder_that_was_overwritten_since_is_refused(kept, pack, tmp_path):
+    folder = tmp_path / "packed"
+    shutil.copytree(kept, folder)
+    pickled = pickle.dumps(Folder(folder))
+    assert pickle.loads(pickled).read("train").num_rows > 0
+    pack(folder, keep_tokens=True, overwrite=True)
+    assert pickle.loads(pickled).read("train").num_rows > 0, "the same rows"
+    pack(folder, seed=7, shuffle=True, strategy="sequential", overwrite=True)
+    with pytest.raises(fastpack.FastpackError, match=r"it was overwritten since"):
+        pickle.loads(pickled)
+
+
+def test_a_pickled_folder_of_another_tool_that_was_overwritten_since_is_refused(kept, tmp_path):
+    shutil.copy(kept / "train-00000.arrow", tmp_path / "rows.arrow")
+    pickled = pickle.dumps(Folder(tmp_path))
+    assert pickle.loads(pickled).read("train").num_rows > 0
+    os.utime(tmp_path / "rows.arrow", ns=(1, 1))
+    with pytest.raises(fastpack.FastpackError, match=r"it was overwritten since"):
+        pickle.loads(pickled)

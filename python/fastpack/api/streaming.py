@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from fastpack import _fastpack
 from fastpack._checks import check_switch, check_type, folder_of, shown
+from fastpack._failures import noted
 from fastpack._progress import watcher
 from fastpack._ranks import rank_of
 from fastpack.api.closing import Closing
@@ -113,7 +115,10 @@ class _Parts:
             take=given["take"],
             stride=given["stride"],
         )
-        self.agree: Callable[[int], int] | None = given["all_reduce"]
+        greatest = given["all_reduce"]
+        self.agree: Callable[[int], int] | None = (
+            None if greatest is None else functools.partial(_greatest_of_all, greatest)
+        )
         check_type("log", given["log"], (Callable, type(None)), "a function that takes a `StreamStats`")  # type: ignore[arg-type]
         self.world_size = rank.world_size
         self.progress = watcher(given["progress"])
@@ -140,6 +145,12 @@ def _wanted(where: object) -> list[tuple[str, object]]:
         )
         raise OptionError(message, "where")
     return sorted(where.items())
+
+
+def _greatest_of_all(greatest: Callable[[int], int], number: int) -> int:
+    """The greatest number of all ranks, by a function of the caller's."""
+    with noted("while fastpack called `all_reduce`"):
+        return greatest(number)
 
 
 def _agreed(given: Mapping[str, Any]) -> bool:  # type: ignore[explicit-any]
@@ -261,7 +272,8 @@ class PackStream(Closing):
         self._logged = time.monotonic()
         log = self._given["log"]
         if log is not None:
-            log(self.stats())
+            with noted("while fastpack called `log`"):
+                log(self.stats())
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows."""
