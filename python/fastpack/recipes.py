@@ -210,7 +210,9 @@ def _absolute(path: str, *, always: bool) -> str:
 def _beside(base: Path, path: str, *, always: bool) -> str:
     if is_url(path):
         return path
-    return str(base / path) if always or (base / path).exists() else path
+    return (
+        str(base / path) if always or os.path.exists(base / path) else path
+    )  # false for a text too long for a path
 
 
 def _place_of(function: object) -> str:

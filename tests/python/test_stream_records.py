@@ -549,3 +549,32 @@ def test_an_interrupt_reaches_a_slow_source(slow: str, tokenizer_dir: Path) -> N
         _, errors = process.communicate(timeout=30)
         assert time.monotonic() - since < 5
     assert b"KeyboardInterrupt" in errors
+
+
+@pytest.mark.parametrize("weights", [{"files": 1, "records": 1}, {"files": 0.999, "records": 0.001}, None])
+@pytest.mark.parametrize("world", tries([1, 2], [1, 2, 4]))
+def test_a_mix_with_records_holds_out_what_its_sources_do(
+    world: int, weights: dict[str, float] | None, loaded: fastpack.Tokenizer, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": f"/{at}/ {sentence(at, 5)}"}) + "\n" for at in range(400)))
+    options: dict[str, Any] = {"max_length": 256, "strategy": "none", "validation": 0.1, "batch_size": 2}
+    other = tmp_path / "b" / "b.jsonl"
+    other.parent.mkdir()
+    other.write_text("".join(json.dumps({"text": f"|{at}| {sentence(at, 3)}"}) + "\n" for at in range(400)))
+    mixed: Any = {"files": path, "records": records if weights else other}
+
+    def held_out(files: Any, **more: Any) -> list[tuple[int, ...]]:
+        stream = fastpack.stream(files, loaded, epochs=1, **options, **more).validation
+        found = [tuple(ids) for rows in stream for ids in rows["input_ids"].to_pylist()]
+        assert stream.report is not None
+        return [ids for ids in found if len(ids) > 1]
+
+    wanted = sorted(held_out(path) + held_out(mixed["records"]))
+    found = [
+        ids
+        for rank in range(world)
+        for ids in held_out(mixed, weights=weights, rank=rank, world_size=world, cache_dir=tmp_path / "cache")
+        if len(set(ids)) > 1
+    ]
+    assert sorted(found) == wanted

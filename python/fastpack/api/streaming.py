@@ -85,6 +85,8 @@ class _Parts:
         self.options: _fastpack.Options = native_options({**given, "shuffle": False, "epochs": 1})
         names, given = named_sources(given)
         self.inputs: _fastpack.Inputs = native_inputs(given)
+        self.even_weights = dict.fromkeys(names, 1.0) if _mixes_records(given["sources"]) else None
+        """Equal weights for all sources, if there are several with records of Python, which have to have some."""
         self.model: tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform] = native_model(
             given, resumes=True
         )
@@ -132,6 +134,12 @@ class _Parts:
     def count(self) -> tuple[list[int], int, int]:
         """Counts the rows of the lanes, their tokens, and the tables of each rank."""
         return _fastpack.count_stream(self.inputs, self.options, *self.model, self.packing, self.progress)
+
+
+def _mixes_records(sources: object) -> bool:
+    """Whether there are several sources, one of which gives records of Python."""
+    listed = sources if isinstance(sources, list) else []
+    return len(listed) > 1 and any(isinstance(it, Mapping) and "records" in it for it in listed)
 
 
 def _wanted(where: object) -> list[tuple[str, object]]:
@@ -323,7 +331,8 @@ class PackStream(Closing):
         """Another stream, of the records that the option `validation` holds out, once through and in the order of the input.
 
         It has a state of its own, and starts again from its beginning with each loop over it. Its rows come from as few
-        lanes as the ranks need, so that few documents fill them.
+        lanes as the ranks need, so that few documents fill them. Of several sources with records of Python among them, which
+        are read as they come, it takes from each in turn.
 
         Raises:
             OptionError: The stream was made without `validation`.
@@ -339,7 +348,8 @@ class PackStream(Closing):
                 "shuffle": False,
                 "epochs": 1,
                 "max_steps": None,
-                "weights": None,
+                "weights": self._parts.even_weights,
+                "on_exhausted": "drop",
                 "lanes": ranks * self._given["batch_size"] if ranks > 1 else 1,
             }
         )
