@@ -240,14 +240,22 @@ class Report(Facts):
         return whole(self._mapping("timing").get("resumed_documents"))
 
     @property
-    def compiled_conversations(self) -> int:
-        """The number of conversations that compiled programs rendered; 0 in a report without times."""
-        return whole(self._mapping("timing").get("compiled_conversations"))
+    def compiled_conversations(self) -> int | None:
+        """The number of conversations that compiled programs rendered; `None` in a report without times.
+
+        It depends on what each thread has met before, so it belongs to a run, as its seconds do, and no table carries it.
+        """
+        timing = self._mapping("timing")
+        return whole(timing.get("compiled_conversations")) if timing else None
 
     @property
-    def interpreted_conversations(self) -> int:
-        """The number of conversations that the interpreter or `transformers` rendered; 0 in a report without times."""
-        return whole(self._mapping("timing").get("interpreted_conversations"))
+    def interpreted_conversations(self) -> int | None:
+        """The number of conversations that the interpreter or `transformers` rendered; `None` in a report without times.
+
+        It depends on what each thread has met before, so it belongs to a run, as its seconds do, and no table carries it.
+        """
+        timing = self._mapping("timing")
+        return whole(timing.get("interpreted_conversations")) if timing else None
 
     def __repr__(self) -> str:
         """A summary on one line; `print` shows the page."""

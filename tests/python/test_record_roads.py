@@ -197,6 +197,10 @@ def test_the_report_counts_the_conversations_of_each_road(
     report = reported(path, tokenizer_dir, tmp_path / "some", chat_template=UNMARKED)
     assert (report.compiled_conversations, report.interpreted_conversations) == (4, 1)
     assert "4 of 5 conversations were put into text by compiled programs" in str(report)
+    # It depends on the threads of a run, so that no table carries it.
+    table = fastpack.pack_files(path, tokenizer_dir, max_length=512, chat_template=UNMARKED)
+    told = fastpack.Report.of(table)
+    assert (told.compiled_conversations, told.interpreted_conversations) == (None, None)
     slow = reported(path, tokenizer_dir, tmp_path / "none", chat_template=unfollowed(UNMARKED))
     assert (slow.compiled_conversations, slow.interpreted_conversations) == (0, 5)
     assert (slow.template_engine, "compiled programs" in str(slow)) == ("interpreted", False)

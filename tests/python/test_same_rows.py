@@ -105,7 +105,7 @@ def fastpack_toml(value: object) -> str:
     return f"'''{value}'''" if isinstance(value, str) else str(value)
 
 
-@settings(max_examples=tries(6, 200), suppress_health_check=list(HealthCheck), phases=PHASES)
+@settings(max_examples=tries(6, 90), suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(
     form=st.sampled_from(FORMS),
     place=st.sampled_from(["disk", "web", "S3", "filesystem"]),

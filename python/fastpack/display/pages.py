@@ -135,10 +135,10 @@ def _cut_and_repeated(report: Report) -> Iterator[tuple[str, str]]:
 def _times(report: Report) -> Iterator[tuple[str, str]]:
     if report.seconds is not None:
         yield "seconds", f"{report.seconds:.2f}{_speed(report, report.seconds)}"
-    rendered = report.compiled_conversations + report.interpreted_conversations
-    if report.compiled_conversations:
-        compiled = f"{report.compiled_conversations:,} of {rendered:,} conversations"
-        yield "", f"{compiled} were put into text by compiled programs"
+    compiled, interpreted = report.compiled_conversations, report.interpreted_conversations
+    if compiled:
+        all_of_them = f"{compiled + (interpreted or 0):,} conversations"
+        yield "", f"{compiled:,} of {all_of_them} were put into text by compiled programs"
     if report.resumed_documents:
         yield "", f"{report.resumed_documents:,} documents were tokenized before, by a run that was stopped"
     for stage, time in report.stages.items():
