@@ -127,14 +127,14 @@ def test_a_server_that_is_killed_and_started_again_gives_each_table_once(
             assert b"serving" in said.readline()
         return server
 
-    for _ in range(tries(1, 12)):
+    for _ in range(tries(1, 5)):
         found, lost = [], 0
         server = start()
         connection = fastpack.connect(address)
         number = 0
         while True:
             number += 1
-            if number % tries(12, 4) == 0:
+            if number % tries(20, 4) == 0:
                 threading.Timer(draw.random() * 0.003, server.kill).start()
             try:
                 found.append(ids_of(next(connection)))
@@ -202,7 +202,41 @@ def test_closing_waits_until_what_was_taken_is_kept(given: dict[str, Any], folde
             assert json.loads(file.read_text(encoding="utf-8"))["step"] == step
 
 
+def test_an_error_of_the_data_comes_again_and_a_connection_that_has_ended_stays_ended(
+    write_jsonl: Callable[..., Path], tokenizer_dir: Path, folder: Path
+) -> None:
+    path = write_jsonl(
+        [{"text": f"{number} {sentence(number, 30)}"} for number in range(40)] + [b"{"], "bad.jsonl"
+    )
+    given = fastpack.stream(path, tokenizer_dir, **OPTIONS | {"shuffle": False, "lanes": 1}).arguments()
+    with StreamServer(given, f"unix:{folder}/s") as server:
+        connection = fastpack.connect(server.address)
+        with pytest.raises(fastpack.RecordError) as first:
+            list(connection)
+        for _ in range(3):
+            with pytest.raises(fastpack.RecordError) as again:
+                next(connection)
+            assert str(again.value) == str(first.value)
+            assert again.value is not first.value
+        connection.close()
+        assert list(connection) == []
+
+
 # The file of the state.
+
+
+def test_a_changed_byte_of_the_state_is_never_used(given: dict[str, Any], folder: Path) -> None:
+    file = folder / "place.json"
+    with StreamServer(given, f"unix:{folder}/s", state=str(file)) as server:
+        taken(server.address, 1, 3)
+    whole, place = file.read_bytes(), PlaceFile(str(file)).place
+    draw = random.Random(0)
+    for _ in range(tries(400, 20_000)):
+        at = draw.randrange(len(whole))
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << draw.randrange(8))]) + whole[at + 1 :])
+        with contextlib.suppress(fastpack.OptionError):
+            found = PlaceFile(str(file)).place
+            assert json.loads(found.state or "") == json.loads(place.state or "")
 
 
 def refused(given: dict[str, Any], folder: Path, file: Path, said: str | None) -> None:

@@ -119,7 +119,7 @@ class StreamConnection(Closing):
         try:
             peer.settimeout(_PATIENCE)
             peer.connect(place.place)
-            send(peer, KEY, os.environ.get(TOKEN, "").encode())
+            send(peer, KEY, os.fsencode(os.environ.get(TOKEN, "")))
             deadline = Deadline(_PATIENCE)
             frame = receive(peer, (KEY, ERROR), deadline)
             if frame is None:

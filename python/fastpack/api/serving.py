@@ -175,7 +175,7 @@ class StreamServer(Closing):
         """Learns which rank a client is, and where it begins."""
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
         key = bytes(_first(peer, KEY))
-        if self._token and not hmac.compare_digest(key, self._token.encode()):
+        if self._token and not hmac.compare_digest(key, os.fsencode(self._token)):
             message = f"the secret in the environment variable {TOKEN} is not that of the server"
             raise FastpackError(message)
         self._forget(peer)

@@ -61,12 +61,13 @@ class Address(NamedTuple):
         """A socket of the family. One of TCP notices a machine that has gone."""
         opened = socket.socket(self.family, socket.SOCK_STREAM)
         if self.family == socket.AF_INET:
-            keep_alive(opened)
+            _tune(opened)
         return opened
 
 
-def keep_alive(peer: socket.socket) -> None:
-    """Lets the system ask whether the other machine is there while nothing is sent."""
+def _tune(peer: socket.socket) -> None:
+    """Lets the system ask whether the other machine is there while nothing is sent, and send acknowledgements at once."""
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _QUIET.items():
         if hasattr(socket, name):
@@ -116,7 +117,7 @@ class Listener:
         """The next connection."""
         peer, _ = self._socket.accept()
         if peer.family == socket.AF_INET:
-            keep_alive(peer)
+            _tune(peer)
         return peer
 
     def close(self) -> None:
