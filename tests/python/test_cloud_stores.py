@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from cloud_stores import ACCOUNT_KEY
+from cloud_stores import ACCOUNT_KEY, CloudHandler
 from cloud_stores import cloud as opened
 from conftest import conversation, sentence
 from containers import CONTAINERS, lines
@@ -276,3 +276,17 @@ def test_what_is_not_there_is_refused_by_its_name(name, cloud, tokenizer_dir):
 def test_an_output_in_a_bucket_that_is_not_there_is_refused(cloud, tree, tokenizer_dir, work):
     with pytest.raises(fastpack.OutputError, match="make the bucket first"):
         pack_dir(tree / "a", f"{cloud.scheme}://nowhere/packed", tokenizer_dir, cloud, work)
+
+
+def test_a_list_that_repeats_itself_is_refused(tree, cloud, tokenizer_dir, monkeypatch):
+    """A server may answer every token with the first page: its list has no end."""
+    page = CloudHandler.page
+
+    def first_page(handler, bucket, token, start_after=""):
+        found, _ = page(handler, bucket, "", start_after)
+        return found, "more"
+
+    monkeypatch.setattr(CloudHandler, "page", first_page)
+    for files in ("a/", "a/*.jsonl"):
+        with pytest.raises(fastpack.StorageError, match=r"lists `a/\S+` twice"):
+            rows(cloud.url(files), tokenizer_dir, storage_options=cloud.options)

@@ -85,8 +85,9 @@ def test_errors_are_raised_from_the_loop_with_their_type(write_jsonl, tokenizer_
         for _ in stream:
             pass
     assert (caught.value.path, caught.value.line) == (str(path), 51)
-    with pytest.raises(StopIteration):
+    with pytest.raises(fastpack.RecordError) as again:
         next(stream)
+    assert str(again.value) == str(caught.value)
 
 
 @pytest.mark.parametrize("strategy", ["heap", "mix"])

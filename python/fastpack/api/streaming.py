@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
@@ -13,6 +14,7 @@ from fastpack._checks import check_switch, check_type, folder_of, shown
 from fastpack._failures import noted
 from fastpack._progress import watcher
 from fastpack._ranks import rank_of
+from fastpack.api.again import Answers, is_passing, renewed
 from fastpack.api.closing import Closing
 from fastpack.api.estimate import named_sources, sampled_epoch
 from fastpack.api.options import native_inputs, native_model, native_options
@@ -48,6 +50,7 @@ class StreamStats(NamedTuple):
         queue_depth: The number of tables that are made and wait to be taken, from 0 to 3: at 0 the trainer waits for rows,
             above it rows wait for the trainer.
         tokens_per_second: The tokens that this process took in a second, since it asked for its first table.
+        padding: The number of rows of padding, in the place of lanes that give none.
     """
 
     step: int
@@ -59,6 +62,7 @@ class StreamStats(NamedTuple):
     wait_seconds: float
     queue_depth: int
     tokens_per_second: float
+    padding: int
 
 
 class StreamEstimate(NamedTuple):
@@ -118,17 +122,17 @@ class _Parts:
             stride=given["stride"],
         )
         greatest = given["all_reduce"]
-        self.agree: Callable[[int], int] | None = (
-            None if greatest is None else functools.partial(_greatest_of_all, greatest)
-        )
+        self._answers = None if greatest is None else Answers(functools.partial(_greatest_of_all, greatest))
         check_type("log", given["log"], (Callable, type(None)), "a function that takes a `StreamStats`")  # type: ignore[arg-type]
         self.world_size = rank.world_size
         self.progress = watcher(given["progress"])
 
-    def start(self, state: str | None, *, strict: bool) -> _fastpack.StreamTables:
-        """Starts the threads."""
+    def start(self, state: str | None, *, strict: bool, again: bool) -> _fastpack.StreamTables:
+        """Starts the threads; `again` in a run that goes on where this process left it."""
+        if self._answers is not None:
+            self._answers.begin(_step_of(state), again=again)
         return _fastpack.StreamTables(
-            self.inputs, self.options, *self.model, self.packing, state, strict, self.agree, self.progress
+            self.inputs, self.options, *self.model, self.packing, state, strict, self._answers, self.progress
         )
 
     def count(self) -> tuple[list[int], int, int]:
@@ -140,6 +144,12 @@ def _mixes_records(sources: object) -> bool:
     """Whether there are several sources, one of which gives records of Python."""
     listed = sources if isinstance(sources, list) else []
     return len(listed) > 1 and any(isinstance(it, Mapping) and "records" in it for it in listed)
+
+
+def _step_of(state: str | None) -> int:
+    """The number of tables up to a state."""
+    step = 0 if state is None else loaded(state)["step"]
+    return step if isinstance(step, int) else 0
 
 
 def _wanted(where: object) -> list[tuple[str, object]]:
@@ -219,6 +229,10 @@ class PackStream(Closing):
         self._strict = strict
         self._ended = False
         self._closed = False
+        # The error that comes again at each `next`; whether the next table is made once more; and whether the caller was warned.
+        self._failure: Exception | None = None
+        self._again = False
+        self._warned = False
         self._waited = 0.0
         # When this process asked for its first table, and the tokens before it; and when `log` was called.
         self._begun: tuple[float, int] | None = None
@@ -228,40 +242,82 @@ class PackStream(Closing):
         """Returns the stream; one that has ended starts again from its beginning."""
         with self._lock:
             if self._ended and not self._closed:
-                self._tables, self._state, self._ended = None, None, False
+                self._tables, self._state, self._ended, self._again = None, None, False, False
         return self
 
     def __next__(self) -> pa.Table:
         """The next table.
 
+        An error of the data, the options or a function comes again at each call. After an interrupt or a lost connection the
+        next call goes on behind the table that was returned last.
+
         Raises:
             FastpackError: The data cannot be read or packed.
         """
-        with self._lock:
-            if self._ended or self._closed:
-                raise StopIteration
-            try:
-                if self._tables is None:
-                    self._tables = self._parts.start(self._state, strict=self._strict)
-                tables = self._tables
-            except (OptionError, RecordError) as refused:
-                raise with_hint(refused, "stream", self._given) from refused.__cause__
+        tables = self._started()
         since = time.monotonic()
         if self._begun is None:
             self._begun = since, self.stats().tokens
+        before, table = self._state, None
         try:
+            self._warn(tables)
             table = next(tables)
+            self._waited += time.monotonic() - since
+            self._state = state_text(table)
+            if time.monotonic() - self._logged >= _LOG_SECONDS:
+                self._log()
         except StopIteration:
             self._ended = True
             self._log()
             raise
         except (OptionError, RecordError) as refused:
-            raise with_hint(refused, "stream", self._given) from refused.__cause__
-        self._waited += time.monotonic() - since
-        self._state = state_text(table)
-        if time.monotonic() - self._logged >= _LOG_SECONDS:
-            self._log()
+            hinted = with_hint(refused, "stream", self._given)
+            self._fail(hinted, tables)
+            raise hinted from refused.__cause__
+        except BaseException as raised:
+            if table is not None:
+                # It was not returned, so it is made once more.
+                self._state = before
+                self._restart(tables)
+            else:
+                self._fail(raised, tables)
+            raise
         return table
+
+    def _started(self) -> _fastpack.StreamTables:
+        """The tables that are being made; raises what ended them."""
+        with self._lock:
+            if self._ended or self._closed:
+                raise StopIteration
+            if self._failure is not None:
+                raise renewed(self._failure)
+            try:
+                if self._tables is None:
+                    self._tables = self._parts.start(self._state, strict=self._strict, again=self._again)
+                    self._again = False
+            except (OptionError, RecordError) as refused:
+                raise with_hint(refused, "stream", self._given) from refused.__cause__
+            return self._tables
+
+    def _fail(self, raised: BaseException, tables: _fastpack.StreamTables) -> None:
+        """Keeps an error that ended the threads, or begins again behind the last table where it may not come again."""
+        if not isinstance(raised, Exception) or (tables.failed and (tables.passes or is_passing(raised))):
+            self._restart(tables)
+        elif tables.failed:
+            self._failure = renewed(raised)
+
+    def _restart(self, tables: _fastpack.StreamTables) -> None:
+        """Makes the tables behind the last one that was returned once more."""
+        with self._lock:
+            if self._tables is tables:
+                self._tables, self._again = None, True
+        tables.close()
+
+    def _warn(self, tables: _fastpack.StreamTables) -> None:
+        """Warns once of what the caller should know before the end."""
+        if not self._warned and (warning := tables.warning) is not None:
+            self._warned = True
+            warnings.warn(warning, stacklevel=3)
 
     def __len__(self) -> int:
         """Refuses: what asks for a length, such as a `DataLoader`, takes the stream for a list of samples."""
@@ -322,6 +378,7 @@ class PackStream(Closing):
         _fastpack.check_state(text)
         with self._lock:
             tables, self._tables = self._tables, None
+            self._failure, self._again = None, False
             self._state, self._strict, self._ended, self._closed = text, strict, False, False
         if tables is not None:
             tables.close()
@@ -357,10 +414,7 @@ class PackStream(Closing):
     @property
     def step(self) -> int:
         """The number of tables so far, those before a resume included."""
-        if self._state is None:
-            return 0
-        step = loaded(self._state)["step"]
-        return step if isinstance(step, int) else 0
+        return _step_of(self._state)
 
     def stats(self) -> StreamStats:
         """The counts of the tables so far, those before a resume included, and the waiting time of this process.
@@ -371,7 +425,7 @@ class PackStream(Closing):
         waited = self._waited
         waiting = 0 if self._tables is None else self._tables.waiting
         if self._state is None:
-            return StreamStats(0, 0, 0, 0.0, {}, {}, waited, waiting, 0.0)
+            return StreamStats(0, 0, 0, 0.0, {}, {}, waited, waiting, 0.0, 0)
         state = loaded(self._state)
         counts: Any = state["counts"]  # type: ignore[explicit-any]  # as the core writes it
         rows, tokens = counts["rows"], counts["kept"]["tokens"]
@@ -387,6 +441,7 @@ class PackStream(Closing):
             wait_seconds=waited,
             queue_depth=waiting,
             tokens_per_second=self._rate(tokens),
+            padding=counts.get("padded", 0),
         )
 
     def arguments(self) -> dict[str, Any]:  # type: ignore[explicit-any]  # as `fastpack.stream` takes them

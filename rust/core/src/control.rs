@@ -1,7 +1,7 @@
 //! The cancel flag and the counters that a run shares with the caller that waits for it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
 
@@ -55,6 +55,7 @@ pub struct Control {
     documents: AtomicU64,
     tokens: AtomicU64,
     rows: AtomicU64,
+    warning: OnceLock<String>,
 }
 
 impl Control {
@@ -98,6 +99,16 @@ impl Control {
             tokens: self.tokens.load(Ordering::Relaxed),
             rows: self.rows.load(Ordering::Relaxed),
         }
+    }
+
+    /// What the caller should know before the end of the run, if there is anything.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.get().map(String::as_str)
+    }
+
+    /// Tells the caller something while the run goes on. Only the first such message is kept.
+    pub(crate) fn warn(&self, message: String) {
+        self.warning.get_or_init(|| message);
     }
 
     pub(crate) fn enter(&self, phase: Phase) {

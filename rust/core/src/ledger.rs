@@ -133,8 +133,8 @@ impl Ledger {
         check_lost(self.read, dropped, self.truncated, most, |reason| self.first(reason))
     }
 
-    /// The error of a run that keeps no document.
-    fn nothing_kept(&self) -> Error {
+    /// The reasons for which documents were dropped, with counts and first places.
+    fn causes(&self) -> String {
         let causes = self.dropped.iter().map(|(reason, count)| {
             let name = reason.name();
             format!(
@@ -144,11 +144,34 @@ impl Ledger {
                 self.first(name)
             )
         });
+        causes.collect::<Vec<_>>().join("; ")
+    }
+
+    /// The error of a rank whose lanes, so many, give no row.
+    pub(crate) fn nothing_in(&self, lanes: usize) -> Error {
+        let lost = self.dropped_in_all();
+        let lanes = counted(lanes as u64, "lane");
+        let message = if lost.documents == 0 {
+            format!(
+                "there is no document in the {lanes} of this rank; take fewer `lanes`, or name files with records"
+            )
+        } else {
+            format!(
+                "none of {} in the {lanes} of this rank is kept: {}; take fewer `lanes`, or a larger `max_length`",
+                counted(lost.documents, "document"),
+                self.causes(),
+            )
+        };
+        Error::Lost { lost, message: message.into() }
+    }
+
+    /// The error of a run that keeps no document.
+    fn nothing_kept(&self) -> Error {
         let message = message![
             format!(
                 "none of {} is kept: {}; ",
                 counted(self.read.documents, "document"),
-                causes.collect::<Vec<_>>().join("; "),
+                self.causes(),
             ),
             set("max_lost", "100%"),
             " allows it",

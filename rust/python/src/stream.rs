@@ -311,6 +311,9 @@ pub(crate) struct PyStreamTables {
     task: SharedTask<RecordBatch>,
     control: Arc<Control>,
     closed: AtomicBool,
+    /// Whether `next` has raised what ended the stream, and whether it was of a kind that can pass.
+    failed: AtomicBool,
+    passes: AtomicBool,
     /// The number of tables that are made and not taken.
     waiting: Arc<AtomicUsize>,
     report: Arc<OnceLock<Report>>,
@@ -377,8 +380,16 @@ impl PyStreamTables {
             Ok(())
         })?;
         let control = task.control();
-        let closed = AtomicBool::new(false);
-        Ok(Self { task: SharedTask::new(task), control, closed, waiting, report, progress })
+        Ok(Self {
+            task: SharedTask::new(task),
+            control,
+            closed: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            passes: AtomicBool::new(false),
+            waiting,
+            report,
+            progress,
+        })
     }
 
     fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -397,7 +408,11 @@ impl PyStreamTables {
             }
             Err(_) if self.closed.load(Ordering::Relaxed) => Ok(None),
             Ok(None) => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => {
+                self.passes.store(task.passes(), Ordering::Relaxed);
+                self.failed.store(true, Ordering::Relaxed);
+                Err(error)
+            }
         }
     }
 
@@ -408,6 +423,24 @@ impl PyStreamTables {
         self.control.cancel();
         self.task.turn(py)?.close(py);
         Ok(())
+    }
+
+    /// Whether `next` has raised what ended the stream. It gives no table afterwards.
+    #[getter]
+    fn failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether that was an error of a machine, which can pass, and not of the data or the options.
+    #[getter]
+    fn passes(&self) -> bool {
+        self.passes.load(Ordering::Relaxed)
+    }
+
+    /// What the caller should know before the end; `None` if there is nothing.
+    #[getter]
+    fn warning(&self) -> Option<&str> {
+        self.control.warning()
     }
 
     /// The number of tables that are made and wait to be taken.

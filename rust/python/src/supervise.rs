@@ -135,6 +135,8 @@ pub(crate) struct Task<T: Send + 'static> {
     interrupt: Interrupt,
     polled: Instant,
     process: u32,
+    /// Whether the job failed for a reason that can pass: the same job may go on where this one ended.
+    passes: bool,
     /// The start of the caller's Python code that runs for the job now.
     running: Running,
 }
@@ -178,6 +180,7 @@ impl<T: Send + 'static> Task<T> {
             interrupt,
             polled: Instant::now(),
             process: process::id(),
+            passes: false,
             running: Running::default(),
         })
     }
@@ -185,6 +188,11 @@ impl<T: Send + 'static> Task<T> {
     /// The cancel flag and counters that the job and this task share.
     pub(crate) fn control(&self) -> Arc<Control> {
         Arc::clone(&self.control)
+    }
+
+    /// Whether the job failed for a reason that can pass.
+    pub(crate) fn passes(&self) -> bool {
+        self.passes
     }
 
     /// Waits for the next value; `None` after the job has ended without an error.
@@ -221,6 +229,7 @@ impl<T: Send + 'static> Task<T> {
                     Err(RecvTimeoutError::Disconnected) => match self.stop() {
                         None => {}
                         Some(Ok(ended)) => {
+                            self.passes = ended.as_ref().is_err_and(Error::may_pass);
                             ended.map_err(error::to_py)?;
                             attached(&self.running, |py| report(py, &self.control, progress))?;
                         }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use fastpack_tokenize::regular;
 
 use super::again::again;
+use super::local::LocalFile;
 use super::object::Object;
 use super::ranged::{Ranged, RangedReader};
 use super::reader::{Access, ObjectReader};
@@ -69,7 +70,7 @@ impl Location {
     /// Opens the file, to read it from its beginning to its end.
     pub(crate) fn open(&self) -> io::Result<OpenFile> {
         match self {
-            Self::Local(path) => again(|| regular::open(path)).map(OpenFile::Local),
+            Self::Local(path) => LocalFile::open(path).map(OpenFile::Local),
             Self::Remote(object, begun) => {
                 let begun = begun.lock().unwrap_or_else(PoisonError::into_inner).reader.take();
                 Ok(OpenFile::Remote(begun.unwrap_or_else(|| whole(object))))
@@ -105,7 +106,7 @@ impl Location {
 
     fn open_for(&self, access: Access) -> io::Result<OpenFile> {
         match self {
-            Self::Local(path) => again(|| regular::open(path)).map(OpenFile::Local),
+            Self::Local(path) => LocalFile::open(path).map(OpenFile::Local),
             Self::Remote(object, _) => {
                 let mut reader = ObjectReader::new(object, access);
                 reader.seek(SeekFrom::Start(0))?;
@@ -194,7 +195,7 @@ fn modified(metadata: &Metadata) -> u64 {
 #[derive(Debug)]
 pub(crate) enum OpenFile {
     /// A file of the local disk.
-    Local(File),
+    Local(LocalFile),
     /// An object.
     Remote(ObjectReader),
 }
@@ -202,7 +203,7 @@ pub(crate) enum OpenFile {
 impl Read for OpenFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Local(file) => again(|| file.read(buffer)),
+            Self::Local(file) => file.read(buffer),
             Self::Remote(reader) => reader.read(buffer),
         }
     }

@@ -11,6 +11,7 @@ mod blocks;
 mod bucket;
 mod buckets;
 mod lease;
+mod local;
 mod location;
 mod object;
 mod ranged;

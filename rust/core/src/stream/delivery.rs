@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::ledger::Count;
 use crate::pack::{Piece, Plan};
 use crate::pipeline::Books;
+use crate::source::position::number_line;
 
 /// Returns the next documents of a feed.
 pub(super) type Take<'t> = &'t mut dyn FnMut(usize) -> Result<Option<Made>>;
@@ -39,6 +40,9 @@ pub(super) struct Delivery<'d, 'a> {
     pub(super) next: u64,
     /// Tables that each rank has delivered.
     pub(super) step: u64,
+    /// The token of rows of padding, and the number of such rows.
+    pub(super) padding: Option<u32>,
+    pub(super) padded: u64,
     /// Warnings for the report.
     pub(super) warnings: Vec<String>,
 }
@@ -61,7 +65,6 @@ impl Delivery<'_, '_> {
         take: Take<'_>,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        let mut padded = 0;
         let most = [self.run.options.max_steps, end.steps].into_iter().flatten().min();
         let is_over = loop {
             if most.is_some_and(|most| self.step >= most) {
@@ -79,7 +82,6 @@ impl Delivery<'_, '_> {
             if is_last {
                 break true;
             }
-            padded += table.rows.iter().filter(|(_, pieces)| pieces.is_empty()).count();
             let batch = self.table(table)?;
             self.run.control.count_rows(batch.num_rows() as u64);
             emit(batch)?;
@@ -87,9 +89,12 @@ impl Delivery<'_, '_> {
         if is_over && end.steps.is_some() && end.rows == Some(OnEnd::Pad) {
             self.require_end(take)?;
         }
-        if padded > 0 {
-            self.warnings
-                .push(format!("{padded} rows are padding, so that all lanes end together"));
+        if self.padded > 0 {
+            let reason = match end.rows {
+                None => "in the place of lanes that give none",
+                Some(_) => "so that all lanes end together",
+            };
+            self.warnings.push(format!("{} rows are padding, {reason}", self.padded));
         }
         if end.left_out > 0 {
             let (left_out, steps) = (end.left_out, self.step);
@@ -143,13 +148,16 @@ impl Delivery<'_, '_> {
     /// The rows of the next table; `None` after the last.
     fn rows(&mut self, end: &End<'_>, take: Take<'_>) -> Result<Option<TableRows>> {
         let share = self.run.share;
+        let is_endless = self.run.options.epochs.is_none();
         let mut rows: Vec<(usize, Vec<Piece>)> = Vec::with_capacity(share.batch.min(share.lanes));
+        let mut asked = Vec::with_capacity(rows.capacity());
         let mut row = self.next + share.rank as u64 * share.batch as u64;
         let mut is_needed = false;
         while rows.len() < share.batch {
             let number = usize::try_from(row % share.lanes as u64).expect("fewer lanes");
             let at = self.numbers.binary_search(&number).expect("a lane of this rank");
             row += 1;
+            asked.push(at);
             let found = self.with_lane(at, take, Lane::next_row)?;
             is_needed |= found.is_some() && !self.lanes[at].repeats();
             match (found, end.rows) {
@@ -157,21 +165,23 @@ impl Delivery<'_, '_> {
                 (None, Some(OnEnd::Drop)) => return Ok(None),
                 (None, Some(OnEnd::Pad | OnEnd::Repeat)) => rows.push((at, Vec::new())),
                 (None, None) if self.lanes.iter().all(Lane::is_ended) => break,
-                (None, None) if !share.is_alone() => return Err(uneven(number)),
+                (None, None) if is_endless && self.takes_place(at) => rows.push((at, Vec::new())),
                 (None, None) => {}
             }
         }
-        if rows.is_empty() {
-            return Ok(None);
-        }
-        let mut asked: Vec<usize> = rows.iter().map(|(at, _)| *at).collect();
         // The lanes of this table may have ended before others.
         for at in 0..self.lanes.len() {
-            if is_needed || end.rows.is_none() {
+            if is_needed || (end.rows.is_none() && !is_endless) {
                 break;
             }
             is_needed = self.with_lane(at, take, Lane::has_row)?;
             asked.push(at);
+        }
+        if !is_needed && self.has_lost_all() {
+            return Err(self.lost_all()?);
+        }
+        if rows.is_empty() {
+            return Ok(None);
         }
         asked.sort_unstable();
         asked.dedup();
@@ -180,13 +190,72 @@ impl Delivery<'_, '_> {
         Ok(Some(TableRows { rows, is_needed, next, asked }))
     }
 
+    /// Whether padding takes the place of a lane without rows in a run without end. One rank passes over a lane without
+    /// a document; several stay in step.
+    fn takes_place(&self, lane: usize) -> bool {
+        !self.run.share.is_alone() || self.lanes[lane].has_documents()
+    }
+
+    /// Whether no lane of this rank has had a row, or will have one, where padding would take their place.
+    fn has_lost_all(&self) -> bool {
+        let options = self.run.options;
+        if options.epochs.is_none() {
+            return true;
+        }
+        let pads = matches!(options.end(), Some(OnEnd::Pad | OnEnd::Repeat));
+        // Of a finite run, ranks without a document wait for the others, and a loss may be allowed.
+        pads && self.run.job.options.work.max_lost.is_none()
+            && !self.lanes.iter().any(Lane::has_given)
+            && self.lanes.iter().any(Lane::has_documents)
+    }
+
+    /// The error of a rank of which no lane gives a row.
+    fn lost_all(&mut self) -> Result<Error> {
+        (0..self.lanes.len()).for_each(|at| self.count_lane(at));
+        let mut ledger = self.books.ledger.clone();
+        if !self.run.counted {
+            for origin in ledger.firsts.values_mut() {
+                number_line(self.run.found, origin, self.run.control)?;
+            }
+        }
+        Ok(ledger.nothing_in(self.lanes.len()))
+    }
+
+    /// Warns of rows of padding in the place of lanes that give none, once.
+    fn warn_of_padding(&self, lane: usize) {
+        let Self { numbers, lanes, .. } = self;
+        let why = if lanes[lane].has_documents() {
+            "dropped all its documents"
+        } else {
+            "has no document"
+        };
+        self.run.control.warn(format!(
+            "lane {} of {} {why}, so rows of padding take its place in every step; take fewer `lanes`, more files, or a \
+             larger `max_length`",
+            numbers[lane], self.run.share.lanes
+        ));
+    }
+
+    /// Counts a row of padding in the place of a lane.
+    fn pad(&mut self, lane: usize) -> Result<()> {
+        if self.run.options.epochs.is_none() {
+            if self.padding.is_none() {
+                return Err(no_padding());
+            }
+            self.warn_of_padding(lane);
+        }
+        self.padded += 1;
+        Ok(())
+    }
+
     /// Makes a table of its rows.
     fn table(&mut self, table: TableRows) -> Result<RecordBatch> {
         let packs = &self.run.job.options.rows.packing;
         (self.next, self.step) = (table.next, self.step + 1);
         let mut plan = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
-        for (_, pieces) in &table.rows {
+        for (at, pieces) in &table.rows {
             if pieces.is_empty() {
+                self.pad(*at)?;
                 plan.push_padding();
             } else {
                 plan.push(pieces);
@@ -204,6 +273,13 @@ impl Delivery<'_, '_> {
         for at in table.asked {
             self.lanes[at].settle();
             self.count_lane(at);
+            for (pool, rounds) in self.rounds.iter().enumerate() {
+                if let Some(rounds) = rounds
+                    && self.lanes[at].is_gone(pool)
+                {
+                    rounds.leave(self.numbers[at]);
+                }
+            }
         }
         let state = self.state().to_json();
         let schema = schema::with_metadata(&batch.schema(), STATE_KEY, state);
@@ -268,7 +344,7 @@ impl Delivery<'_, '_> {
             batch_size: share.batch,
             world_size: share.world_size,
             identity: self.run.identity.clone(),
-            counts: Counts::of(self.books, shares),
+            counts: Counts::of(self.books, shares, self.padded),
             states: self.numbers.iter().copied().zip(self.lanes.iter().map(Lane::state)).collect(),
             saved: self.saved(),
         }
@@ -285,13 +361,8 @@ impl Delivery<'_, '_> {
     }
 }
 
-/// The error of a lane that ends before others, where ranks must stay in step.
-fn uneven(lane: usize) -> Error {
-    Error::option(
-        "lanes",
-        format!(
-            "are too many for the input: lane {lane} has no document, and ranks would not stay in step; name \
-             more files, files that can be entered in the middle, or fewer `lanes`"
-        ),
-    )
+/// The error of a run that needs rows of padding, without a token for them.
+pub(super) fn no_padding() -> Error {
+    let reason = "must be given: rows of padding fill up the steps where lanes have none, and no tokenizer names an id for them";
+    Error::option("pad_token_id", reason)
 }

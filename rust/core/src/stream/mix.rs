@@ -59,6 +59,11 @@ impl Mix {
         self.rounds
     }
 
+    /// Whether a pool without documents may end before this epoch: no round names a later end.
+    pub(super) fn may_end(&self, epoch: u64, round: u64) -> bool {
+        self.epochs.is_none() || self.is_past(epoch, round)
+    }
+
     /// Whether a round ends before this epoch.
     pub(super) fn is_past(&self, epoch: u64, round: u64) -> bool {
         self.epochs.is_some_and(|epochs| epoch >= epochs.saturating_mul(round + 1))

@@ -58,7 +58,7 @@ use crate::source::position::number_line;
 use crate::source::{Index, discover};
 
 use board::Board;
-use delivery::Delivery;
+use delivery::{Delivery, no_padding};
 use lane::Lane;
 use made::Made;
 use mix::Mix;
@@ -207,11 +207,13 @@ impl Run<'_> {
         control.expect_bytes(found.bytes().saturating_mul(epochs));
         let mut about = About::new(job, found);
         let mut layout = job.layout(about.sources.clone())?;
-        if matches!(options.end(), Some(OnEnd::Pad | OnEnd::Repeat)) {
-            let id = job.options.rows.pad_token_id.or(job.pad_id).or(job.eos_id);
-            let reason = "must be given: rows of padding fill up the last steps, and no tokenizer names an id for them";
-            layout =
-                layout.with_padding_rows(id.ok_or_else(|| Error::option("pad_token_id", reason))?);
+        let pads = matches!(options.end(), Some(OnEnd::Pad | OnEnd::Repeat));
+        let padding = job.options.rows.pad_token_id.or(job.pad_id).or(job.eos_id);
+        let padding = padding.filter(|_| pads || options.epochs.is_none());
+        match padding {
+            Some(id) => layout = layout.with_padding_rows(id),
+            None if pads => return Err(no_padding()),
+            None => {}
         }
         let number = |origin: &mut Origin| {
             if self.counted { Ok(()) } else { number_line(found, origin, control) }
@@ -240,7 +242,8 @@ impl Run<'_> {
                 let order = (order.0, order.1.as_ref());
                 let next = from.pools.get(pool).map_or((Address::default(), 0), |pool| pool.next);
                 let again: VecDeque<_> = std::mem::take(&mut again[pool]);
-                let epochs = mix.epochs_of_walk();
+                let is_gone = from.pools.get(pool).is_some_and(|pool| pool.gone);
+                let epochs = if is_gone { Some(0) } else { mix.epochs_of_walk() };
                 walks.push(Mutex::new(Walk::new(order, files, lane, epochs, again, next)));
             }
             let number = (lane, share.lanes);
@@ -267,6 +270,8 @@ impl Run<'_> {
             layout,
             next: begun,
             step: self.from.as_ref().map_or(0, |state| state.step),
+            padding,
+            padded: self.from.as_ref().map_or(0, |state| state.counts.padded(share.rank)),
             warnings: Vec::new(),
         };
         let makers =

@@ -32,6 +32,11 @@ pub(super) struct PoolState {
     pub(super) gone: bool,
     /// Whether the records of the next block are counted already.
     pub(super) counted: bool,
+    /// Whether the pass up to here had a document, and one of which a piece was packed.
+    pub(super) found: bool,
+    pub(super) packed: bool,
+    /// The further passes that may pack none before it is given up.
+    pub(super) chances: u64,
 }
 
 /// The position of a lane.
@@ -43,6 +48,9 @@ pub(super) struct LaneState {
     pub(super) round: u64,
     /// Whether no row follows in this round.
     pub(super) ended: bool,
+    /// Whether a row of this round was delivered, and the further rounds that may give none before the lane is given up.
+    pub(super) gave: bool,
+    pub(super) chances: u64,
     pub(super) pools: Vec<PoolState>,
     /// Rows that are closed but not delivered, in order.
     pub(super) closed: Vec<Vec<PiecePlace>>,
@@ -64,6 +72,8 @@ pub(super) struct Snapshot {
     pub(super) rows: u64,
     pub(super) round: u64,
     pub(super) ended: bool,
+    pub(super) gave: bool,
+    pub(super) chances: u64,
     pub(super) pools: Vec<PoolState>,
     /// The number of rows that are closed but not delivered. They come first.
     pub(super) closed: usize,
@@ -80,15 +90,19 @@ impl Snapshot {
         bits.number(self.rows);
         bits.number(self.round);
         bits.put(u64::from(self.ended), 1);
+        bits.put(u64::from(self.gave), 1);
+        bits.number(self.chances);
         bits.number(self.pools.len() as u64);
-        for PoolState { next: (address, place), credit, ended, gone, counted } in &self.pools {
+        for pool in &self.pools {
+            let PoolState { next: (address, place), credit, ended, gone, .. } = pool;
             write_address(&mut bits, address);
             bits.number(*place);
             // The sign is the lowest bit, so that small numbers stay short.
             bits.number((credit.unsigned_abs() << 1) | u64::from(*credit < 0));
-            bits.put(u64::from(*ended), 1);
-            bits.put(u64::from(*gone), 1);
-            bits.put(u64::from(*counted), 1);
+            for is in [ended, gone, &pool.counted, &pool.found, &pool.packed] {
+                bits.put(u64::from(*is), 1);
+            }
+            bits.number(pool.chances);
         }
         write_pieces(&mut bits, &self.pieces);
         bits.number(self.closed as u64);
@@ -138,6 +152,8 @@ impl LaneState {
             rows: self.rows,
             round: self.round,
             ended: self.ended,
+            gave: self.gave,
+            chances: self.chances,
             pools: self.pools.clone(),
             closed: self.closed.len(),
             ages: self.open.iter().map(|(age, _)| *age).collect(),
@@ -150,7 +166,8 @@ impl LaneState {
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut bits = BitReader::new(bytes);
         let (delivered, round) = (bits.number()?, bits.number()?);
-        let ended = bits.take(1)? == 1;
+        let (ended, gave) = (bits.take(1)? == 1, bits.take(1)? == 1);
+        let chances = bits.number()?;
         let mut pools = Vec::new();
         for _ in 0..bits.number()? {
             let next = (read_address(&mut bits)?, bits.number()?);
@@ -158,8 +175,10 @@ impl LaneState {
             let size = i64::try_from(credit >> 1).ok()?;
             let credit = if credit & 1 == 1 { -size } else { size };
             let mut is = || Some(bits.take(1)? == 1);
-            let (ended, gone, counted) = (is()?, is()?, is()?);
-            pools.push(PoolState { next, credit, ended, gone, counted });
+            let (ended, gone, counted, found, packed) = (is()?, is()?, is()?, is()?, is()?);
+            let chances = bits.number()?;
+            let pool = PoolState { next, credit, ended, gone, counted, found, packed, chances };
+            pools.push(pool);
         }
         let pieces = read_pieces(&mut bits)?;
         let (closed, open) = (bits.number()?, bits.number()?);
@@ -189,7 +208,8 @@ impl LaneState {
         }
         let open = rows.split_off(usize::try_from(closed).ok()?);
         let open = ages.into_iter().zip(open).collect();
-        Some(Self { rows: delivered, round, ended, pools, closed: rows, open })
+        let (rows, closed) = (delivered, rows);
+        Some(Self { rows, round, ended, gave, chances, pools, closed, open })
     }
 }
 
@@ -323,27 +343,36 @@ mod tests {
 
     fn state() -> impl Strategy<Value = LaneState> {
         let row = || prop::collection::vec(piece(), 1..9);
-        let ends = any::<[bool; 3]>();
-        let pool = (address(), any::<u64>(), -1_000_000_i64..1_000_000, ends).prop_map(
-            |(address, place, credit, [ended, gone, counted])| PoolState {
-                next: (address, place),
-                credit,
-                ended,
-                gone,
-                counted,
+        let numbers = (any::<u64>(), -1_000_000_i64..1_000_000, 0..100_u64);
+        let pool = (address(), numbers, any::<[bool; 5]>()).prop_map(
+            |(address, (place, credit, chances), [ended, gone, counted, found, packed])| {
+                PoolState {
+                    next: (address, place),
+                    credit,
+                    ended,
+                    gone,
+                    counted,
+                    found,
+                    packed,
+                    chances,
+                }
             },
         );
         let rows = prop::collection::vec(row(), 0..3);
         let open = prop::collection::vec((any::<u64>(), row()), 0..20);
-        (any::<u64>(), any::<u64>(), any::<bool>(), prop::collection::vec(pool, 0..4), rows, open)
-            .prop_map(|(rows, round, ended, pools, closed, open)| LaneState {
+        let numbers = (any::<u64>(), any::<u64>(), any::<bool>(), any::<bool>(), 0..100_u64);
+        (numbers, prop::collection::vec(pool, 0..4), rows, open).prop_map(
+            |((rows, round, ended, gave, chances), pools, closed, open)| LaneState {
                 rows,
                 round,
                 ended,
+                gave,
+                chances,
                 pools,
                 closed,
                 open,
-            })
+            },
+        )
     }
 
     proptest! {

@@ -45,6 +45,9 @@ impl Supplies {
 /// A round of an epoch.
 pub(super) type Round = (u64, u64);
 
+/// The round that a lane needs which needs none any more.
+pub(super) const LAST: Round = (u64::MAX, u64::MAX);
+
 /// The records of a block in a round.
 fn size(round: u64) -> u64 {
     (round / ROUNDS_ALIKE + 1).min(MOST_RECORDS)
@@ -98,6 +101,8 @@ struct Reading {
 struct Waiting {
     /// By lane.
     blocks: Vec<BTreeMap<Round, Arc<Values>>>,
+    /// The lanes that take no more blocks.
+    gone: Vec<bool>,
     snapshots: VecDeque<Saved>,
 }
 
@@ -105,8 +110,12 @@ struct Waiting {
 pub(super) fn floor_of(state: &LaneState, pool: usize) -> Round {
     let rows = state.closed.iter().chain(state.open.iter().map(|(_, row)| row));
     let documents = rows.flatten().map(|piece| piece.document).filter(|it| it.pool == pool);
-    let next = state.pools.get(pool).map_or(Address::default(), |pool| pool.next.0);
-    documents.map(|it| round_of(&it.address)).fold(round_of(&next), Round::min)
+    let next = match state.pools.get(pool) {
+        None => Round::default(),
+        Some(pool) if pool.gone => LAST,
+        Some(pool) => round_of(&pool.next.0),
+    };
+    documents.map(|it| round_of(&it.address)).fold(next, Round::min)
 }
 
 /// The round of a block.
@@ -141,7 +150,11 @@ impl<'a> Rounds<'a> {
             is_empty: false,
             snapshot_at: Some(BETWEEN_SNAPSHOTS),
         };
-        let waiting = Waiting { blocks: vec![BTreeMap::new(); lanes], ..Waiting::default() };
+        let waiting = Waiting {
+            blocks: vec![BTreeMap::new(); lanes],
+            gone: vec![false; lanes],
+            snapshots: VecDeque::new(),
+        };
         Ok(Self {
             found,
             file,
@@ -165,6 +178,7 @@ impl<'a> Rounds<'a> {
     /// epoch. A lane asks for rounds in ascending order.
     pub(super) fn block(&self, lane: usize, round: Round) -> Result<Option<(Block, Extent, u64)>> {
         let values = match self.waiting(lane, round) {
+            _ if locked(&self.waiting).gone[lane] => None,
             Some(values) => Some(values),
             None => self.read_up_to(lane, round)?,
         };
@@ -190,6 +204,13 @@ impl<'a> Rounds<'a> {
             snapshots.pop_front();
         }
         snapshots.front().filter(|first| (first.epoch, first.round) <= floor).cloned()
+    }
+
+    /// Forgets the blocks of a lane that takes no more, and keeps none for it.
+    pub(super) fn leave(&self, lane: usize) {
+        let mut waiting = locked(&self.waiting);
+        waiting.blocks[lane].clear();
+        waiting.gone[lane] = true;
     }
 
     /// A block that waits for its lane.
@@ -283,7 +304,8 @@ impl<'a> Rounds<'a> {
         }
         let wanted = size(round).min(self.taken.end.saturating_sub(first));
         let lane = self.lane_of(reading.at, reading.turn);
-        let is_needed = self.first[lane].is_some_and(|first| reading.at >= first);
+        let is_needed = self.first[lane].is_some_and(|first| reading.at >= first)
+            && !locked(&self.waiting).gone[lane];
         let count = if is_needed {
             let values = Self::next(reading, supply, wanted)?;
             let count = values.len() as u64;

@@ -26,7 +26,7 @@ use crate::wording::Message;
 pub const STATE_KEY: &str = "fastpack_state";
 
 /// The version of the order and of the states. Other versions cannot be resumed.
-const VERSION: u64 = 7;
+const VERSION: u64 = 8;
 
 /// The kind of object that the states belong to.
 const KIND: &str = "stream";
@@ -79,6 +79,9 @@ pub(super) struct Counts {
     truncated: Count,
     dropped: BTreeMap<crate::ledger::Reason, Count>,
     rows: u64,
+    /// Rows of padding.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    padded: u64,
     trained_tokens: u64,
     /// The tokens of the rows, without padding, and those that straddle the boundary of a trained span.
     filled: u64,
@@ -91,8 +94,13 @@ pub(super) struct Counts {
     shares: BTreeMap<String, Count>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks for it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Counts {
-    pub(super) fn of(books: &Books, shares: BTreeMap<String, Count>) -> Self {
+    pub(super) fn of(books: &Books, shares: BTreeMap<String, Count>, padded: u64) -> Self {
         let ledger = &books.ledger;
         Self {
             read: ledger.read,
@@ -100,12 +108,18 @@ impl Counts {
             truncated: ledger.truncated,
             dropped: ledger.dropped.clone(),
             rows: books.rows,
+            padded,
             trained_tokens: books.trained_tokens,
             filled: books.filled,
             straddling: ledger.straddling,
             notes: ledger.notes.counts(),
             shares,
         }
+    }
+
+    /// The rows of padding, on the first rank only.
+    pub(super) fn padded(&self, rank: usize) -> u64 {
+        if rank == 0 { self.padded } else { 0 }
     }
 
     /// The packed documents and tokens of a source.
@@ -140,6 +154,7 @@ impl Counts {
         }
         self.notes.merge(other.notes.clone());
         self.rows += other.rows;
+        self.padded += other.padded;
         self.trained_tokens += other.trained_tokens;
         self.filled += other.filled;
         self.straddling += other.straddling;

@@ -3,6 +3,7 @@
 //! The rows of a lane, and its state after each of them, depend on the inputs, the options, the seed and the
 //! number of the lane. They do not depend on the time, on other lanes, or on the progress of threads.
 
+mod held;
 mod resuming;
 
 use std::collections::VecDeque;
@@ -17,12 +18,13 @@ use super::rounds::{Round, floor_of};
 use super::rows::Rows;
 use super::state::encode;
 use crate::config::Options;
-use crate::document::{Document, Documents, INPUTS};
+use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::objective::Objective;
 use crate::pack::{OpenPacks, Piece};
 use crate::pipeline::{Books, Cutter};
 use crate::store::Store;
+use held::{Held, held, lengths_of};
 
 /// Runs of documents, and their bytes, that are kept before unused ones are freed.
 const SEGMENTS: usize = 4;
@@ -30,6 +32,9 @@ const BYTES: u64 = 256 << 10;
 
 /// Delivered rows that are kept before they are freed.
 const ROWS: usize = 64;
+
+/// Further passes or rounds in which a lane may pack nothing after it has packed documents: each deals it others.
+const CHANCES: u64 = 64;
 
 /// Packs the documents of one lane.
 pub(super) struct Lane {
@@ -46,6 +51,9 @@ pub(super) struct Lane {
     /// The number of times that all epochs were read to their end.
     round: u64,
     ended: bool,
+    /// Whether a row of this round was delivered, and the further rounds that may give none.
+    gave: bool,
+    chances: u64,
     /// The state to start from, until its documents are there.
     from: Option<LaneState>,
     pieces: Vec<Piece>,
@@ -56,17 +64,6 @@ pub(super) struct Lane {
     state: Arc<str>,
     /// The first round of each pool that the state needs, if a pool has rounds.
     floors: Option<Vec<Round>>,
-}
-
-/// A block whose documents are in the store.
-struct Held {
-    pool: usize,
-    address: Address,
-    /// The number of its first document.
-    first: u64,
-    places: Vec<u64>,
-    /// The tokens of each of its documents.
-    lengths: Vec<usize>,
 }
 
 /// The place of a lane in a pool.
@@ -82,8 +79,11 @@ struct Pool {
     credit: i64,
     /// The block whose records are counted already, though it is read again.
     counted: Option<Address>,
-    /// Documents of the current epoch, if it was read from its beginning.
-    documents: Option<u64>,
+    /// Whether the current epoch has had a document, and one of which a piece was packed.
+    found: bool,
+    packed: bool,
+    /// The further passes that may pack none.
+    chances: u64,
 }
 
 /// The next step of a lane.
@@ -139,12 +139,10 @@ impl Lane {
         let packers = if mix.chooses_rows() { pools } else { 1 };
         let state = Arc::from(encode(&from.to_bytes()));
         let pool = |at: usize| {
-            let next = from.pools.get(at).map_or((Address::default(), 0), |pool| pool.next);
-            let documents = (next == (Address::default(), 0)).then_some(0);
-            let PoolState { credit, ended, gone, counted, .. } =
+            let PoolState { next, credit, ended, gone, counted, found, packed, chances } =
                 from.pools.get(at).copied().unwrap_or_default();
             let counted = counted.then_some(next.0);
-            Pool { next, ended, gone, credit, counted, documents, ..Pool::default() }
+            Pool { next, ended, gone, credit, counted, found, packed, chances, current: None }
         };
         Self {
             packed: Rows::new(open, &options.rows.packing, packers),
@@ -156,6 +154,8 @@ impl Lane {
             rows: from.rows,
             round: from.round,
             ended: from.ended,
+            gave: from.gave,
+            chances: from.chances,
             pieces: Vec::new(),
             patience: (SEGMENTS, BYTES),
             books: Books::default(),
@@ -181,19 +181,43 @@ impl Lane {
             if let Some(packer) = self.packer_of_row(bench)? {
                 let row = self.packed.take(packer);
                 self.rows += 1;
+                (self.gave, self.chances) = (true, CHANCES);
                 if bench.mix.chooses_rows() {
                     self.charge(packer, 1, bench);
                 }
                 return Ok(Some(row));
             }
-            if !bench.mix.has_rounds() || self.pools.iter().all(|pool| pool.gone) {
+            let is_given_up = !self.gave && self.chances == 0;
+            if !bench.mix.has_rounds() || is_given_up || !self.can_read(bench) {
                 return Ok(None);
             }
-            (self.round, self.ended) = (self.round + 1, false);
+            self.chances -= u64::from(!self.gave);
+            (self.round, self.ended, self.gave) = (self.round + 1, false, false);
             for pool in &mut self.pools {
                 pool.ended = pool.gone;
             }
         }
+    }
+
+    /// Whether a pool with a weight may give documents in another round.
+    fn can_read(&self, bench: &Bench<'_>) -> bool {
+        let weights = bench.mix.weights(self.rows * self.lanes + self.number);
+        self.pools.iter().zip(weights).any(|(pool, weight)| *weight > 0 && !pool.gone)
+    }
+
+    /// Whether a row was ever delivered.
+    pub(super) fn has_given(&self) -> bool {
+        self.rows > 0
+    }
+
+    /// Whether the last pass had a document.
+    pub(super) fn has_documents(&self) -> bool {
+        self.pools.iter().any(|pool| pool.found)
+    }
+
+    /// Whether a pool is not read any more.
+    pub(super) fn is_gone(&self, pool: usize) -> bool {
+        self.pools[pool].gone
     }
 
     /// Whether the last row is of epochs that are read again.
@@ -301,7 +325,7 @@ impl Lane {
                     return Ok(Next::Document(pool));
                 }
             } else {
-                if self.pools[pool].documents == Some(0) && bench.mix.pools() > 1 {
+                if self.pools[pool].chances == 0 && bench.mix.pools() > 1 {
                     self.refuse_empty(pool, bench)?;
                 }
                 self.pools[pool].gone = true;
@@ -321,8 +345,13 @@ impl Lane {
         if bench.mix.on_exhausted == OnExhausted::Drop {
             return Ok(());
         }
+        let (has, more) = if self.pools[pool].found {
+            ("dropped every document of it", "a larger `max_length`")
+        } else {
+            ("has no document of it", "more records")
+        };
         let reason = format!(
-            "give source {pool} a share, but lane {} of {} has no document of it; take fewer `lanes`, more records, or \
+            "give source {pool} a share, but lane {} of {} {has}; take fewer `lanes`, {more}, or \
              on_exhausted=\"drop\"",
             self.number, self.lanes
         );
@@ -343,18 +372,22 @@ impl Lane {
                 pool.next = (Address { block: current.address.block + 1, ..current.address }, 0);
                 pool.current = None;
             }
+            if self.pools[number].gone {
+                return Ok(false);
+            }
             let Some(made) = (bench.take)(number)? else { return Ok(false) };
             let pool = &mut self.pools[number];
             if made.address.epoch > pool.next.0.epoch {
-                // After an epoch without a document, all later epochs have none.
-                if pool.documents == Some(0) {
-                    return Ok(false);
+                if !pool.packed && bench.mix.may_end(made.address.epoch, self.round) {
+                    if pool.chances == 0 {
+                        pool.gone = true;
+                        return Ok(false);
+                    }
+                    pool.chances -= 1;
                 }
-                pool.documents = Some(0);
+                (pool.found, pool.packed) = (false, false);
             }
-            if let Some(documents) = &mut pool.documents {
-                *documents += made.documents.len() as u64;
-            }
+            pool.found |= !made.documents.is_empty();
             bench.books.work += made.work;
             if pool.counted.take() != Some(made.address) {
                 bench.books.ledger.merge(made.ledger);
@@ -393,6 +426,10 @@ impl Lane {
             return Err(said.err().unwrap_or(refused));
         }
         bench.books.defer(&self.pieces);
+        if !self.pieces.is_empty() {
+            let pool = &mut self.pools[number];
+            (pool.packed, pool.chances) = (true, CHANCES);
+        }
         let apart = bench.mix.chooses_rows();
         if self.pools.len() > 1 && !apart {
             let tokens = u64::from(bench.objective.tokens(found));
@@ -441,27 +478,4 @@ impl Lane {
         let unused = needed.iter().take_while(|&&needed| !needed).count();
         self.packed.free(first + unused as u64);
     }
-}
-
-impl Held {
-    /// The number after that of its last document.
-    fn end(&self) -> u64 {
-        self.first + self.places.len() as u64
-    }
-
-    /// The index of a document among those of the block.
-    fn index(&self, number: u64) -> usize {
-        usize::try_from(number - self.first).expect("a place in a block")
-    }
-}
-
-/// The block of a document.
-fn held(held: &VecDeque<Held>, number: u64) -> &Held {
-    let after = held.partition_point(|held| held.first <= number);
-    &held[after.checked_sub(1).expect("the block of a document in a row")]
-}
-
-/// The tokens of each document.
-fn lengths_of(documents: &Documents) -> Vec<usize> {
-    documents.iter().map(|document| document.column(INPUTS).len()).collect()
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::pack::Piece;
 use crate::stream::order::Address;
 use crate::stream::place::{DocumentPlace, LaneState, PiecePlace, PoolState, RowPiece, Snapshot};
-use crate::stream::rounds::{Round, round_of};
+use crate::stream::rounds::{LAST, Round, round_of};
 use crate::stream::rows::Packed;
 
 impl Lane {
@@ -49,14 +49,16 @@ impl Lane {
         }
         let closed = rows - ages.len();
         let pool = |pool: &Pool| {
-            let Pool { next, credit, ended, gone, .. } = *pool;
+            let Pool { next, credit, ended, gone, found, packed, chances, .. } = *pool;
             let counted = pool.current.is_some() || pool.counted == Some(next.0);
-            PoolState { next, credit, ended, gone, counted }
+            PoolState { next, credit, ended, gone, counted, found, packed, chances }
         };
         let snapshot = Snapshot {
             rows: self.rows,
             round: self.round,
             ended: self.ended,
+            gave: self.gave,
+            chances: self.chances,
             pools: self.pools.iter().map(pool).collect(),
             closed,
             ages,
@@ -97,7 +99,8 @@ impl Lane {
     /// The first round of each pool that the state after the last row needs.
     pub(super) fn find_floors(&self) -> Vec<Round> {
         let first = self.packed.first_document();
-        let mut floors: Vec<Round> = self.pools.iter().map(|pool| round_of(&pool.next.0)).collect();
+        let next = |pool: &Pool| if pool.gone { LAST } else { round_of(&pool.next.0) };
+        let mut floors: Vec<Round> = self.pools.iter().map(next).collect();
         for piece in self.packed.pieces() {
             let held = held(&self.held, first + u64::from(piece.document));
             floors[held.pool] = floors[held.pool].min(round_of(&held.address));

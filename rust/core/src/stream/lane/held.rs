@@ -1,0 +1,40 @@
+//! [`Held`]: a block whose documents are in the store of a lane.
+
+use std::collections::VecDeque;
+
+use crate::document::{Documents, INPUTS};
+use crate::stream::order::Address;
+
+/// A block whose documents are in the store.
+pub(super) struct Held {
+    pub(super) pool: usize,
+    pub(super) address: Address,
+    /// The number of its first document.
+    pub(super) first: u64,
+    pub(super) places: Vec<u64>,
+    /// The tokens of each of its documents.
+    pub(super) lengths: Vec<usize>,
+}
+
+impl Held {
+    /// The number after that of its last document.
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.places.len() as u64
+    }
+
+    /// The index of a document among those of the block.
+    pub(super) fn index(&self, number: u64) -> usize {
+        usize::try_from(number - self.first).expect("a place in a block")
+    }
+}
+
+/// The block of a document.
+pub(super) fn held(held: &VecDeque<Held>, number: u64) -> &Held {
+    let after = held.partition_point(|held| held.first <= number);
+    &held[after.checked_sub(1).expect("the block of a document in a row")]
+}
+
+/// The tokens of each document.
+pub(super) fn lengths_of(documents: &Documents) -> Vec<usize> {
+    documents.iter().map(|document| document.column(INPUTS).len()).collect()
+}

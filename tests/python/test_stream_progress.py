@@ -1,0 +1,281 @@
+"""Every `next` of a stream ends: whatever is dropped, in every lane, for every end, order, mixture and number of ranks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from campaign import tries
+
+import fastpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+LENGTH = 16
+STEPS = 10
+PAD = 9_999
+BLOCK = 400
+"""More records than are read ahead, in blocks that were made when a lane ended."""
+
+Row = tuple[int, ...]
+
+
+class BudgetError(Exception):
+    """More was read than the steps of a run need."""
+
+
+class Trial(NamedTuple):
+    """The documents of each source and the options of a stream."""
+
+    sources: dict[str, list[dict[str, Any]]]
+    options: dict[str, Any]
+    functions: bool
+
+
+def documents(rng: random.Random, first: int) -> list[dict[str, Any]]:
+    """Some documents, of which some kinds are dropped: before they are packed, or by the packer."""
+    kinds = rng.choice(
+        [
+            ["long"],
+            ["left_out"],
+            ["empty"],
+            ["short", "long"],
+            ["short"],
+            ["short", "left_out", "long", "empty"],
+        ]
+    )
+    count = rng.choice([0, 1, 3, 8, 40])
+    likely = rng.choice([0.02, 0.3, 0.9])
+    made = []
+    for number in range(first, first + count):
+        kind = rng.choice(kinds) if rng.random() < likely else kinds[0]
+        length = {"long": LENGTH + 4, "empty": 0}.get(kind, rng.randint(1, LENGTH))
+        made.append({"input_ids": [number] * length, "kind": kind})
+    return made
+
+
+def trial_of(seed: int) -> Trial:
+    rng = random.Random(seed)
+    mixed = rng.random() < 0.35
+    sources = {name: documents(rng, first) for name, first in (("a", 1), ("b", 1000))[: 1 + mixed]}
+    epochs = rng.choice([None, None, 1, 2])
+    options: dict[str, Any] = {
+        "lanes": rng.choice([2, 4, 8]),
+        "epochs": epochs,
+        "on_end": rng.choice([None, "pad", "repeat", "drop"]) if epochs else None,
+        "shuffle": rng.random() < 0.5,
+        "strategy": rng.choice(["none", "none", "sequential", "concat", "best_fit"]),
+        "where": {"kind": ["short", "long", "empty"]},
+        "threads": 2,
+    }
+    if options["strategy"] == "concat":
+        options["drop_last"] = rng.random() < 0.5
+    else:
+        options["overlong"] = "drop"
+    if mixed:
+        options["weights"] = {"a": 1, "b": rng.choice([1, 3])}
+        options["on_exhausted"] = rng.choice(["repeat", "stop", "drop"])
+    return Trial(sources, options, functions=rng.random() < 0.2)
+
+
+class Counting:
+    """A source that counts the records that are read of it, and stops a run that reads too many."""
+
+    def __init__(self, records: list[dict[str, Any]], most: int) -> None:
+        self.records, self.left = records, most
+
+    def __call__(self) -> Iterator[dict[str, Any]]:
+        for record in self.records:
+            self.left -= 1
+            if self.left < 0:
+                raise BudgetError
+            yield record
+
+
+class Watch:
+    """A `filter` that counts the rows of the batches that it is given, and stops a run that reads too many."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    def __call__(self, batch: pa.RecordBatch) -> list[bool]:
+        self.left -= batch.num_rows
+        if self.left < 0:
+            raise BudgetError
+        return [True] * batch.num_rows
+
+
+def opened(
+    trial: Trial, folder: Path, rank: int = 0, world_size: int = 1, batch: int = 2
+) -> fastpack.PackStream:
+    passes = 1 if trial.options["strategy"] == "none" else 4 * LENGTH
+    whole = sum(map(len, trial.sources.values()))
+    # One pass of the lanes for each table, those ahead included, and what is read ahead of them.
+    budget = (STEPS + 4) * passes * (whole + 1) + BLOCK
+    options = dict(trial.options)
+    files: dict[str, Any]
+    if trial.functions:
+        files = {name: Counting(records, 3 * budget) for name, records in trial.sources.items()}
+        for name in files:
+            options.setdefault("weights", {name: 1})
+    else:
+        files = {name: write(folder, name, records) for name, records in trial.sources.items()}
+        options["filter"] = Watch(budget)
+    if world_size > 1 and options["epochs"]:
+        options["cache_dir"] = folder / "counts"
+    return fastpack.stream(
+        files, max_length=LENGTH, pad_token_id=PAD, pad_to="max_length", batch_size=batch,
+        rank=rank, world_size=world_size, **options,
+    )  # fmt: skip
+
+
+def write(folder: Path, name: str, records: list[dict[str, Any]]) -> Path:
+    path = folder / f"{name}.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+class Run(NamedTuple):
+    """The rows of each table, their states, and what ended the run, if anything did."""
+
+    tables: list[list[Row]]
+    states: list[Any]
+    end: str
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    return [tuple(token for token in row if token != PAD) for row in table["input_ids"].to_pylist()]
+
+
+def run(stream: fastpack.PackStream, steps: int = STEPS) -> Run:
+    tables, states, end = [], [], ""
+    with stream:
+        for _ in range(steps):
+            try:
+                table = next(stream)
+            except StopIteration:
+                end = "end"
+                break
+            except fastpack.FastpackError as failed:
+                end = f"{type(failed).__name__}: {failed}"
+                break
+            tables.append(rows_of(table))
+            states.append(stream.state_dict())
+    return Run(tables, states, end)
+
+
+def full(tables: list[list[Row]]) -> list[Row]:
+    return [row for table in tables for row in table if row]
+
+
+@pytest.mark.filterwarnings("ignore:lane .* rows of padding")
+@pytest.mark.parametrize("seed", range(tries(60, 4000)))
+def test_every_next_ends_and_lanes_alone_decide_which_rows_are_padding(seed: int, tmp_path: Path) -> None:
+    trial = trial_of(seed)
+    alone = run(opened(trial, tmp_path))
+    if "LossError" in alone.end:
+        assert not full(alone.tables)
+        assert "lanes" in alone.end or trial.options["epochs"], alone.end
+    if trial.options["epochs"] is None and not alone.end:
+        assert full(alone.tables), "a run without end has rows, or fails"
+    # A rank has at each step the rows that one process has there; where that one passes over a lane, a rank pads.
+    world = 2 if trial.options["lanes"] > 2 else 1
+    ranks = [run(opened(trial, tmp_path, rank, world, 2 // world)) for rank in range(world)]
+    if world > 1 and not any(rank.end.startswith(("Option", "Loss")) for rank in ranks):
+        steps = [list(itertools.chain(*step)) for step in zip(*(rank.tables for rank in ranks), strict=False)]
+        shared, own = full(steps), full(alone.tables)
+        common = min(len(shared), len(own))
+        assert shared[:common] == own[:common]
+    # The state after each table goes on as the run did, padding included.
+    for at in range(0, len(alone.states), 3):
+        again = opened(trial, tmp_path)
+        again.load_state_dict(alone.states[at])
+        later = run(again, STEPS - at - 1)
+        assert later.tables == alone.tables[at + 1 :], at
+        assert later.end == alone.end or "LossError" in later.end, at
+        if later.states:
+            assert later.states[-1]["counts"].get("padded") == alone.states[-1]["counts"].get("padded")
+
+
+def ids(number: int, length: int) -> dict[str, Any]:
+    return {"input_ids": [number] * length}
+
+
+def one_long(write_jsonl: Callable[..., Path]) -> Path:
+    """300 short documents and a long one, in lanes of which one has only the long one."""
+    records = [ids(1 + number, 10) for number in range(300)]
+    return write_jsonl([*records[:150], ids(500, 12_000), *records[150:]])
+
+
+OPTIONS: dict[str, Any] = {
+    "max_length": 512,
+    "overlong": "drop",
+    "lanes": 64,
+    "batch_size": 64,
+    "pad_token_id": 0,
+}
+
+
+@pytest.mark.parametrize("options", [{"epochs": None}, {"epochs": 1, "on_end": "repeat"}], ids=str)
+def test_a_lane_whose_only_document_is_dropped_holds_padding(
+    options: dict[str, Any], write_jsonl: Callable[..., Path]
+) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        stream = fastpack.stream(one_long(write_jsonl), max_steps=4, **OPTIONS, **options)
+        tables = list(stream)
+    padding = [
+        [at for at, row in enumerate(table["labels"].to_pylist()) if set(row) == {-100}] for table in tables
+    ]
+    assert padding
+    assert len(padding[0]) == 1
+    assert all(lanes == padding[0] for lanes in padding)
+    assert stream.report is not None
+    assert any("rows are padding" in warning for warning in stream.report.warnings)
+    assert stream.stats().padding == len(tables)
+    if options["epochs"] is None:
+        assert len(tables) == 4
+        [warning] = told
+        assert f"lane {padding[0][0]} of 64 dropped all its documents" in str(warning.message)
+
+
+def test_a_rank_without_rows_fails_with_counts_and_remedy(write_jsonl: Callable[..., Path]) -> None:
+    long = write_jsonl([ids(number, 600) for number in range(128)])
+    for ranks in ({}, {"rank": 1, "world_size": 2, "batch_size": 32}):
+        with pytest.raises(
+            fastpack.LossError, match=r"none of \d+ documents in the \d+ lanes.*too_long.*`max_length`"
+        ):
+            next(fastpack.stream(long, epochs=None, **OPTIONS | ranks))
+    empty = write_jsonl([], "empty.jsonl")
+    for ranks in ({}, {"rank": 1, "world_size": 2, "batch_size": 32}):
+        with pytest.raises(
+            fastpack.LossError, match=r"no document in the .* lanes of this rank; take fewer `lanes`"
+        ):
+            next(fastpack.stream(empty, epochs=None, **OPTIONS | ranks))
+
+
+def test_a_source_of_which_all_is_dropped_is_as_one_without_records(write_jsonl: Callable[..., Path]) -> None:
+    files = {
+        "short": write_jsonl([ids(number, 10) for number in range(1, 400)], "short.jsonl"),
+        "long": write_jsonl([ids(number, 600) for number in range(1, 400)], "long.jsonl"),
+    }
+    mix: dict[str, Any] = {
+        "weights": {"short": 1, "long": 1},
+        "epochs": None,
+        **OPTIONS,
+        "lanes": 4,
+        "batch_size": 4,
+    }
+    with pytest.raises(fastpack.OptionError, match=r"dropped every document of it.*`max_length`") as refused:
+        list(itertools.islice(fastpack.stream(files, **mix), 200))
+    assert refused.value.option == "weights"
+    dropped = list(itertools.islice(fastpack.stream(files, on_exhausted="drop", **mix), 20))
+    assert all(row for table in dropped for row in table["labels"].to_pylist())
