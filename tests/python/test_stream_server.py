@@ -229,7 +229,22 @@ def test_other_talk_ends_that_connection_only(
 
 
 @pytest.mark.parametrize(
-    "address", ["", "unix:", "tcp://", "tcp://here", "tcp://here:99999", "http://x:1", 3, "x"], ids=str
+    "address",
+    [
+        "",
+        "unix:",
+        "tcp://",
+        "tcp://here",
+        "tcp://here:99999",
+        "http://x:1",
+        3,
+        "x",
+        "unix:\ud800",
+        "tcp://a..b:1",
+        "tcp://\ud800:1",
+        "tcp://h:\u0663",
+    ],
+    ids=ascii,
 )
 def test_what_is_no_address_is_refused(address: Any, texts: Path, tokenizer_dir: Path) -> None:
     with pytest.raises(fastpack.OptionError, match="unix:PATH or tcp://HOST:PORT"):

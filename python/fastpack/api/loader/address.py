@@ -42,7 +42,7 @@ class Address(NamedTuple):
     @classmethod
     def of(cls, text: object, option: str) -> Address:
         """Reads `unix:PATH` or `tcp://HOST:PORT`."""
-        if isinstance(text, str) and "\0" not in text:
+        if isinstance(text, str) and "\0" not in text and _is_encodable(text):
             if text.startswith("unix:") and len(text) > len("unix:") and hasattr(socket, "AF_UNIX"):
                 path = text.removeprefix("unix:")
                 length = len(os.fsencode(path))
@@ -63,6 +63,17 @@ class Address(NamedTuple):
         if self.family == socket.AF_INET:
             _tune(opened)
         return opened
+
+
+def _is_encodable(text: str) -> bool:
+    """Whether the system takes an address: as a path, or as the name of a host."""
+    try:
+        os.fsencode(text)
+        if text.startswith("tcp://"):
+            text.removeprefix("tcp://").rpartition(":")[0].encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _tune(peer: socket.socket) -> None:
