@@ -5,7 +5,6 @@ use std::str::Chars;
 use crate::failure::{Failure, Outcome};
 use crate::limits::Meter;
 use crate::values::arguments::CallArguments;
-use crate::values::arithmetic::big;
 use crate::values::print::{write_big, write_repr_of, write_str};
 use crate::values::value::Value;
 
@@ -32,11 +31,14 @@ pub(crate) fn percent(text: &str, values: &Value<'_>, meter: &Meter<'_>) -> Outc
             Some('r') => write_repr_of(&mut out, &next()?, meter)?,
             Some('d' | 'i') => {
                 let value = next()?;
-                let Some(number) = big(&value, meter)? else {
-                    let name = value.type_name();
-                    return Err(Failure::unsupported(format_args!("`%d` of a {name}")));
-                };
-                write_big(&mut out, &number, meter)?;
+                match (&value, value.as_int()) {
+                    (Value::Big(number), _) => write_big(&mut out, number, meter)?,
+                    (_, Some(number)) => meter.write(&mut out, &number.to_string())?,
+                    _ => {
+                        let name = value.type_name();
+                        return Err(Failure::unsupported(format_args!("`%d` of a {name}")));
+                    }
+                }
             }
             None => return Err(Failure::error("`%` at the end of a format")),
             Some(c) => return Err(Failure::unsupported(format_args!("`%{c}` in a format"))),

@@ -5,8 +5,6 @@ use std::hash::{Hash, Hasher};
 use indexmap::Equivalent;
 
 use super::text::Text;
-use super::value::Value;
-use crate::failure::{Failure, Outcome};
 
 /// A key of a dict.
 #[derive(Clone)]
@@ -22,36 +20,6 @@ pub(crate) enum Key<'r> {
 }
 
 impl<'r> Key<'r> {
-    /// The key that a value is.
-    pub(crate) fn of(value: Value<'r>) -> Outcome<Self> {
-        Ok(match value {
-            Value::String(text) => Self::Text(text),
-            Value::None => Self::None,
-            Value::Bool(value) => Self::Bool(value),
-            Value::Int(value) => Self::Int(value),
-            Value::List(_) | Value::Dict(_) => {
-                return Err(Failure::error(format!("a {} is no key", value.type_name())));
-            }
-            other => {
-                return Err(Failure::unsupported(format_args!("a {} as a key", other.type_name())));
-            }
-        })
-    }
-
-    /// The key that a dict finds by a value; `None` if no dict has a key that equals it.
-    pub(crate) fn sought(value: &Value<'r>) -> Outcome<Option<Self>> {
-        match value {
-            Value::Safe(text) => Ok(Some(Self::Text(text.clone()))),
-            Value::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
-                #[expect(clippy::cast_possible_truncation, reason = "whole, and below 2^53")]
-                let whole = *number as i64;
-                Ok(Some(Self::Int(whole)))
-            }
-            Value::Float(_) | Value::Big(_) | Value::Undefined => Ok(None),
-            other => Self::of(other.clone()).map(Some),
-        }
-    }
-
     /// The same key, if it is no string: such a key borrows nothing.
     pub(crate) fn without_text<'a>(&self) -> Option<Key<'a>> {
         Some(match self {
@@ -60,16 +28,6 @@ impl<'r> Key<'r> {
             Self::Bool(value) => Key::Bool(*value),
             Self::Int(value) => Key::Int(*value),
         })
-    }
-
-    /// The value of the key.
-    pub(crate) fn value(&self) -> Value<'r> {
-        match self {
-            Self::Text(text) => Value::String(text.clone()),
-            Self::None => Value::None,
-            Self::Bool(value) => Value::Bool(*value),
-            Self::Int(value) => Value::Int(*value),
-        }
     }
 
     /// The text of a key that is one.

@@ -7,6 +7,7 @@ pub(crate) mod comparing;
 pub(crate) mod cuts;
 pub(crate) mod filters;
 pub(crate) mod formatting;
+pub(crate) mod hashing;
 pub(crate) mod items;
 pub(crate) mod key;
 pub(crate) mod make;
