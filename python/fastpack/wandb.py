@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastpack._checks import folder_of, is_series
+from fastpack._checks import folder_of, is_series, regular_file
 from fastpack._folder import Folder, table_of
 from fastpack._inspect import inspect
 from fastpack.errors import FastpackError
@@ -150,7 +150,7 @@ def _records(path: Path) -> Iterator[str]:
             yield from (json.dumps(record, ensure_ascii=False, default=str) for record in batch.to_pylist())
         return
     try:
-        with path.open(encoding="utf-8") as lines:
+        with regular_file(path).open(encoding="utf-8") as lines:
             yield from (line.rstrip("\n") for line in lines)
     except (OSError, UnicodeDecodeError) as refused:
         message = f"{path} cannot be shown: {refused}; lines of text, JSON, Parquet and Arrow are"

@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastpack._checks import folder_of
+from fastpack._checks import folder_of, regular_file
 from fastpack._folder import Folder
 from fastpack.errors import OutputError, StorageError
 from fastpack.report import Report
@@ -33,7 +33,9 @@ def write_card(folder: StrPath) -> Path:
     path = Path(folder_of("folder", folder)) / "README.md"
     text = card_text(folder)
     try:
-        is_ours = not path.exists() or _OURS in path.read_text(encoding="utf-8", errors="replace")
+        is_ours = not path.exists() or _OURS in regular_file(path).read_text(
+            encoding="utf-8", errors="replace"
+        )
         if is_ours:
             path.write_text(text, encoding="utf-8")
     except OSError as failed:
