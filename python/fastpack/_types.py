@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from fastpack.api.streaming import StreamStats
+    from fastpack.api.stats import StreamStats
 
 __all__ = [
     "NOT_TRAINED",

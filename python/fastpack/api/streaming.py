@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from fastpack import _fastpack
 from fastpack._checks import check_switch, check_type, folder_of, shown
@@ -19,6 +19,7 @@ from fastpack.api.closing import Closing
 from fastpack.api.estimate import named_sources, sampled_epoch
 from fastpack.api.options import native_inputs, native_model, native_options
 from fastpack.api.states import StateDict, loaded, state_text, text_of
+from fastpack.api.stats import StreamEstimate, StreamStats
 from fastpack.api.suggest import with_hint
 from fastpack.errors import FastpackError, OptionError, RecordError
 
@@ -33,52 +34,7 @@ if TYPE_CHECKING:
 _LOG_SECONDS: Final = 10.0
 """The seconds between two calls of `log`."""
 
-__all__ = ["PackStream", "StreamEstimate", "StreamStats"]
-
-
-class StreamStats(NamedTuple):
-    """The counts of a stream so far.
-
-    Attributes:
-        step: The number of tables.
-        rows: The number of rows of this rank.
-        tokens: The number of tokens in these rows, without padding.
-        fill: The share of the rows' room that tokens fill, from 0 to 1.
-        shares: The share of each weighted source among the packed tokens, from 0 to 1.
-        dropped: The number of dropped documents, by reason.
-        wait_seconds: The time that this process waited for tables, in seconds.
-        queue_depth: The number of tables that are made and wait to be taken, from 0 to 3: at 0 the trainer waits for rows,
-            above it rows wait for the trainer.
-        tokens_per_second: The tokens that this process took in a second, since it asked for its first table.
-        padding: The number of rows of padding, in the place of lanes that give none.
-    """
-
-    step: int
-    rows: int
-    tokens: int
-    fill: float
-    shares: dict[str, float]
-    dropped: dict[str, int]
-    wait_seconds: float
-    queue_depth: int
-    tokens_per_second: float
-    padding: int
-
-
-class StreamEstimate(NamedTuple):
-    """The size of one epoch of a stream.
-
-    Attributes:
-        rows: The number of rows of all ranks.
-        tokens: The number of tokens in these rows, without padding.
-        steps: The number of tables that each rank takes.
-        counted: Whether all rows were counted; otherwise a sample of the records was read.
-    """
-
-    rows: int
-    tokens: int
-    steps: int
-    counted: bool
+__all__ = ["PackStream"]
 
 
 class _Parts:
