@@ -9,6 +9,7 @@ import re
 import stat
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -32,6 +33,7 @@ __all__ = [
     "refuse_collapsed",
     "regular_file",
     "shown",
+    "whole_number",
 ]
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
@@ -74,6 +76,14 @@ def check_type(option: str, value: object, types: type | tuple[type, ...], wante
 def check_switch(option: str, value: object) -> None:
     """Refuses a value that is not a boolean."""
     check_type(option, value, bool, "True or False")
+
+
+def whole_number(option: str, value: object, least: int) -> int:
+    """The value of an option that is a whole number of 63 bits, from `least` on; refuses others."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) < 1 << 63:
+        message = f"must be a whole number from {least} on, not `{shown(value)}`"
+        raise OptionError(message, option)
+    return int(value)
 
 
 def path_of(option: str, value: object, wanted: str) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Values = npt.NDArray[np.int64] | npt.NDArray[np.int32] | npt.NDArray[np.float32]
 
 __all__ = [
+    "COMPACT_COLUMNS",
     "CompactRows",
     "expanded",
     "full_row",
@@ -40,6 +41,9 @@ _SPANS: Final = ("label_spans", "shifted_label_spans")
 """The names of the runs of labels: unshifted and shifted."""
 
 _WEIGHTS: Final = "label_weights"
+
+COMPACT_COLUMNS: Final = ("input_ids", "seq_lengths", *_SPANS, _WEIGHTS)
+"""The columns of which those of the full layout are made."""
 
 _MADE: Final = ("input_ids", "labels", "position_ids", "loss_weights", "document_ids")
 """The full-layout columns with a value for each token. `CompactRows` computes all of them but `input_ids`."""
@@ -256,6 +260,9 @@ def labels_of(ids: Numbers, spans: npt.NDArray[np.int64], *, shifted: bool) -> n
 
 def weights_of(spans: npt.NDArray[np.int64], weights: Numbers, tokens: int) -> npt.NDArray[np.float32]:
     """The loss weight of each token: the weight of its label run, and 0 outside of runs."""
+    if 2 * len(weights) != len(spans):
+        message = f"column `{_WEIGHTS}` has {len(weights)} values for {len(spans) // 2} runs"
+        raise FastpackError(message)
     values = np.zeros(len(spans) + 1, np.float32)
     values[1::2] = weights
     return np.repeat(values, _stretches(spans, tokens))

@@ -173,11 +173,97 @@ def test_rows_that_contradict_themselves_are_refused_by_number_and_column(rows, 
         ({"mask": "flex"}, "`mask`: rows that are laid end to end have none"),
         ({"padded": 80, "mask": "causal"}, "`mask`: must be one of"),
         ({"seq_idx": 1}, "`seq_idx`: must be True or False"),
+        ({"padded": True}, '`padded`: must be a number of tokens or "longest"'),
+        ({"padded": 2**70}, '`padded`: must be a number of tokens or "longest"'),
+        ({"pad_token_id": None}, "`pad_token_id`: must be a whole number"),
     ],
 )
 def test_options_are_refused_by_name(rows, options, message):
     with pytest.raises(OptionError, match=message):
         collate(rows, **options)
+
+
+WRONG = {
+    "lengths below 0": ("seq_lengths", [5, -2], r"has the length -2 in `seq_lengths`"),
+    "lengths of fractions": (
+        "seq_lengths",
+        [1.5, 1.5],
+        r"no list of whole numbers of 64 bits in `seq_lengths`",
+    ),
+    "lengths that wrap": (
+        "seq_lengths",
+        [2**62, 2**62, 2**62, 2**62, 3],
+        r"has the length 4611686018427387904",
+    ),
+    "ids of fractions": ("input_ids", [5.5, 6, 7], r"no list of whole numbers of 64 bits in `input_ids`"),
+    "whole floats": ("input_ids", [5.0, 6.0, 7.0], r"no list of whole numbers of 64 bits in `input_ids`"),
+    "ids of 64 bits": (
+        "input_ids",
+        np.array([1, 2, 2**63], np.uint64),
+        r"has 9223372036854775808 in `input_ids`",
+    ),
+    "ids of more bits": ("input_ids", [1, 2, 2**64], r"no list of whole numbers of 64 bits in `input_ids`"),
+    "text": ("input_ids", "abc", r"no list of whole numbers of 64 bits in `input_ids`, but `'abc'`"),
+    "a number": ("input_ids", 7, r"no list of whole numbers of 64 bits in `input_ids`, but `7`"),
+    "a null": ("labels", [1, None, 3], r"no list of whole numbers of 64 bits in `labels`"),
+    "truths": ("labels", [True, False, True], r"no list of whole numbers of 64 bits in `labels`"),
+    "lists of lists": ("labels", [[1], [2], [3]], r"no list of whole numbers of 64 bits in `labels`"),
+    "uneven lists": ("labels", [[1], [2, 3]], r"no list of whole numbers of 64 bits in `labels`"),
+    "too few": ("labels", [1, 2], r"has 2 values in `labels`, but its `seq_lengths` come to 3"),
+    "weights of text": ("loss_weights", ["a", "b", "c"], r"no list of numbers in `loss_weights`"),
+    "no weights": (
+        "loss_weights",
+        [1.0, float("nan"), 1.0],
+        r"a weight in `loss_weights` that is not finite",
+    ),
+    "a missing column": ("labels", None, r"has no column `labels`, which row [012] has"),
+}
+
+
+@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize("case", WRONG)
+def test_every_row_is_checked_by_type_and_sum(at, case):
+    """The first, the last and one between: no row stands for the others."""
+    rows = [
+        {"input_ids": [5, 6, 7], "labels": [-100, 6, 7], "loss_weights": [0.0, 1, 1], "seq_lengths": [2, 1]}
+        for _ in range(3)
+    ]
+    column, values, message = WRONG[case]
+    rows[at].pop(column)
+    if values is not None:
+        rows[at][column] = values
+    with pytest.raises(BatchError, match=f"row {at} of the batch .*{message}"):
+        collate(rows)
+
+
+@pytest.mark.parametrize("rows", [5, None, "rows", {"input_ids": [1], "seq_lengths": [1]}, [5], [None]])
+def test_what_is_no_list_of_rows_is_refused(rows):
+    with pytest.raises(OptionError, match="`rows`: must be"):
+        collate(rows)
+
+
+def test_numbers_of_other_widths_and_tensors_are_taken():
+    row = {"input_ids": np.array([5, 6], np.uint64), "labels": torch.tensor([-100, 6], dtype=torch.int16)}
+    row |= {
+        "loss_weights": torch.tensor([0, 0.5], dtype=torch.bfloat16),
+        "seq_lengths": np.array([2], np.uint8),
+    }
+    batch = collate([row], loss_weights=True)
+    assert batch["input_ids"].tolist() == [[5, 6]]
+    assert batch["labels"].tolist() == [[-100, 6]]
+    assert batch["loss_weights"].tolist() == [[0, 0.5]]
+
+
+def test_a_compact_row_is_checked_too():
+    row = {"input_ids": [5, 6], "label_spans": [1, 2], "label_weights": [0.5], "seq_lengths": [2]}
+    assert collate([row])["labels"].tolist() == [[-100, 6]]
+    for spoilt, message in (
+        ({"label_spans": [0.5, 2]}, "no list of whole numbers of 64 bits in `label_spans`"),
+        ({"label_weights": [0.5, 1]}, "`label_weights` has 2 values for 1 runs"),
+        ({"label_weights": [float("inf")]}, "a weight in `label_weights` that is not finite"),
+    ):
+        with pytest.raises(BatchError, match=message):
+            collate([{**row, **spoilt}])
 
 
 def test_no_rows_are_refused():

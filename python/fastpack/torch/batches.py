@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 import numpy as np
 import torch
 
-from fastpack._checks import check_choice, check_switch, check_type, shown
-from fastpack._compact import full_row
+from fastpack._checks import check_choice, check_switch, check_type, is_series, shown, whole_number
+from fastpack._compact import COMPACT_COLUMNS, full_row, is_compact
 from fastpack._types import NOT_TRAINED
-from fastpack.errors import BatchError, FastpackError, OptionError
+from fastpack.errors import BatchError, FastpackError, OptionError, OptionTypeError
 from fastpack.torch.losses import WeightedLabels
 
 if TYPE_CHECKING:
@@ -29,6 +29,15 @@ Batch: TypeAlias = "dict[str, torch.Tensor]"
 
 _TOKENS: Final = ("input_ids", "labels", "loss_weights")
 """The columns with a value for each token."""
+
+_WEIGHTS: Final = ("loss_weights", "label_weights")
+"""The columns of weights."""
+
+_MOST: Final = 2**31 - 1
+"""The most tokens of a row."""
+
+_LARGEST: Final = 2**63 - 1
+"""The greatest value of a column."""
 
 
 def collate(
@@ -69,7 +78,8 @@ def collate(
         `attention_mask`.
 
     Raises:
-        BatchError: Rows lack a column or contradict themselves, or have labels that are shifted already.
+        BatchError: Rows lack a column that others have, contradict themselves, hold what is no list of numbers of the right
+            type, or have labels that are shifted already.
         OptionError: An option has a value that it cannot have, such as `padded=` less than a row.
 
     Examples:
@@ -78,14 +88,18 @@ def collate(
         >>> batch["position_ids"].tolist(), batch["cu_seq_lens_q"].tolist(), "attention_mask" in batch
         ([[0, 1, 0]], [0, 2, 3], False)
     """
-    _check_options(padded, mask, shift_labels, loss_weights, seq_idx)
+    _check_options(padded, mask, shift_labels, loss_weights, seq_idx, pad_token_id)
+    if not is_series(rows):
+        message = f"must be a list of packed rows, not `{shown(rows)}`"
+        raise OptionTypeError(message, "rows")
+    rows = list(rows)
     lengths = [_lengths_of(row, number) for number, row in enumerate(rows)]
     if not lengths:
         message = "no rows to make a batch of; give `collate` one row at least"
         raise BatchError(message)
     rows = [_expanded(row, number) for number, row in enumerate(rows)]
-    names = [name for name in _TOKENS if name in rows[0]]
-    columns = {name: [_column(row, name, number) for number, row in enumerate(rows)] for name in names}
+    names = [name for name in _TOKENS if any(name in row for row in rows)]
+    columns = {name: [_column(rows, name, number) for number in range(len(rows))] for name in names}
     _check_lengths(columns, lengths)
     if padded is None:
         batch = _flattened(columns, lengths)
@@ -107,11 +121,19 @@ def collate(
 
 
 def _check_options(
-    padded: object, mask: object, shift_labels: object, loss_weights: object, seq_idx: object
+    padded: object,
+    mask: object,
+    shift_labels: object,
+    loss_weights: object,
+    seq_idx: object,
+    pad_token_id: object,
 ) -> None:
-    if not (padded is None or padded == "longest" or (isinstance(padded, int) and padded > 0)):
+    is_int = isinstance(padded, (int, np.integer)) and not isinstance(padded, bool)
+    is_number = is_int and 0 < int(padded) <= _MOST  # type: ignore[call-overload]  # the line above has looked
+    if not (padded is None or (isinstance(padded, str) and padded == "longest") or is_number):
         message = f'must be a number of tokens or "longest", not `{shown(padded)}`'
         raise OptionError(message, "padded")
+    whole_number("pad_token_id", pad_token_id, -_MOST)
     check_choice("mask", mask, Mask)
     if padded is None and mask != get_args(Mask)[0]:
         message = f'rows that are laid end to end have none; `"{mask}"` needs `padded`'
@@ -135,33 +157,70 @@ def _lengths_of(row: Mapping[str, object], number: int) -> npt.NDArray[np.int64]
             "such option), or pack with `seq_lengths` among the columns"
         )
         raise BatchError(message)
-    return _array(row["seq_lengths"], np.int64).astype(np.int64, copy=False)
+    lengths = _array(row["seq_lengths"], "seq_lengths", number).astype(np.int64, copy=False)
+    if len(lengths) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= _MOST:
+        wrong = int(lengths[(lengths < 0) | (lengths > _MOST)][0])
+        message = f"row {number} of the batch has the length {wrong} in `seq_lengths`; a document has 0 tokens or more"
+        raise BatchError(message)
+    return lengths
 
 
 def _expanded(row: Mapping[str, object], number: int) -> Mapping[str, object]:
     """A row in the full layout."""
+    if not is_compact(row):
+        return row
+    checked = {name: _array(row[name], name, number) for name in COMPACT_COLUMNS if name in row}
     try:
-        return full_row(row)
+        return full_row({**row, **checked})
     except FastpackError as broken:
         message = f"row {number} of the batch: {broken}; something has cut or padded the row"
         raise BatchError(message) from broken
 
 
-def _column(row: Mapping[str, object], name: str, number: int) -> Values:
+def _column(rows: Sequence[Mapping[str, object]], name: str, number: int) -> Values:
     """The values of a column of a row; arrays and tensors are not copied."""
+    row = rows[number]
     if name not in row:
-        message = f"row {number} of the batch has no column `{name}`, which row 0 has"
+        other = next(other for other, row in enumerate(rows) if name in row)
+        message = f"row {number} of the batch has no column `{name}`, which row {other} has"
         raise BatchError(message)
-    return _array(row[name], np.float32 if name == "loss_weights" else np.int64)
+    return _array(row[name], name, number)
 
 
-def _array(values: object, empty: type[np.int64 | np.float32]) -> Values:
-    """Values as an array; a list becomes one of type `empty` if it is empty."""
-    if isinstance(values, torch.Tensor):
-        values = values.numpy()
-    if isinstance(values, np.ndarray):
-        return values
-    return np.asarray(values, dtype=empty)
+def _array(values: object, name: str, number: int) -> Values:
+    """The values of a column of a row as an array of numbers.
+
+    Raises:
+        BatchError: They are no list of numbers of the type that the column has.
+    """
+    try:
+        if isinstance(values, torch.Tensor):
+            there = values.detach().cpu()
+            values = (there.float() if there.is_floating_point() else there).numpy()
+        found = values if isinstance(values, np.ndarray) else np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as refused:
+        raise _no_numbers(values, name, number) from refused
+    weighs = name in _WEIGHTS
+    if not found.size and found.ndim == 1:
+        return found.astype(np.float32 if weighs else np.int64)
+    if found.ndim != 1 or found.dtype.kind not in ("iuf" if weighs else "iu"):
+        raise _no_numbers(values, name, number)
+    if weighs and not np.isfinite(found).all():
+        message = f"row {number} of the batch has a weight in `{name}` that is not finite"
+        raise BatchError(message)
+    if found.dtype == np.uint64 and found.max() > _LARGEST:
+        message = (
+            f"row {number} of the batch has {found.max()} in `{name}`, more than 64 bits with a sign hold"
+        )
+        raise BatchError(message)
+    return found
+
+
+def _no_numbers(values: object, name: str, number: int) -> BatchError:
+    """The error about values that are no list of numbers."""
+    kind = "numbers" if name in _WEIGHTS else "whole numbers of 64 bits"
+    message = f"row {number} of the batch has no list of {kind} in `{name}`, but `{shown(values)}`"
+    return BatchError(message)
 
 
 def _check_lengths(columns: Mapping[str, Sequence[Values]], lengths: Sequence[npt.NDArray[np.int64]]) -> None:
@@ -196,7 +255,9 @@ def _flattened(columns: Mapping[str, Sequence[Values]], lengths: Sequence[npt.ND
 
 def _joined(name: str, rows: Sequence[Values]) -> Values:
     """Concatenates the values of all rows in one pass."""
-    return np.concatenate(rows, dtype=np.float32 if name == "loss_weights" else np.int64, casting="same_kind")
+    weighs = name == "loss_weights"
+    # Numbers of 64 bits without a sign are known to fit.
+    return np.concatenate(rows, dtype=np.float32 if weighs else np.int64, casting="unsafe")
 
 
 def _side_by_side(
