@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pickle
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
 from conftest import documents, pack
+from torch.utils.data import DataLoader
 
 import fastpack
 from fastpack import OptionError
@@ -181,6 +184,92 @@ def test_ranks_that_cannot_share_groups_are_refused(balanced):
         PackSampler(balanced, num_replicas=3, rank=0)
     with pytest.raises(OptionError, match="rank 5 of 4 ranks"):
         PackSampler(balanced, num_replicas=4, rank=5)
+
+
+@pytest.mark.parametrize("on_remainder", ["repeat", "pad"])
+@pytest.mark.parametrize("rows", [1, 3, 4, 7, 10, 11])
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_all_rows_are_read_and_all_ranks_read_as_many(balanced, rows, ranks, on_remainder):
+    """Those behind the last whole group come last; what fills the last step up is counted."""
+    dataset = PackedDataset(balanced.table.slice(0, rows))
+    options = {"num_replicas": ranks, "on_remainder": on_remainder}
+    samplers = [PackSampler(dataset, rank=rank, **options) for rank in range(ranks)]
+    read = [list(sampler) for sampler in samplers]
+    assert {len(each) for each in read} == {len(samplers[0])} == {-(-rows // ranks)}
+    filled = samplers[0].filled
+    assert filled == ranks * len(samplers[0]) - rows
+    flat = np.array(read, dtype=object).T.reshape(-1).tolist()
+    assert sorted(flat[:rows]) == list(range(rows))
+    assert sorted(flat[:rows][rows // 4 * 4 :]) == list(range(rows // 4 * 4, rows))
+    if on_remainder == "repeat":
+        assert flat[rows:] == [flat[at % rows] for at in range(filled)]
+    for at in flat[rows:] if on_remainder == "pad" else []:
+        blank, real = dataset[at], dataset[0]
+        assert list(blank) == list(real)
+        assert set(blank["labels"]) == {-100}
+        assert set(blank["input_ids"]) == {0}
+        assert blank["seq_lengths"].tolist() == real["seq_lengths"].tolist()
+        assert not (collate([blank])["labels"] != -100).any()
+        assert pickle.loads(pickle.dumps(at)).__class__ is at.__class__
+
+
+def test_a_sampler_follows_the_rows_of_the_epoch(kept):
+    dataset = PackedDataset(kept, repack=True)
+    sampler = PackSampler(dataset, num_replicas=1, rank=0)
+    for epoch in range(3):
+        dataset.set_epoch(epoch)
+        sampler.set_epoch(epoch)
+        assert sorted(sampler) == list(range(len(dataset)))
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_that_live_on_follow_the_epoch(kept, context):
+    """`set_epoch` in the process of the loader reaches them."""
+    dataset = PackedDataset(kept, repack=True)
+    loader = DataLoader(
+        dataset,
+        batch_size=3,
+        num_workers=2,
+        collate_fn=list,
+        persistent_workers=True,
+        multiprocessing_context=context,
+        sampler=PackSampler(dataset, shuffle=False),
+    )
+    for epoch in (0, 3, 1):
+        dataset.set_epoch(epoch)
+        own = PackedDataset(kept, repack=True)
+        own.set_epoch(epoch)
+        assert as_lists(row for batch in loader for row in batch) == as_lists(own)
+
+
+def test_a_copy_in_another_rank_keeps_its_own_epoch(kept):
+    dataset = PackedDataset(kept, repack=True)
+    before = as_lists(dataset)
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        pool.submit(dataset.set_epoch, 5).result()
+        assert as_lists(dataset) == before
+        dataset.set_epoch(5)
+        assert pool.submit(as_lists, dataset).result() == as_lists(dataset)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"num_replicas": 0}, "num_replicas"),
+        ({"num_replicas": 2.0}, "num_replicas"),
+        ({"rank": -1}, "rank"),
+        ({"shuffle": 1}, "shuffle"),
+        ({"seed": -1}, "seed"),
+        ({"on_remainder": "drop"}, "on_remainder"),
+        ({"dataset": [1, 2]}, "dataset"),
+    ],
+)
+def test_the_options_of_a_sampler_are_refused_by_name(balanced, options, name):
+    with pytest.raises(OptionError, match=f"invalid option `{name}`"):
+        PackSampler(**{"dataset": balanced, **options})
+    for each in (balanced, PackSampler(balanced)):
+        with pytest.raises(OptionError, match="invalid option `epoch`"):
+            each.set_epoch(-1)
 
 
 def test_rows_without_groups_are_shared_as_they_lie(folder):

@@ -114,3 +114,20 @@ def test_stats_print_what_was_before_and_after(capsys):
     assert f"documents    30 → {len(rows)} rows" in printed
     assert f"mean length  {sum(lengths) / 30:,.1f} → {sum(rows) / len(rows):,.1f} tokens" in printed
     assert f"fill         {sum(lengths) / 30 / max(lengths):.1%} if padded to the longest" in printed
+
+
+def test_rows_of_several_documents_are_not_packed_as_one():
+    """Their positions start again, and `seq_lengths` is gone."""
+    packed = pack(documents(62)).select(["input_ids", "position_ids"])
+    with pytest.raises(
+        OptionError, match=r"`source`: row 0 has `position_ids` that start again, .* `seq_lengths`"
+    ):
+        PackedDataset(packed, max_length=128)
+    alone = pack(documents(6), strategy="none").select(["input_ids", "position_ids"])
+    assert sum(len(row["seq_lengths"]) for row in PackedDataset(alone, max_length=128)) == 6
+
+
+@pytest.mark.parametrize("source", [[{"input_ids": [1]}, {"input_ids": "text"}], [{"input_ids": [1, "a"]}]])
+def test_what_cannot_be_a_table_is_refused_by_name(source):
+    with pytest.raises(OptionError, match="`source`: holds what cannot be columns of a table"):
+        PackedDataset(source, max_length=8)

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from torch.utils.data import Dataset
 
-from fastpack._checks import check_switch, is_series
+from fastpack._checks import check_switch, is_series, whole_number
 from fastpack._compact import CompactRows, expanded, shown_columns, with_columns
 from fastpack._counted import counted
 from fastpack._folder import TRAIN, Folder
+from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError, OptionError
 from fastpack.torch.epochs import Repacked, check_repackable
+from fastpack.torch.shared import SharedNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
     from fastpack._types import HubDataset, Overlong, Strategy, StrPath
 
-__all__ = ["PackedDataset", "Row", "columns_of"]
+__all__ = ["PADDING", "PackedDataset", "Row", "columns_of"]
 
 Values: TypeAlias = "npt.NDArray[np.int64 | np.float32]"
 
@@ -87,6 +90,14 @@ class Gathered(Mapping[str, object]):
 
     def __len__(self) -> int:
         return len(self._columns)
+
+
+class PaddingRow(int):
+    """The index of a row of padding: `PackedDataset` gives its first row without labels and tokens."""
+
+
+PADDING: Final = PaddingRow(2**63 - 1)
+"""The row of padding. No data set has so many rows."""
 
 
 class _Column:
@@ -171,7 +182,9 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
 
         Raises:
             InputNotFoundError: There is no such folder.
-            OptionError: There is no such split or column; tokenized rows need `max_length`, packed ones have none.
+            OptionError: There is no such split or column; tokenized rows need `max_length`, packed ones have none; rows are
+                packed by their `position_ids`, but have no `seq_lengths`.
+            BatchError: A column holds nulls, or what is no number.
             FastpackError: A folder holds no packed rows, or folders have different columns.
         """
         self.folders: list[Folder] = []
@@ -194,32 +207,48 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             raise OptionError(message, "max_length")
         self._packed_here = max_length is not None
         if max_length is not None:
+            _check_unpacked(table)
             from fastpack.api import pack_table  # noqa: PLC0415  loads the native module
 
             table = pack_table(
                 table, max_length=max_length, strategy=strategy, overlong=overlong, seed=seed, progress=False
             )
         self._place(table)
+        self._epoch = 0
         if repack:
             check_repackable(self.folders)
             self._repacked = Repacked(self.table)
+            self._shared = SharedNumbers(1)
             self.set_epoch(0)
+
+    @property
+    def is_repacked(self) -> bool:
+        """Whether `set_epoch` packs documents anew."""
+        return self._repacked is not None
 
     def set_epoch(self, epoch: int) -> None:
         """Packs the documents anew for an epoch, where `repack=True`: the same on all ranks, and nothing is written.
 
-        Call it before the loader of the epoch is iterated over, since workers take the rows over when they start. Without
+        Call it before the loader of the epoch is iterated over. Workers that live on follow. Without
         `repack=True` all epochs have the same rows, and nothing is done; a `Trainer` calls it in any case.
+
+        Raises:
+            OptionError: The epoch is no whole number from 0.
         """
-        if self._repacked is None:
-            return
+        epoch = whole_number("epoch", epoch, 0)
+        if self._repacked is not None:
+            self._shared[0] = epoch
+            self._pack(self._repacked, epoch)
+
+    def _pack(self, repacked: Repacked, epoch: int) -> None:
         options = self.folders[0].options
-        self._repacked.pack(
+        repacked.pack(
             max_length=cast("int | None", options.get("max_length")),
             strategy=cast("Strategy", options["strategy"]),
             most=cast("int | None", options.get("max_documents_per_pack")),
             seed=self._seed + epoch,
         )
+        self._epoch = epoch
 
     def _place(self, table: pa.Table) -> None:
         self.table = table
@@ -231,16 +260,35 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
     def __len__(self) -> int:
         """The number of rows."""
         if self._repacked is not None:
-            return self._repacked.rows
+            return self._of_epoch(self._repacked).rows
         return self._ends[-1] if self._ends else 0
 
+    def _of_epoch(self, repacked: Repacked) -> Repacked:
+        """The rows of the epoch that the process of the loader has chosen."""
+        if self._shared[0] != self._epoch:
+            self._pack(repacked, self._shared[0])
+        return repacked
+
     def __getitem__(self, index: int) -> Mapping[str, object]:
-        """Returns a row; a negative index counts from the end."""
+        """Returns a row; a negative index counts from the end.
+
+        Raises:
+            IndexError: There is no such row.
+            TypeError: The index is no whole number.
+        """
+        if isinstance(index, PaddingRow):
+            return Gathered(_blank(self[0], self._pad_token_id()))
+        index = operator.index(index)
         at = index + len(self) if index < 0 else index
         if not 0 <= at < len(self):
             message = f"row {index} of {len(self)}"
             raise IndexError(message)
         return self._row(at) if self._repacked is None else Gathered(self._repacked.row(at, self._row))
+
+    def _pad_token_id(self) -> int:
+        """The id of padding in the folders; else that of `collate`."""
+        found = self.folders[0].options.get("pad_token_id") if self.folders else None
+        return found if isinstance(found, int) else 0
 
     def _row(self, at: int) -> Row:
         chunk = bisect_right(self._ends, at)
@@ -264,7 +312,14 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             self._place(self.table)
 
     def stats(self) -> None:
-        """Prints the effect of packing: the numbers of documents and rows, and mean lengths before and after."""
+        """Prints the effect of packing: the numbers of documents and rows, and mean lengths before and after.
+
+        Raises:
+            OptionError: The rows were read without `input_ids`.
+        """
+        if "input_ids" not in self.table.column_names:
+            message = "must have `input_ids` for the lengths of rows"
+            raise OptionError(message, "columns")
         documents = pc.list_flatten(self.table[_LENGTHS]).to_numpy()
         rows = pc.list_value_length(self.table["input_ids"]).to_numpy()
         longest = (int(documents.max(initial=0)), int(rows.max(initial=0)))
@@ -289,8 +344,62 @@ def _paths_of(source: object) -> list[StrPath] | None:
     return None
 
 
+def _blank(row: Mapping[str, object], pad_token_id: int) -> dict[str, object]:
+    """A row of padding: the lengths and positions of a row, without its tokens, labels and origins."""
+    values = {
+        "input_ids": pad_token_id,
+        "labels": NOT_TRAINED,
+        "source_file": -1,
+        "source_row": -1,
+        "source_start": -1,
+    }
+    nothing = ("loss_weights", "attention_mask", "document_ids", "unpadded_lengths", "token_type_ids")
+    values |= dict.fromkeys(nothing, 0)
+    return {
+        name: np.full_like(value, values[name]) if name in values else value for name, value in row.items()
+    }
+
+
+def _check_unpacked(table: pa.Table) -> None:
+    """Refuses rows of several documents that only their positions tell apart.
+
+    Raises:
+        OptionError: The `position_ids` of a row start again.
+    """
+    if "position_ids" not in table.column_names:
+        return
+    first = 0
+    for column in table["position_ids"].chunks:
+        if isinstance(column, (pa.ListArray, pa.LargeListArray)):
+            starts = (
+                pc.list_parent_indices(column)
+                .filter(pc.equal(pc.list_flatten(column), pa.scalar(0)))
+                .to_numpy()
+            )
+            again = starts[1:][starts[1:] == starts[:-1]]
+            if len(again):
+                message = (
+                    f"row {first + int(again[0])} has `position_ids` that start again, so it holds several documents, which "
+                    "`max_length` would make one; give the column `seq_lengths`, the length of each, and no `max_length`"
+                )
+                raise OptionError(message, "source")
+        first += len(column)
+
+
 def _tabled(source: object) -> pa.Table:
-    """Converts rows in memory to a table."""
+    """Converts rows in memory to a table.
+
+    Raises:
+        OptionError: They are no rows, or their columns hold values of several types.
+    """
+    try:
+        return _table_of(source)
+    except pa.ArrowException as refused:
+        message = f"holds what cannot be columns of a table: {refused}"
+        raise OptionError(message, "source") from refused
+
+
+def _table_of(source: object) -> pa.Table:
     if isinstance(source, pa.Table):
         return source
     if hasattr(source, "with_format") and hasattr(source, "features"):
@@ -319,7 +428,14 @@ def _read_all(folders: Sequence[Folder], split: str, columns: Sequence[str] | No
                 has, lacks = (folder, folders[0]) if name in table.column_names else (folders[0], folder)
                 message = f"{lacks.path} has no column `{name}`, which {has.path} has; pass `columns` that both have"
                 raise OptionError(message, "source")
-    whole = pa.concat_tables(
-        [table.select(first.column_names).replace_schema_metadata(None) for table in tables]
-    )
+    selected = [table.select(first.column_names).replace_schema_metadata(None) for table in tables]
+    for folder, table in zip(folders, selected, strict=True):
+        for field, other in zip(selected[0].schema, table.schema, strict=True):
+            if field.type != other.type:
+                message = (
+                    f"{folder.path} has the column `{field.name}` as {other.type}, but {folders[0].path} as {field.type}; pass "
+                    "`columns` that both have"
+                )
+                raise OptionError(message, "source")
+    whole = pa.concat_tables(selected)
     return whole if shown is None else with_columns(whole, shown)

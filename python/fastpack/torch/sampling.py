@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch.utils.data import Sampler
 
+from fastpack._checks import check_choice, check_switch, check_type, whole_number
 from fastpack.errors import OptionError
+from fastpack.torch.rows import PADDING, PackedDataset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fastpack.torch.rows import PackedDataset
+    import numpy.typing as npt
 
-__all__ = ["PackSampler"]
+__all__ = ["OnRemainder", "PackSampler"]
+
+OnRemainder: TypeAlias = Literal["repeat", "pad"]
 
 
 class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency of the type check
@@ -24,6 +28,12 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
     For rows that were packed with `order="balanced"`: the groups come in a random order, and each rank reads its own row
     of each. Rows of other folders are grouped as they lie. Without ranks, all rows come in the order of the groups, as a
     `Trainer` wants them, which shares them among ranks itself.
+
+    All rows are read. The rows behind the last whole group come last; where ranks cannot share them equally, the last step is
+    filled up, so that each rank has as many rows.
+
+    Attributes:
+        filled: The number of rows, of all ranks, that fill the last step up.
     """
 
     def __init__(
@@ -34,6 +44,7 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
         rank: int | None = None,
         shuffle: bool = True,
         seed: int = 0,
+        on_remainder: OnRemainder = "repeat",
     ) -> None:
         """Finds the groups.
 
@@ -43,48 +54,78 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
             rank: The number of this rank; if not given, that of `torch.distributed`, or 0.
             shuffle: Whether groups come in another order each epoch; else as they lie.
             seed: Random seed. The same seed and epoch give the same order on all ranks.
+            on_remainder: The rows that fill the last step up: `repeat` takes the first rows of the epoch once more, `pad`
+                rows without labels. A batch without labels needs a loss that is divided by the labels of all ranks.
 
         Raises:
             OptionError: Ranks cannot share the groups equally.
         """
+        check_type("dataset", dataset, PackedDataset, "a fastpack.torch.PackedDataset")
+        check_switch("shuffle", shuffle)
+        check_choice("on_remainder", on_remainder, OnRemainder)
         given = torch.distributed.is_available() and torch.distributed.is_initialized()
-        self._ranks = num_replicas or (torch.distributed.get_world_size() if given else 1)
-        self._rank = rank if rank is not None else (torch.distributed.get_rank() if given else 0)
+        ranks = torch.distributed.get_world_size() if given else 1
+        self._ranks = ranks if num_replicas is None else whole_number("num_replicas", num_replicas, 1)
+        own = torch.distributed.get_rank() if given else 0
+        self._rank = own if rank is None else whole_number("rank", rank, 0)
+        self._dataset = dataset
         self._size = _group_size(dataset) or self._ranks
-        if self._size % self._ranks or not 0 <= self._rank < self._ranks:
+        if self._size % self._ranks or self._rank >= self._ranks:
             message = (
                 f"rank {self._rank} of {self._ranks} ranks cannot share groups of {self._size} "
                 f"rows equally; pack with balance_ranks={self._ranks}"
             )
             raise OptionError(message, "num_replicas")
-        self._groups = len(dataset) // self._size
-        self._shuffle, self._seed, self._epoch = shuffle, seed, 0
+        if on_remainder == "pad" and len(dataset) and "labels" not in dataset[0]:
+            message = '"pad" needs rows with `labels`, since all tokens of rows without are trained'
+            raise OptionError(message, "on_remainder")
+        self._shuffle, self._seed, self._epoch = shuffle, whole_number("seed", seed, 0), 0
+        self._on_remainder = on_remainder
+
+    @property
+    def filled(self) -> int:
+        """The number of rows, of all ranks, that fill the last step up."""
+        return -len(self._dataset) % self._ranks
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the order of an epoch; the same on all ranks."""
-        self._epoch = epoch
+        self._epoch = whole_number("epoch", epoch, 0)
 
     def __len__(self) -> int:
         """The number of rows of this rank."""
-        return self._groups * (self._size // self._ranks)
+        return (len(self._dataset) + self.filled) // self._ranks
 
     def __iter__(self) -> Iterator[int]:
         """Yields the indices of the rows of this rank."""
-        order = np.arange(self._groups)
+        return iter(self._order()[self._rank :: self._ranks])
+
+    def _order(self) -> list[int]:
+        """The rows of all ranks: the first of each rank, then the second."""
+        rows = len(self._dataset)
+        groups = np.arange(rows // self._size)
         if self._shuffle:
-            np.random.default_rng([self._seed, self._epoch]).shuffle(order)
-        mine = range(self._rank, self._size, self._ranks)
-        return (int(group) * self._size + place for group in order for place in mine)
+            np.random.default_rng([self._seed, self._epoch]).shuffle(groups)
+        whole: npt.NDArray[np.int64] = groups[:, None] * self._size + np.arange(self._size)
+        order = [*whole.reshape(-1).tolist(), *range(len(groups) * self._size, rows)]
+        if self._on_remainder == "pad":
+            return order + [PADDING] * self.filled if order else order
+        return order + [order[at % rows] for at in range(self.filled)]
 
 
 def _group_size(dataset: PackedDataset) -> int | None:
     """The number of rows in a group; `None` if the rows have no groups."""
+    if dataset.is_repacked:
+        return None
     if "group" in dataset.table.column_names and len(dataset):
-        sizes = np.unique(dataset.table["group"].to_numpy(), return_counts=True)[1]
-        if len(set(sizes.tolist())) > 1:
+        groups = dataset.table["group"].to_numpy()
+        ends = np.append(np.flatnonzero(groups[1:] != groups[:-1]) + 1, len(groups))
+        sizes = np.diff(ends, prepend=0)
+        # The last group of a table may have been cut.
+        if len(set(sizes[:-1].tolist())) > 1 or sizes[-1] > sizes[0]:
             message = "its groups have different sizes; read one folder at a time"
             raise OptionError(message, "dataset")
-        return int(sizes[0])
+        # One group may have been cut, and ranks share it in any case.
+        return int(sizes[0]) if len(sizes) > 1 else None
     for folder in dataset.folders:
         size = folder.options.get("balance_ranks")
         if folder.options.get("order") == "balanced" and isinstance(size, int):
