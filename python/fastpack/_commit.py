@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from fastpack._fastpack import is_sealed
 from fastpack._storage import staged
 from fastpack.errors import OptionError, OutputError, StorageError
 
@@ -114,12 +115,11 @@ def _listed(
         path = api.hf_hub_download(name, manifest, repo_type="dataset", revision=revision, local_dir=folder)
         text = Path(path).read_bytes()
     try:
-        listed = json.loads(text)
+        # What has no seal lists nothing.
+        listed = json.loads(text if is_sealed(text) else b"null")
         names = [str(file["name"]) for kind in ("files", "beside") for file in listed.get(kind, ())]
         tokens = ["tokens.fastpack"] if listed.get("tokens") else []
     except (ValueError, TypeError, AttributeError, KeyError):
-        reason = (
-            "holds a `manifest.json` that fastpack did not write; write to another folder of the data set"
-        )
+        reason = "holds a `manifest.json` that fastpack did not write, or that has changed since; write to another folder of the data set"
         raise OutputError(errno.EEXIST, reason, output) from None
     return [glob.escape(name) for name in names + tokens]

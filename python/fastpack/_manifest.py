@@ -86,7 +86,7 @@ def manifest_of(folder: Path) -> dict[str, JsonValue]:
     """
     path = folder / MANIFEST
     if path.exists() or path.is_symlink():
-        refuse_outside(folder, [MANIFEST], "it")
+        refuse_outside(folder, [MANIFEST], MANIFEST)
     text = _content(path)
     if text is None:
         return {}
@@ -146,7 +146,7 @@ def json_of(path: Path) -> dict[str, JsonValue] | None:
 
 
 def refuse_outside(folder: Path, names: Iterable[str], listed_by: str) -> None:
-    """Refuses names of files that lie outside a folder, by themselves or through a link.
+    """Refuses names of files that lie outside a folder, by themselves or through a link. `listed_by` is the file with the names.
 
     Raises:
         FastpackError: One does.
@@ -154,8 +154,8 @@ def refuse_outside(folder: Path, names: Iterable[str], listed_by: str) -> None:
     with about(folder, "cannot be read"):
         name = first_outside(str(folder), list(names))
     if name is not None:
-        source = folder / (name if listed_by == "it" else listed_by)
-        what = "is a link" if listed_by == "it" else f"names `{shown(name)}`, which leads"
+        source = folder / listed_by
+        what = "is a link" if name == listed_by else f"names `{shown(name)}`, which leads"
         message = f"{source} {what} out of the folder; a packed folder is read whole: copy the file into it"
         raise FastpackError(message)
 

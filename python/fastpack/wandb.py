@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from fastpack._checks import folder_of, is_series, regular_file
 from fastpack._folder import Folder, table_of
 from fastpack._inspect import inspect
+from fastpack._manifest import MANIFEST, REPORT, refuse_outside
 from fastpack.errors import FastpackError
 from fastpack.report import Report
 
@@ -119,9 +120,10 @@ def _files(packed: Folder) -> Iterator[Path]:
     """The shards, the manifest, the report and the dataset card."""
     for shard in packed.shards:
         yield shard.path
-    for name in ("manifest.json", "report.json", "README.md"):
-        if (packed.path / name).is_file():
-            yield packed.path / name
+    names = [name for name in (MANIFEST, REPORT, "README.md") if (packed.path / name).is_file()]
+    for name in names:
+        refuse_outside(packed.path, [name], name)
+        yield packed.path / name
 
 
 def _split_table(packed: Folder, split: str, most: int) -> wandb.Table:
