@@ -243,7 +243,8 @@ def _leak(
         own, others = moved[chosen].max() if chosen.any() else moved.max(), torch.where(chosen, 0, moved)
         if (chosen & (numbers >= 0)).any() and not float(own):
             message = (
-                "the logits of the model do not depend on its tokens, so nothing can be said of its documents"
+                "the logits of the model do not depend on its tokens, so nothing can be said of its documents; if its output "
+                "begins at zero, check it after a step"
             )
             raise BatchError(message)
         if float(others.max()) > tolerance(logits) * float(own):
