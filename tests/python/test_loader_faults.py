@@ -127,7 +127,7 @@ def test_a_server_that_is_killed_and_started_again_gives_each_table_once(
             assert b"serving" in said.readline()
         return server
 
-    for _ in range(tries(1, 5)):
+    for _ in range(tries(1, 2)):
         found, lost = [], 0
         server = start()
         connection = fastpack.connect(address)
@@ -231,7 +231,7 @@ def test_a_changed_byte_of_the_state_is_never_used(given: dict[str, Any], folder
         taken(server.address, 1, 3)
     whole, place = file.read_bytes(), PlaceFile(str(file)).place
     draw = random.Random(0)
-    for _ in range(tries(400, 20_000)):
+    for _ in range(tries(200, 3_000)):
         at = draw.randrange(len(whole))
         file.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << draw.randrange(8))]) + whole[at + 1 :])
         with contextlib.suppress(fastpack.OptionError):
