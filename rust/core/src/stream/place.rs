@@ -22,6 +22,7 @@ pub(super) struct PiecePlace {
 
 /// The place of a lane in a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "five facts that do not depend on each other")]
 pub(super) struct PoolState {
     /// The next block, and the place of the next record in it.
     pub(super) next: (Address, u64),

@@ -68,6 +68,7 @@ pub(super) struct Lane {
 
 /// The place of a lane in a pool.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "as those of the state")]
 struct Pool {
     next: (Address, u64),
     current: Option<Current>,
