@@ -7,12 +7,12 @@ import glob
 import json
 import os
 import re
-import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from fastpack._fastpack import is_sealed
+from fastpack._removal import remove_finished
 from fastpack._storage import staged
 from fastpack.errors import OptionError, OutputError, StorageError
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["committed", "is_of_hub"]
 
 _Done = TypeVar("_Done")
+
+_NAMED: Final = 5
+"""The most files that a message names."""
 
 _FORM = re.compile(
     r"hf://datasets/(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^/?]+))?(?:/(?P<path>[^?]*))?", re.IGNORECASE
@@ -76,10 +79,15 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
         manifest = f"{path}/manifest.json" if path else "manifest.json"
         is_there = api.file_exists(name, manifest, repo_type="dataset", revision=revision)
         if is_there and not given.get("overwrite"):
+            _tidy(api, name, manifest, revision, Path(folder))
             reason = "holds an output of fastpack; `overwrite=True` replaces it"
             raise OutputError(errno.EEXIST, reason, output)
-        old = _listed(api, name, manifest, revision, output) if is_there else None
         done = _packed({**given, "output": folder, "work_dir": None}, pack)
+        # The hub refuses the commit if anything was committed since.
+        head = api.dataset_info(name, revision=revision).sha
+        there = _there(api, name, path, head)
+        old = _listed(api, name, manifest, head, output) if is_there else {}
+        _refuse_others(Path(folder), there, old, output)
         api.upload_folder(
             repo_id=name,
             repo_type="dataset",
@@ -88,14 +96,15 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
             path_in_repo=path or None,
             commit_message="Add rows packed by fastpack",
             ignore_patterns=[".fastpack/**"],
-            delete_patterns=old,
+            parent_commit=head,
+            delete_patterns=[glob.escape(file) for file in old if file in there] or None,
         )
     except (HFValidationError, HfHubHTTPError) as refused:
         said = str(refused).strip().splitlines()
         reason = f"the hub takes no commit ({said[0] if said else type(refused).__name__})"
         raise StorageError(errno.EIO, reason, output) from refused
     if Path(folder).is_dir() and os.path.basename(folder).startswith("fastpack-"):
-        shutil.rmtree(folder)
+        remove_finished(Path(folder))
     return done
 
 
@@ -107,19 +116,73 @@ def _packed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]], 
         return pack({**given, "overwrite": True})
 
 
+def _there(api: huggingface_hub.HfApi, name: str, path: str, revision: str | None) -> dict[str, int]:
+    """The files below the path of the output on the hub, and their sizes."""
+    from huggingface_hub.errors import EntryNotFoundError  # noqa: PLC0415  slow to import
+    from huggingface_hub.hf_api import RepoFile  # noqa: PLC0415  likewise
+
+    try:
+        entries = list(
+            api.list_repo_tree(
+                name, path_in_repo=path or None, recursive=True, repo_type="dataset", revision=revision
+            )
+        )
+    except EntryNotFoundError:
+        return {}
+    start = f"{path}/" if path else ""
+    return {
+        entry.path.removeprefix(start): entry.size
+        for entry in entries
+        if isinstance(entry, RepoFile) and entry.path.startswith(start)
+    }
+
+
 def _listed(
     api: huggingface_hub.HfApi, name: str, manifest: str, revision: str | None, output: str
-) -> list[str]:
-    """The files of an output on the hub, as its manifest lists them: no others are removed with it."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = api.hf_hub_download(name, manifest, repo_type="dataset", revision=revision, local_dir=folder)
-        text = Path(path).read_bytes()
+) -> dict[str, int]:
+    """The files of an output on the hub and their sizes, as its manifest lists them: no others are removed with it."""
+    text = _fetched(api, name, manifest, revision)
     try:
         # What has no seal lists nothing.
         listed = json.loads(text if is_sealed(text) else b"null")
-        names = [str(file["name"]) for kind in ("files", "beside") for file in listed.get(kind, ())]
-        tokens = ["tokens.fastpack"] if listed.get("tokens") else []
+        sizes = {
+            str(file["name"]): file["bytes"] for kind in ("files", "beside") for file in listed.get(kind, ())
+        }
+        if listed.get("tokens"):
+            sizes["tokens.fastpack"] = listed["tokens"]["bytes"]
     except (ValueError, TypeError, AttributeError, KeyError):
         reason = "holds a `manifest.json` that fastpack did not write, or that has changed since; write to another folder of the data set"
         raise OutputError(errno.EEXIST, reason, output) from None
-    return [glob.escape(name) for name in names + tokens]
+    return {**sizes, "manifest.json": len(text)}
+
+
+def _refuse_others(folder: Path, there: Mapping[str, int], old: Mapping[str, int], output: str) -> None:
+    """Refuses to replace or remove files on the hub that the manifest there does not list, or not with this size.
+
+    Files that the hub itself makes, such as `.gitattributes`, are none of an output.
+    """
+    new = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    others = sorted(name for name in there if name in new | old.keys() and there[name] != old.get(name))
+    if others:
+        named = ", ".join(f"`{name}`" for name in others[:_NAMED]) + (
+            " and others" if others[_NAMED:] else ""
+        )
+        reason = f"holds files that fastpack did not write, or that have changed since: {named}; write to another folder of it"
+        raise OutputError(errno.EEXIST, reason, output)
+
+
+def _fetched(api: huggingface_hub.HfApi, name: str, file: str, revision: str | None) -> bytes:
+    """The bytes of a small file of the hub."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = api.hf_hub_download(name, file, repo_type="dataset", revision=revision, local_dir=folder)
+        return Path(path).read_bytes()
+
+
+def _tidy(api: huggingface_hub.HfApi, name: str, manifest: str, revision: str | None, folder: Path) -> None:
+    """Removes the folder of the local disk if its output is what the hub holds: a run was killed after its commit."""
+    try:
+        here = (folder / "manifest.json").read_bytes()
+    except OSError:
+        return
+    if _fetched(api, name, manifest, revision) == here:
+        remove_finished(folder)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from contextlib import suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from fastpack._checks import check_choice, local_path
 from fastpack._failures import about
 from fastpack._folder import TRAIN, Folder
+from fastpack._removal import Temporary
 from fastpack._types import NOT_TRAINED
 from fastpack.errors import FastpackError, OutputError
 
@@ -77,16 +78,11 @@ def export(folder: StrPath, output: StrPath, *, format: ExportFormat, split: str
             message = f"{packed.path} has no column `{name}`, which this format needs; pack with it among the columns"
             raise FastpackError(message)
     # Written under temporary names first, so that a failure leaves no partial files.
-    beside = [path.with_name(f".{path.name}.part") for path in paths]
-    try:
-        with about(base, f"cannot be written as {format}"):
-            write(table, beside)
-            for part, path in zip(beside, paths, strict=True):
-                part.replace(path)
-    finally:
+    with about(base, f"cannot be written as {format}"), ExitStack() as stack:
+        beside = [stack.enter_context(Temporary(path)) for path in paths]
+        write(table, [part.path for part in beside])
         for part in beside:
-            with suppress(OSError):
-                part.unlink()
+            part.place()
     return paths
 
 

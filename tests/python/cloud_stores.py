@@ -68,6 +68,10 @@ class CloudServer(LoopbackServer):
         self.requests = []
         self.delay = delay
         self.failing = None
+        # Called with the method, bucket and key of each request before it is done.
+        self.before = None
+        # Whether objects are copied over others, whatever the request says.
+        self.careless = False
         self.lock = threading.RLock()
         super().__init__(handler)
 
@@ -101,6 +105,8 @@ class CloudHandler(SilentHandler):
         try:
             self.refuse(request)
             with self.server.lock:
+                if self.server.before:
+                    self.server.before(self.command, bucket, key)
                 self.request_of(bucket, key)
         except Refused as refused:
             self.answer(refused.status, refused.body)
@@ -204,7 +210,9 @@ class GoogleHandler(CloudHandler):
     def put_object(self, bucket, key):
         objects = self.server.buckets[bucket]
         held = objects[key].generation if key in objects else 0
-        if (wanted := self.headers.get("x-goog-if-generation-match")) and int(wanted) != held:
+        careless = self.server.careless and self.headers.get("x-goog-copy-source")
+        wanted = self.headers.get("x-goog-if-generation-match")
+        if wanted and int(wanted) != held and not careless:
             raise Refused(412, "PreconditionFailed")
         if source := self.headers.get("x-goog-copy-source"):
             from_bucket, _, from_key = urllib.parse.unquote(source).partition("/")
@@ -313,7 +321,8 @@ class AzureHandler(CloudHandler):
 
     def put_blob(self, bucket, key):
         held = self.server.buckets[bucket].get(key)
-        if self.headers.get("If-None-Match") == "*" and held:
+        careless = self.server.careless and self.headers.get("x-ms-copy-source")
+        if self.headers.get("If-None-Match") == "*" and held and not careless:
             raise Refused(409, "BlobAlreadyExists")
         if (wanted := self.headers.get("If-Match")) and (held is None or wanted != f'"{held.etag}"'):
             raise Refused(412, "ConditionNotMet")

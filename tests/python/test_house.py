@@ -41,6 +41,7 @@ SHARED = {
     "read_ahead",
     "reason",
     "regular",
+    "removal",
     "room",
     "sealed",
     "state_dict",
@@ -379,3 +380,65 @@ def test_a_file_is_read_in_one_sitting():
         path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8").count("\n") for path in files
     }
     assert {name for name, lines in lengths.items() if lines > 500} == GENERATED
+
+
+# Where files and objects are removed or written over, and the words that do so elsewhere. What a job has made under a name of its
+# own goes there too.
+REMOVES_IN_RUST = re.compile(
+    r"\bfs::(?:remove_\w+|rename|write|copy)\b|\btruncate\(true\)|File::create\b|\.delete(?:_stream)?\("
+    r"|\.put_opts\(|\.put\(&?path|\.copy(?:_opts|_if_not_exists)?\(&?\w+, &|\.rename\(&|\.put_multipart\w*\("
+)
+RUST_HOMES = {
+    "removal.rs": "the disk",
+    "regular.rs": "renames where there must be none",
+    "storage/objects.rs": "buckets",
+    "storage/upload.rs": "uploads by names that are proved",
+    "storage/lease.rs": "locks, on conditions",
+}
+REMOVES_IN_PYTHON = re.compile(
+    r"\.unlink\(|\brmtree\(|\bos\.(?:remove|unlink|rename|replace|rmdir)\(|\.rmdir\(|\bshutil\.move\("
+    r"|\b(?:part|new|beside|path|temporary)\.(?:replace|rename)\((?![\"'])"
+)
+PYTHON_HOMES = {
+    "_removal.py": "the disk",
+    "api/loader/place.py": "the state of a loader, which it has sealed",
+    "api/loader/address.py": "sockets that this process has made",
+}
+
+
+@pytest.mark.parametrize("path", core_files(), ids=lambda path: str(path.relative_to(CORE)))
+def test_the_core_removes_and_replaces_in_one_home(path):
+    if str(path.relative_to(CORE)) not in RUST_HOMES and path.name != "tests.rs":
+        assert not REMOVES_IN_RUST.findall(code(path))
+
+
+# Each says by which manifest, lock or marker a file is fastpack's.
+EVIDENCE = {
+    "removal.rs": "a file that this process has made",
+    "sealed.rs": "sealed text in a cache",
+    "sink/bucket_work.rs": "the job in a name, and the record of a job that has begun",
+    "sink/discard.rs": "the mark of a file in an entry of the cache",
+    "sink/earlier.rs": "the manifests of outputs in a bucket",
+    "sink/finished_files.rs": "the manifest of a finished folder",
+    "sink/group_files.rs": "the work folder of a job of groups",
+    "sink/lock.rs": "the lock of the work folder, and the job that has begun there",
+    "sink/owned.rs": "the manifests of a folder",
+    "storage/blocks.rs": "the name in an entry of the cache",
+    "storage/objects.rs": "an object that this process has written",
+}
+
+
+def test_the_kinds_of_evidence_are_these():
+    having = {str(path.relative_to(CORE)) for path in core_files() if " Evidence<" in code(path)}
+    assert having - {"storage/objects.rs", "removal.rs"} == EVIDENCE.keys() - {
+        "storage/objects.rs",
+        "removal.rs",
+    }
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
+)
+def test_the_package_removes_and_replaces_in_one_home(path):
+    if str(path.relative_to(PACKAGE)) not in PYTHON_HOMES:
+        assert not REMOVES_IN_PYTHON.findall(path.read_text(encoding="utf-8"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastpack._checks import local_path, path_of
 from fastpack._folder import Folder
+from fastpack._removal import Temporary
 from fastpack.display.charts import bins, histogram, named_bars
 from fastpack.display.markup import STYLE, escaped, listed, section, table
 from fastpack.display.notebook import (
@@ -23,7 +24,7 @@ from fastpack.display.notebook import (
 )
 from fastpack.display.pages import shown_lengths
 from fastpack.display.rows import row_title
-from fastpack.errors import StorageError
+from fastpack.errors import FastpackError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from fastpack.report import Report
 
 __all__ = ["report_html", "row_html", "scan_html", "write_html"]
+
+_BODY: Final = b'<body class="fastpack">'
+"""The mark of a page that fastpack wrote, and may replace."""
 
 _TEXT: Final = 1_500
 """The most characters of a document that a page shows."""
@@ -59,16 +63,19 @@ body.fastpack {{ margin: 0 auto; padding: 1.5em 1em 4em; max-width: 60em; }}</st
 
 
 def write_html(path: StrPath, page: str) -> None:
-    """Writes a page to a temporary file, then renames it.
+    """Writes a page to a temporary file, then renames it, over a page of fastpack if there is one.
 
     Raises:
+        OutputError: There is a file that fastpack did not write.
         StorageError: It cannot be written.
     """
     place = Path(local_path("path", path, "the path of a file to write"))
-    beside = place.with_name(f".{place.name}.part")
     try:
-        beside.write_text(page, encoding="utf-8")
-        beside.replace(place)
+        with Temporary(place) as new:
+            new.path.write_text(page, encoding="utf-8")
+            new.write_over(lambda begin: _BODY in begin)
+    except FastpackError:
+        raise
     except OSError as failed:
         raise StorageError(failed.errno, failed.strerror, str(place)) from failed
 

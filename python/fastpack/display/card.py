@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastpack._checks import folder_of, regular_file
+from fastpack._checks import folder_of
 from fastpack._folder import Folder
-from fastpack.errors import OutputError, StorageError
+from fastpack._removal import Temporary
+from fastpack.errors import FastpackError, StorageError
 from fastpack.report import Report
 
 if TYPE_CHECKING:
@@ -33,15 +33,13 @@ def write_card(folder: StrPath) -> Path:
     path = Path(folder_of("folder", folder)) / "README.md"
     text = card_text(folder)
     try:
-        is_ours = not path.exists() or _OURS in regular_file(path).read_text(
-            encoding="utf-8", errors="replace"
-        )
-        if is_ours:
-            path.write_text(text, encoding="utf-8")
+        with Temporary(path) as new:
+            new.path.write_text(text, encoding="utf-8")
+            new.write_over(lambda begin: _OURS.encode() in begin)
+    except FastpackError:
+        raise
     except OSError as failed:
         raise StorageError(failed.errno, failed.strerror, str(path)) from failed
-    if not is_ours:
-        raise OutputError(errno.EEXIST, "is there already, and fastpack did not write it", str(path))
     return path
 
 

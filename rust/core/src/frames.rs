@@ -16,7 +16,7 @@ use crate::control::Control;
 use crate::error::Result;
 
 /// The first bytes of a header. Change the digit with every change of the layout.
-const MARK: &[u8; 8] = b"fpblock2";
+pub(crate) const MARK: &[u8; 8] = b"fpblock2";
 
 /// Bytes of the mark, the two numbers and the hash.
 const CHECKED: usize = 8 + 8 + 8 + 32;

@@ -24,6 +24,7 @@ mod ordered;
 mod read_ahead;
 mod reason;
 mod regular;
+mod removal;
 pub mod report;
 mod room;
 mod sample;

@@ -73,22 +73,22 @@ pub(crate) fn is_folder(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|it| it.is_dir())
 }
 
-/// Replaces the file at `path` by a copy if it has other hard links, as a backup by hard links makes them:
-/// writing would change those files too. The copy is made at `new`, where there must be no file.
+/// Copies the file at `path` to `new`, where there must be no file, if it has other hard links, as a backup by hard links makes
+/// them: writing would change those files too. Returns whether it did.
 #[cfg(unix)]
-pub(crate) fn detach(path: &Path, new: &Path) -> io::Result<()> {
+pub(crate) fn copy_shared(path: &Path, new: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
-    if path.symlink_metadata()?.nlink() > 1 {
+    let is_shared = path.symlink_metadata()?.nlink() > 1;
+    if is_shared {
         io::copy(&mut open(path, Links::Refused)?, &mut create(new)?)?;
-        fs::rename(new, path)?;
     }
-    Ok(())
+    Ok(is_shared)
 }
 
 /// Does nothing: only on Unix is a file checked for other hard links.
 #[cfg(not(unix))]
-pub(crate) fn detach(_path: &Path, _new: &Path) -> io::Result<()> {
-    Ok(())
+pub(crate) fn copy_shared(_path: &Path, _new: &Path) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// Gives the file at `from` the second name `to`, where there must be no file; a copy, where the file system
@@ -193,10 +193,10 @@ mod tests {
         let [one, two, new] = ["one", "two", "new"].map(|name| dir.path().join(name));
         fs::write(&one, "text").expect("room");
         fs::hard_link(&one, &two).expect("a file system with links");
-        detach(&one, &new).expect("room");
-        fs::write(&one, "other").expect("room");
+        assert!(copy_shared(&one, &new).expect("room"));
+        fs::write(&new, "other").expect("room");
         assert_eq!(fs::read_to_string(&two).expect("the file"), "text");
-        assert!(!new.exists());
+        assert!(!copy_shared(&new, &one).expect("a file of one name"));
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Sealed text: JSON whose first field is a hash of the rest. The hash proves that fastpack wrote the file.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
-use std::path::Path;
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::regular::{self, Links};
+use crate::removal::{Claim, Disk, Evidence, Stamp, Temporary, prove};
 
 /// The beginning of sealed text.
 const BEGIN: &str = "{\n  \"blake3\": \"";
@@ -42,17 +43,38 @@ pub(crate) fn seal(object: &impl Serialize) -> String {
 }
 
 /// Writes an object as sealed text to `path`, whole or not at all. Makes the folder if needed. Others may do the same at the same
-/// time: the last of them stays.
+/// time: one of them stays. A file of somebody else that lies there stays too, and nothing is written.
 pub(crate) fn keep(path: &Path, object: &impl Serialize) -> Result<()> {
     let dir = path.parent().expect("a file in a folder");
     fs::create_dir_all(dir).map_err(Error::io(dir))?;
-    let new = regular::own(path, ".new");
-    let kept = fs::write(&new, seal(object)).map_err(Error::io(&new));
-    let kept = kept.and_then(|()| fs::rename(&new, path).map_err(Error::io(path)));
-    if kept.is_err() {
-        let _ = fs::remove_file(&new);
+    let keep = || -> io::Result<()> {
+        let (new, mut file) = Temporary::beside(path, ".new")?;
+        file.write_all(seal(object).as_bytes())?;
+        match prove(&SealedFiles, &path.to_owned()) {
+            Some(proof) => new.replace(&proof),
+            None => new.place(path),
+        }
+    };
+    match keep() {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        kept => kept.map_err(Error::io(path)),
     }
-    kept
+}
+
+/// The files of a cache that are sealed text: a hash of the rest stands in front, whole or damaged.
+struct SealedFiles;
+
+impl Evidence<Disk> for SealedFiles {
+    fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+        let mut text = Vec::new();
+        let begin = |file: File| file.take(SHORT).read_to_end(&mut text);
+        let stamp = Stamp::at(path);
+        let begun = regular::open(path, Links::Refused).and_then(begin).is_ok();
+        match stamp.filter(|_| begun && begin_as_sealed(&text)) {
+            Some(stamp) => Claim::Version(stamp),
+            None => Claim::None,
+        }
+    }
 }
 
 /// Whether `text` is sealed and unchanged.

@@ -7,26 +7,27 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use chrono::Utc;
-
 use super::arrangement::Arrangement;
-use super::bucket_work::{remove_groups, started, work};
-use super::files::{MANIFEST, REPLACED, REPORT, TOKENS, WORK};
+use super::bucket_place::BucketPlace;
+use super::bucket_work::{
+    Generation, remove_groups, remove_uploads, started, stopped_uploads, work,
+};
+use super::earlier::Earlier;
+use super::files::{MANIFEST, REPORT, TOKENS, WORK};
+use super::finished_files::FinishedFiles;
 use super::manifest::Manifest;
-use super::survey::is_in_the_way;
-use super::uploads::{Uploads, upload_all};
+use super::uploads::{Uploads, with_each};
 use crate::config::{Output, RemoteOutput};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
-use crate::ordered::ordered;
 use crate::regular::{self, Links};
+use crate::removal::{remove_empty, remove_file};
 use crate::storage::{LOCK, Lease, SeenLocks, Target};
-use crate::threads::WAITING;
-use crate::wording::{Message, message, set};
+use crate::wording::{message, set};
 
-/// The most files that a message names.
-const NAMED: usize = 5;
+/// The name of the object by which it is found out how the store copies.
+pub(super) const TRIAL: &str = "trial";
 
 /// The ending of the lock file beside the folder of the local disk.
 const LOCK_ENDING: &str = "lock";
@@ -36,6 +37,8 @@ const LOCK_ENDING: &str = "lock";
 pub struct Bucket {
     target: Arc<Target>,
     lease: Arc<Lease>,
+    /// The names of what this run uploads before it comes to its place.
+    generation: Arc<Generation>,
     /// The same output, in the folder of the local disk.
     local: Output,
     earlier: Earlier,
@@ -43,15 +46,6 @@ pub struct Bucket {
     uploads: Option<Arc<Uploads>>,
     /// The lock of the folder of the local disk.
     _guard: fs::File,
-}
-
-/// The outputs that lay in a bucket before, whole or not: the new one replaces them.
-#[derive(Debug)]
-pub(super) struct Earlier {
-    /// The manifest of the last whole output, which may be removed already.
-    replaced: Option<Manifest>,
-    /// The manifest of an output that was being uploaded.
-    placing: Option<Manifest>,
 }
 
 /// An output folder in a bucket before a run.
@@ -80,15 +74,25 @@ pub fn open_bucket(
     let guard = guard(&output.dir, &target, output.wait, control)?;
     let owner = owner(&output.dir);
     let lease = target.lock(LOCK, &owner, output.wait, control)?;
-    target.refuse_unconditional(&lease)?;
+    let generation = Generation::of(job);
+    let trial = target.refuse_unconditional(&lease);
+    if let Err(refused) =
+        trial.and_then(|()| target.refuse_unconditional_copy(&generation.prove(TRIAL)))
+    {
+        target.unlock(lease);
+        return Err(refused);
+    }
     if !again && let Some(report) = finished(&target, job)? {
         target.unlock(lease);
         return Ok(BucketOpened::Finished(report));
     }
     let local =
         Output { remote: None, overwrite: true, shared: true, wait: true, ..output.clone() };
-    match Earlier::find(&target, output, job) {
-        Ok(earlier) => Ok(BucketOpened::Ready(Bucket::new(target, lease, local, earlier, guard))),
+    match Earlier::find(&target, output, job, control) {
+        Ok(earlier) => {
+            let bucket = Bucket::new(target, (lease, generation), local, earlier, guard);
+            Ok(BucketOpened::Ready(bucket))
+        }
         Err(refused) => {
             target.unlock(lease);
             Err(refused)
@@ -99,25 +103,25 @@ pub fn open_bucket(
 impl Bucket {
     pub(super) fn new(
         target: Arc<Target>,
-        lease: Lease,
+        (lease, generation): (Lease, Generation),
         local: Output,
         earlier: Earlier,
         guard: fs::File,
     ) -> Self {
-        let (lease, uploads) = (Arc::new(lease), None);
-        Self { target, lease, local, earlier, uploads, _guard: guard }
+        let (lease, generation, uploads) = (Arc::new(lease), Arc::new(generation), None);
+        Self { target, lease, generation, local, earlier, uploads, _guard: guard }
     }
 
     /// The uploads of shards that are finished before the job is; `None` if they have to wait for its end: they replace an
     /// output that is whole, or get other names.
     pub fn uploads(&mut self, job: &Arc<Identity>) -> Option<Arc<Uploads>> {
-        let is_free = self.earlier.replaced.is_none();
-        if !is_free || Arrangement::of(&self.local) != Arrangement::Plain {
+        if self.earlier.is_whole() || Arrangement::of(&self.local) != Arrangement::Plain {
             return None;
         }
-        let none = || Manifest::new(Arc::clone(job), Utc::now().naive_utc(), Vec::new());
-        let placing = self.earlier.placing.clone().unwrap_or_else(none);
-        let uploads = Arc::new(Uploads::start(&self.target, &self.lease, placing));
+        // Where they cannot be listed, they are uploaded again.
+        let stopped = stopped_uploads(&self.target, job).unwrap_or_default();
+        let uploads = Uploads::start(&self.target, &self.lease, &self.generation, stopped);
+        let uploads = Arc::new(uploads);
         self.uploads = Some(Arc::clone(&uploads));
         Some(uploads)
     }
@@ -154,64 +158,45 @@ impl Bucket {
     ///
     /// Files that lie elsewhere in the bucket are copied there: `elsewhere` has their names there, by those in the folder.
     pub fn finish(self, elsewhere: &HashMap<String, String>, control: &Control) -> Result<()> {
-        let Self { target, lease, local, earlier, uploads, _guard } = self;
+        let Self { target, lease, generation, local, mut earlier, uploads, _guard } = self;
         let uploaded = uploads.as_ref().map(|uploads| uploads.end()).unwrap_or_default();
         drop(uploads);
         let dir = &local.dir;
         let path = dir.join(MANIFEST);
         let manifest = Manifest::read(&path, Links::Refused)?;
         let manifest = manifest.ok_or(ErrorKind::NotFound.into()).map_err(Error::io(&path))?;
-        let files = manifest.files.iter().map(|file| (&file.name, file.bytes, &file.blake3));
-        let beside = manifest.beside.iter().map(|file| (&file.name, file.bytes, &file.blake3));
-        let tokens = TOKENS.to_owned();
-        let kept = manifest.tokens.iter().map(|kept| (&tokens, kept.bytes, &kept.blake3));
-        let new: Vec<_> = files.chain(kept).chain(beside).collect();
+        target.check(&lease, control)?;
+        earlier.refuse_taken(&target, &manifest)?;
         // From here to the last line, the folder holds no whole output. A later run still knows what it held.
-        if let Some(replaced) = &earlier.replaced {
-            target.put(&work(REPLACED), replaced.to_text())?;
-            target.remove(MANIFEST)?;
-        }
-        let names: HashSet<&str> = new.iter().map(|(name, ..)| name.as_str()).collect();
-        let left = earlier.names().chain(uploaded.keys().map(String::as_str));
-        let left = left.filter(|name| !names.contains(name)).map(str::to_owned);
-        target.remove_all(&left.collect::<Vec<_>>())?;
-        target.put(&work(MANIFEST), manifest.to_text())?;
-        let is_there = |name: &str, blake3: &str| uploaded.get(name).is_some_and(|it| it == blake3);
-        let missing = new.into_iter().filter(|(name, _, blake3)| !is_there(name, blake3));
-        let (copied, missing): (Vec<_>, Vec<_>) =
-            missing.partition(|(name, ..)| elsewhere.contains_key(*name));
-        // What an earlier output cannot have left there is not asked for.
-        let is_first = earlier.names().next().is_none();
-        let mut copied = copied.into_iter();
-        let copy = |(name, bytes, blake3): (&String, u64, &String)| {
-            target.check(&lease, control)?;
-            if !is_first && target.holds(name, bytes, blake3)? {
-                return Ok(());
-            }
-            target.copy(&elsewhere[name], name)
-        };
-        ordered(WAITING, || Ok(copied.next()), || copy, Ok)?;
+        let replaced = earlier.put_replaced(&target)?;
+        let there = earlier.remove(&target, &manifest)?;
+        let placing = target.put_own(&work(MANIFEST), manifest.to_text(), &earlier)?;
+        let bucket = BucketPlace { target: &target, generation: &generation, dir, control };
+        let missing = manifest.listed().filter(|(name, ..)| !there.contains(*name));
         // The report and its like come after all rows.
-        let beside: HashSet<&String> = manifest.beside.iter().map(|file| &file.name).collect();
-        let (last, rows): (Vec<_>, Vec<_>) =
-            missing.into_iter().partition(|(name, ..)| beside.contains(name));
+        let beside: HashSet<&str> = manifest.beside.iter().map(|file| &*file.name).collect();
+        let (last, rows): (Vec<_>, Vec<_>) = missing.partition(|(name, ..)| beside.contains(name));
         for missing in [rows, last] {
-            let missing = missing
-                .into_iter()
-                .map(|(name, bytes, blake3)| (name.as_str(), name.clone(), bytes, blake3.as_str()));
-            upload_all((&target, &lease), dir, missing, is_first, control)?;
+            let place = |(name, bytes, blake3): (&str, u64, &str)| {
+                let early = uploaded.get(name).filter(|(hash, _)| hash == blake3);
+                let from = elsewhere.get(name).or_else(|| early.map(|(_, place)| place));
+                bucket.place((name, bytes, blake3), from.map(String::as_str))
+            };
+            with_each((&target, &lease), missing, place, control)?;
         }
         target.check(&lease, control)?;
         let text = fs::read(&path).map_err(Error::io(&path))?;
         let hash = blake3::hash(&text).to_hex();
-        let file = fs::File::open(&path).map_err(Error::io(&path))?;
-        target.upload_file((file, &path), MANIFEST, hash.as_str(), control)?;
-        target.remove_all(&[work(REPLACED), work(MANIFEST)])?;
+        target.put_new(MANIFEST, text, Some(hash.as_str()))?;
+        for written in replaced.into_iter().chain([placing]) {
+            target.remove_own([written.name().to_owned()], &written)?;
+        }
         // What else is there is of a job that this one has replaced, or has put together.
+        remove_uploads(&target)?;
         remove_groups(&target)?;
         unlock(&target, lease);
         // The output is whole without it. Where it cannot be removed, the next run of the folder does it.
-        let _ = remove(dir, &manifest);
+        let _ = remove_local(dir, &manifest);
         Ok(())
     }
 }
@@ -223,7 +208,7 @@ fn unlock(target: &Target, lease: Arc<Lease>) {
     }
 }
 
-/// [`finished`], after what a run has left in the work folder that was killed at the very end was removed.
+/// [`finished`], after what a run has left in the work folder and on the local disk that was killed at the very end was removed.
 pub(super) fn finished_and_tidy(
     target: &Target,
     output: &Output,
@@ -231,17 +216,27 @@ pub(super) fn finished_and_tidy(
     control: &Control,
 ) -> Result<Option<String>> {
     let report = finished(target, job)?;
+    if report.is_none() {
+        return Ok(report);
+    }
     let is_own = |it: Manifest| it.job.differences(job).is_none();
-    if report.is_none()
-        || target.entries_in(WORK)?.is_empty()
-        || !started(target)?.is_none_or(is_own)
-    {
+    let is_tidy = target.entries_in(WORK)?.is_empty() || !started(target)?.is_none_or(is_own);
+    if is_tidy && !output.dir.join(MANIFEST).exists() {
         return Ok(report);
     }
     // It does no harm where it has to stay.
     let Ok(_guard) = guard(&output.dir, target, false, control) else { return Ok(report) };
+    if let Some(local) = Manifest::read(&output.dir.join(MANIFEST), Links::Refused)?
+        && local.job.differences(job).is_none()
+    {
+        let _ = remove_local(&output.dir, &local);
+    }
+    if is_tidy {
+        return Ok(report);
+    }
     if let Some(lease) = target.lease(LOCK, &owner(&output.dir), &SeenLocks::default())? {
-        let removed = target.remove_all(&[work(REPLACED), work(MANIFEST)]);
+        let removed = Earlier::remove_records(target);
+        let removed = removed.and_then(|()| remove_uploads(target));
         let removed = removed.and_then(|()| remove_groups(target));
         target.unlock(lease);
         removed?;
@@ -265,79 +260,6 @@ pub(super) fn finished(target: &Target, job: &Identity) -> Result<Option<String>
     let shards = manifest.files.iter().all(|file| holds(&file.name, file.bytes));
     let tokens = manifest.tokens.iter().all(|tokens| holds(TOKENS, tokens.bytes));
     Ok((is_whole && shards && tokens).then(|| String::from_utf8_lossy(&report).into_owned()))
-}
-
-impl Earlier {
-    /// The outputs that lie in a bucket. Refuses to write beside the output of another job, or over files of others.
-    pub(super) fn find(target: &Target, output: &Output, job: &Identity) -> Result<Self> {
-        let read = |name: &str| -> Result<_> {
-            Ok(target.read(name)?.and_then(|text| Manifest::parse(&text)))
-        };
-        let whole = read(MANIFEST)?;
-        if let Some(old) = whole.as_ref().filter(|_| !output.overwrite) {
-            return match old.job.differences(job) {
-                Some(differences) => Err(held(target, "the output of another job", &differences)),
-                None => Err(changed(target)),
-            };
-        }
-        let underway = started(target)?.filter(|_| !output.overwrite);
-        if let Some(differences) = underway.and_then(|it| it.job.differences(job)) {
-            return Err(held(target, "the groups of another job", &differences));
-        }
-        let replaced = match whole {
-            Some(whole) => Some(whole),
-            None => read(&work(REPLACED))?,
-        };
-        let placing = read(&work(MANIFEST))?;
-        let placing = placing.filter(|it| output.overwrite || it.job.differences(job).is_none());
-        let earlier = Self { replaced, placing };
-        earlier.refuse_others(target, output)?;
-        Ok(earlier)
-    }
-
-    /// The names of their files.
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.replaced.iter().chain(&self.placing).flat_map(Manifest::names)
-    }
-
-    fn refuse_others(&self, target: &Target, output: &Output) -> Result<()> {
-        let known: HashSet<&str> = self.names().collect();
-        let arrangement = Arrangement::of(output);
-        let others = target.entries()?.into_iter().map(|entry| entry.name);
-        let others = others.filter(|name| {
-            let is_known =
-                known.contains(name.as_str()) || name == MANIFEST && self.replaced.is_some();
-            let is_work = name.starts_with(WORK);
-            !is_known && !is_work && (!output.overwrite || is_in_the_way(name, arrangement))
-        });
-        let others: Vec<String> = others.take(NAMED + 1).map(|name| format!("`{name}`")).collect();
-        if others.is_empty() {
-            return Ok(());
-        }
-        let more = if others.len() > NAMED { " and others" } else { "" };
-        let named = others[..others.len().min(NAMED)].join(", ");
-        let reason = format!(
-            "holds files that this job did not write: {named}{more}; write to a folder of its own"
-        );
-        Err(Error::output(target.name(), reason))
-    }
-}
-
-/// The error for a bucket that holds `what` with other options.
-fn held(target: &Target, what: &str, differences: &str) -> Error {
-    let reason = format!("holds {what}; what differs: {differences}");
-    Error::output(target.name(), or_replace(reason))
-}
-
-/// The error for an output that has changed since it was written.
-fn changed(target: &Target) -> Error {
-    let reason = "holds an output of this job that has changed".to_owned();
-    Error::output(target.name(), or_replace(reason))
-}
-
-fn or_replace(reason: String) -> Message {
-    let replace = set("overwrite", true);
-    message![reason, "; write to another folder, or pass ", replace, " to replace it"]
 }
 
 /// The lock of the folder of the local disk: a run that was killed has given it back.
@@ -380,18 +302,15 @@ pub(super) fn owner(dir: &Path) -> String {
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
-/// Removes the files of a finished folder of the local disk, and the folder if nothing else is in it.
-fn remove(dir: &Path, manifest: &Manifest) -> std::io::Result<()> {
-    // The manifest goes first: without it, no run takes the other files for whole.
-    for name in [MANIFEST].into_iter().chain(manifest.names()) {
-        match fs::remove_file(dir.join(name)) {
-            // It lay elsewhere in the bucket.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            removed => removed?,
-        }
+/// Removes the files of a finished folder of the local disk, as far as they are as its manifest says, and the folder if nothing else
+/// is in it.
+fn remove_local(dir: &Path, manifest: &Manifest) -> std::io::Result<()> {
+    let finished = FinishedFiles::of(dir, manifest);
+    for proof in finished.proofs() {
+        remove_file(proof)?;
     }
     for name in super::files::split_folders() {
-        let _ = fs::remove_dir(dir.join(name));
+        let _ = remove_empty(&dir.join(name));
     }
-    fs::remove_dir(dir)
+    remove_empty(dir)
 }

@@ -26,22 +26,24 @@ use chrono::NaiveDateTime;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::bucket::{Bucket, Earlier, finished, finished_and_tidy, guard, owner};
-use super::bucket_work::{STATE, remove_groups, started, work};
-use super::files::{GROUPS, MANIFEST, REPORT, STARTED, TOKENS};
+use super::bucket::{Bucket, TRIAL, finished, finished_and_tidy, guard, owner};
+use super::bucket_work::{Generation, STATE, WorkNames, remove_groups, started, work};
+use super::earlier::Earlier;
+use super::files::{GROUPS, MANIFEST, REPORT, STARTED};
 use super::folder::{Folder, Opened, open};
 use super::group_files::{
     DECIDED, FAILED, Failed, LOCK_ENDING, NEW_ENDING, folder_name, remove_group,
 };
 use super::manifest::Manifest;
 use super::survey;
-use super::uploads::upload_all;
+use super::uploads::{Wanted, opened, with_each};
 use crate::config::{Output, RemoteOutput};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::message::in_one_line;
 use crate::regular;
+use crate::removal::{Temporary, prove};
 use crate::sealed;
 use crate::storage::{Entry, LOCK, Lease, SeenLocks, Target};
 
@@ -173,7 +175,7 @@ fn begin_alone(
     if !output.overwrite && other.is_none() && finished(target, job)?.is_some() {
         return Ok(());
     }
-    Earlier::find(target, output, job)?;
+    Earlier::find(target, output, job, control)?;
     for lock in target.entries_in(&work(STATE))? {
         if lock.name.ends_with(LOCK_ENDING) {
             // A process of another job may still work on it.
@@ -182,7 +184,7 @@ fn begin_alone(
     }
     remove_groups(target)?;
     let record = Manifest::new(Arc::clone(job), now, Vec::new());
-    target.put(&work(STARTED), record.to_text())
+    target.put_new(&work(STARTED), record.to_text(), None).map(drop)
 }
 
 impl BucketGroups {
@@ -256,17 +258,22 @@ impl BucketGroups {
         let Some((manifest, report)) = survey::unchanged(dir, job, control)? else {
             return Err(Error::output(dir, "has changed since it was packed; run again"));
         };
-        let shards = manifest.files.iter().map(|file| (&*file.name, file.bytes, &file.blake3));
-        let tokens = manifest.tokens.iter().map(|kept| (TOKENS, kept.bytes, &kept.blake3));
-        let beside = manifest.beside.iter().map(|file| (&*file.name, file.bytes, &file.blake3));
-        let beside = beside.filter(|(name, ..)| *name != REPORT);
-        let wanted = shards.chain(tokens).chain(beside).map(|(name, bytes, blake3)| {
-            (name, self.file(group, step, name), bytes, blake3.as_str())
-        });
-        upload_all((&self.target, &held.lease), dir, wanted, false, control)?;
-        self.target.check(&held.lease, control)?;
+        let listed = manifest.listed().filter(|(name, ..)| *name != REPORT);
+        let wanted =
+            listed.map(|(name, bytes, blake3)| (name, self.file(group, step, name), bytes, blake3));
+        let target = &self.target;
+        let upload = |(name, key, bytes, blake3): Wanted<'_>| {
+            if target.holds(&key, bytes, blake3, control)?.is_some() {
+                return Ok(());
+            }
+            let path = dir.join(name);
+            let proof = prove(&WorkNames, &key).expect("it carries the job");
+            target.upload((opened(&path)?, &path), &proof, blake3, control)
+        };
+        with_each((target, &held.lease), wanted, upload, control)?;
+        target.check(&held.lease, control)?;
         let record = sealed::seal(&Record { manifest, report });
-        self.target.put(&self.state(&record_name(group, step)), record)?;
+        target.put_own(&self.state(&record_name(group, step)), record, &WorkNames)?;
         self.listed().names.insert(record_name(group, step));
         remove_group(dir);
         Ok(())
@@ -294,14 +301,13 @@ impl BucketGroups {
     ) -> Result<Option<(PathBuf, Manifest, String)>> {
         let Some(found) = self.packed(group, step, job)? else { return Ok(None) };
         let manifest = &found.1;
-        let shards = manifest.files.iter().map(|it| (&*it.name, it.bytes, &it.blake3));
-        let tokens = manifest.tokens.iter().map(|it| (TOKENS, it.bytes, &it.blake3));
-        let beside = manifest.beside.iter().map(|it| (&*it.name, it.bytes, &it.blake3));
-        for (name, bytes, blake3) in shards.chain(tokens).chain(beside) {
+        for (name, bytes, blake3) in manifest.listed() {
             control.tick()?;
             let name = self.file(group, step, name);
             // The report is in the record.
-            if !name.ends_with(REPORT) && !self.target.holds(&name, bytes, blake3)? {
+            if !name.ends_with(REPORT)
+                && self.target.holds(&name, bytes, blake3, control)?.is_none()
+            {
                 return Ok(None);
             }
         }
@@ -350,7 +356,7 @@ impl BucketGroups {
 
     /// Forgets that a group has finished a step.
     pub(super) fn discard(&self, group: u64, step: &str) -> Result<()> {
-        self.target.remove(&self.state(&record_name(group, step)))
+        self.target.remove_own([self.state(&record_name(group, step))], &WorkNames).map(drop)
     }
 
     /// Records the error that ended the run of a group.
@@ -358,7 +364,7 @@ impl BucketGroups {
         let name = folder_name(group, FAILED);
         let text = sealed::seal(&Failed { error: in_one_line(error.to_string()) });
         // The error itself reaches the caller of this process.
-        let _ = self.target.put(&self.state(&name), text);
+        let _ = self.target.put_own(&self.state(&name), text, &WorkNames);
         self.listed().names.insert(name);
     }
 
@@ -366,13 +372,14 @@ impl BucketGroups {
     pub(super) fn forgive(&self, group: u64) {
         let name = folder_name(group, FAILED);
         if self.listed().names.remove(&name) {
-            let _ = self.target.remove(&self.state(&name));
+            let _ = self.target.remove_own([self.state(&name)], &WorkNames);
         }
     }
 
     /// Keeps what all groups have decided together, for other processes.
     pub(super) fn keep(&self, decided: &impl Serialize) -> Result<()> {
-        self.target.put(&self.state(DECIDED), sealed::seal(decided))
+        let text = sealed::seal(decided);
+        self.target.put_own(&self.state(DECIDED), text, &WorkNames).map(drop)
     }
 
     /// The decision that another process has kept; `None` if none has.
@@ -390,10 +397,12 @@ impl BucketGroups {
     ) -> Result<Gathering> {
         let guard = guard(&output.dir, &self.target, output.wait, control)?;
         let lease = self.target.lock(LOCK, &self.owner, output.wait, control)?;
-        match self.gather_alone(output, job, control) {
+        let generation = Generation::of(job);
+        let trial = self.target.refuse_unconditional_copy(&generation.prove(TRIAL));
+        match trial.and_then(|()| self.gather_alone(output, job, control)) {
             Ok(Alone::Ready(folder, local, earlier)) => {
                 let target = Arc::clone(&self.target);
-                let bucket = Bucket::new(target, lease, local, earlier, guard);
+                let bucket = Bucket::new(target, (lease, generation), local, earlier, guard);
                 Ok(Gathering::Ready(folder, bucket))
             }
             other => {
@@ -424,7 +433,7 @@ impl BucketGroups {
             remove_groups(target)?;
             return Ok(Alone::Finished(report));
         }
-        let earlier = Earlier::find(target, output, job)?;
+        let earlier = Earlier::find(target, output, job, control)?;
         // It is never resumed: the groups are what lasts.
         let dir = output.dir.with_extension(WHOLE_ENDING);
         let local = Output { dir, once: true, ..local(output) };
@@ -478,16 +487,11 @@ fn record_name(group: u64, step: &str) -> String {
     format!("{}.{RECORD}", folder_name(group, step))
 }
 
-/// Writes a file of the local disk whole, or not at all.
+/// Writes a file of the local disk whole, or not at all. The folder is one of this job's groups, which this process has locked.
 fn place(path: &Path, write: impl FnOnce(&mut fs::File) -> Result<()>) -> Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(NEW_ENDING);
-    let new = PathBuf::from(new);
-    let failed = |error| Error::io(&new)(error);
-    fs::create_dir_all(path.parent().unwrap_or(path)).map_err(failed)?;
-    let _ = fs::remove_file(&new);
-    let mut file = regular::create(&new).map_err(failed)?;
+    fs::create_dir_all(path.parent().unwrap_or(path)).map_err(Error::io(path))?;
+    let (new, mut file) = Temporary::beside(path, NEW_ENDING).map_err(Error::io(path))?;
     write(&mut file)?;
     drop(file);
-    fs::rename(&new, path).map_err(Error::io(path))
+    new.place(path).map_err(Error::io(path))
 }

@@ -1,18 +1,26 @@
 //! [`discard`]: removes damaged tokens of a cache or of a group, so that they can be made again.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use super::files::{LOTS, MANIFEST, REPORT, TOKENS};
-use super::leftovers;
+use super::group_files;
 use super::lock::{Lock, refuse_no_folder};
 use super::owned;
 use super::survey::{self};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::frames::MARK;
 use crate::identity::Identity;
-use crate::regular;
+use crate::regular::{self, Links};
+use crate::removal::{Claim, Disk, Evidence, Stamp, prove, remove_file};
+use crate::sealed;
+
+/// The beginning of a report.
+const REPORT_BEGIN: &[u8] = b"{\"fastpack\":";
+
+/// Bytes of a file that tell whether fastpack wrote it.
+const BEGIN: u64 = 256;
 
 /// Whether the folder `dir`, which only `job` uses, has a manifest, but not all files of `job`.
 pub fn is_damaged(dir: &Path, job: &Identity) -> Result<bool> {
@@ -37,18 +45,41 @@ pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
     {
         return Ok(false);
     }
-    lock.clear(|name| !leftovers::is_ours(name, job))?;
+    lock.clear(job, |_| false)?;
     // The manifest goes first: without it, no run takes the other files for whole.
+    let entry = Entry { dir, is_group: group_files::is_group(dir) };
     for name in [MANIFEST, REPORT, TOKENS, LOTS] {
         let path = dir.join(name);
-        if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(Error::io(path)(error));
-                }
-                _ => {}
-            }
+        if let Some(proof) = prove(&entry, &path) {
+            remove_file(proof).map_err(Error::io(path))?;
         }
     }
     Ok(true)
+}
+
+/// The files of an entry of the cache, whole or damaged: each begins as fastpack writes it, or holds nothing. Those of a group lie in
+/// the work folder of its job, where the name is enough.
+struct Entry<'a> {
+    /// The folder that is named after the job.
+    dir: &'a Path,
+    is_group: bool,
+}
+
+impl Evidence<Disk> for Entry<'_> {
+    fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+        let is_ours = || -> Option<Stamp> {
+            let stamp = Stamp::at(path).filter(|_| path.parent() == Some(self.dir))?;
+            let mut begin = Vec::new();
+            let file = regular::open(path, Links::Refused).ok()?;
+            file.take(BEGIN).read_to_end(&mut begin).ok()?;
+            let is_marked = match path.file_name()?.to_str()? {
+                MANIFEST => sealed::begin_as_sealed(&begin),
+                TOKENS => begin.starts_with(MARK),
+                REPORT => sealed::begin_as_sealed(&begin) || begin.starts_with(REPORT_BEGIN),
+                _ => false,
+            };
+            (begin.is_empty() || is_marked || self.is_group).then_some(stamp)
+        };
+        is_ours().map_or(Claim::None, Claim::Version)
+    }
 }

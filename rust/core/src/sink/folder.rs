@@ -19,11 +19,11 @@ use super::cells::ColumnNumbers;
 use super::failure::SharedFailure;
 use super::files::{BLOCKS, BLOCKS_NEW, MANIFEST, REPORT, STARTED, STARTED_NEW, TOKENS, WORK};
 use super::group_files;
-use super::leftovers::{Leftovers, is_ours};
-use super::lock::{Lock, refuse_no_folder};
+use super::leftovers::Leftovers;
+use super::lock::{Lock, WorkFiles, refuse_no_folder};
 use super::manifest::{File, Manifest, MetadataFile, TokensFile};
 use super::owned::{self, Owned};
-use super::placed::{PlacedFiles, flat, remove_folder_of, sync, write};
+use super::placed::{PlacedFiles, flat, sync, write};
 use super::series::{Series, is_of_input};
 use super::shard::Shard;
 use super::shard_list::ShardList;
@@ -34,6 +34,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::regular;
+use crate::removal::remove_empty;
 
 /// An output folder that only this run writes to.
 ///
@@ -192,7 +193,7 @@ pub(super) fn tidy(dir: &Path, control: &Control) {
         && let Ok(Leftovers { started: Some(started), .. }) = Leftovers::find(dir)
     {
         group_files::remove(lock.work());
-        let _ = lock.clear(|name| !is_ours(name, &started.job));
+        let _ = lock.clear(&started.job, |_| false);
     }
 }
 
@@ -201,15 +202,15 @@ impl Folder {
     /// Then records the running job, so that a later run can tell whose leftovers it finds. In this order the
     /// leftovers of one job are never taken for those of another.
     fn start(&mut self, left: &Leftovers, mut remains: Owned) -> Result<()> {
-        remains.remove(&self.dir, self.work())?;
+        remains.remove(&self.files_of_work())?;
         let job = left.started.as_ref().map_or(&self.job, |started| &started.job);
         if job.is_grouped() {
             group_files::remove(self.work());
         }
-        self.lock().clear(|name| name == STARTED || !is_ours(name, job))?;
-        let (new, started) = (self.work().join(STARTED_NEW), self.work().join(STARTED));
+        self.lock().clear(job, |name| name == STARTED)?;
+        let new = self.work().join(STARTED_NEW);
         write(&new, Manifest::new(Arc::clone(&self.job), self.now, Vec::new()).to_text())?;
-        fs::rename(&new, &started).map_err(Error::io(started))?;
+        self.files_of_work().take(&new, STARTED)?;
         sync(self.work())
     }
 
@@ -235,23 +236,26 @@ impl Folder {
                 let is_it = |it: &&File| it.blake3 == file.blake3 && remains.contains(&it.name);
                 let placed = placing.and_then(|placing| placing.files.iter().find(is_it));
                 let Some(placed) = placed else { break };
-                self.fetch(&placed.name, &work, &mut remains)?;
+                remains.fetch(&placed.name, &self.files_of_work(), &file.name)?;
             }
             self.files.push(file);
         }
         if remains.contains(TOKENS) && placing.is_some_and(|it| it.tokens.is_some()) {
-            let blocks = self.blocks();
-            self.fetch(TOKENS, &blocks, &mut remains)?;
+            remains.fetch(TOKENS, &self.files_of_work(), BLOCKS)?;
         }
-        remains.remove(&self.dir, self.work())?;
+        remains.remove(&self.files_of_work())?;
         let kept: HashSet<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
         let stays = |name: &str| [STARTED, BLOCKS].contains(&name) || kept.contains(name);
         self.clear(stays)?;
         let (blocks, new) = (self.blocks(), self.work().join(BLOCKS_NEW));
-        if blocks.symlink_metadata().is_ok() {
-            regular::detach(&blocks, &new).map_err(Error::io(blocks))?;
+        if blocks.symlink_metadata().is_ok()
+            && regular::copy_shared(&blocks, &new).map_err(Error::io(blocks))?
+        {
+            self.files_of_work().take(&new, BLOCKS)?;
         }
-        self.list.write(name, &self.files)
+        let Self { list, lock, files, job, .. } = self;
+        let work = lock.as_ref().expect("it is held").files(job);
+        list.write(name, files, &work)
     }
 
     /// Fails with [`Error::Output`] if other files are in the place of shards that are named after `stems`.
@@ -260,17 +264,6 @@ impl Folder {
             |name: &&String| stems.iter().any(|stem| is_of_input(stem, name, self.coding.format));
         let taken: Vec<String> = self.owned.others.iter().filter(is_taken).cloned().collect();
         survey::refuse_in_the_way(&self.dir, &taken)
-    }
-
-    /// Moves a file of this job back from its place.
-    fn fetch(&self, name: &str, work: &Path, remains: &mut Owned) -> Result<()> {
-        let place = self.dir.join(name);
-        fs::rename(&place, work).map_err(Error::io(&place))?;
-        if name.contains('/') {
-            remove_folder_of(&place);
-        }
-        remains.forget(name);
-        Ok(())
     }
 
     /// The path of the log of blocks.
@@ -377,7 +370,8 @@ impl Folder {
         // Everything is on the disk. From here to the last line, the folder holds no whole output.
         self.refuse_taken(&manifest)?;
         let work = self.work().to_owned();
-        self.owned.remove(&self.dir, &work)?;
+        let Self { owned, lock, job, .. } = self;
+        owned.remove(&lock.as_ref().expect("it is held").files(job))?;
         sync(&self.dir)?;
         let placed = self.files.iter().zip(&manifest.files);
         for (file, placed) in placed.filter(|(file, _)| !self.elsewhere.contains_key(&file.name)) {
@@ -427,7 +421,12 @@ impl Folder {
 
     /// Removes all files of this job from the work folder except those that `kept` accepts by name.
     fn clear(&self, kept: impl Fn(&str) -> bool) -> Result<()> {
-        self.lock().clear(|name| kept(name) || !is_ours(name, &self.job))
+        self.lock().clear(&self.job, kept)
+    }
+
+    /// The files of this job in the work folder.
+    fn files_of_work(&self) -> WorkFiles<'_> {
+        self.lock().files(&self.job)
     }
 
     fn work(&self) -> &Path {
@@ -482,7 +481,7 @@ impl Drop for Folder {
         self.lock = None;
         if self.created {
             // This removes the folder only if it is empty.
-            let _ = fs::remove_dir(&self.dir);
+            let _ = remove_empty(&self.dir);
         }
     }
 }

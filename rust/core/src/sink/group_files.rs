@@ -1,15 +1,20 @@
 //! The names of the folders and files of the groups of a job, and their removal.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
+use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::files::{GROUPS, GROUPS_REMOVED, TOKENS, WORK};
-use super::leftovers::is_of_any_job;
+use super::files::{GROUPS, GROUPS_REMOVED, MANIFEST, TOKENS, WORK};
+use super::manifest::Manifest;
+use super::work_names::is_of_any_job;
 use crate::ordered::ordered;
-use crate::regular;
+use crate::regular::{self, Links};
+use crate::removal::{Claim, Disk, Evidence, Stamp, Temporary, prove, remove_empty, remove_file};
 use crate::threads::WAITING;
 
 /// The ending of the file that says why a group failed.
@@ -51,11 +56,70 @@ pub(super) fn folder(work: &Path) -> PathBuf {
     work.join(GROUPS)
 }
 
+/// The files of groups in the work folder of a job, by their names: whoever uses them has the lock of that folder, or shares it.
+pub(super) struct GroupFiles;
+
+impl Evidence<Disk> for GroupFiles {
+    fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+        let names: Vec<&str> = path.iter().rev().take(5).filter_map(OsStr::to_str).collect();
+        let is_groups = |name: &str| [GROUPS, GROUPS_REMOVED].contains(&name);
+        let is_group = |name: &str| parse(name).is_some();
+        let is_ours = match *names {
+            [name, groups, WORK, ..] if is_groups(groups) => match parse(name) {
+                Some((_, step)) => {
+                    let endings = [LOCK_ENDING, FETCHED_ENDING, NEW_ENDING];
+                    step == FAILED || endings.iter().any(|it| step.ends_with(it))
+                }
+                None => name.starts_with(DECIDED),
+            },
+            [name, WORK, group, groups, WORK] if is_groups(groups) && is_group(group) => {
+                is_of_any_job(name)
+            }
+            _ => false,
+        };
+        if is_ours && Stamp::at(path).is_some() { Claim::Name } else { Claim::None }
+    }
+}
+
+/// Whether this is the folder of a group in the work folder of its job.
+pub(super) fn is_group(folder: &Path) -> bool {
+    let names: Vec<&str> = folder.iter().rev().take(3).filter_map(OsStr::to_str).collect();
+    matches!(*names, [name, GROUPS | GROUPS_REMOVED, WORK] if parse(name).is_some())
+}
+
+/// The files that the manifest of a group lists, in its folder, and the manifest. That folder lies in the work folder of the job,
+/// whose damaged files are made again: the name is enough.
+struct Listed(HashSet<PathBuf>);
+
+impl Evidence<Disk> for Listed {
+    fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+        if self.0.contains(path) && Stamp::at(path).is_some() { Claim::Name } else { Claim::None }
+    }
+}
+
+/// Writes a small file of the groups whole, or not at all, over one of them if there is one.
+pub(super) fn put(path: &Path, text: &[u8]) -> io::Result<()> {
+    let (new, mut file) = Temporary::beside(path, NEW_ENDING)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    match prove(&GroupFiles, &path.to_owned()) {
+        Some(proof) => new.replace(&proof),
+        None => new.place(path),
+    }
+}
+
+/// Removes a file of the groups. What cannot be removed does no harm, and has nobody to be reported to.
+pub(super) fn remove_own(path: &Path) {
+    if let Some(proof) = prove(&GroupFiles, &path.to_owned()) {
+        let _ = remove_file(proof);
+    }
+}
+
 /// Removes the folder of the groups from the work folder `work`. Files that fastpack does not write there stay.
 pub(super) fn remove(work: &Path) {
     let (groups, removed) = (work.join(GROUPS), work.join(GROUPS_REMOVED));
     // In one step, so that no run takes a part of the groups for all of them.
-    if regular::is_folder(&groups) && fs::rename(&groups, &removed).is_err() {
+    if regular::is_folder(&groups) && regular::rename(&groups, &removed).is_err() {
         return;
     }
     if !regular::is_folder(&removed) {
@@ -63,49 +127,52 @@ pub(super) fn remove(work: &Path) {
     }
     let mut entries = fs::read_dir(&removed).into_iter().flatten().flatten();
     let remove = |entry: DirEntry| {
-        remove_entry(&entry);
+        let path = entry.path();
+        let is_group = entry.file_name().to_str().is_some_and(|name| parse(name).is_some());
+        if is_group && regular::is_folder(&path) {
+            remove_group(&path)
+        } else {
+            remove_own(&path)
+        }
         Ok::<_, Infallible>(())
     };
     let Ok(()) = ordered(WAITING, || Ok(entries.next()), || remove, Ok);
-    let _ = fs::remove_dir(&removed);
+    let _ = remove_empty(&removed);
 }
 
-/// Removes an entry of the folder of groups, as far as fastpack wrote it. What cannot be removed does no harm, and has nobody to be
-/// reported to.
-fn remove_entry(entry: &DirEntry) {
-    let (path, name) = (entry.path(), entry.file_name());
-    match name.to_str().and_then(parse) {
-        Some((_, FAILED)) => drop(fs::remove_file(&path)),
-        Some((_, step))
-            if [LOCK_ENDING, FETCHED_ENDING, NEW_ENDING].iter().any(|it| step.ends_with(it)) =>
-        {
-            drop(fs::remove_file(&path));
-        }
-        Some(_) if regular::is_folder(&path) => remove_group(&path),
-        None if name.to_str().is_some_and(|it| it.starts_with(DECIDED)) => {
-            drop(fs::remove_file(&path));
-        }
-        _ => {}
-    }
-}
-
-/// Removes the folder of a group, as far as fastpack wrote what is in it.
+/// Removes the folder of a group, as far as fastpack wrote what is in it: what its work folder holds, and what its manifest lists.
 pub(super) fn remove_group(folder: &Path) {
-    remove_files(&folder.join(WORK));
-    remove_files(folder);
-}
-
-/// Removes the files of a group from a folder, and the folder if it is empty then.
-fn remove_files(folder: &Path) {
-    if !regular::is_folder(folder) {
+    if !is_group(folder) {
         return;
     }
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_ours =
-            entry.file_name().to_str().is_some_and(|it| it == TOKENS || is_of_any_job(it));
-        if is_ours && entry.file_type().is_ok_and(|it| it.is_file()) {
-            let _ = fs::remove_file(entry.path());
-        }
+    let work = folder.join(WORK);
+    // A run may have been killed while it placed its files.
+    let manifests = [folder, &work].map(|dir| {
+        let manifest = Manifest::read(&dir.join(MANIFEST), Links::Refused);
+        manifest.ok().flatten()
+    });
+    let names = manifests.iter().flatten().flat_map(Manifest::names);
+    let mut listed: HashSet<PathBuf> = names.map(|name| folder.join(name)).collect();
+    if listed.is_empty() {
+        // Its manifest is damaged.
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let named = entries.filter(|entry| {
+            entry.file_name().to_str().is_some_and(|it| it == TOKENS || is_of_any_job(it))
+        });
+        listed.extend(named.map(|entry| entry.path()));
     }
-    let _ = fs::remove_dir(folder);
+    let manifest = folder.join(MANIFEST);
+    listed.insert(manifest.clone());
+    let listed = Listed(listed);
+    // The manifest goes last: until then, it says whose the other files are.
+    let files = listed.0.iter().filter(|path| **path != manifest).chain([&manifest]);
+    for proof in files.filter_map(|path| prove(&listed, path)) {
+        let _ = remove_file(proof);
+    }
+    if regular::is_folder(&work) {
+        let entries = fs::read_dir(&work).into_iter().flatten().flatten();
+        entries.for_each(|entry| remove_own(&entry.path()));
+        let _ = remove_empty(&work);
+    }
+    let _ = remove_empty(folder);
 }

@@ -10,9 +10,9 @@ use chrono::NaiveDateTime;
 
 use super::files::{MANIFEST, STARTED, WORK};
 use super::group_files::{self, FAILED, Failed};
-use super::leftovers::foreign;
 use super::lock::is_taken;
 use super::manifest::Manifest;
+use super::work_names::foreign;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::regular::Links;

@@ -29,12 +29,10 @@ use super::bucket_groups::{self, BucketGroups, Gathering, Held, Try};
 use super::discard;
 use super::files::{MANIFEST, STARTED, TOKENS, WORK};
 use super::folder::{Folder, prepare, tidy};
-use super::group_files::{self, DECIDED, FAILED, FETCHED_ENDING, Failed, NEW_ENDING, folder_name};
-use super::leftovers::is_ours;
+use super::group_files::{self, DECIDED, FAILED, FETCHED_ENDING, Failed, folder_name};
 use super::lock::{Lock, SharedLock, refuse_no_folder, taken};
 use super::manifest::{File, Manifest, MetadataFile, TokensFile};
 use super::owned;
-use super::placed::write;
 use super::survey;
 use crate::config::{Output, RemoteOutput};
 use crate::control::Control;
@@ -42,6 +40,7 @@ use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::message::in_one_line;
 use crate::regular::{self, Links};
+use crate::removal::remove_empty;
 use crate::sealed::{self, Sealed};
 
 /// The groups of a job in its work folder. While it exists, no other job takes the folder.
@@ -181,7 +180,7 @@ fn join_in_bucket(
 fn tidy_all(dir: &Path, control: &Control) {
     tidy(dir, control);
     // This removes the folder only if it is empty.
-    let _ = fs::remove_dir(dir);
+    let _ = remove_empty(dir);
 }
 
 /// The groups of the job, if it has begun.
@@ -251,7 +250,7 @@ fn gather_in_folder(output: &Output, job: &Arc<Identity>, control: &Control) -> 
     if let Some(report) = finished.filter(|_| !output.overwrite) {
         // A run was killed after it had put the output together.
         group_files::remove(lock.work());
-        lock.clear(|name| !is_ours(name, job))?;
+        lock.clear(job, |_| false)?;
         return Ok(Started::Finished(report));
     }
     let folder = prepare(output, job, started.now, (lock, false), control)?;
@@ -420,8 +419,7 @@ impl Groups {
         let text = sealed::seal(&Failed { error: in_one_line(error.to_string()) });
         let path = self.path.join(folder_name(group, FAILED));
         // The error itself reaches the caller of this process.
-        let _ = fs::remove_file(&path);
-        let _ = write(&path, text);
+        let _ = group_files::put(&path, text.as_bytes());
     }
 
     /// Keeps what all groups have decided together, for other processes.
@@ -430,10 +428,7 @@ impl Groups {
             return bucket.keep(decided);
         }
         let path = self.path.join(DECIDED);
-        let own = regular::own(&path, NEW_ENDING);
-        let _ = fs::remove_file(&own);
-        write(&own, sealed::seal(decided))?;
-        fs::rename(&own, &path).map_err(Error::io(path))
+        group_files::put(&path, sealed::seal(decided).as_bytes()).map_err(Error::io(path))
     }
 
     /// The decision that another process has kept; `None` if none has.
@@ -452,7 +447,7 @@ impl Groups {
     pub fn forgive(&self, group: u64) {
         match &self.bucket {
             Some(bucket) => bucket.forgive(group),
-            None => drop(fs::remove_file(self.path.join(folder_name(group, FAILED)))),
+            None => group_files::remove_own(&self.path.join(folder_name(group, FAILED))),
         }
     }
 

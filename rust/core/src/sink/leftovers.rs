@@ -4,17 +4,12 @@ use std::fs::{self, DirEntry};
 use std::io::Read;
 use std::path::Path;
 
-use super::arrangement;
-use super::files::{
-    BLOCKS, BLOCKS_NEW, GROUPS, GROUPS_REMOVED, LOCK, LOTS, MANIFEST, REPLACED, REPORT, SHARDS,
-    SHARDS_NEW, STARTED, STARTED_NEW, WORK, is_shard_of,
-};
+use super::files::{GROUPS, GROUPS_REMOVED, LOCK, MANIFEST, REPLACED, STARTED, STARTED_NEW, WORK};
 use super::manifest::Manifest;
 use super::owned::Owned;
-use crate::config::{Format, Split};
+use super::work_names::{foreign, is_ours};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::identity::Identity;
 use crate::regular::{self, Links};
 use crate::sealed;
 
@@ -70,44 +65,9 @@ impl Leftovers {
     }
 }
 
-/// Whether a run of the job `job` writes a file of this name into the work folder.
-pub(super) fn is_ours(name: &str, job: &Identity) -> bool {
-    let is_shard = |format: Format| name.ends_with(&format!(".{}", format.extension()));
-    is_of_any_job(name) || (job.is_per_file() && Format::all().any(is_shard))
-}
-
-/// Whether a run of any job, but for those that name outputs after inputs, writes a file of this name into the
-/// work folder.
-pub(super) fn is_of_any_job(name: &str) -> bool {
-    let ours = [
-        LOCK,
-        STARTED,
-        STARTED_NEW,
-        SHARDS,
-        SHARDS_NEW,
-        BLOCKS,
-        BLOCKS_NEW,
-        REPORT,
-        MANIFEST,
-        REPLACED,
-        LOTS,
-    ];
-    ours.contains(&name)
-        || arrangement::describes(name)
-        || Split::ALL.into_iter().any(|split| is_shard_of(split, name))
-}
-
 /// Whether a file is the record of a started job that was killed while writing it.
 fn is_torn(entry: &DirEntry) -> bool {
     let mut text = Vec::new();
     let begin = |file: fs::File| file.take(sealed::SHORT).read_to_end(&mut text);
     regular::open(&entry.path(), Links::Refused).and_then(begin).is_ok() && sealed::is_torn(&text)
-}
-
-/// The error for the file `name` in the work folder of `dir`, which fastpack did not write.
-pub(super) fn foreign(dir: &Path, name: &str) -> Error {
-    let reason = format!(
-        "holds `{WORK}/{name}`, which fastpack did not write, or which has changed since; move `{WORK}` away, or write to another folder"
-    );
-    Error::output(dir, reason)
 }

@@ -11,10 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::SharedFailure;
 use super::files::{LOCK, STARTED, WORK};
-use super::leftovers;
+use super::work_names;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::regular::{self, Links};
+use crate::removal::{
+    Claim, Disk, Evidence, Stamp, prove, remove_empty, remove_file, replace_file,
+};
 use crate::sealed;
 use crate::wording::{message, set};
 
@@ -71,7 +75,7 @@ impl Lock {
                 // The run that held the lock has just removed the folder.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
-                    return Err(leftovers::foreign(dir, LOCK));
+                    return Err(work_names::foreign(dir, LOCK));
                 }
                 Err(error) => return Err(Error::io(path)(error)),
             };
@@ -93,7 +97,7 @@ impl Lock {
             let left = left_in(&mut file).map_err(Error::io(&path))?;
             if is_at(&file, &path).map_err(Error::io(&path))? {
                 if matches!(left, LockContent::Other) {
-                    return Err(leftovers::foreign(dir, LOCK));
+                    return Err(work_names::foreign(dir, LOCK));
                 }
                 // A run was killed while it wrote its failure. The message is incomplete.
                 file.set_len(0).map_err(Error::io(&path))?;
@@ -120,10 +124,20 @@ impl Lock {
         let _ = self.file.write_all(sealed::seal(&LockMessage { job, failure }).as_bytes());
     }
 
-    /// Removes everything from the work folder but the lock and the files that `kept` accepts by name. The
-    /// record of the started job goes last, because it says whose the other files are.
-    pub(super) fn clear(&self, kept: impl Fn(&str) -> bool) -> Result<()> {
+    /// The files of `job` in the work folder.
+    pub(super) fn files<'a>(&'a self, job: &'a Identity) -> WorkFiles<'a> {
+        WorkFiles { work: &self.work, job }
+    }
+
+    /// Removes all files of `job` from the work folder but the lock and those that `kept` accepts by name. The record of the
+    /// started job goes last, because it says whose the other files are.
+    pub(super) fn clear(&self, job: &Identity, kept: impl Fn(&str) -> bool) -> Result<()> {
         let mut last = None;
+        let files = self.files(job);
+        let remove = |path: PathBuf| -> Result<()> {
+            let Some(proof) = prove(&files, &path) else { return Ok(()) };
+            remove_file(proof).map(drop).map_err(Error::io(path))
+        };
         for entry in fs::read_dir(&self.work).map_err(Error::io(&self.work))? {
             let path = entry.map_err(Error::io(&self.work))?.path();
             let stays = |name: &OsStr| name == LOCK || name.to_str().is_some_and(&kept);
@@ -133,10 +147,46 @@ impl Lock {
             if path.ends_with(STARTED) {
                 last = Some(path);
             } else {
-                fs::remove_file(&path).map_err(Error::io(&path))?;
+                remove(path)?;
             }
         }
-        last.map_or(Ok(()), |path| fs::remove_file(&path).map_err(Error::io(path)))
+        last.map_or(Ok(()), remove)
+    }
+}
+
+/// The files of a job in a work folder that this run has locked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WorkFiles<'a> {
+    work: &'a Path,
+    job: &'a Identity,
+}
+
+impl WorkFiles<'_> {
+    /// Renames a file to `name` in the work folder, over one of this job if there is one.
+    pub(super) fn take(&self, from: &Path, name: &str) -> Result<()> {
+        let to = self.work.join(name);
+        match prove(self, &to) {
+            Some(proof) => replace_file(from, &proof),
+            None => regular::rename(from, &to),
+        }
+        .map_err(Error::io(to))
+    }
+}
+
+impl Evidence<Disk> for WorkFiles<'_> {
+    fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+        let name = path.file_name().and_then(OsStr::to_str);
+        let is_ours = name.is_some_and(|name| work_names::is_ours(name, self.job));
+        let is_inside = path.parent() == Some(self.work);
+        if is_ours && is_inside && Stamp::at(path).is_some() { Claim::Name } else { Claim::None }
+    }
+}
+
+impl Evidence<Disk> for Lock {
+    /// The file that is locked.
+    fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+        let is_lock = *path == self.work.join(LOCK) && is_at(&self.file, path).unwrap_or(false);
+        if is_lock { Claim::Name } else { Claim::None }
     }
 }
 
@@ -163,7 +213,7 @@ impl SharedLock {
                 Ok(file) => file,
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
-                    return Err(leftovers::foreign(dir, LOCK));
+                    return Err(work_names::foreign(dir, LOCK));
                 }
                 Err(error) => return Err(Error::io(path)(error)),
             };
@@ -201,8 +251,10 @@ pub(super) fn is_taken(work: &Path) -> bool {
 impl Drop for Lock {
     fn drop(&mut self) {
         // A failure has nobody to be reported to, and an empty work folder does no harm.
-        let _ = fs::remove_file(self.work.join(LOCK));
-        let _ = fs::remove_dir(&self.work);
+        if let Some(proof) = prove(self, &self.work.join(LOCK)) {
+            let _ = remove_file(proof);
+        }
+        let _ = remove_empty(&self.work);
     }
 }
 

@@ -129,6 +129,14 @@ impl Manifest {
         shards.chain(beside).chain(self.tokens.iter().map(|_| TOKENS))
     }
 
+    /// The names, sizes and hashes of all files but the manifest.
+    pub(super) fn listed(&self) -> impl Iterator<Item = (&str, u64, &str)> {
+        let shards = self.files.iter().map(|it| (&*it.name, it.bytes, &*it.blake3));
+        let tokens = self.tokens.iter().map(|it| (TOKENS, it.bytes, &*it.blake3));
+        let beside = self.beside.iter().map(|it| (&*it.name, it.bytes, &*it.blake3));
+        shards.chain(tokens).chain(beside)
+    }
+
     pub(super) fn to_text(&self) -> String {
         sealed::seal(self)
     }

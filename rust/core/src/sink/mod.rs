@@ -29,13 +29,16 @@ mod arrangement;
 mod arrow;
 mod bucket;
 mod bucket_groups;
+mod bucket_place;
 mod bucket_states;
 mod bucket_work;
 mod cells;
 mod discard;
 mod disk;
+mod earlier;
 mod failure;
 mod files;
+mod finished_files;
 mod folder;
 mod group_files;
 mod group_states;
@@ -54,6 +57,7 @@ mod shard_list;
 mod survey;
 mod tables;
 mod uploads;
+mod work_names;
 
 use ::arrow::record_batch::RecordBatch;
 

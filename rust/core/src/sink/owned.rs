@@ -2,46 +2,30 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
-use std::path::Path;
-use std::time::SystemTime;
+use std::path::{Path, PathBuf};
 
 use super::files::{self, MANIFEST, REPLACED, TOKENS};
+use super::lock::WorkFiles;
 use super::manifest::Manifest;
 use super::placed::remove_folder_of;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::frames::Frames;
 use crate::regular::{self, Links};
+use crate::removal::{Claim, Disk, Evidence, Stamp, prove, remove_file};
 
 /// The files in an output folder that fastpack wrote, recognised by their content.
 ///
 /// A file counts as fastpack's if one of its manifests lists it with the same size and hash.
 #[derive(Debug, Default)]
 pub(super) struct Owned {
+    /// The output folder.
+    dir: PathBuf,
     /// The stamp of each file when it was recognised, by name.
     files: BTreeMap<String, Stamp>,
     /// The names of all other files.
     pub(super) others: Vec<String>,
-}
-
-/// The metadata of a file that changes when the file is written to or replaced.
-#[derive(Debug, PartialEq, Eq)]
-struct Stamp {
-    bytes: u64,
-    modified: Option<SystemTime>,
-    inode: u64,
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
-        #[cfg(not(unix))]
-        let inode = 0;
-        Self { bytes: metadata.len(), modified: metadata.modified().ok(), inode }
-    }
 }
 
 /// The entry of a file in a manifest.
@@ -62,9 +46,11 @@ impl Owned {
     ) -> Result<(Self, Self)> {
         let finished_files = listed(finished);
         let remaining_files = listed(remains.iter().copied());
-        let (mut left, mut whole) = (Self::default(), Self::default());
+        let none = || Self { dir: dir.to_owned(), ..Self::default() };
+        let (mut left, mut whole) = (none(), none());
         for name in files::names(dir)? {
             let path = dir.join(&name);
+            let before = Stamp::at(&path);
             let hashed = Hashed::new(&path, control);
             let owner = if name == MANIFEST {
                 finished.map(|_| &mut whole)
@@ -75,9 +61,9 @@ impl Owned {
             } else {
                 None
             };
-            match (owner, path.symlink_metadata()) {
-                (Some(owner), Ok(metadata)) => {
-                    owner.files.insert(name, Stamp::of(&metadata));
+            match (owner, before) {
+                (Some(owner), Some(stamp)) => {
+                    owner.files.insert(name, stamp);
                 }
                 _ => whole.others.push(name),
             }
@@ -91,13 +77,12 @@ impl Owned {
     }
 
     /// Fails unless all files have the stamps that were found.
-    pub(super) fn refuse_changed(&self, dir: &Path) -> Result<()> {
+    pub(super) fn refuse_changed(&self) -> Result<()> {
         for (name, stamp) in &self.files {
-            let path = dir.join(name);
+            let path = self.dir.join(name);
             match path.symlink_metadata() {
                 Ok(metadata) if Stamp::of(&metadata) != *stamp => {
-                    let said = "has changed while this ran, and is not replaced; move it away";
-                    return Err(Error::io(path)(io::Error::other(said)));
+                    return Err(changed(path));
                 }
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(Error::io(path)(error));
@@ -108,33 +93,57 @@ impl Owned {
         Ok(())
     }
 
-    /// Removes all files. The manifest is moved to the folder `work` first: without it, no run takes the
-    /// other files for whole, and there it says whose they are.
-    pub(super) fn remove(&mut self, dir: &Path, work: &Path) -> Result<()> {
-        self.refuse_changed(dir)?;
-        if self.files.remove(MANIFEST).is_some() {
-            let (from, to) = (dir.join(MANIFEST), work.join(REPLACED));
-            fs::rename(&from, to).map_err(Error::io(&from))?;
+    /// Removes all files. The manifest is moved to the work folder first: without it, no run takes the other files for whole,
+    /// and there it says whose they are.
+    pub(super) fn remove(&mut self, work: &WorkFiles<'_>) -> Result<()> {
+        self.refuse_changed()?;
+        if self.files.contains_key(MANIFEST) {
+            self.fetch(MANIFEST, work, REPLACED)?;
         }
-        for name in std::mem::take(&mut self.files).into_keys() {
-            let path = dir.join(&name);
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(Error::io(path)(error));
-                }
-                _ => {}
+        let names: Vec<String> = self.files.keys().cloned().collect();
+        for name in names {
+            let path = self.dir.join(&name);
+            let Some(proof) = prove(&*self, &path) else { continue };
+            if remove_file(proof).map_err(Error::io(&path))? {
+                return Err(changed(path));
             }
             if name.contains('/') {
                 remove_folder_of(&path);
             }
         }
+        self.files.clear();
         Ok(())
     }
 
-    /// Forgets a file that is in its place now.
-    pub(super) fn forget(&mut self, name: &str) {
+    /// Moves a file to `to` in the work folder, over one of this job if there is one.
+    pub(super) fn fetch(&mut self, name: &str, work: &WorkFiles<'_>, to: &str) -> Result<()> {
+        let path = self.dir.join(name);
+        if self.files.get(name) != Stamp::at(&path).as_ref() {
+            return Err(changed(path));
+        }
+        work.take(&path, to)?;
+        if name.contains('/') {
+            remove_folder_of(&path);
+        }
         self.files.remove(name);
+        Ok(())
     }
+}
+
+impl Evidence<Disk> for Owned {
+    fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+        let name = path.strip_prefix(&self.dir).ok().and_then(Path::to_str);
+        match name.and_then(|name| self.files.get(name)) {
+            Some(stamp) => Claim::Version(stamp.clone()),
+            None => Claim::None,
+        }
+    }
+}
+
+/// The error for a file that somebody has written to since it was recognised.
+fn changed(path: PathBuf) -> Error {
+    let said = "has changed while this ran, and is not replaced; move it away";
+    Error::io(path)(io::Error::other(said))
 }
 
 /// The files that manifests list, by name.
@@ -142,13 +151,8 @@ fn listed<'a>(
     manifests: impl IntoIterator<Item = &'a Manifest>,
 ) -> HashMap<&'a str, Vec<ManifestEntry<'a>>> {
     let mut listed: HashMap<&str, Vec<ManifestEntry<'_>>> = HashMap::new();
-    for manifest in manifests {
-        let shards = manifest.files.iter().map(|it| (it.name.as_str(), it.bytes, &it.blake3));
-        let beside = manifest.beside.iter().map(|it| (it.name.as_str(), it.bytes, &it.blake3));
-        let tokens = manifest.tokens.iter().map(|it| (TOKENS, it.bytes, &it.blake3));
-        for (name, bytes, blake3) in shards.chain(beside).chain(tokens) {
-            listed.entry(name).or_default().push(ManifestEntry { bytes, blake3 });
-        }
+    for (name, bytes, blake3) in manifests.into_iter().flat_map(Manifest::listed) {
+        listed.entry(name).or_default().push(ManifestEntry { bytes, blake3 });
     }
     listed
 }
@@ -214,6 +218,8 @@ fn hash(path: &Path, control: &Control) -> Result<Option<blake3::Hash>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::regular;
+use crate::removal::{Stamp, remove_empty};
 
 /// Files that were renamed to their place.
 #[derive(Default)]
 pub(super) struct PlacedFiles {
-    /// The old and the new path of each file.
-    files: Vec<(PathBuf, PathBuf)>,
+    /// The old and the new path of each file, and its stamp there.
+    files: Vec<(PathBuf, PathBuf, Option<Stamp>)>,
     /// The folders that were made for these files.
     folders: Vec<PathBuf>,
 }
@@ -35,14 +36,15 @@ impl PlacedFiles {
             }
         }
         regular::rename(&work, &place).map_err(Error::io(&place))?;
-        self.files.push((work, place));
+        let stamp = Stamp::at(&place);
+        self.files.push((work, place, stamp));
         Ok(())
     }
 
     /// Syncs the placed files against a loss of power, in the output folder `dir` and the folders inside it.
     pub(super) fn sync(&self, dir: &Path) -> Result<()> {
         let mut folders: Vec<&Path> =
-            self.files.iter().filter_map(|(_, place)| place.parent()).collect();
+            self.files.iter().filter_map(|(_, place, _)| place.parent()).collect();
         folders.push(dir);
         folders.sort_unstable();
         folders.dedup();
@@ -57,11 +59,13 @@ impl PlacedFiles {
     /// Moves the files back, since a partial output is useless.
     pub(super) fn take_back(&mut self) {
         let Self { files, folders } = mem::take(self);
-        for (work, place) in files {
-            let _ = fs::rename(&place, work);
+        for (work, place, stamp) in files {
+            if Stamp::at(&place) == stamp {
+                let _ = regular::rename(&place, &work);
+            }
         }
         for folder in folders {
-            let _ = fs::remove_dir(folder);
+            let _ = remove_empty(&folder);
         }
     }
 }
@@ -74,7 +78,7 @@ pub(super) fn flat(name: &str) -> String {
 /// Removes the folder of `place`, if it is empty.
 pub(super) fn remove_folder_of(place: &Path) {
     if let Some(folder) = place.parent() {
-        let _ = fs::remove_dir(folder);
+        let _ = remove_empty(folder);
     }
 }
 

@@ -3,11 +3,12 @@
 //! It is separate from the record of the started job, which names all inputs: a job may have as many shards
 //! as inputs.
 
-use std::fs::{self, File as Handle};
+use std::fs::File as Handle;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::files::{SHARDS, SHARDS_NEW};
+use super::lock::WorkFiles;
 use super::manifest::File;
 use crate::error::{Error, Result};
 use crate::regular::{self, Links};
@@ -65,7 +66,7 @@ impl ShardList {
     }
 
     /// Replaces the list by these shards.
-    pub(super) fn write(&mut self, job: &str, files: &[File]) -> Result<()> {
+    pub(super) fn write(&mut self, job: &str, files: &[File], work: &WorkFiles<'_>) -> Result<()> {
         let mut last = blake3::hash(job.as_bytes());
         let mut text = Vec::new();
         for file in files {
@@ -76,10 +77,11 @@ impl ShardList {
         let new = self.path.with_file_name(SHARDS_NEW);
         let written = regular::create(&new).and_then(|mut list| {
             list.write_all(&text)?;
-            fs::rename(&new, &self.path)?;
             Ok(list)
         });
-        self.file = Some(written.map_err(Error::io(&*self.path))?);
+        let list = written.map_err(Error::io(&*self.path))?;
+        work.take(&new, SHARDS)?;
+        self.file = Some(list);
         self.last = last;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! [`Uploads`]: uploads the finished shards of a job while the next ones are written.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::bucket_work::work;
-use super::files::MANIFEST;
-use super::manifest::{File, Manifest};
+use super::bucket_work::{Generation, WorkNames};
+use super::manifest::File;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ordered::ordered;
@@ -20,9 +19,6 @@ use crate::threads;
 
 /// Files that are uploaded at a time. Each has up to 32 MiB of parts under way.
 pub(super) const AT_A_TIME: NonZeroUsize = NonZeroUsize::new(3).expect("above zero");
-
-/// The least names that the record lists at a time.
-const LISTED: usize = 16;
 
 /// Finished shards that wait, as open files. What finds no place is uploaded at the end.
 const WAITING: usize = 64;
@@ -49,28 +45,30 @@ struct Waiting {
 struct State {
     target: Arc<Target>,
     lease: Arc<Lease>,
-    /// The record of the files in the bucket, by which a later run knows whose they are.
-    placing: Mutex<Manifest>,
-    /// The names in it.
-    listed: Mutex<HashSet<String>>,
-    /// Whether files of a stopped run may lie there.
-    is_first: bool,
-    /// The hashes of the uploaded shards, by their names.
-    uploaded: Mutex<HashMap<String, String>>,
+    generation: Arc<Generation>,
+    /// The uploads of stopped runs, by the names that they will have.
+    stopped: HashMap<String, String>,
+    uploaded: Mutex<Uploaded>,
     /// Ends the uploads.
     stop: Control,
 }
 
+/// The uploaded shards by their names: their hashes, and the names that they have in the bucket until they come to their places.
+pub(super) type Uploaded = HashMap<String, (String, String)>;
+
 impl Uploads {
-    /// Starts to upload. `placing` lists the files of a stopped run that may lie in the bucket.
-    pub(super) fn start(target: &Arc<Target>, lease: &Arc<Lease>, placing: Manifest) -> Self {
-        let is_first = placing.names().next().is_none();
+    /// Starts to upload. `stopped` has the uploads of stopped runs, by the names that they will have.
+    pub(super) fn start(
+        target: &Arc<Target>,
+        lease: &Arc<Lease>,
+        generation: &Arc<Generation>,
+        stopped: HashMap<String, String>,
+    ) -> Self {
         let state = Arc::new(State {
             target: Arc::clone(target),
             lease: Arc::clone(lease),
-            is_first,
-            listed: Mutex::new(placing.names().map(str::to_owned).collect()),
-            placing: Mutex::new(placing),
+            generation: Arc::clone(generation),
+            stopped,
             uploaded: Mutex::default(),
             stop: Control::default(),
         });
@@ -94,8 +92,8 @@ impl Uploads {
         }
     }
 
-    /// Waits for the uploads. Returns the hashes of the uploaded shards, by their names.
-    pub(super) fn end(&self) -> HashMap<String, String> {
+    /// Waits for the uploads.
+    pub(super) fn end(&self) -> Uploaded {
         drop(locked(&self.queue).take());
         for thread in locked(&self.threads).drain(..) {
             // A panic is that of a thread whose shards are uploaded again.
@@ -108,12 +106,12 @@ impl Uploads {
     pub fn give_up(&self, resumes: bool) {
         self.state.stop.cancel();
         let uploaded = self.end();
-        if resumes || uploaded.is_empty() {
-            return;
+        if !resumes {
+            let stopped = self.state.stopped.values().cloned();
+            let names = uploaded.into_values().map(|(_, name)| name).chain(stopped);
+            // The failure of the job is what its caller is told. A later run of the folder removes what stays.
+            let _ = self.state.target.remove_own(names, &WorkNames);
         }
-        let names = uploaded.into_keys().chain([work(MANIFEST)]).collect::<Vec<_>>();
-        // The failure of the job is what its caller is told. A later run of the folder removes what stays.
-        let _ = self.state.target.remove_all(&names);
     }
 }
 
@@ -138,81 +136,48 @@ impl State {
 
     fn upload(&self, Waiting { file, path, entry }: Waiting) -> Result<()> {
         self.target.check(&self.lease, &self.stop)?;
-        self.list(&entry)?;
-        let File { name, bytes, blake3, .. } = &entry;
-        if self.is_first || !self.target.holds(name, *bytes, blake3)? {
-            self.target.upload_file((file, &path), name, blake3, &self.stop)?;
-        }
-        locked(&self.uploaded).insert(entry.name, entry.blake3);
-        Ok(())
-    }
-
-    /// Lists the name of a shard in the record of the files in the bucket, before it lies there, with the names of those that may
-    /// follow: as many as are listed, so that the record is written a few times.
-    fn list(&self, entry: &File) -> Result<()> {
-        let mut placing = locked(&self.placing);
-        let mut listed = locked(&self.listed);
-        if listed.contains(&entry.name) {
+        let File { name, bytes, blake3, .. } = entry;
+        if self.target.copies_no(bytes) {
             return Ok(());
         }
-        let more = listed.len().max(LISTED);
-        for name in [entry.name.clone()].into_iter().chain(following(&entry.name).take(more)) {
-            if listed.insert(name.clone()) {
-                placing.files.push(File { name, rows: 0, bytes: 0, blake3: String::new() });
+        let place = match self.stopped.get(&name) {
+            Some(there) if self.target.holds(there, bytes, &blake3, &self.stop)?.is_some() => {
+                there.clone()
             }
-        }
-        self.target.put(&work(MANIFEST), placing.to_text())
+            _ => {
+                let proof = self.generation.prove(&name);
+                self.target.upload((file, &path), &proof, &blake3, &self.stop)?;
+                proof.name().clone()
+            }
+        };
+        locked(&self.uploaded).insert(name, (blake3, place));
+        Ok(())
     }
-}
-
-/// The names of the shards after one, by its number: `train-00008.arrow` after `train-00007.arrow`.
-fn following(name: &str) -> impl Iterator<Item = String> {
-    let start = name.rfind('-').map_or(name.len(), |dash| dash + 1);
-    let (stem, rest) = name.split_at(start);
-    let digits = rest.find(|it: char| !it.is_ascii_digit()).unwrap_or(rest.len());
-    let (number, ending) = rest.split_at(digits);
-    let number = number.parse().unwrap_or(u64::MAX);
-    let numbers = number.saturating_add(1)..u64::MAX;
-    numbers.map(move |number| format!("{stem}{number:0digits$}{ending}"))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Uploads files from the folder `dir`, some at a time: those that `wanted` gives as name here, name there, size and hash. Where
-/// files of a stopped run may lie, what is there already is not uploaded again.
-pub(super) fn upload_all<'a>(
+/// A file that is uploaded: its name here, its name there, its size and its hash.
+pub(super) type Wanted<'a> = (&'a str, String, u64, &'a str);
+
+/// Does something to files, some at a time, as long as the lock is held.
+pub(super) fn with_each<'a, T: Send>(
     (target, lease): (&Target, &Lease),
-    dir: &Path,
-    wanted: impl IntoIterator<Item = (&'a str, String, u64, &'a str), IntoIter: Send>,
-    is_first: bool,
+    wanted: impl IntoIterator<Item = T, IntoIter: Send>,
+    work: impl Fn(T) -> Result<()> + Sync + 'a,
     control: &Control,
 ) -> Result<()> {
     let mut wanted = wanted.into_iter();
-    let send = |(name, key, bytes, blake3): (&str, String, u64, &str)| {
+    let send = |one: T| {
         target.check(lease, control)?;
-        if is_first || !target.holds(&key, bytes, blake3)? {
-            let path = dir.join(name);
-            let file = fs::File::open(&path).map_err(Error::io(&path))?;
-            target.upload_file((file, &path), &key, blake3, control)?;
-        }
-        Ok(())
+        work(one)
     };
     ordered(AT_A_TIME, || Ok(wanted.next()), || send, Ok)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_names_that_may_follow_have_the_next_numbers() {
-        let after = |name: &str| following(name).take(2).collect::<Vec<_>>();
-        assert_eq!(after("train-00007.arrow"), ["train-00008.arrow", "train-00009.arrow"]);
-        let compressed = ["a-b-00100.jsonl.zst", "a-b-00101.jsonl.zst"];
-        assert_eq!(after("a-b-00099.jsonl.zst"), compressed);
-        assert_eq!(after("train-99999.arrow")[0], "train-100000.arrow");
-        assert!(after("rows.arrow").is_empty() && after("a-b.arrow").is_empty());
-    }
+/// Opens a file of the local disk to upload it.
+pub(super) fn opened(path: &Path) -> Result<fs::File> {
+    fs::File::open(path).map_err(Error::io(path))
 }

@@ -1,10 +1,11 @@
 //! [`BlockCache`]: fetched bytes on the local disk, up to a bound.
 //!
-//! Each file in it holds the bytes of one request and their hash. Its name is a hash of the object's name, etag and
-//! range, so another content has another name. The files used least recently are removed first.
+//! Each file in it holds the bytes of one request, its own name and a hash of both. Its name is a hash of the object's name, etag
+//! and range, so another content has another name. The files used least recently are removed first: only those that carry their
+//! own name, in a folder with the marker of fastpack.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -13,13 +14,29 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::regular;
+use crate::regular::{self, Links};
+use crate::removal::{Claim, Disk, Evidence, Proof, Stamp, Temporary, prove, remove_file};
 
 /// The folder inside the cache folder.
 const FOLDER: &str = "blocks";
 
-/// Bytes of the hash behind the bytes of a file.
+/// The file that marks the folder as one of fastpack's.
+const MARKER: &str = "fastpack-blocks";
+
+/// The content of the marker.
+const MARK: &str = "Bytes that fastpack has fetched. Files of others in this folder stay.\n";
+
+/// Bytes of a hash.
 const HASH: usize = blake3::OUT_LEN;
+
+/// Bytes behind the fetched bytes of a file: its name, and the hash of all before.
+const SEAL: usize = 2 * HASH;
+
+/// [`SEAL`], for a place before the end of a file.
+const SEAL_END: i64 = 64;
+
+/// Hexadecimal digits of the name of a folder of files.
+const DIGITS: usize = 2;
 
 /// The part of the bound that is left once files are removed, so that not every new file removes one.
 const KEPT: u64 = 9;
@@ -41,9 +58,14 @@ pub(super) struct BlockCache {
 
 impl BlockCache {
     /// Opens the cache in the folder `dir`, with at most `most` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Output`] for a folder that has files of others and no marker, and [`Error::Io`].
     pub(super) fn open(dir: &Path, most: u64) -> Result<Self> {
         let dir = dir.join(FOLDER);
         fs::create_dir_all(&dir).map_err(Error::io(&dir))?;
+        mark(&dir)?;
         let held = files(&dir).iter().map(|file| file.bytes).sum();
         let cache = Self { dir, most, held: Mutex::new(held) };
         cache.shrink(0);
@@ -53,15 +75,12 @@ impl BlockCache {
     /// The bytes of a range of an object, if they are here and whole.
     pub(super) fn get(&self, object: &str, range: &Range<u64>) -> Option<Bytes> {
         let path = self.path(object, range);
-        let mut file = fs::File::open(&path).ok()?;
+        let mut file = regular::open(&path, Links::Refused).ok()?;
         let length = usize::try_from(range.end - range.start).ok()?;
-        let mut bytes = Vec::with_capacity(length + HASH);
+        let mut bytes = Vec::with_capacity(length + SEAL);
         // One byte more shows a file that is too long.
-        (&mut file).take((length + HASH + 1) as u64).read_to_end(&mut bytes).ok()?;
-        if bytes.len() != length + HASH
-            || *blake3::hash(&bytes[..length]).as_bytes() != bytes[length..]
-        {
-            let _ = fs::remove_file(&path);
+        (&mut file).take((length + SEAL + 1) as u64).read_to_end(&mut bytes).ok()?;
+        if bytes.len() != length + SEAL || bytes[length..] != seal(&path, &bytes[..length])? {
             return None;
         }
         bytes.truncate(length);
@@ -72,26 +91,27 @@ impl BlockCache {
         Some(bytes.into())
     }
 
-    /// Keeps the bytes of a range of an object. Where that fails they are fetched again another time.
+    /// Keeps the bytes of a range of an object. Where that fails, or where a file of somebody else lies, they are fetched again
+    /// another time.
     pub(super) fn put(&self, object: &str, range: &Range<u64>, bytes: &Bytes) {
-        let size = (bytes.len() + HASH) as u64;
+        let size = (bytes.len() + SEAL) as u64;
         if size > self.most {
             return;
         }
         let path = self.path(object, range);
-        let new = regular::own(&path, ".new");
         let write = || -> io::Result<()> {
             fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
-            let mut file = fs::File::create(&new)?;
+            let (new, mut file) = Temporary::beside(&path, ".new")?;
             file.write_all(bytes)?;
-            file.write_all(blake3::hash(bytes).as_bytes())?;
-            fs::rename(&new, &path)
+            file.write_all(&seal(&path, bytes).expect("its name is a hash"))?;
+            match self.own(&path) {
+                Some(proof) => new.replace(&proof),
+                None => new.place(&path),
+            }
         };
-        if write().is_err() {
-            let _ = fs::remove_file(&new);
-            return;
+        if write().is_ok() {
+            self.shrink(size);
         }
-        self.shrink(size);
     }
 
     /// Counts `added` bytes, and removes the files used least recently if there are too many.
@@ -109,10 +129,16 @@ impl BlockCache {
             if *held <= wanted {
                 break;
             }
-            if fs::remove_file(&file.path).is_ok() {
+            // A file of somebody else takes none of the room that the cache may take.
+            let removed = self.own(&file.path).is_none_or(|proof| remove_file(proof).is_ok());
+            if removed {
                 *held -= file.bytes;
             }
         }
+    }
+
+    fn own(&self, path: &Path) -> Option<Proof<Disk>> {
+        prove(self, &path.to_owned())
     }
 
     fn path(&self, object: &str, range: &Range<u64>) -> PathBuf {
@@ -121,8 +147,83 @@ impl BlockCache {
         hasher.update(&range.start.to_le_bytes());
         hasher.update(&range.end.to_le_bytes());
         let name = hasher.finalize().to_hex();
-        self.dir.join(&name[..2]).join(&name[2..])
+        self.dir.join(&name[..DIGITS]).join(&name[DIGITS..])
     }
+}
+
+impl Evidence<Disk> for BlockCache {
+    /// A file that carries its own name where the cache writes it, or one of an earlier version, which ends with its hash alone.
+    fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+        let is_ours = || -> Option<Stamp> {
+            let name = name_of(path)?;
+            let stamp = Stamp::at(path)?;
+            let mut file = regular::open(path, Links::Refused).ok()?;
+            let mut seal = [0; SEAL];
+            let sealed =
+                file.seek(SeekFrom::End(-SEAL_END)).and_then(|_| file.read_exact(&mut seal));
+            if sealed.is_ok() && seal[..HASH] == *name.as_bytes() {
+                return Some(stamp);
+            }
+            let mut bytes = Vec::new();
+            file.rewind().and_then(|()| file.read_to_end(&mut bytes)).ok()?;
+            let (before, hash) =
+                bytes.split_last_chunk::<HASH>().map(|(before, hash)| (before, hash))?;
+            (!before.is_empty() && blake3::hash(before).as_bytes() == hash).then_some(stamp)
+        };
+        is_ours().map_or(Claim::None, Claim::Version)
+    }
+}
+
+/// What lies behind the bytes of the file at `path`; `None` if its name is none of the cache.
+fn seal(path: &Path, bytes: &[u8]) -> Option<[u8; SEAL]> {
+    let name = name_of(path)?;
+    let hash = *blake3::Hasher::new().update(bytes).update(name.as_bytes()).finalize().as_bytes();
+    let mut seal = [0; SEAL];
+    seal[..HASH].copy_from_slice(name.as_bytes());
+    seal[HASH..].copy_from_slice(&hash);
+    Some(seal)
+}
+
+/// The name of a file of a cache, by its path.
+fn name_of(path: &Path) -> Option<blake3::Hash> {
+    let (folder, name) = (path.parent()?.file_name()?.to_str()?, path.file_name()?.to_str()?);
+    let is_name = folder.len() == DIGITS && !name.bytes().any(|it| it.is_ascii_uppercase());
+    blake3::Hash::from_hex(format!("{folder}{name}")).ok().filter(|_| is_name)
+}
+
+/// Puts the marker into a folder where there is none, unless it has files of others.
+fn mark(dir: &Path) -> Result<()> {
+    let marker = dir.join(MARKER);
+    match fs::read(&marker) {
+        Ok(found) if found == MARK.as_bytes() => return Ok(()),
+        Ok(_) => return Err(not_ours(dir, MARKER)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Error::io(marker)(error)),
+    }
+    // Earlier versions have put no marker there.
+    let named = fs::read_dir(dir).map_err(Error::io(dir))?.flatten().find_map(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_folder = entry.file_type().is_ok_and(|it| it.is_dir());
+        let is_hex = name.len() == DIGITS && name.bytes().all(|it| it.is_ascii_hexdigit());
+        (!(is_folder && is_hex || name.starts_with(MARKER))).then_some(name)
+    });
+    if let Some(name) = named {
+        return Err(not_ours(dir, &name));
+    }
+    let (new, mut file) = Temporary::beside(&marker, ".new").map_err(Error::io(&marker))?;
+    file.write_all(MARK.as_bytes()).map_err(Error::io(&marker))?;
+    match new.place(&marker) {
+        // Another process has just done so.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        placed => placed.map_err(Error::io(marker)),
+    }
+}
+
+fn not_ours(dir: &Path, name: &str) -> Error {
+    let reason = format!(
+        "holds `{name}`, which fastpack did not write, so that no blocks are kept there; move it away, or name another `cache_dir`"
+    );
+    Error::output(dir, reason)
 }
 
 /// A file of the cache.
@@ -132,14 +233,17 @@ struct BlockFile {
     used: SystemTime,
 }
 
-/// The files in the folders of a cache.
+/// The files of a cache by their names, whoever wrote them.
 fn files(dir: &Path) -> Vec<BlockFile> {
     let folders = fs::read_dir(dir).into_iter().flatten().flatten();
+    let folders = folders.filter(|folder| folder.file_type().is_ok_and(|it| it.is_dir()));
     let entries = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten());
     let kept = entries.flatten().filter_map(|entry| {
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        let path = entry.path();
+        name_of(&path)?;
         let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        Some(BlockFile { path: entry.path(), bytes: metadata.len(), used })
+        Some(BlockFile { path, bytes: metadata.len(), used })
     });
     kept.collect()
 }
@@ -154,7 +258,7 @@ mod tests {
         let cache = BlockCache::open(dir.path(), 1 << 20).expect("a folder");
         let bytes = Bytes::from_static(b"some bytes");
         cache.put("s3://b/k\n1", &(0..10), &bytes);
-        assert_eq!(cache.get("s3://b/k\n1", &(0..10)), Some(bytes));
+        assert_eq!(cache.get("s3://b/k\n1", &(0..10)), Some(bytes.clone()));
         assert_eq!(cache.get("s3://b/k\n2", &(0..10)), None);
         assert_eq!(cache.get("s3://b/k\n1", &(0..9)), None);
         let path = cache.path("s3://b/k\n1", &(0..10));
@@ -162,7 +266,41 @@ mod tests {
         broken[3] ^= 1;
         fs::write(&path, broken).expect("room");
         assert_eq!(cache.get("s3://b/k\n1", &(0..10)), None);
-        assert!(!path.exists());
+        cache.put("s3://b/k\n1", &(0..10), &bytes);
+        assert_eq!(cache.get("s3://b/k\n1", &(0..10)), Some(bytes));
+    }
+
+    #[test]
+    fn files_of_others_stay_whatever_their_names() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let cache = BlockCache::open(dir.path(), 2000).expect("a folder");
+        let bytes = Bytes::from(vec![1; 1000]);
+        let foreign = cache.path("object", &(0..1000));
+        fs::create_dir_all(foreign.parent().expect("a folder")).expect("room");
+        fs::write(&foreign, vec![7; 1064]).expect("room");
+        cache.put("object", &(0..1000), &bytes);
+        assert_eq!(cache.get("object", &(0..1000)), None);
+        for number in 1..9 {
+            cache.put("object", &(number * 1000..(number + 1) * 1000), &bytes);
+        }
+        assert_eq!(fs::read(&foreign).expect("the file"), vec![7; 1064]);
+        assert!(files(&cache.dir).len() <= 2);
+    }
+
+    #[test]
+    fn a_folder_of_others_is_refused_and_one_of_an_earlier_version_is_marked() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let blocks = dir.path().join(FOLDER);
+        let old = blocks.join("ab").join("c".repeat(62));
+        fs::create_dir_all(blocks.join("ab")).expect("room");
+        fs::write(&old, [b"bytes".as_slice(), blake3::hash(b"bytes").as_bytes()].concat())
+            .expect("room");
+        BlockCache::open(dir.path(), 1).expect("a cache");
+        assert!(!old.exists() && blocks.join(MARKER).exists());
+        let other = tempfile::tempdir().expect("a folder for temporary files");
+        fs::create_dir(other.path().join(FOLDER)).expect("room");
+        fs::write(other.path().join(FOLDER).join("notes.txt"), "mine").expect("room");
+        assert!(BlockCache::open(other.path(), 1).is_err());
     }
 
     #[test]

@@ -61,6 +61,34 @@ pub(super) fn open(
     })
 }
 
+/// The option of S3 for copies to a name that must be free.
+const COPY: &str = "aws_copy_if_not_exists";
+
+/// The ways in which stores of the protocol of S3 do so: by a condition of the copy, as S3 does since 2025; by a header of
+/// Cloudflare's; and as an upload of one part, which is completed on a condition.
+const COPIES: [&str; 3] =
+    ["header: if-none-match: *", "header: cf-copy-destination-if-none-match: *", "multipart"];
+
+/// The options that open a bucket so that it copies to free names alone, for each of the ways that its store may know; none if the
+/// store has one way, or the caller has named it.
+pub(super) fn copy_options(
+    address: &Address,
+    options: &BTreeMap<String, String>,
+) -> Vec<BTreeMap<String, String>> {
+    let is_named = options.keys().any(|name| {
+        AmazonS3ConfigKey::from_str(&name.to_ascii_lowercase())
+            .is_ok_and(|key| key == AmazonS3ConfigKey::CopyIfNotExists)
+    });
+    if address.kind != Kind::S3 || is_named {
+        return Vec::new();
+    }
+    let with = |way: &str| {
+        let own = (COPY.to_owned(), way.to_owned());
+        options.clone().into_iter().chain([own]).collect()
+    };
+    COPIES.into_iter().map(with).collect()
+}
+
 /// The options that a store knows. Options of other stores are left out, as one job may read several.
 fn chosen<K: FromStr>(options: &BTreeMap<String, String>, own: &str) -> Result<Vec<(K, String)>> {
     let mut found = Vec::new();

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta};
-use object_store::{
-    GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion,
-};
+use object_store::{GetOptions, ObjectStore, PutMode, PutOptions, PutPayload, UpdateVersion};
 
 use super::buckets;
 use super::requests::Requests;
@@ -19,6 +17,7 @@ use super::target::{Entry, Target};
 use super::tasks::Pending;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::removal::Medium;
 use crate::wording::{message, set};
 
 /// The time after which a lock that was not renewed is of a process that has ended.
@@ -149,7 +148,7 @@ impl Target {
         if self.put_lock(&lease.name, "", PutMode::Create)?.is_none() {
             return Ok(());
         }
-        self.remove(&lease.name)?;
+        self.unlink(std::slice::from_ref(&lease.name))?;
         let reason = "its store does not refuse to write over an object (conditional put), so that two runs \
                       could write here at a time; write to a folder, and copy it";
         Err(Error::output(self.name(), reason))
@@ -175,7 +174,7 @@ impl Target {
         let owner = |bytes: Bytes| {
             String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().to_owned()
         };
-        Ok(self.read_version(name)?.map(|(bytes, version)| (owner(bytes), version)))
+        Ok(self.read_update(name)?.map(|(bytes, version)| (owner(bytes), version)))
     }
 
     /// A lock that is renewed until it is dropped. It was last written after `began`.
@@ -238,15 +237,8 @@ impl Target {
         if is_lost {
             return;
         }
-        let (store, requests) = (self.store.clone(), self.requests.clone());
-        let removal = self.tasks.begin(async move {
-            let remove = || async {
-                store.delete(&path).await.map_err(|error| buckets::said(&error, &requests))
-            };
-            requests.repeat(remove).await
-        });
         // Also after a cancel, so that the next run need not wait.
-        let _ = removal.wait_for(ENDING);
+        let _ = self.begin_unlink(vec![path]).wait_for(ENDING);
     }
 }
 

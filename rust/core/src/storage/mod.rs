@@ -14,6 +14,7 @@ mod lease;
 mod local;
 mod location;
 mod object;
+mod objects;
 mod ranged;
 mod reader;
 mod requests;
@@ -26,11 +27,13 @@ mod target;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod upload;
 mod web;
 
 pub(crate) use address::{is_url, public};
 pub(crate) use lease::{Lease, SeenLocks};
 pub(crate) use location::{Location, OpenFile, RangeFile, RangeFileReader};
+pub(crate) use objects::{Version, WrittenObject};
 pub(crate) use search::{Named, Outputs};
 pub(crate) use session::Session;
 pub(crate) use target::{Entry, LOCK, Target};

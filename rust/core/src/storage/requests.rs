@@ -1,13 +1,13 @@
 //! [`Requests`]: the HTTP client of one call, which repeats what may be repeated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
-use reqwest::{Client, Request, Response, StatusCode};
+use reqwest::{Client, Method, Request, Response, StatusCode};
 use tokio::sync::Semaphore;
 
 use super::address::redacted;
@@ -54,6 +54,8 @@ pub(super) struct Requests {
     secrets: Vec<String>,
     /// The difference between the clock of the last server that told its time, and the clock of this machine.
     ahead: Mutex<TimeDelta>,
+    /// The ends of the paths of URLs of uploads in parts that are completed where nothing is.
+    new_only: Mutex<HashSet<String>>,
 }
 
 impl Requests {
@@ -76,7 +78,27 @@ impl Requests {
             retries: u32::try_from(retries).unwrap_or(u32::MAX),
             secrets: secrets(options),
             ahead: Mutex::new(TimeDelta::zero()),
+            new_only: Mutex::default(),
         })
+    }
+
+    /// Has uploads in parts to this key completed only where nothing is.
+    pub(super) fn complete_new_only(&self, key: &str) {
+        self.new_only.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("/{key}"));
+    }
+
+    /// Whether a request with this path completes such an upload, by its method and query.
+    pub(super) fn completes_new_only(&self, request: &Request) -> bool {
+        let url = request.url();
+        let completes = request.method() == Method::POST
+            && url.query_pairs().any(|(name, _)| name == "uploadId");
+        if !completes {
+            return false;
+        }
+        let Ok(path) = object_store::path::Path::from_url_path(url.path()) else { return false };
+        let path = format!("/{path}");
+        let new_only = self.new_only.lock().unwrap_or_else(PoisonError::into_inner);
+        new_only.iter().any(|key| path.ends_with(key))
     }
 
     /// The waits of one request.

@@ -83,6 +83,18 @@ impl Session {
         Ok(bucket)
     }
 
+    /// The stores that copy an object of the bucket to a name that must be free, each by another request.
+    pub(super) fn copiers(&self, address: &Address) -> Result<Vec<Arc<dyn ObjectStore>>> {
+        let ways = buckets::copy_options(address, &self.options.options);
+        if ways.is_empty() {
+            return Ok(vec![self.bucket(address)?]);
+        }
+        let open = |options: &BTreeMap<String, String>| {
+            buckets::open(address, options, &self.shared.requests)
+        };
+        ways.iter().map(open).collect()
+    }
+
     /// The object at an address; `None` if there is none.
     pub(super) fn find(&self, address: &Address) -> Result<Option<Object>> {
         let found = match (&address.url, &self.options.file_system) {

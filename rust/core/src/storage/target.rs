@@ -1,19 +1,13 @@
 //! [`Target`]: a folder of a bucket that a job writes to.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
-use object_store::{
-    Attribute, Attributes, GetOptions, MultipartUpload, ObjectStore, ObjectStoreExt,
-    PutMultipartOptions, PutOptions, PutPayload, UpdateVersion,
-};
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt, UpdateVersion};
 
 use super::address::Address;
 use super::bucket;
@@ -25,20 +19,11 @@ use crate::config::StorageOptions;
 use crate::control::Control;
 use crate::error::{Error, Result};
 
-/// Bytes of a part of an upload, unless the file would have too many.
+/// Bytes of a part of a download.
 const PART: u64 = 8 << 20;
 
-/// The most parts of an upload that all stores take.
-const MOST_PARTS: u64 = 9000;
-
-/// Parts that are sent at a time.
+/// Parts that are fetched at a time.
 const AT_A_TIME: usize = 4;
-
-/// The attribute of an object that holds the BLAKE3 hash of its bytes.
-const HASH: &str = "blake3";
-
-/// The time that ending an upload that has failed may take.
-const ABORT: Duration = Duration::from_secs(5);
 
 /// The key of the lock of the whole folder.
 pub(crate) const LOCK: &str = ".fastpack/lock";
@@ -51,6 +36,10 @@ pub(crate) struct Target {
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) tasks: Arc<Tasks>,
     pub(super) requests: Arc<Requests>,
+    /// The ways to copy an object to a name that must be free, of which the store may know one.
+    pub(super) copiers: Vec<Arc<dyn ObjectStore>>,
+    /// The one of them that was found to work.
+    pub(super) copier: OnceLock<Arc<dyn ObjectStore>>,
 }
 
 /// An object of the folder.
@@ -62,6 +51,8 @@ pub(crate) struct Entry {
     pub(crate) bytes: u64,
     /// The time at which it was written, in nanoseconds since 1970, by the clock of the store.
     pub(crate) modified: u64,
+    /// Its etag.
+    pub(super) etag: Option<Arc<str>>,
 }
 
 impl Target {
@@ -81,9 +72,11 @@ impl Target {
         }
         let session = Session::open(options, cancelled)?;
         let store = session.bucket(&address)?;
+        let copiers = session.copiers(&address)?;
         let prefix = address.key.trim_matches('/').to_owned();
         let (tasks, requests) = session.parts();
-        Ok(Self { address, prefix, store, tasks, requests })
+        let copier = OnceLock::new();
+        Ok(Self { address, prefix, store, tasks, requests, copiers, copier })
     }
 
     /// A folder of a store in memory.
@@ -92,7 +85,9 @@ impl Target {
         let address = Address::parse("s3://bucket/packed", "output").expect("an address");
         let tasks = Arc::new(Tasks::start(Arc::default()).expect("threads"));
         let requests = Arc::new(Requests::new(&[].into()).expect("a client"));
-        Self { address, prefix: "packed".to_owned(), store, tasks, requests }
+        let copiers = vec![Arc::clone(&store)];
+        let (prefix, copier) = ("packed".to_owned(), OnceLock::new());
+        Self { address, prefix, store, tasks, requests, copiers, copier }
     }
 
     /// The URL of an object of the folder.
@@ -139,17 +134,18 @@ impl Target {
             name: inside(&key),
             bytes: stat.size,
             modified: stat.modified,
+            etag: stat.etag,
         });
         Ok(entries.collect())
     }
 
     /// The bytes of an object; `None` if there is none.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Bytes>> {
-        Ok(self.read_version(name)?.map(|(bytes, _)| bytes))
+        Ok(self.read_update(name)?.map(|(bytes, _)| bytes))
     }
 
     /// The bytes of an object and their version; `None` if there is none.
-    pub(super) fn read_version(&self, name: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
+    pub(super) fn read_update(&self, name: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
         let (store, path) = (Arc::clone(&self.store), self.path(name)?);
         let requests = Arc::clone(&self.requests);
         let read = self.tasks.run(async move {
@@ -166,95 +162,6 @@ impl Target {
             requests.repeat(read).await
         });
         read.map_err(Error::io(self.name_of(name)))
-    }
-
-    /// Whether an object has this size and was uploaded with this hash.
-    pub(crate) fn holds(&self, name: &str, bytes: u64, blake3: &str) -> Result<bool> {
-        let (store, path) = (Arc::clone(&self.store), self.path(name)?);
-        let (requests, wanted) = (Arc::clone(&self.requests), blake3.to_owned());
-        let held = self.tasks.run(async move {
-            let options = GetOptions { head: true, ..GetOptions::default() };
-            match store.get_opts(&path, options).await {
-                Ok(got) => {
-                    let hash = got.attributes.get(&Attribute::Metadata(HASH.into()));
-                    Ok(got.meta.size == bytes && hash.is_some_and(|hash| **hash == *wanted))
-                }
-                Err(object_store::Error::NotFound { .. }) => Ok(false),
-                Err(error) => Err(buckets::said(&error, &requests)),
-            }
-        });
-        held.map_err(Error::io(self.name_of(name)))
-    }
-
-    /// Removes an object, if there is one.
-    pub(crate) fn remove(&self, name: &str) -> Result<()> {
-        let (store, path) = (Arc::clone(&self.store), self.path(name)?);
-        let requests = Arc::clone(&self.requests);
-        let removed = self.tasks.run(async move {
-            let remove = || async {
-                match store.delete(&path).await {
-                    Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-                    Err(error) => Err(buckets::said(&error, &requests)),
-                }
-            };
-            requests.repeat(remove).await
-        });
-        removed.map_err(Error::io(self.name_of(name)))
-    }
-
-    /// Removes objects, as many in a request as the store allows.
-    pub(crate) fn remove_all(&self, names: &[String]) -> Result<()> {
-        let paths: Vec<_> = names.iter().map(|name| self.path(name)).collect::<Result<_>>()?;
-        let (store, requests) = (Arc::clone(&self.store), Arc::clone(&self.requests));
-        let removed = self.tasks.run(async move {
-            let remove = || async {
-                let paths = stream::iter(paths.clone().into_iter().map(Ok)).boxed();
-                let mut removed = store.delete_stream(paths);
-                while let Some(removed) = removed.next().await {
-                    match removed {
-                        Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-                        Err(error) => return Err(buckets::said(&error, &requests)),
-                    }
-                }
-                Ok(())
-            };
-            requests.repeat(remove).await
-        });
-        removed.map_err(Error::io(self.name()))
-    }
-
-    /// Has the store copy an object.
-    pub(crate) fn copy(&self, from: &str, to: &str) -> Result<()> {
-        let (store, requests) = (Arc::clone(&self.store), Arc::clone(&self.requests));
-        let (source, place) = (self.path(from)?, self.path(to)?);
-        let copied = self.tasks.run(async move {
-            let copy = || async {
-                let copied = store.copy(&source, &place).await;
-                copied.map_err(|error| buckets::said(&error, &requests))
-            };
-            requests.repeat(copy).await
-        });
-        copied.map_err(Error::io(self.name_of(from)))
-    }
-
-    /// Writes a small object.
-    pub(crate) fn put(&self, name: &str, bytes: impl Into<Bytes>) -> Result<()> {
-        self.put_whole(name, bytes.into(), Attributes::new())
-    }
-
-    fn put_whole(&self, name: &str, bytes: Bytes, attributes: Attributes) -> Result<()> {
-        let (store, requests) = (Arc::clone(&self.store), Arc::clone(&self.requests));
-        let path = self.path(name)?;
-        let put = self.tasks.run(async move {
-            let put = || async {
-                let options =
-                    PutOptions { attributes: attributes.clone(), ..PutOptions::default() };
-                let put = store.put_opts(&path, PutPayload::from(bytes.clone()), options).await;
-                put.map(drop).map_err(|error| buckets::said(&error, &requests))
-            };
-            requests.repeat(put).await
-        });
-        put.map_err(Error::io(self.name_of(name)))
     }
 
     /// Writes the bytes of an object to a file. They are fetched some parts at a time.
@@ -297,88 +204,5 @@ impl Target {
             }));
         }
         Ok(())
-    }
-
-    /// Uploads an open file, which lay at `from`. The object is there whole, or not at all.
-    pub(crate) fn upload_file(
-        &self,
-        (mut file, from): (File, &Path),
-        name: &str,
-        blake3: &str,
-        control: &Control,
-    ) -> Result<()> {
-        let size = file.metadata().map_err(Error::io(from))?.len();
-        let path = self.path(name)?;
-        let mut attributes = Attributes::new();
-        attributes.insert(Attribute::Metadata(HASH.into()), blake3.to_owned().into());
-        let part = PART.max(size.div_ceil(MOST_PARTS));
-        let mut next = || -> Result<Bytes> {
-            let mut bytes = Vec::new();
-            Read::by_ref(&mut file).take(part).read_to_end(&mut bytes).map_err(Error::io(from))?;
-            Ok(bytes.into())
-        };
-        let about = || Error::io(self.name_of(name));
-        let requests = Arc::clone(&self.requests);
-        let store = Arc::clone(&self.store);
-        if size <= part {
-            return self.put_whole(name, next()?, attributes);
-        }
-        let begun = self.tasks.run(async move {
-            let begin = || async {
-                let attributes = attributes.clone();
-                let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
-                let begun = store.put_multipart_opts(&path, options).await;
-                begun.map_err(|error| buckets::said(&error, &requests))
-            };
-            requests.repeat(begin).await
-        });
-        let mut upload = begun.map_err(about())?;
-        let sent = self.send_parts(&mut *upload, size.div_ceil(part), next, control, name);
-        if let Err(error) = sent {
-            // The parts are not kept, and paid for, longer than needed.
-            let _ = self
-                .tasks
-                .begin(async move { tokio::time::timeout(ABORT, upload.abort()).await })
-                .wait_for(ABORT);
-            return Err(error);
-        }
-        let requests = Arc::clone(&self.requests);
-        let done = self.tasks.run(async move {
-            upload.complete().await.map(drop).map_err(|error| buckets::said(&error, &requests))
-        });
-        match done {
-            // The answer to the first try may have been lost.
-            Err(_) if self.holds(name, size, blake3)? => Ok(()),
-            done => done.map_err(about()),
-        }
-    }
-
-    /// Sends the parts of an upload, some at a time.
-    fn send_parts(
-        &self,
-        upload: &mut dyn MultipartUpload,
-        count: u64,
-        mut next: impl FnMut() -> Result<Bytes>,
-        control: &Control,
-        name: &str,
-    ) -> Result<()> {
-        let mut under_way: VecDeque<Pending<object_store::Result<()>>> = VecDeque::new();
-        let wait = |pending: Pending<object_store::Result<()>>| -> Result<()> {
-            let sent = pending.wait().map_err(Error::io(self.name_of(name)))?;
-            sent.map_err(|error| {
-                Error::io(self.name_of(name))(buckets::said(&error, &self.requests))
-            })
-        };
-        for _ in 0..count {
-            control.tick()?;
-            if under_way.len() == AT_A_TIME
-                && let Some(first) = under_way.pop_front()
-            {
-                wait(first)?;
-            }
-            let part = upload.put_part(PutPayload::from(next()?));
-            under_way.push_back(self.tasks.begin(part));
-        }
-        under_way.into_iter().try_for_each(wait)
     }
 }

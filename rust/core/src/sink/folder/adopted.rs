@@ -1,7 +1,6 @@
 //! Shards and tokens of groups that become those of the whole job.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::frames::Frames;
 use crate::ordered::ordered;
 use crate::regular::{self, Links};
+use crate::removal::{prove, remove_file};
 use crate::threads::WAITING;
 
 impl Folder {
@@ -71,8 +71,8 @@ impl Folder {
         control: &Control,
     ) -> Result<TokensFile> {
         let path = self.blocks();
-        if path.symlink_metadata().is_ok() {
-            fs::remove_file(&path).map_err(Error::io(&*path))?;
+        if let Some(proof) = prove(&self.files_of_work(), &path) {
+            remove_file(proof).map_err(Error::io(&*path))?;
         }
         let mut joined = regular::create(&path).map_err(Error::io(&*path))?;
         for log in logs {

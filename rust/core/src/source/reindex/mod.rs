@@ -20,7 +20,7 @@ use super::sizes::PEEKED;
 use crate::config::Inputs;
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
-use crate::regular;
+use crate::removal::Temporary;
 
 /// A file that was written again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,18 +55,10 @@ pub fn reindex(inputs: &Inputs, dir: &Path, control: &Control) -> Result<Vec<Rei
     for (file, to) in found.files.iter().zip(targets) {
         let parent = to.parent().unwrap_or(dir);
         fs::create_dir_all(parent).map_err(Error::io(parent))?;
-        let new = to.with_file_name(format!(".{}.new", name_of(&to)));
-        let written = write(file, &new, control);
-        let (parts, bytes_written) = match written.and_then(|written| {
-            regular::rename(&new, &to).map_err(Error::io(&*to))?;
-            Ok(written)
-        }) {
-            Ok(written) => written,
-            Err(error) => {
-                fs::remove_file(&new).ok();
-                return Err(error);
-            }
-        };
+        let hidden = to.with_file_name(format!(".{}", name_of(&to)));
+        let (new, out) = Temporary::beside(&hidden, ".new").map_err(Error::io(&*hidden))?;
+        let (parts, bytes_written) = write(file, (new.path(), out), control)?;
+        new.place(&to).map_err(Error::io(&*to))?;
         done.push(Reindexed {
             from: file.path.to_path_buf(),
             to,
@@ -166,12 +158,11 @@ fn is_array(file: &SourceFile, control: &Control) -> Result<bool> {
 }
 
 /// Writes a file again, and returns its parts and bytes.
-fn write(file: &SourceFile, new: &Path, control: &Control) -> Result<(u64, u64)> {
-    // Left by a run that was killed.
-    if new.symlink_metadata().is_ok() {
-        fs::remove_file(new).map_err(Error::io(new))?;
-    }
-    let mut out = regular::create(new).map_err(Error::io(new))?;
+fn write(
+    file: &SourceFile,
+    (new, mut out): (&Path, File),
+    control: &Control,
+) -> Result<(u64, u64)> {
     let parts = match file.format.container {
         Container::Parquet => tables::write_parquet(file, new, &mut out, control),
         Container::Arrow => tables::write_arrow(file, new, &mut out, control),

@@ -1,0 +1,46 @@
+//! [`BucketPlace`]: brings the finished files of a job to their places in a bucket, where there must be none.
+
+use std::path::Path;
+
+use super::bucket_work::Generation;
+use super::uploads::opened;
+use crate::control::Control;
+use crate::error::Result;
+use crate::storage::Target;
+
+/// The places of the files of a job, and the folder of the local disk in which they lie.
+#[derive(Clone, Copy)]
+pub(super) struct BucketPlace<'a> {
+    pub(super) target: &'a Target,
+    pub(super) generation: &'a Generation,
+    pub(super) dir: &'a Path,
+    pub(super) control: &'a Control,
+}
+
+impl BucketPlace<'_> {
+    /// Brings a file of this name, size and hash to its place: from the name `from` of the bucket, or from the local disk.
+    ///
+    /// A small file is written there on a condition. A large one is uploaded under a name of this run, and copied on a condition; one that the store does not copy at once is
+    /// completed on a condition.
+    pub(super) fn place(
+        self,
+        (name, bytes, blake3): (&str, u64, &str),
+        from: Option<&str>,
+    ) -> Result<()> {
+        let Self { target, generation, dir, control } = self;
+        if let Some(from) = from {
+            return target.copy_new(from, (name, bytes, blake3), control);
+        }
+        let path = dir.join(name);
+        let file = opened(&path)?;
+        if Target::is_small(bytes) {
+            return target.upload_new((file, &path), name, blake3);
+        }
+        if target.copies_no(bytes) {
+            return target.upload_uncopied((file, &path), name, blake3, control);
+        }
+        let proof = generation.prove(name);
+        target.upload((file, &path), &proof, blake3, control)?;
+        target.copy_new(proof.name(), (name, bytes, blake3), control)
+    }
+}
