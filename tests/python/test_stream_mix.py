@@ -185,3 +185,30 @@ def test_named_sources_without_weights_are_read_as_one(
     ]
     plain = fastpack.pack_files([*sources.values()], loaded, **options)["input_ids"].to_pylist()
     assert sorted(rows) == sorted(plain)
+
+
+@pytest.mark.parametrize("unit", ["tokens", "documents", "rows"])
+@pytest.mark.parametrize("rare", ["short", "long"])
+@pytest.mark.parametrize("weight", [1e-12, 1e-9, 5e-6])
+def test_a_source_of_hardly_any_weight_gives_hardly_any_document(
+    weight: float, rare: str, unit: str, sources: dict[str, Path], loaded: fastpack.Tokenizer
+) -> None:
+    weights = {name: weight if name == rare else 1.0 for name in sources}
+    options = OPTIONS | {"lanes": 64}
+    with fastpack.stream(sources, loaded, weights=weights, weight_unit=unit, **options) as stream:
+        found = shares_of(stream, 200, "documents")
+    share = found if rare == "long" else 1 - found
+    # Of some thousand documents none is due yet.
+    assert share == 0
+
+
+def test_a_rare_source_comes_in_its_time(sources: dict[str, Path], loaded: fastpack.Tokenizer) -> None:
+    weights = {"short": 1.0, "long": 7e-6}
+    options = OPTIONS | {"lanes": 1, "batch_size": 64, "strategy": "sequential"}
+    with fastpack.stream(sources, loaded, weights=weights, weight_unit="documents", **options) as stream:
+        due, tables, documents = 0, 0, 0
+        while not due:
+            lengths = [length for row in next(stream)["seq_lengths"].to_pylist() for length in row]
+            due, tables, documents = sum(it > LONG for it in lengths), tables + 1, documents + len(lengths)
+    # The only lane is in the middle of the lanes: half of the first document's time.
+    assert documents * 7e-6 == pytest.approx(0.5, abs=0.05)

@@ -11,11 +11,20 @@ use super::options::{MixUnit, OnEnd, OnExhausted, StreamOptions};
 /// The approximate sum of the weights of all pools.
 const WHOLE: f64 = 65_536.0;
 
+/// The approximate sum of the weights where one of them would be no part of [`WHOLE`]. Times the tokens of the longest
+/// document it fits 64 bits.
+const FINE: f64 = 1_073_741_824.0;
+
+/// The tokens of a document of a rare pool, as far as its first document is put off.
+const TYPICAL_TOKENS: i64 = 1024;
+
 /// Chooses among the pools of a lane.
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
     /// The weights, each list from a row of the run on.
     schedule: Vec<(u64, Vec<i64>)>,
+    /// The pools whose weight is no part of [`WHOLE`] at the beginning.
+    rare: Vec<bool>,
     unit: MixUnit,
     pub(super) on_exhausted: OnExhausted,
     /// The number of epochs; endless if `None`.
@@ -26,14 +35,21 @@ pub(super) struct Mix {
 
 impl Mix {
     pub(super) fn new(options: &StreamOptions) -> Self {
+        let are_rare = |weights: &Vec<f64>| -> Vec<bool> {
+            let least = 0.5 / WHOLE * weights.iter().sum::<f64>();
+            weights.iter().map(|weight| *weight > 0.0 && *weight < least).collect()
+        };
+        let has_rare = options.weights.iter().any(|(_, weights)| are_rare(weights).contains(&true));
+        let all = if has_rare { FINE } else { WHOLE };
         let whole = |weights: &Vec<f64>| {
             let sum: f64 = weights.iter().sum();
-            #[expect(clippy::cast_possible_truncation, reason = "a part of 65,536")]
-            let part = |weight: &f64| (weight / sum * WHOLE).round() as i64;
+            #[expect(clippy::cast_possible_truncation, reason = "a part of a small number")]
+            let part = |weight: &f64| (weight / sum * all).round() as i64;
             // The least weight is one, or the pool would never be chosen.
             let part = |weight: &f64| if *weight > 0.0 { part(weight).max(1) } else { 0 };
             weights.iter().map(part).collect()
         };
+        let rare = options.weights.first().map_or_else(Vec::new, |(_, weights)| are_rare(weights));
         let mut schedule: Vec<(u64, Vec<i64>)> =
             options.weights.iter().map(|(row, weights)| (*row, whole(weights))).collect();
         if schedule.is_empty() {
@@ -41,6 +57,7 @@ impl Mix {
         }
         Self {
             schedule,
+            rare,
             unit: options.weight_unit,
             on_exhausted: options.on_exhausted,
             epochs: options.epochs.map(std::num::NonZeroU64::get),
@@ -83,6 +100,22 @@ impl Mix {
     pub(super) fn weights(&self, row: u64) -> &[i64] {
         let after = self.schedule.partition_point(|(from, _)| *from <= row);
         &self.schedule[after.saturating_sub(1)].1
+    }
+
+    /// The credit of a pool at the beginning of a lane.
+    ///
+    /// A rare pool begins in debt, in each lane with another part of a document: it would give the second document of
+    /// every lane, since it has more credit than a pool that has just given one.
+    pub(super) fn first_credit(&self, pool: usize, (lane, lanes): (usize, usize)) -> i64 {
+        if !self.rare.get(pool).is_some_and(|rare| *rare) {
+            return 0;
+        }
+        let number = |number: usize| i64::try_from(number).expect("few lanes and pools");
+        let (all, pools) = (self.schedule[0].1.iter().sum::<i64>(), number(self.pools()));
+        let document = self.cost(1) * if self.unit == MixUnit::Tokens { TYPICAL_TOKENS } else { 1 };
+        // The other pools lose together what it gains.
+        let debt = all * document / (pools - 1) * pools;
+        -(debt / (2 * number(lanes)) * (2 * number(lane) + 1))
     }
 
     /// The pool with the most credit, the first of several.

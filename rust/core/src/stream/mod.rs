@@ -231,7 +231,7 @@ impl Run<'_> {
 
         let begun = self.from.as_ref().map_or(0, |state| state.rows);
         let numbers = share.lanes_of_rank(begun);
-        let states = self.lane_states(&numbers, orders.len())?;
+        let states = self.lane_states(&numbers, &mix)?;
         let rounds = self.rounds(&orders, &names, (&numbers, &states))?;
         let has_rounds = rounds.iter().any(Option::is_some);
         let mut lanes = Vec::with_capacity(numbers.len());
@@ -304,10 +304,17 @@ impl Run<'_> {
 
 impl<'a> Run<'a> {
     /// The states of lanes, by the state that the run starts from.
-    fn lane_states(&self, numbers: &[usize], pools: usize) -> Result<Vec<LaneState>> {
-        let new = || LaneState { pools: vec![PoolState::default(); pools], ..LaneState::default() };
+    fn lane_states(&self, numbers: &[usize], mix: &Mix) -> Result<Vec<LaneState>> {
+        let pool = |number: (usize, usize), pool| {
+            let credit = mix.first_credit(pool, number);
+            PoolState { credit, ..PoolState::default() }
+        };
+        let new = |lane| {
+            let pools = (0..mix.pools()).map(|at| pool((lane, self.share.lanes), at)).collect();
+            LaneState { pools, ..LaneState::default() }
+        };
         let state = |&lane: &usize| match &self.from {
-            None => Ok(new()),
+            None => Ok(new(lane)),
             Some(state) => state.lane(lane),
         };
         numbers.iter().map(state).collect()
