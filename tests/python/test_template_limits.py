@@ -9,6 +9,7 @@ import time
 
 import pytest
 from campaign import campaign_only
+from pace import paced
 
 import fastpack
 
@@ -31,12 +32,12 @@ import json, resource, sys, time
 import fastpack
 files, tokenizer, template = sys.argv[1:]
 fastpack.pack_files(files, tokenizer, max_length=64, chat_template="{{ messages[0].role }}", train_on="all")
-before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 try:
     fastpack.pack_files(files, tokenizer, max_length=64, chat_template=template)
 except fastpack.RecordError as error:
     said = [error.reason, error.line, str(error)]
-took, peak = time.monotonic() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+took, peak = time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps([said, took, (peak - before) / 1024]))
 """
 
@@ -59,7 +60,7 @@ def test_a_template_without_end_is_refused_soon_and_takes_little_memory(
 ):
     files = write_jsonl([conversation(1)])
     process = python("-c", PACK, str(files), str(tokenizer_dir), FOR_EVER.replace("BODY", BODIES[body]))
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=600)
     assert not process.returncode, stderr
     (reason, line, message), seconds, megabytes = json.loads(stdout)
     assert (reason, line) == ("template", 1)
@@ -113,9 +114,10 @@ def test_ctrl_c_is_heard_while_a_template_runs(call, write_jsonl, tokenizer_dir,
     process = python("-c", WAIT.replace("CALL", CALLS[call]), str(files), str(tokenizer_dir), template)
     assert process.stdout.readline().strip() == "started", process.communicate()[1]
     time.sleep(1)
-    sent = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    said = process.stdout.readline().split()
+    with paced() as machine:
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        said = process.stdout.readline().split()
     process.communicate(timeout=30)
     assert said[0] == "interrupted"
-    assert float(said[1]) - sent <= 0.5
+    assert float(said[1]) - sent <= 0.5 * machine.slowness
