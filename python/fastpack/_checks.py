@@ -13,6 +13,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
+from fastpack._fastpack import without_secrets
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from fastpack._types import StrPath
 
 __all__ = [
+    "SECRET_OPTIONS",
     "check_choice",
     "check_switch",
     "check_type",
     "folder_of",
+    "is_mistyped_url",
     "is_series",
     "is_url",
     "local_path",
@@ -66,10 +69,15 @@ def check_choice(option: str, value: object, literal: object, where: str = "") -
         raise OptionError(message, option)
 
 
+SECRET_OPTIONS: Final = frozenset({"storage_options", "token"})
+"""Options whose values no message quotes."""
+
+
 def check_type(option: str, value: object, types: type | tuple[type, ...], wanted: str) -> None:
     """Refuses a value of another type."""
     if not isinstance(value, types):
-        message = f"must be {wanted}, not `{shown(value)}`"
+        named = f"a `{type(value).__qualname__}`" if option in SECRET_OPTIONS else f"`{shown(value)}`"
+        message = f"must be {wanted}, not {named}"
         raise OptionTypeError(message, option)
 
 
@@ -96,12 +104,29 @@ def path_of(option: str, value: object, wanted: str) -> str:
     except UnicodeEncodeError as refused:
         message = f"`{shown(value)}` holds half of a surrogate pair"
         raise OptionError(message, option) from refused
+    if is_mistyped_url(str(path)):
+        message = f"`{shown(value)}` is neither a path nor a URL; a URL begins with its scheme and two slashes, such as https://"
+        raise OptionError(message, option)
     return str(path)
 
 
 def is_url(path: str) -> bool:
     """Whether a path is a URL."""
     return bool(_URL.match(path))
+
+
+_SCHEMES: Final = "https?|s3a?|gs|gcs|az|azure|abfss?|hf|ftps?|sftp|tcp"
+"""Schemes of URLs that a path does not begin with by chance."""
+
+_MISTYPED: Final = re.compile(
+    rf"\s+(?:{_SCHEMES}):[/\\]|\s*(?:{_SCHEMES}):\\|\s*https?:(?:///|[^/\\\s]*@)", re.IGNORECASE
+)
+"""The beginning of a text that was meant as a URL, with a space before it, or with no slashes or other ones."""
+
+
+def is_mistyped_url(text: str) -> bool:
+    """Whether a text was meant as a URL and is none. As a path it would leave a password in the name of a folder."""
+    return _MISTYPED.match(text) is not None
 
 
 def is_series(value: object) -> TypeIs[Iterable[object]]:
@@ -155,9 +180,10 @@ def _collapsed(path: str) -> re.Match[str] | None:
 
 
 def shown(value: object) -> str:
-    """Quotes a value for a message, on one line of bounded length."""
+    """Quotes a value for a message, on one line of bounded length, without the secrets of URLs."""
     try:
-        text = " ".join(repr(value).split())
+        # A password that is cut in its middle is no longer known as one.
+        text = " ".join(without_secrets(repr(value)).split())
     except RecursionError:
         text = f"a deeply nested {type(value).__qualname__}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from fastpack._fastpack import one_line
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from fastpack._types import JsonValue
-
 
 __all__ = ["Count", "Facts", "Input", "Noted", "Place", "count_of", "places_of", "real", "whole"]
 
@@ -69,7 +69,8 @@ class Input(NamedTuple):
         by = f", by {self.prompt}" if self.prompt else ""
         first = f", the first {self.limit:,}" if self.limit else ""
         times = f", {self.repeat:,} times" if self.repeat > 1 else ""
-        return f"{self.files:,} {self.format}: {self.shape} ({', '.join(self.fields)}){by}{first}{times}"
+        fields = one_line(", ".join(self.fields))
+        return f"{self.files:,} {self.format}: {self.shape} ({fields}){one_line(by)}{first}{times}"
 
     @property
     def named(self) -> str:

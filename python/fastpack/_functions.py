@@ -9,6 +9,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fastpack._checks import is_mistyped_url, is_url
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ __all__ = ["function_at"]
 def function_at(text: str) -> object:
     """Loads the function named by `file.py:name` or `module:name`."""
     place, _, name = text.rpartition(":")
-    if not place:
+    if not place or is_url(text.lstrip()) or is_mistyped_url(text):
         message = f"`{text}` is no function such as filters.py:good or module:good"
         raise OptionError(message, "function")
     try:

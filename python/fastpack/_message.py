@@ -52,6 +52,17 @@ class Message(str):
         """Pickles the parts."""
         return type(self), self.parts
 
+    def mapped(self, change: Callable[[str], str]) -> Message:
+        """The message with each of its texts changed, and those of its settings."""
+        return Message(
+            *(
+                part._replace(value=change(part.value) if isinstance(part.value, str) else part.value)
+                if isinstance(part, Setting)
+                else change(part)
+                for part in self.parts
+            )
+        )
+
     def worded(self, spell: Callable[[Setting], str]) -> str:
         """The text, with each setting as `spell` writes it."""
         return "".join(spell(part) if isinstance(part, Setting) else part for part in self.parts)

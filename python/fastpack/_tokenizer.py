@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fastpack._call import live_defaults
-from fastpack._checks import check_choice, check_type, path_of, shown
+from fastpack._checks import check_choice, check_type, is_url, path_of, shown
 from fastpack._failures import about
 from fastpack._fastpack import Pretrained
 from fastpack._render import command
@@ -44,6 +44,9 @@ TEMPLATE_ENGINE: Final = "native"
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 """`organisation/name` or a bare name; anything else can only be a path."""
 
+_NO_REVISION: Final = re.compile(r"[\s:?*\[\\~^]")
+"""A character that no branch and no tag has."""
+
 _DATA: Final = (".jsonl", ".csv", ".tsv", ".txt", ".md", ".parquet", ".arrow", ".gz", ".zst", ".bz2", ".xz")
 """Suffixes of files that are records, never tokenizers."""
 
@@ -57,6 +60,9 @@ _JINJA = re.compile(r"\{\{|\{%|\{#|\n")
 def check_access(revision: str | None, token: str | bool | None) -> None:
     """Refuses an invalid `revision` or `token`."""
     check_type("revision", revision, (str, type(None)), "a branch, a tag or a commit")
+    if revision is not None and _NO_REVISION.search(revision):
+        message = f"must be a branch, a tag or a commit, not `{shown(revision)}`"
+        raise OptionError(message, "revision")
     check_type("token", token, (str, bool, type(None)), "an access token, True, or False")
 
 
@@ -111,6 +117,9 @@ def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None)
         return Pretrained.from_file(path)
     if isinstance(name, str) and _HUB_NAME.fullmatch(name):
         return Pretrained.from_dir(download_tokenizer(name, revision=revision, token=token), name)
+    if is_url(given):
+        message = f"`{shown(given)}` is a URL; a tokenizer is a model's folder, a tokenizer.json or a name on the hub"
+        raise TokenizerError(message)
     raise InputNotFoundError(errno.ENOENT, "no such tokenizer file or folder", given)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack._checks import check_type, shown
 from fastpack._counted import counted
+from fastpack._fastpack import one_line
 from fastpack._folder import Folder, column_differences, table_of
 from fastpack._manifest import ListedFile, files_beside
 from fastpack.errors import FastpackError, OptionError
@@ -91,7 +92,7 @@ class Verification(NamedTuple):
             (self.tokens, "token"),
         )
         lines = [
-            f"{self.folder}: {', '.join(counted(count, noun) for count, noun in counts)}",
+            f"{one_line(self.folder)}: {', '.join(counted(count, noun) for count, noun in counts)}",
             f"documents tokenized again: {self.made_again:,}",
             *(f"not compared: {note}" for note in self.notes),
             *(f"wrong: {problem}" for problem in self.problems[:_SHOWN]),
@@ -187,8 +188,8 @@ class _Checked:
             documents=documents,
             tokens=tokens,
             made_again=self.made_again,
-            problems=tuple(self.problems),
-            notes=tuple(self._notes),
+            problems=tuple(map(one_line, self.problems)),
+            notes=tuple(map(one_line, self._notes)),
         )
 
     def look_at(self, shard: Shard) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastpack._fastpack import one_line
+from fastpack._fastpack import one_line, without_secrets
+from fastpack._message import Message
 
 __all__ = [
     "AccessError",
@@ -26,11 +27,26 @@ __all__ = [
 
 
 class FastpackError(Exception):
-    """Anything that fastpack raises."""
+    """Anything that fastpack raises.
+
+    What an exception quotes of the input has no secrets in it: the users, passwords and queries of URLs are taken out of all
+    its arguments, so that neither `repr`, nor `filename`, nor a pickle of it has them.
+    """
+
+    def __init__(self, *args: object) -> None:
+        """Keeps the arguments, without secrets."""
+        super().__init__(*map(_public, args))
 
     def __str__(self) -> str:
         """The message on one line of bounded length, whatever it quotes of the input."""
         return one_line(super().__str__())
+
+
+def _public(argument: object) -> object:
+    """An argument of an exception without secrets."""
+    if isinstance(argument, Message):
+        return argument.mapped(without_secrets)
+    return without_secrets(argument) if isinstance(argument, str) else argument
 
 
 class _DescribedError(FastpackError):
@@ -53,9 +69,7 @@ class RecordError(_DescribedError, ValueError):
     def __init__(self, message: str, path: str, line: int, reason: str) -> None:
         """Keeps the place beside the message."""
         super().__init__(message, path, line, reason)
-        self.path = path
-        self.line = line
-        self.reason = reason
+        _, self.path, self.line, self.reason = self.args
 
 
 class OptionError(FastpackError, ValueError):
@@ -69,8 +83,7 @@ class OptionError(FastpackError, ValueError):
     def __init__(self, reason: str, option: str) -> None:
         """Keeps both apart, so that each interface can name the option in its own way."""
         super().__init__(reason, option)
-        self.reason = reason
-        self.option = option
+        self.reason, self.option = self.args
 
     def __str__(self) -> str:
         """The message, with the option as Python spells it."""
@@ -93,9 +106,7 @@ class TemplateError(_DescribedError, ValueError):
     def __init__(self, message: str, template: str, line: int, reason: str) -> None:
         """Keeps the place beside the message."""
         super().__init__(message, template, line, reason)
-        self.template = template
-        self.line = line
-        self.reason = reason
+        _, self.template, self.line, self.reason = self.args
 
 
 class TokenizerError(FastpackError, ValueError):

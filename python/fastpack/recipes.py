@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastpack._checks import folder_of, local_path, nearest, regular_file, shown
+from fastpack._checks import SECRET_OPTIONS, folder_of, local_path, nearest, regular_file, shown
 from fastpack._failures import about
 from fastpack._functions import function_at
 from fastpack._manifest import MANIFEST, manifest_of
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from fastpack._types import StrPath
 
 __all__ = ["load_config", "load_manifest", "recipe_of"]
-
-_SECRETS: Final = frozenset({"storage_options", "token"})
-"""Options that a file must not hold."""
 
 _OBJECTS: Final = frozenset({"filesystem"})
 """Options that are objects of Python."""
@@ -133,7 +130,7 @@ def recipe_of(given: Mapping[str, object]) -> str:
     on_filesystem = given.get("filesystem") is not None
     for name, value in given.items():
         option = OPTIONS.get(name)
-        if option is None or name in _SECRETS | _OF_ONE_CALL or option.is_default(value):
+        if option is None or name in SECRET_OPTIONS | _OF_ONE_CALL or option.is_default(value):
             continue
         try:
             # Paths on a filesystem are no paths of this machine.
@@ -164,7 +161,7 @@ def _held(place: Path, name: str, value: object) -> object:
     if name not in known:
         near = nearest(name, known)
         raise _refused(place, name, "is no option" + (f"; did you mean `{near}`?" if near else ""))
-    if name in _SECRETS:
+    if name in SECRET_OPTIONS:
         raise _refused(
             place,
             name,
@@ -180,7 +177,10 @@ def _held(place: Path, name: str, value: object) -> object:
     if name == "sources" and isinstance(value, list):
         return [_held_source(place, number, source) for number, source in enumerate(value)]
     if name == "now" and isinstance(value, str):
-        return datetime.fromisoformat(value)
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            raise _refused(place, name, f"`{shown(value)}` is no time such as 2026-01-31T12:00") from None
     return value
 
 

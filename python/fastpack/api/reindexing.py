@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastpack import _fastpack
 from fastpack._checks import folder_of
 from fastpack._counted import counted
+from fastpack._fastpack import one_line
 from fastpack._progress import watching
 from fastpack.api.options import native_inputs
 
@@ -52,7 +53,7 @@ class Reindexed(NamedTuple):
     def __str__(self) -> str:
         """A line for each file, and the sums."""
         lines = [
-            f"{file.source} -> {file.path}: {counted(file.parts, 'part')}, "
+            f"{one_line(str(file.source))} -> {one_line(str(file.path))}: {counted(file.parts, 'part')}, "
             f"{file.bytes_read:,} bytes became {file.bytes_written:,}"
             for file in self.files
         ]

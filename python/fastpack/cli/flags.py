@@ -7,7 +7,8 @@ import inspect
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, get_args
 
 from fastpack import _types
-from fastpack.cli.values import VALUES
+from fastpack._checks import SECRET_OPTIONS
+from fastpack.cli.values import VALUES, unquoted
 from fastpack.options import GROUPS, OPTIONS
 
 if TYPE_CHECKING:
@@ -139,12 +140,13 @@ def _flag(option: Option) -> Flag | None:
     if option.flag is None:
         return None
     spelling, help_, words, metavar, type_, switch, unset = option.flag
+    parse = VALUES[type_] if type_ else None
     return Flag(
         spelling,
         help_,
         words=words and getattr(_types, words),
         metavar=metavar,
-        type=VALUES[type_] if type_ else None,
+        type=unquoted(parse) if parse and option.name in SECRET_OPTIONS else parse,
         switch=switch,
         unset=unset,
         required=option.name == "output",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack.display.rows import row_page
 from fastpack.display.terminal import is_colored
@@ -47,10 +48,17 @@ def write(shown: object, *, as_json: bool) -> None:
         raise StorageError(failed.errno, failed.strerror, "standard output") from failed
 
 
+_UNSHOWN: Final = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that JSON may hold as they are, and that a terminal does not show: control characters beyond ASCII and marks
+that change the direction of text."""
+
+
 def _json(shown: object) -> str:
-    """The result as JSON."""
+    """The result as JSON; what a terminal would obey is escaped, which is the same value."""
+    values, indent = shown, None
     if hasattr(shown, "to_dict"):
-        return json.dumps(shown.to_dict(), indent=2, ensure_ascii=False)
-    if hasattr(shown, "_asdict"):
-        return json.dumps(shown._asdict(), indent=2, ensure_ascii=False)
-    return json.dumps(shown, ensure_ascii=False)
+        values, indent = shown.to_dict(), 2
+    elif hasattr(shown, "_asdict"):
+        values, indent = shown._asdict(), 2
+    text = json.dumps(values, indent=indent, ensure_ascii=False)
+    return _UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -15,7 +15,23 @@ from fastpack.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["VALUES"]
+__all__ = ["VALUES", "unquoted"]
+
+
+def unquoted(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """The parser of a value that no message quotes, as it may be a secret."""
+
+    def parsed(text: str) -> object:
+        try:
+            return parse(text)
+        except (ArgumentTypeError, ValueError):
+            wanted = parse.__name__.replace("_", " ")
+            message = (
+                f"must be a {wanted.replace('json', 'JSON')}; what is given may be a secret, and is not shown"
+            )
+            raise ArgumentTypeError(message) from None
+
+    return parsed
 
 
 def comma_list(text: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fastpack._counted import counted
-from fastpack._fastpack import one_line
+from fastpack._fastpack import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ def row_title(row: PackedRow) -> str:
     has_labels = any(document.labels for document in row.documents)
     share = f", {trained:,} trained" if has_labels else ""
     return (
-        f"{row.where}, row {row.number} of {row.rows:,}: {counted(row.tokens, 'token')}, "
+        f"{one_line(row.where)}, row {row.number} of {row.rows:,}: {counted(row.tokens, 'token')}, "
         f"{counted(len(row.documents), 'document')}{share}"
     )
 
@@ -66,5 +66,7 @@ def _lines(row: PackedRow, *, color: bool, ids: bool) -> Iterator[str]:
         line = f"── {heading(number, document)} ──"
         yield f"{_DIM}{line}{_PLAIN}" if color else line
         stretches = row.stretches(document, ids=ids)
-        shown = (f"{opening}{text}{closing}" if trained else text for trained, text in stretches)
+        # A text of others may hold what moves the cursor of a terminal, or worse.
+        texts = ((trained, printable(text)) for trained, text in stretches)
+        shown = (f"{opening}{text}{closing}" if trained else text for trained, text in texts)
         yield (" " if ids or not row.has_text else "").join(shown)

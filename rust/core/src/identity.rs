@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::{Output, Reading, RowOptions, Source, TokenOptions};
+use crate::redaction::without_secrets;
 
 /// The most differences in a message.
 const NAMED: usize = 6;
@@ -263,8 +264,10 @@ fn brief(value: &Value) -> String {
     /// Enough characters to tell most values apart in a readable message.
     const MOST: usize = 40;
     let text = value.to_string();
+    // A password that is cut in its middle is no longer known as one.
+    let text = without_secrets(&text);
     if text.chars().count() <= MOST {
-        return text;
+        return text.into_owned();
     }
     text.chars().take(MOST).chain(['…']).collect()
 }

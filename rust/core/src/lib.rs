@@ -23,6 +23,7 @@ mod notes;
 mod ordered;
 mod read_ahead;
 mod reason;
+pub mod redaction;
 mod regular;
 mod removal;
 pub mod report;

@@ -1,4 +1,4 @@
-//! Input text inside messages: on one line, without control characters, and of bounded length.
+//! Input text inside messages: on one line, without control characters and secrets, and of bounded length.
 //!
 //! A key, a role or a file name may hold any character and have any length. Every message that quotes one, or
 //! that comes from a library, goes through here.
@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::path::Path;
+
+use crate::redaction::without_secrets;
 
 /// The most characters of a message: a sentence or two, with quotes.
 const LINE: usize = 700;
@@ -51,12 +53,15 @@ impl fmt::Display for ShownPath<'_> {
     }
 }
 
-/// The text with its control characters escaped; only its two ends if it would be longer than `most`
-/// characters.
+/// The text without secrets and with its control characters escaped; only its two ends if it would be longer than
+/// `most` characters.
 fn bounded(text: &str, most: usize) -> Cow<'_, str> {
-    if text.len() <= most && !text.chars().any(is_escaped) {
-        return Cow::Borrowed(text);
+    // A password that is cut in its middle is no longer known as one.
+    let whole = without_secrets(text);
+    if whole.len() <= most && !whole.chars().any(is_escaped) {
+        return whole;
     }
+    let text = &*whole;
     let (shown, whole) = shown(text.chars(), most);
     if whole {
         return Cow::Owned(shown.concat());
@@ -66,6 +71,23 @@ fn bounded(text: &str, most: usize) -> Cow<'_, str> {
     let (mut after, _) = self::shown(text.chars().rev(), behind);
     after.reverse();
     Cow::Owned([before.concat(), after.concat()].join("…"))
+}
+
+/// A text of the input with its control characters escaped, but for the ends of its lines and tabs.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_shown = |it: char| matches!(it, '\n' | '\t') || !is_escaped(it);
+    if text.chars().all(is_shown) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_shown(character) {
+            shown.push(character);
+        } else {
+            shown.push_str(&escaped(character));
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// The first characters as shown, up to `most` in total, and whether these are all.
@@ -100,7 +122,10 @@ fn escaped(character: char) -> String {
 /// Whether a character ends a line, moves the cursor, or changes the direction of text.
 fn is_escaped(character: char) -> bool {
     character.is_control()
-        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(
+            character,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
 }
 
 #[cfg(test)]
@@ -120,6 +145,12 @@ mod tests {
     fn control_characters_are_written_as_python_writes_them() {
         let text = "a\nb\r\t\0\u{1b}[31m\u{7f}\u{85}\u{2028}\u{202e}";
         assert_eq!(quoted(text), "a\\nb\\r\\t\\x00\\x1b[31m\\x7f\\x85\\u2028\\u202e");
+    }
+
+    #[test]
+    fn a_text_of_several_lines_keeps_them() {
+        assert!(matches!(printable("a\n\tb é 🙂"), Cow::Borrowed(_)));
+        assert_eq!(printable("a\r\n\u{9b}2J\u{200f}\u{1b}"), "a\\r\n\\x9b2J\\u200f\\x1b");
     }
 
     #[test]

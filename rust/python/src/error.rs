@@ -4,12 +4,14 @@
 //! Python.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use fastpack_core::message::{ShownPath, in_one_line, one_line};
+use fastpack_core::message::{ShownPath, in_one_line, one_line, printable};
+use fastpack_core::redaction::without_secrets;
 use fastpack_core::wording::{Message, MessagePart, Setting, SettingValue};
 use fastpack_core::{Error, Origin};
 use pyo3::call::PyCallArgs;
@@ -27,6 +29,21 @@ const EXISTS: i32 = 17;
 #[pyfunction(name = "one_line")]
 pub(crate) fn py_one_line(message: &Bound<'_, PyString>) -> String {
     in_one_line(message.to_string_lossy().into_owned())
+}
+
+/// Escapes the control characters of a text of several lines.
+#[pyfunction(name = "printable")]
+pub(crate) fn py_printable(text: &Bound<'_, PyString>) -> String {
+    printable(&text.to_string_lossy()).into_owned()
+}
+
+/// Takes users, passwords and queries out of the URLs of a text; returns a text without any as it is.
+#[pyfunction(name = "without_secrets")]
+pub(crate) fn py_without_secrets<'py>(text: &Bound<'py, PyString>) -> Bound<'py, PyString> {
+    match without_secrets(&text.to_string_lossy()) {
+        Cow::Borrowed(_) => text.clone(),
+        Cow::Owned(shown) => PyString::new(text.py(), &shown),
+    }
 }
 
 /// Converts an error of the core to an exception.

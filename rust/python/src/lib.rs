@@ -44,7 +44,7 @@ mod _fastpack {
     #[pymodule_export]
     use crate::encoders::PyEncoders;
     #[pymodule_export]
-    use crate::error::py_one_line;
+    use crate::error::{py_one_line, py_printable, py_without_secrets};
     #[pymodule_export]
     use crate::groups::{list_groups, pack_group, status};
     #[pymodule_export]

@@ -6,6 +6,7 @@ use std::path::Path;
 use reqwest::Url;
 
 use crate::error::{Error, Result};
+use crate::redaction::without_secrets;
 
 /// The kinds of remote storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -88,8 +89,16 @@ impl Address {
         };
         let rest = &text[scheme.len() + 3..];
         if *kind == Kind::Web {
-            let url = Url::parse(text)
-                .map_err(|error| refuse(format!("`{shown}` is no URL: {error}")))?;
+            let url = Url::parse(text).map_err(|error| {
+                refuse(format!("`{}` is no URL: {error}", without_secrets(text)))
+            })?;
+            if url.password().is_some() && url.path().contains('@') {
+                return Err(refuse(format!(
+                    "`{}` has a password and another `@` behind it, so that either may end at the other; write %40 for \
+                     an `@` and %2F for a slash in a password, and %40 for an `@` in a path",
+                    without_secrets(text)
+                )));
+            }
             let key = url.path().trim_start_matches('/').to_owned();
             let mut root = url.clone();
             // Web URLs have a host, so that both can be set.
@@ -104,6 +113,13 @@ impl Address {
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() {
             return Err(refuse(format!("`{shown}` names no bucket; write {scheme}://BUCKET/KEY")));
+        }
+        // No bucket has a colon in its name, and that of `abfs` alone an `@`.
+        if bucket.contains(':') || (bucket.contains('@') && !scheme.starts_with("abfs")) {
+            return Err(refuse(format!(
+                "`{}` has a user or a password before its bucket; pass credentials as `storage_options`, or by the environment",
+                without_secrets(text)
+            )));
         }
         let root = format!("{scheme}://{bucket}");
         Ok(Self { kind: *kind, name: shown, root, key: key.to_owned(), url: None })
@@ -148,20 +164,7 @@ fn named(url: String) -> String {
 
 /// A message of a library without the users and queries of URLs, and without any of `secrets`.
 pub(super) fn redacted(message: &str, secrets: &[String]) -> String {
-    let mut text = String::with_capacity(message.len());
-    let mut rest = message;
-    while let Some(at) = rest.find("://") {
-        let end = rest[at..]
-            .find(|it: char| it.is_whitespace() || "\"'<>()`".contains(it))
-            .map_or(rest.len(), |end| at + end);
-        let start = rest[..at]
-            .rfind(|it: char| !(it.is_ascii_alphanumeric() || "+-.".contains(it)))
-            .map_or(0, |before| before + rest[before..].chars().next().map_or(1, char::len_utf8));
-        text.push_str(&rest[..start]);
-        text.push_str(&public(&rest[start..end]));
-        rest = &rest[end..];
-    }
-    text.push_str(rest);
+    let mut text = without_secrets(message).into_owned();
     for secret in secrets {
         text = text.replace(secret.as_str(), "…");
     }

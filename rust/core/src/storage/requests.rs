@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Request, Response, StatusCode};
 use tokio::sync::Semaphore;
 
@@ -45,10 +46,16 @@ const PLAIN: [&str; 9] = [
 /// The shortest value that is taken for a secret.
 const SHORTEST_SECRET: usize = 6;
 
+/// The answer to a request, or the reason why there is none.
+type Answered = std::result::Result<Response, reqwest::Error>;
+
 /// The HTTP client of one call.
 #[derive(Debug)]
 pub(super) struct Requests {
     client: Client,
+    /// The client of buckets, which follows nobody who sends on: requests are signed for one host, and some headers
+    /// with credentials, such as `x-amz-security-token`, would go to the next.
+    of_buckets: Client,
     limit: Semaphore,
     retries: u32,
     secrets: Vec<String>,
@@ -65,15 +72,19 @@ impl Requests {
         let time =
             |name, usual| -> Result<Duration> { Ok(seconds(options, name)?.unwrap_or(usual)) };
         let tls = tls().map_err(refuse_tls)?;
-        let client = Client::builder()
-            .user_agent(concat!("fastpack/", env!("CARGO_PKG_VERSION")))
-            .tls_backend_preconfigured(tls)
-            .connect_timeout(time("connect_timeout", CONNECT)?)
-            .read_timeout(time("timeout", SILENCE)?)
-            .build()
-            .map_err(refuse_tls)?;
+        let (connect, silence) = (time("connect_timeout", CONNECT)?, time("timeout", SILENCE)?);
+        let client = || {
+            Client::builder()
+                .user_agent(concat!("fastpack/", env!("CARGO_PKG_VERSION")))
+                .tls_backend_preconfigured(tls.clone())
+                .connect_timeout(connect)
+                .read_timeout(silence)
+                // The URL that sends on may be signed, and whoever it sends to must not learn the signature.
+                .referer(false)
+        };
         Ok(Self {
-            client,
+            client: client().build().map_err(refuse_tls)?,
+            of_buckets: client().redirect(Policy::none()).build().map_err(refuse_tls)?,
             limit: Semaphore::new(AT_A_TIME),
             retries: u32::try_from(retries).unwrap_or(u32::MAX),
             secrets: secrets(options),
@@ -131,17 +142,23 @@ impl Requests {
     /// Sends a request until it is answered by anything but an error that may pass.
     ///
     /// The last answer is returned as it is, whatever its status.
-    pub(super) async fn send(
-        &self,
-        request: Request,
-    ) -> std::result::Result<Response, reqwest::Error> {
+    pub(super) async fn send(&self, request: Request) -> Answered {
+        self.send_by(&self.client, request).await
+    }
+
+    /// Sends a signed request of a bucket, and follows no redirect.
+    pub(super) async fn send_signed(&self, request: Request) -> Answered {
+        self.send_by(&self.of_buckets, request).await
+    }
+
+    async fn send_by(&self, client: &Client, request: Request) -> Answered {
         let _permit = self.limit.acquire().await.expect("it is never closed");
         let mut backoff = self.backoff();
         loop {
             let Some(again) = request.try_clone() else {
-                return self.client.execute(request).await;
+                return client.execute(request).await;
             };
-            let answer = self.client.execute(again).await;
+            let answer = client.execute(again).await;
             self.note_time(&answer);
             let asked = match &answer {
                 Ok(answer) if PASSING.contains(&answer.status().as_u16()) => {
@@ -157,7 +174,7 @@ impl Requests {
         }
     }
 
-    fn note_time(&self, answer: &std::result::Result<Response, reqwest::Error>) {
+    fn note_time(&self, answer: &Answered) {
         let date =
             answer.as_ref().ok().and_then(|answer| answer.headers().get(DATE)?.to_str().ok());
         if let Some(Ok(time)) = date.map(DateTime::parse_from_rfc2822) {
@@ -255,9 +272,7 @@ fn secrets(options: &BTreeMap<String, String>) -> Vec<String> {
 
 fn number(options: &BTreeMap<String, String>, name: &str) -> Result<Option<u64>> {
     let Some(value) = options.get(name) else { return Ok(None) };
-    let refuse = || {
-        Error::option("storage_options", format!("`{name}` must be a number; `{value}` is none"))
-    };
+    let refuse = || Error::option("storage_options", format!("`{name}` must be a number"));
     value.parse().map(Some).map_err(|_| refuse())
 }
 
@@ -270,7 +285,8 @@ fn seconds(options: &BTreeMap<String, String>, name: &str) -> Result<Option<Dura
     };
     let time = digits.trim().parse::<f64>().ok().filter(|time| *time > 0.0 && *time < 1e6);
     let refuse = || {
-        let reason = format!("`{name}` must be a time such as `30s`; `{value}` is none");
+        // A value that is not what it should be may be a secret that is meant for another option.
+        let reason = format!("`{name}` must be a time such as `30s`");
         Error::option("storage_options", reason)
     };
     time.map(|time| Some(Duration::from_secs_f64(time * unit))).ok_or_else(refuse)

@@ -37,7 +37,7 @@ impl HttpService for Service {
         if self.0.completes_new_only(&request) {
             request.headers_mut().insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
         }
-        let answer = self.0.send(request).await.map_err(|error| {
+        let answer = self.0.send_signed(request).await.map_err(|error| {
             let kind =
                 if error.is_timeout() { HttpErrorKind::Timeout } else { HttpErrorKind::Connect };
             HttpError::new(kind, error.without_url())

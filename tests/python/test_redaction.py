@@ -1,0 +1,472 @@
+"""A secret is told nowhere but to its own server: a canary stands in every place that could take one.
+
+The places come from the table of options, so that a new option is tried too.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import io
+import json
+import pickle
+import random
+import subprocess
+import sys
+import traceback
+import warnings
+from pathlib import Path
+
+import pytest
+from campaign import tries
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from web_server import serving
+
+import fastpack
+from fastpack._checks import SECRET_OPTIONS
+from fastpack._fastpack import one_line, without_secrets
+from fastpack.cli import main
+from fastpack.cli.parser import parser
+from fastpack.options import OPTIONS, options_of
+from fastpack.options.option import EVERY_CALL
+
+CANARY = "c4n4ry"
+
+NOWHERE = "127.0.0.1:1"
+"""Where no server listens."""
+
+FORMS = {
+    "user": "https://{0}@{1}/0.jsonl",
+    "password": "https://user:{0}@{1}/0.jsonl",
+    "signature": "https://{1}/0.jsonl?X-Amz-Signature={0}",
+    "fragment": "https://{1}/0.jsonl#{0}",
+    "upper case": "HTTPS://user:{0}@{1}/0.jsonl",
+    "space before": " https://user:{0}@{1}/0.jsonl",
+    "line before": "\nhttps://user:{0}@{1}/0.jsonl",
+    "one slash": "https:/user:{0}@{1}/0.jsonl",
+    "three slashes": "https:///user:{0}@{1}/0.jsonl",
+    "no slash": "https:user:{0}@{1}/0.jsonl",
+    "backslashes": "https:\\\\user:{0}@{1}/0.jsonl",
+    "slash within": "https://user:a/{0}@{1}/0.jsonl",
+    "question mark within": "https://user:a?{0}@{1}/0.jsonl",
+    "at within": "https://user:a@{0}@{1}/0.jsonl",
+    "at and slash within": "https://user:a@b/{0}@{1}/0.jsonl",
+    "quote within": "https://user:a'{0}@{1}/0.jsonl",
+    "space within": "https://user:a {0}@{1}/0.jsonl",
+    "hub": "hf://user:{0}@huggingface.co/datasets/a/b",
+    "hub query": "hf://datasets/a/b?token={0}",
+    "bucket": "s3://KEY:a/{0}@bucket/0.jsonl",
+    "bucket query": "s3://bucket/0.jsonl?X-Amz-Signature={0}",
+    "sftp": "sftp://user:{0}@{1}/0.jsonl",
+    "unknown": "foo://user:{0}@{1}/0.jsonl",
+    "long": "https://user:{0}@{1}/" + "a" * 900,
+    "long before": "https://user:" + "a" * 90 + "{0}@{1}/0.jsonl",
+    "very long before": "https://user:" + "a" * 500 + "{0}@{1}/0.jsonl",
+}
+"""Ways to write a secret into a URL, rightly or wrongly. `{0}` is the secret and `{1}` the host."""
+
+SECRETS = ("storage_options", "token")
+
+WRONG_SECRETS = (
+    CANARY,
+    CANARY.encode(),
+    [CANARY],
+    {CANARY},
+    [("aws_secret_access_key", CANARY)],
+    {"aws_secret_access_key": CANARY.encode()},
+    {"aws_secret_access_key": [CANARY]},
+    {"aws_secret_access_key": {"a": CANARY}},
+    {b"aws_secret_access_key": CANARY},
+    {"timeout": CANARY},
+    {"connect_timeout": CANARY},
+    {"max_retries": CANARY},
+    {"aws_region": f"{CANARY}\n", "aws_secret_access_key": f"{CANARY}\n"},
+    {"aws_endpoint": f"https://user:{CANARY}@[", "aws_access_key_id": CANARY},
+    {"azure_storage_account_key": CANARY, "google_service_account_key": CANARY},
+)
+"""Secrets where they belong, in values of a wrong type or form."""
+
+HOME = {"pack_table": "table", "pack_records": "records", "plan": "lengths", "repack": "source"}
+"""The data argument of calls that read no files."""
+
+
+def urls():
+    """All forms, with the canary in them."""
+    return {name: form.format(CANARY, NOWHERE) for name, form in FORMS.items()}
+
+
+def values_of(name):
+    """The values that an option is given."""
+    if name in SECRETS:
+        yield from WRONG_SECRETS
+        return
+    for url in urls().values():
+        yield url
+        yield [url]
+    for url in random.Random(name).sample([*urls().values()], 4):
+        yield {url: url}
+        yield {"path": url}
+        yield Path(url)
+        yield [{"path": url}]
+        yield url.encode()
+        yield (url, 1)
+
+
+def everything_in(error):
+    """All that an exception says, by itself and in a traceback, and what is found in it or its pickle."""
+    said = []
+    seen = error
+    while seen is not None:
+        said += [str(seen), repr(seen), repr(seen.args), str(getattr(seen, "filename", ""))]
+        if isinstance(seen, fastpack.FastpackError):
+            said += [repr(vars(seen)), pickle.dumps(seen).decode("latin-1")]
+        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+    return "\n".join([*said, *traceback.format_exception_only(error)])
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, corpus):
+    """A folder in which everything happens, with a small input."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{NOWHERE}")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    monkeypatch.setenv("AWS_REGION", "x")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    lines = corpus.read_text(encoding="utf-8").splitlines()[:4]
+    (tmp_path / "data.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return tmp_path
+
+
+def arguments_of(call, place, tokenizer_dir):
+    """Arguments of a call that has all that it needs."""
+    given = {
+        "files": str(place / "data.jsonl"),
+        "tokenizer": str(tokenizer_dir),
+        "max_length": 256,
+        "output": str(place / "out"),
+        "progress": False,
+        "threads": 1,
+        "storage_options": {"max_retries": "0", "connect_timeout": "1s", "timeout": "1s"},
+    }
+    taken = {option.name for option in options_of(call)}
+    rest = {name: value for name, value in given.items() if name in taken and name != "files"}
+    if call not in {"pack_dir", "repack"}:
+        rest.pop("output", None)
+    data = {
+        "pack_table": [{"text": "a"}],
+        "pack_records": [{"text": "a"}],
+        "plan": [1, 2, 3],
+        "repack": str(place / "kept"),
+    }
+    if call in HOME:
+        return {HOME[call]: data[call], **rest}
+    return {"files": given["files"], **rest}
+
+
+def names_below(folder):
+    """The names of all files and folders."""
+    return "\n".join(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def contents_below(folder):
+    """The contents of all files."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return "\n".join(path.read_bytes().decode("latin-1") for path in files)
+
+
+@pytest.mark.parametrize("call", sorted(EVERY_CALL))
+def test_no_option_of_any_call_tells_a_secret(call, place, tokenizer_dir):
+    function = getattr(fastpack, call)
+    chance = random.Random(call)
+    told = []
+    for option in options_of(call):
+        values = list(values_of(option.name))
+        few = (
+            values if option.name in (*SECRETS, "files", "tokenizer", "output") else chance.sample(values, 2)
+        )
+        for value in tries(few, values):
+            arguments = arguments_of(call, place, tokenizer_dir) | {option.name: value}
+            if option.name == "sources":
+                arguments.pop("files", None)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    made = function(**arguments)
+                    if call == "stream":
+                        with made:
+                            next(iter(made), None)
+                except Exception as error:
+                    if CANARY in everything_in(error):
+                        told.append((option.name, value, everything_in(error)))
+        if CANARY in names_below(place):
+            told.append((option.name, "names a file", names_below(place)))
+            break
+    assert not told, (len(told), told[0])
+
+
+OTHERS = {
+    "inspect": fastpack.inspect,
+    "inspect with a tokenizer": lambda url: fastpack.inspect(
+        fastpack.pack_records([{"input_ids": [1, 2]}], max_length=8), tokenizer=url
+    ),
+    "read": fastpack.read,
+    "verify": fastpack.verify,
+    "status": lambda url: fastpack.status(url, storage_options={"max_retries": "0", "connect_timeout": "1s"}),
+    "export": lambda url: fastpack.export(url, url, format="megatron"),
+    "reindex": lambda url: fastpack.reindex(
+        url, output="reindexed", storage_options={"max_retries": "0", "connect_timeout": "1s"}
+    ),
+    "reindex to": lambda url: fastpack.reindex("data.jsonl", output=url),
+    "Report.of": fastpack.Report.of,
+    "Report.from_json": fastpack.Report.from_json,
+    "load_config": fastpack.load_config,
+    "connect": lambda url: fastpack.connect(url, rank=0, world_size=1),
+    "Tokenizer": fastpack.Tokenizer,
+    "Tokenizer.revision": lambda url: fastpack.Tokenizer("a/b", revision=url),
+    "load_state_dict": lambda url: fastpack.stream(
+        "data.jsonl", max_length=8, tokenizer=None
+    ).load_state_dict({"version": url, url: url}),
+}
+"""Calls that take a path, an address or a name, beside those of the table."""
+
+
+def raised_by(call, url):
+    """All that is said by what a call raises, if it raises anything."""
+    try:
+        call(url)
+    except Exception as error:
+        return everything_in(error)
+    return ""
+
+
+@pytest.mark.parametrize("call", sorted(OTHERS))
+def test_no_other_call_tells_a_secret(call, place):
+    said = {name: raised_by(OTHERS[call], url) for name, url in urls().items()}
+    told = [(name, text) for name, text in said.items() if CANARY in text]
+    assert not told, (len(told), told[0])
+    assert CANARY not in names_below(place)
+
+
+@pytest.fixture
+def one_parser(monkeypatch):
+    """Makes the parser once: there are many command lines."""
+    monkeypatch.setattr(sys.modules["fastpack.cli.parser"], "parser", functools.cache(parser))
+
+
+def command(*arguments):
+    """All that a command line prints."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.suppress(SystemExit):
+        main([str(argument) for argument in arguments])
+    return out.getvalue() + err.getvalue()
+
+
+def flags_of(name):
+    """The flags of a command that take a value."""
+    [commands] = [action for action in parser()._actions if action.dest == "command"]
+    for action in commands.choices[name]._actions:
+        if action.option_strings and action.nargs != 0 and "--no-" not in action.option_strings[-1]:
+            yield action.option_strings[-1]
+
+
+@pytest.mark.parametrize(
+    "name", ["pack", "scan", "inspect", "verify", "report", "status", "tokenizer", "reindex", "repack"]
+)
+def test_no_command_line_tells_a_secret(name, place, tokenizer_dir, one_parser):
+    needed = {
+        "pack": ["data.jsonl", "-o", "out", "-t", tokenizer_dir, "-m", "256", "--no-progress"],
+        "scan": ["data.jsonl", "-t", tokenizer_dir, "-m", "256"],
+        "repack": ["-i", "kept", "-o", "out", "-m", "256"],
+        "reindex": ["data.jsonl", "-o", "reindexed"],
+    }.get(name, ["packed"])
+    chance = random.Random(name)
+    told = []
+    quick = ["--storage-options", '{"max_retries": "0", "connect_timeout": "1s"}']
+    for flag in [*flags_of(name), None]:
+        values = [*urls().values(), *(json.dumps({"path": url}) for url in urls().values())]
+        for url in tries(chance.sample(values, 1), values):
+            wrong = [f"{{{url}", f'["{url}"]', f"key={CANARY}", f'{{"timeout": "{CANARY}"}}']
+            value = chance.choice(wrong) if flag == "--storage-options" else url
+            own = (
+                quick if name in {"pack", "scan", "status", "reindex"} and flag != "--storage-options" else []
+            )
+            said = command(name, *needed, *own, *([flag, value] if flag else [value]))
+            if CANARY in said:
+                told.append((flag, value, said))
+    for url in tries(chance.sample([*urls().values()], 4), [*urls().values()]):
+        own = quick if name in {"pack", "scan", "status", "reindex"} else []
+        said = command(url) + command(name, f"--{url}") + command(name, url, url, *own)
+        if CANARY in said:
+            told.append((None, url, said))
+    assert not told, (len(told), told[0])
+    assert CANARY not in names_below(place)
+
+
+def test_no_recipe_tells_a_secret(place):
+    told = []
+    for option in options_of("pack_dir"):
+        for value in tries(random.Random(option.name).sample([*urls().values()], 3), [*urls().values()]):
+            for text in (
+                json.dumps(value),
+                f"[{json.dumps(value)}]",
+                json.dumps(value)[:-1],
+                f"{{path = {json.dumps(value)}}}",
+            ):
+                recipe = place / "recipe.toml"
+                recipe.write_text(f"{option.name} = {text}\n")
+                try:
+                    fastpack.load_config(recipe)
+                except Exception as error:
+                    if CANARY in everything_in(error):
+                        told.append((option.name, text, everything_in(error)))
+    assert not told, (len(told), told[0])
+
+
+def test_what_a_job_leaves_holds_no_secret(place, tokenizer_dir):
+    (place / "web").mkdir()
+    (place / "web/0.jsonl").write_bytes((place / "data.jsonl").read_bytes())
+    left = place / "left"
+    with serving(place / "web") as server:
+        host = server.url.removeprefix("http://")
+        for form in ("http://user:{0}@{1}/0.jsonl?sig={0}", "HTTP://{0}@{1}/0.jsonl#{0}"):
+            url = form.format(CANARY, host)
+            for files in ({"files": url}, {"sources": [{"path": url}]}):
+                options = {"tokenizer": tokenizer_dir, "max_length": 256, "token": CANARY, "overwrite": True}
+                options["storage_options"] = {"aws_secret_access_key": CANARY}
+                options["cache_dir"] = left / "cache"
+                report = fastpack.pack_dir(
+                    **files, **options, output=left / "out", block_cache="1GB", progress=False
+                )
+                assert CANARY not in str(report) + json.dumps(report.to_dict())
+                with fastpack.stream(
+                    **{"files" if isinstance(it, str) else "sources": it for it in files.values()},
+                    **{name: value for name, value in options.items() if name != "overwrite"},
+                ) as rows:
+                    table = next(iter(rows))
+                    said = [repr(rows), str(rows.state_dict()), str(rows.stats()), str(table.schema.metadata)]
+                    assert CANARY not in "\n".join(said)
+                assert json.loads((left / "out/manifest.json").read_bytes())["recipe"]
+                assert CANARY not in contents_below(left) + names_below(left), form
+        assert any(CANARY in path for _, path, _ in server.requests), "the server is asked with the signature"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_signed_url_is_told_to_no_other_server(status, place, tokenizer_dir):
+    (place / "web").mkdir()
+    (place / "web/0.jsonl").write_bytes((place / "data.jsonl").read_bytes())
+    with serving(place / "web") as first, serving(place / "web") as other:
+        heard = []
+
+        def sends_on(_):
+            return status, {"Location": f"{other.url}/0.jsonl"}, b""
+
+        def listens(handler):
+            heard.append(f"{handler.path} {handler.headers}")
+            return 200, {"ETag": '"1"'}, (place / "data.jsonl").read_bytes()
+
+        first.pages = {r"/0\.jsonl.*": sends_on, r"/bucket/.*": sends_on}
+        other.pages = {".*": listens}
+        url = f"http://user:{CANARY}@{first.url.removeprefix('http://')}/0.jsonl?sig={CANARY}"
+        fastpack.pack_files(url, tokenizer_dir, max_length=256, progress=False)
+        assert heard
+        assert CANARY not in "\n".join(heard)
+        assert "referer" not in "\n".join(heard).lower()
+        heard.clear()
+        options = {
+            "aws_endpoint": first.url,
+            "aws_allow_http": "true",
+            "aws_region": "x",
+            "max_retries": "0",
+            "aws_access_key_id": CANARY,
+            "aws_secret_access_key": CANARY,
+            "aws_session_token": CANARY,
+        }
+        with pytest.raises((fastpack.FastpackError, OSError)):
+            fastpack.pack_files(
+                "s3://bucket/0.jsonl", tokenizer_dir, max_length=256, storage_options=options, progress=False
+            )
+        assert heard == []
+
+
+WORKER = """
+import pickle, sys
+for table in pickle.load(sys.stdin.buffer):
+    print(table.num_rows)
+"""
+
+
+def test_a_pickle_holds_a_secret_only_for_the_storage_that_it_opens(place, tokenizer_dir, monkeypatch):
+    (place / "web").mkdir()
+    (place / "web/0.jsonl").write_bytes((place / "data.jsonl").read_bytes())
+    of_environment = "c4n4ryOfTheEnvironment"
+    for name in ("AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY"):
+        monkeypatch.setenv(name, of_environment)
+    with serving(place / "web") as server:
+        server.token = f"Basic {base64.b64encode(f'user:{CANARY}'.encode()).decode()}"
+        host = server.url.removeprefix("http://")
+        options = {
+            "tokenizer": str(tokenizer_dir),
+            "max_length": 256,
+            "storage_options": {"max_retries": "0"},
+        }
+        with pytest.raises(fastpack.AccessError):
+            fastpack.pack_files(server.url + "/0.jsonl", **options)
+        rows = fastpack.stream(f"http://user:{CANARY}@{host}/0.jsonl", **options)
+        sent = pickle.dumps(rows)
+        assert CANARY.encode() in sent
+        assert of_environment.encode() not in sent
+        spawned = subprocess.run([sys.executable, "-c", WORKER], input=sent, capture_output=True, check=False)
+        assert (spawned.returncode, spawned.stderr) == (0, b"")
+        with rows:
+            assert spawned.stdout.split() == [str(table.num_rows).encode() for table in rows]
+            assert CANARY not in json.dumps(rows.state_dict()) + repr(rows) + repr(rows.report)
+    fastpack.pack_dir(
+        place / "data.jsonl", place / "out", token=CANARY, storage_options={"aws_secret_access_key": CANARY},
+        tokenizer=tokenizer_dir, max_length=256, progress=False,
+    )  # fmt: skip
+    for made in (
+        fastpack.Tokenizer(tokenizer_dir, token=CANARY),
+        fastpack.Report.of(place / "out"),
+        fastpack.inspect(place / "out"),
+        fastpack.scan(place / "data.jsonl", tokenizer_dir, max_length=256, token=CANARY, progress=False),
+    ):
+        sent = b""
+        # What holds the native side of a tokenizer cannot be pickled at all.
+        with contextlib.suppress(TypeError):
+            sent = pickle.dumps(made)
+        assert CANARY.encode() not in sent
+
+
+@settings(max_examples=tries(200, 20_000))
+@given(
+    st.text(max_size=6),
+    st.sampled_from(["http", "https", "HTTPS", "hf", "s3", "sftp", "foo+bar"]),
+    st.integers(1, 3),
+    st.from_regex(r"[a-z][!-~]{0,12}", fullmatch=True),
+    st.integers(0, 40),
+)
+def test_any_password_is_taken_out_of_any_text(before, scheme, slashes, password, padding):
+    url = f"{scheme}:{'/' * slashes}user:{'x' * padding}{CANARY}{password}@host/key"
+    text = f"{before} `{url}`"
+    for said in (without_secrets(text), one_line(text), str(fastpack.OptionError(text, "files"))):
+        assert CANARY not in said
+    assert "host/key" in without_secrets(text)
+
+
+def test_an_exception_without_a_secret_keeps_its_arguments():
+    name = "/tmp/\udcff at https://host:80/a@b"
+    error = fastpack.InputNotFoundError(2, "no such file", name)
+    assert (error.filename, error.errno, error.args[1]) == (name, 2, "no such file")
+
+
+def test_every_call_has_a_case():
+    public = {name for name in fastpack.__all__ if callable(getattr(fastpack, name)) and name.islower()}
+    cased = {*EVERY_CALL, *(name.partition(" ")[0].partition(".")[0] for name in OTHERS)}
+    without_text = {"merge_state_dicts", "state_of"}
+    assert public - cased - without_text == set()
+    assert set(SECRETS) == SECRET_OPTIONS <= set(OPTIONS)
