@@ -103,7 +103,8 @@ impl Delivery<'_, '_> {
             ));
         }
         let read_all = is_over && matches!(end.rows, None | Some(OnEnd::Pad));
-        if read_all {
+        // A run without a row has lost all that it read.
+        if read_all || (is_over && !self.lanes.iter().any(Lane::has_given)) {
             (0..self.lanes.len()).for_each(|at| self.count_lane(at));
         }
         // The first of several ranks that resume has the counts of all, so each balances its own.
