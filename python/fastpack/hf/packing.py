@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from fastpack._checks import check_choice, check_type
+from fastpack._checks import check_choice, check_type, shown, whole_number
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy.typing as npt
     from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 
@@ -54,9 +54,8 @@ def pack_dataset(
         Rows of the same columns and format, and `seq_lengths` unless they are wrapped. Empty documents are left out.
 
     Raises:
-        OptionError: The strategy is none of these, or `seq_length` no number of tokens.
-        TypeError: No column holds lists.
-        ValueError: Columns of lists have different lengths.
+        OptionError: The strategy is none of these, `seq_length` no number of tokens, or columns of lists have different lengths.
+        OptionTypeError: No column holds lists, or the data set is none. What `map` of `datasets` raises passes unchanged.
 
     Examples:
         >>> from datasets import Dataset
@@ -67,14 +66,20 @@ def pack_dataset(
     """
     check_choice("strategy", strategy, PackingStrategy)
     check_type("seq_length", seq_length, int, "a number of tokens")
-    if seq_length < 1:
-        message = f"must be at least 1, not `{seq_length}`"
-        raise OptionError(message, "seq_length")
+    seq_length = whole_number("seq_length", seq_length, 1)
+    check_type("map_kwargs", map_kwargs, (Mapping, type(None)), "a dict of arguments for `map`")
+    if not isinstance(dataset, dict) and not (hasattr(dataset, "map") and hasattr(dataset, "with_format")):
+        message = f"must be a data set of `datasets`, or a dict of them, not `{shown(dataset)}`"
+        raise OptionTypeError(message, "dataset")
     if isinstance(dataset, dict):
         splits = {
             name: pack_dataset(split, seq_length, strategy, map_kwargs) for name, split in dataset.items()
         }
         return type(dataset)(splits)
+    unknown = [name for name in map_kwargs or () if name not in signature(dataset.map).parameters]
+    if unknown:
+        message = f"has `{shown(unknown[0])}`, which `map` of the data set does not take"
+        raise OptionError(message, "map_kwargs")
     format = _format_of(dataset, () if strategy == "wrapped" else (_LENGTHS,))  # noqa: A001  as `with_format` calls it
     options = {**_batches_of(dataset), **(map_kwargs or {})}
     pack = _wrapped if strategy == "wrapped" else partial(_best_fit, split=strategy == "bfd_split")

@@ -35,6 +35,7 @@ def sft_config(**settings: object) -> SFTConfig:
 
     Raises:
         OptionError: A setting would spoil packed rows.
+        TypeError: `SFTConfig` has no such setting; TRL says so itself, and raises a ValueError for values that it refuses.
     """
     from trl import SFTConfig  # noqa: PLC0415  slow to import
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import torch
 
+from fastpack._checks import check_switch, check_type
 from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 __all__ = ["WeightedLabels", "count_trained", "logits_of", "loss"]
 
@@ -109,7 +108,8 @@ def loss(
         A scalar. Without any trained label it is 0, and its gradients too.
 
     Raises:
-        BatchError: The labels or the weights have another shape than the logits.
+        BatchError: The labels or the weights have another shape than the logits, or there are no logits.
+        OptionError: The labels or the weights are no tensors.
 
     Examples:
         >>> import torch
@@ -119,6 +119,10 @@ def loss(
         True
     """
     logits = logits_of(outputs)
+    given = {"labels": labels} if loss_weights is None else {"labels": labels, "loss_weights": loss_weights}
+    for option, values in given.items():
+        check_type(option, values, torch.Tensor, "a tensor")
+    check_switch("shift", shift)
     weights = getattr(labels, "loss_weights", None) if loss_weights is None else loss_weights
     plain = labels.as_subclass(torch.Tensor)
     if isinstance(labels, WeightedLabels) and weights is None:
@@ -159,6 +163,10 @@ def count_trained(batches: Iterable[Mapping[str, object]]) -> int:
     Returns:
         The number of labels that are not -100. The first token of a document has none in what `collate` makes.
 
+    Raises:
+        BatchError: A batch has no tensor of labels.
+        OptionError: There are no batches.
+
     Examples:
         >>> from fastpack.torch import collate, count_trained
         >>> row = {"input_ids": [5, 6, 7], "labels": [-100, 6, 7], "seq_lengths": [3]}
@@ -166,8 +174,10 @@ def count_trained(batches: Iterable[Mapping[str, object]]) -> int:
         6
     """
     total = 0
-    for batch in batches:
-        labels = batch["labels"]
+    check_type("batches", batches, Iterable, "batches of `fastpack.torch.collate`")
+    given: Iterable[object] = batches
+    for batch in given:
+        labels = batch.get("labels") if isinstance(batch, Mapping) else None
         if not isinstance(labels, torch.Tensor):
             message = "a batch has no tensor `labels`; give batches of `fastpack.torch.collate`"
             raise BatchError(message)
