@@ -25,7 +25,7 @@ pub(super) fn row(
     let mut record = Map::default();
     for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
         if wanted(field.name()) {
-            let value = value(field, column, row).map_err(|fault| named(field, fault))?;
+            let value = value(field, column, row).map_err(|fault| named(field, &fault))?;
             if record.insert(Arc::from(field.name().as_str()), value).is_some() {
                 let message = format!("`{}` is the name of two columns; rename one", field.name());
                 return Err(Fault::new(Reason::WrongType, message));
@@ -36,7 +36,7 @@ pub(super) fn row(
 }
 
 /// The fault of a value of a column, with its name.
-pub(super) fn named(column: &Field, fault: Fault) -> Fault {
+pub(super) fn named(column: &Field, fault: &Fault) -> Fault {
     Fault::new(fault.reason, format!("`{}` {}", column.name(), fault.message))
 }
 
@@ -119,17 +119,17 @@ fn value_of(field: &Field, of: &DataType, array: &dyn Array, at: usize) -> Resul
             for (field, column) in columns {
                 if map.insert(Arc::from(field.name().as_str()), value(field, column, at)?).is_some()
                 {
-                    return Err(no_json(format!("two fields of the name `{}`", field.name())));
+                    return Err(no_json(&format!("two fields of the name `{}`", field.name())));
                 }
             }
             Json::Map(Arc::new(map))
         }
         DataType::Map(of, _) => entries(of, &array.as_map().value(at))?,
-        other => return Err(no_json(format!("a {other}"))),
+        other => return Err(no_json(&format!("a {other}"))),
     })
 }
 
-fn no_json(found: String) -> Fault {
+fn no_json(found: &str) -> Fault {
     Fault::new(Reason::WrongType, format!("holds {found}, which is no JSON"))
 }
 
@@ -158,16 +158,16 @@ fn list(field: &Field, items: &dyn Array) -> Result<Json, Fault> {
 /// The keys and values of a map.
 fn entries(field: &Field, entries: &StructArray) -> Result<Json, Fault> {
     let DataType::Struct(fields) = field.data_type() else {
-        return Err(no_json("a map without entries".to_owned()));
+        return Err(no_json("a map without entries"));
     };
     let [(key, keys), (field, values)] = [0, 1].map(|at| (&fields[at], entries.column(at)));
     let mut map = Map::default();
     for at in 0..entries.len() {
         let Json::String(name) = value(key, keys, at)? else {
-            return Err(no_json(format!("a map with keys of {}", key.data_type())));
+            return Err(no_json(&format!("a map with keys of {}", key.data_type())));
         };
         if map.insert(Arc::clone(&name), value(field, values, at)?).is_some() {
-            return Err(no_json(format!("a map with two keys `{name}`")));
+            return Err(no_json(&format!("a map with two keys `{name}`")));
         }
     }
     Ok(Json::Map(Arc::new(map)))

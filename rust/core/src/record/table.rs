@@ -87,9 +87,9 @@ impl MappedRows<'_> {
         for (field, column) in self.fields.iter().zip(self.rows.columns()) {
             let given = given.schema_ref().column_with_name(field.name()).map(|(number, known)| {
                 row::value(known, given.column(number), row)
-                    .map_err(|fault| row::named(known, fault))
+                    .map_err(|fault| row::named(known, &fault))
             });
-            let made = row::value(field, column, at).map_err(|fault| row::named(field, fault));
+            let made = row::value(field, column, at).map_err(|fault| row::named(field, &fault));
             let (given, made) = match (given.transpose(), made) {
                 // No shape uses a column that JSON cannot hold.
                 (_, Err(fault)) if fault.reason == Reason::WrongType => continue,

@@ -87,7 +87,7 @@ impl Number {
 impl From<f64> for Number {
     fn from(number: f64) -> Self {
         match cut(number) {
-            Some((whole, fraction)) if fraction == 0.0 => Self::Int(whole),
+            Some((whole, 0.0)) => Self::Int(whole),
             _ => Self::Float(number),
         }
     }
