@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from collections import OrderedDict
 from types import MappingProxyType
@@ -109,3 +110,134 @@ def test_what_is_no_state_is_refused_by_name_on_one_line(state: Any) -> None:
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 800
     assert refused.value.option == "state_dict"
+
+
+@pytest.fixture(scope="module")
+def ids(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Documents of ids, more than fill some steps."""
+    path = tmp_path_factory.mktemp("ids") / "ids.jsonl"
+    lines = [
+        json.dumps({"input_ids": [number % 90] * (2 + number % 9), "kind": number % 2})
+        for number in range(400)
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+PLAIN: dict[str, Any] = {"tokenizer": None, "max_length": 16, "lanes": 4, "batch_size": 2, "pad_token_id": 0}
+
+
+def rows_of(stream: fastpack.PackStream, most: int | None = None) -> list[list[int]]:
+    """The ids of the rows of so many tables; of all that follow if `None`."""
+    return [row for table in itertools.islice(stream, most) for row in table["input_ids"].to_pylist()]
+
+
+@settings(max_examples=tries(60, 5000), deadline=None)
+@given(data=st.data())
+def test_of_an_edited_state_of_a_stream_none_is_used(ids: str, data: st.DataObject) -> None:
+    with fastpack.stream(ids, **PLAIN) as stream:
+        rows_of(stream, data.draw(st.integers(0, 6)))
+        state: Any = stream.state_dict()
+    *way, last = data.draw(st.sampled_from(places_of(state)[1:]))
+    holder = state
+    for name in way:
+        holder = holder[name]
+    value = holder[last]
+    kinds: list[Any] = [_VALUES.filter(lambda new: json.dumps(new) != json.dumps(value))]
+    if isinstance(value, str) and value:
+        at = data.draw(st.integers(0, len(value) - 1))
+        kinds.append(
+            st.sampled_from("AB01ab_")
+            .filter(lambda it: it != value[at])
+            .map(lambda it: value[:at] + it + value[at + 1 :])
+        )
+        kinds.append(st.just(value[:at]))
+    elif isinstance(value, int) and not isinstance(value, bool):
+        kinds.append(st.sampled_from([value + 1, value - 1, -value - 1, value + 2**32, float(value)]))
+    if data.draw(st.integers(0, 5)):
+        holder[last] = data.draw(st.one_of(kinds))
+    else:
+        del holder[last]
+    again = fastpack.stream(ids, **PLAIN)
+    with pytest.raises(fastpack.OptionError, match="`state`"):
+        again.load_state_dict(state)
+    with pytest.raises(fastpack.OptionError, match="`state`"):
+        fastpack.merge_state_dicts([state])
+
+
+OTHERS: dict[str, list[Any]] = {
+    "epochs": [2, None],
+    "on_end": ["drop", "repeat"],
+    "shuffle": [False],
+    "seed": [7],
+    "max_length": [17],
+    "strategy": ["concat", "none"],
+    "open_packs": [3],
+    "overlong": ["truncate"],
+    "where": [{"kind": 1}],
+    "min_document_tokens": [3],
+    "max_document_tokens": [9],
+    "validation": [0.1],
+    "skip": [1],
+    "take": [300],
+    "stride": [2],
+    "pad_token_id": [1],
+    "columns": [["input_ids"]],
+    "on_bad_record": ["skip"],
+}
+"""Other values of options that decide rows."""
+
+MAY_DIFFER: dict[str, list[Any]] = {
+    "batch_size": [1, 4],
+    "lanes": [None],
+    "max_steps": [500],
+    "threads": [1],
+    "max_lost": ["100%"],
+    "progress": [False],
+    "cache_dir": ["/tmp/none-is-made-here"],
+    "log": [print],
+}
+"""Other values of options that decide none."""
+
+
+@pytest.mark.parametrize("tables", [0, 3])
+def test_every_option_that_decides_rows_is_part_of_a_state(ids: str, tables: int) -> None:
+    with fastpack.stream(ids, **PLAIN) as stream:
+        rows_of(stream, tables)
+        state = stream.state_dict()
+        rest = rows_of(stream)
+    for option, values in OTHERS.items():
+        for value in values:
+            other = fastpack.stream(ids, **(PLAIN | {option: value}))
+            other.load_state_dict(state)
+            with pytest.raises(fastpack.OptionError, match=f"what differs: .*`{option}`"):
+                next(other)
+    for reading in ({"limit": 300}, {"repeat": 2}) if tables else ():
+        other = fastpack.stream(sources=[{"path": ids, **reading}], **PLAIN)
+        other.load_state_dict(state)
+        with pytest.raises(fastpack.OptionError, match="what differs: `reading 0`"):
+            next(other)
+    for option, values in MAY_DIFFER.items():
+        for value in values:
+            other = fastpack.stream(ids, **(PLAIN | {"cache_dir": None} | {option: value}))
+            other.load_state_dict(state)
+            with other:
+                assert rows_of(other) == rest or (tables == 0 and option == "lanes"), option
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_state_before_the_first_table_is_the_beginning(ids: str, world: int) -> None:
+    expected = rows_of(fastpack.stream(ids, **PLAIN, epochs=None), 4)
+    options = PLAIN | {"batch_size": 2 // world, "epochs": None}
+    streams = [fastpack.stream(ids, **options, rank=rank, world_size=world) for rank in range(world)]
+    states = [stream.state_dict() for stream in streams]
+    assert [stream.step for stream in streams] == [0] * world
+    assert fastpack.merge_state_dicts(states) == states[0]
+    for state in [states[0], json.loads(json.dumps(states[0]))]:
+        again = fastpack.stream(ids, **PLAIN, epochs=None)
+        rows_of(again, 2)
+        again.load_state_dict(state)
+        assert (again.step, again.stats().rows) == (0, 0)
+        assert again.state_dict() == state
+        with again:
+            assert rows_of(again, 4) == expected

@@ -234,16 +234,11 @@ class StreamConnection(Closing):
     def state_dict(self) -> StateDict:
         """The state after the last table that was returned, as `PackStream.state_dict` returns it.
 
-        Raises:
-            FastpackError: No table was given yet, and no state was loaded.
+        Before the first table it is the beginning.
         """
         place = self._client.place
-        if place is None or place.state is None:
-            message = (
-                "this stream has given no table, so there is no state to save; a new stream starts there"
-            )
-            raise FastpackError(message)
-        return loaded(place.state)
+        known = None if place is None else place.state
+        return loaded(_fastpack.first_state(None, None) if known is None else known)
 
     def load_state_dict(self, state_dict: Mapping[str, JsonValue], *, strict: bool = True) -> None:
         """Resumes from a state: connects again, and the next table is the one that followed it.

@@ -91,6 +91,10 @@ class _Parts:
             self.inputs, self.options, *self.model, self.packing, state, strict, self._answers, self.progress
         )
 
+    def first_state(self) -> str:
+        """The state before the first table."""
+        return _fastpack.first_state(self.options, self.packing)
+
     def count(self) -> tuple[list[int], int, int]:
         """Counts the rows of the lanes, their tokens, and the tables of each rank."""
         return _fastpack.count_stream(self.inputs, self.options, *self.model, self.packing, self.progress)
@@ -305,16 +309,11 @@ class PackStream(Closing):
         """Returns the state of the stream after its last table: JSON values of some kilobytes.
 
         Returns:
-            The state of this rank. `merge_state_dicts` joins the states of several ranks.
-
-        Raises:
-            FastpackError: No table was given yet, and no state was loaded.
+            The state of this rank. `merge_state_dicts` joins the states of several ranks. Before the first table it is the
+            beginning.
         """
         if self._state is None:
-            message = (
-                "this stream has given no table, so there is no state to save; a new stream starts there"
-            )
-            raise FastpackError(message)
+            return loaded(self._parts.first_state())
         return loaded(self._state)
 
     def load_state_dict(self, state_dict: Mapping[str, JsonValue], *, strict: bool = True) -> None:

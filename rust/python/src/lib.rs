@@ -78,7 +78,9 @@ mod _fastpack {
     #[pymodule_export]
     use crate::storage::PyStorageOptions;
     #[pymodule_export]
-    use crate::stream::{PyStreamOptions, PyStreamTables, check_state, count_stream, merge_states};
+    use crate::stream::{
+        PyStreamOptions, PyStreamTables, check_state, count_stream, first_state, merge_states,
+    };
     #[pymodule_export]
     use crate::words::option_words;
 

@@ -227,7 +227,7 @@ impl PyStreamOptions {
         stride: Option<PyStride>,
     ) -> PyResult<Self> {
         let options = StreamOptions {
-            batch_rows: batch_size.0,
+            batch_rows: batch_size.0.into(),
             open_packs: open_packs.0,
             shuffle: shuffle.0,
             epochs: epochs.map(|epochs| epochs.0),
@@ -245,16 +245,16 @@ impl PyStreamOptions {
                 },
             },
             together: if agreed {
-                Some(Together::Agreed)
+                Some(Together::Agreed).into()
             } else {
-                cache_dir.map(Together::Counted)
+                cache_dir.map(Together::Counted).into()
             },
-            lanes: lanes.map(|lanes| lanes.0),
-            rank: rank.0,
-            world_size: world_size.0,
-            rank_source,
-            max_steps: max_steps.map(|steps| steps.0.get()),
-            strict: true,
+            lanes: lanes.map(|lanes| lanes.0).into(),
+            rank: rank.0.into(),
+            world_size: world_size.0.into(),
+            rank_source: rank_source.into(),
+            max_steps: max_steps.map(|steps| steps.0.get()).into(),
+            strict: true.into(),
             names,
             weights,
             weight_unit: weight_unit.0,
@@ -294,6 +294,16 @@ pub(crate) fn count_stream(
 #[pyfunction]
 pub(crate) fn check_state(state: &str) -> PyResult<()> {
     State::from_json(state).map(drop).map_err(error::to_py)
+}
+
+/// The state of a stream with these options before its first table; of any stream without them.
+#[pyfunction]
+pub(crate) fn first_state(
+    options: Option<&PyOptions>,
+    packing: Option<&PyStreamOptions>,
+) -> String {
+    let options = options.zip(packing).map(|(options, packing)| (&options.0, &packing.0));
+    State::beginning(options).to_json()
 }
 
 /// Joins the states of all ranks of a run.
@@ -358,7 +368,7 @@ impl PyStreamTables {
         let from = state.map(State::from_json).transpose().map_err(error::to_py)?;
         let parts = JobParts::new(options, tokenizer, chat_template, transform);
         let (records, inputs) = (inputs.records(), inputs.unread());
-        let packing = StreamOptions { strict, ..packing.0.clone() };
+        let packing = StreamOptions { strict: strict.into(), ..packing.0.clone() };
         let report = Arc::new(OnceLock::new());
         let reported = Arc::clone(&report);
         let waiting = Arc::new(AtomicUsize::new(0));

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::numbers::number;
 use super::wanted::Wanted;
-use crate::config::Split;
 use crate::document::{Documents, INPUTS};
 use crate::ledger::Reason;
 use crate::record::{Fault, object_of};
@@ -17,16 +16,20 @@ use crate::source::{Block, Raw, RawRecord};
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Choice {
     /// The wanted values of fields.
+    #[serde(rename = "where")]
     pub fields: Vec<(String, Wanted)>,
     /// The least tokens of a document.
+    #[serde(rename = "min_document_tokens")]
     pub min_tokens: Option<u32>,
     /// The most tokens of a document.
+    #[serde(rename = "max_document_tokens")]
     pub max_tokens: Option<u32>,
     /// The share of the records that is held out for validation, from 0 to 1.
     pub validation: Option<f64>,
     /// Whether the records are those that are held out.
     pub held_out: bool,
     /// The numbers of the records, in the order of the input.
+    #[serde(flatten)]
     pub numbers: Numbers,
 }
 
@@ -82,11 +85,6 @@ impl Choice {
     /// Whether fields are read that records need not be made of.
     pub(super) fn reads_fields(&self) -> bool {
         !self.fields.is_empty()
-    }
-
-    /// The split of the records.
-    pub(super) fn split(&self) -> Split {
-        if self.held_out { Split::Validation } else { Split::Train }
     }
 
     /// The records of a block that are taken. The first has the number `first` in its file, of which the numbers `range`

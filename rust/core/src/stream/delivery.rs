@@ -65,7 +65,7 @@ impl Delivery<'_, '_> {
         take: Take<'_>,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        let most = [self.run.options.max_steps, end.steps].into_iter().flatten().min();
+        let most = [*self.run.options.max_steps, end.steps].into_iter().flatten().min();
         let is_over = loop {
             if most.is_some_and(|most| self.step >= most) {
                 break end.steps.is_some_and(|steps| self.step >= steps);

@@ -15,7 +15,9 @@
 //! * [`delivery`] makes tables of the rows of the lanes, up to the step at which all ranks end.
 //! * [`counts`] counts the rows of a finite run, so that its ranks end together.
 //! * [`files`] lists the files of a source, so that a state knows them again.
-//! * [`state`] is the state of a run after a table: the states of its lanes, and the identity of the run.
+//! * [`identity`] is all that decides the rows of a run: its inputs and its options.
+//! * [`may_differ`] marks the options that decide no rows.
+//! * [`state`] is the state of a run after a table: the states of its lanes, and its identity.
 //!
 //! The thread that delivers takes rows from the lanes in turn and makes tables of them. Each table carries
 //! the state after it, so data that was read ahead is never part of a state. Loading a state makes the open
@@ -27,8 +29,10 @@ mod choice;
 mod counts;
 mod delivery;
 mod files;
+mod identity;
 mod lane;
 mod made;
+mod may_differ;
 mod mix;
 mod numbers;
 mod options;
@@ -70,6 +74,7 @@ use walk::{Files, Walk};
 
 pub use choice::{Choice, Numbers};
 pub use counts::Counted;
+pub use may_differ::MayDiffer;
 pub use options::{MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
 pub use rounds::Supplies;
 pub use run::Agree;
@@ -119,7 +124,7 @@ pub fn count(
     job.validate(inputs)?;
     let found = discover(inputs, control)?;
     let run = Run::new(job, &found, supplies, options, None, control)?;
-    let dir = match &options.together {
+    let dir = match &*options.together {
         Some(Together::Counted(dir)) => Some(dir.as_path()),
         _ => None,
     };
@@ -136,7 +141,7 @@ impl Run<'_> {
     fn end<'b>(&self, agree: Option<Agree<'b>>) -> Result<End<'b>> {
         let rows = self.options.end();
         let none = End { rows, steps: None, agree: None, left_out: 0 };
-        match (rows, &self.options.together) {
+        match (rows, &*self.options.together) {
             (Some(rows), Some(Together::Counted(dir))) if !self.share.is_alone() => {
                 let counted = self.counted(Some(dir))?;
                 let steps = counted.steps(rows, self.share);
@@ -171,7 +176,11 @@ impl Run<'_> {
     /// Counts the rows of all lanes.
     fn count(&self) -> Result<Counted> {
         let share = Share { lanes: self.share.lanes, batch: 1, rank: 0, world_size: 1 };
-        let options = StreamOptions { rank_source: None, max_steps: None, ..self.options.clone() };
+        let options = StreamOptions {
+            rank_source: None.into(),
+            max_steps: None.into(),
+            ..self.options.clone()
+        };
         let run = Run {
             options: &options,
             share,
@@ -186,7 +195,8 @@ impl Run<'_> {
 
     /// A hash of all that decides the rows of the lanes.
     fn name_of_count(&self) -> String {
-        let identity = self.identity.to_json();
+        // Lanes have the same rows however they end together.
+        let identity = self.identity.without("on_end").to_json();
         let (lanes, epochs) = (self.share.lanes, self.options.epochs);
         let all = serde_json::json!([identity, lanes, epochs]);
         blake3::hash(all.to_string().as_bytes()).to_hex().to_string()
@@ -292,7 +302,7 @@ impl Run<'_> {
             books.ledger.notes.relocate(|origin| number_line(found, origin, control))?;
         }
         about.read(job, heads.into_seen());
-        if let Some(source) = &options.rank_source {
+        if let Some(source) = &*options.rank_source {
             let Share { rank, world_size, .. } = share;
             let warning = format!("this was rank {rank} of {world_size}, as {source} say");
             about.facts.warnings.push(warning);

@@ -4,6 +4,9 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
 use super::choice::Choice;
+use super::may_differ::{EndsRun, FindsCounts, InState, MayDiffer, ReadsState, SharesRows};
+use serde::Serialize;
+
 use crate::config::option_words;
 use crate::error::{Error, Result};
 use crate::wording::{message, set};
@@ -59,8 +62,9 @@ pub enum Together {
     Agreed,
 }
 
-/// The options of a stream.
-#[derive(Clone, Debug)]
+/// The options of a stream. Its serialized form is part of the identity of a run, so a new option is too, unless its type
+/// says why it may differ.
+#[derive(Clone, Debug, Serialize)]
 pub struct StreamOptions {
     /// The names of the sources; by default their numbers.
     pub names: Vec<String>,
@@ -72,9 +76,10 @@ pub struct StreamOptions {
     /// The treatment of a source that a lane has read for all epochs.
     pub on_exhausted: OnExhausted,
     /// The records that are taken.
+    #[serde(flatten)]
     pub choice: Choice,
     /// Rows a table holds; the last may hold fewer.
-    pub batch_rows: NonZeroUsize,
+    pub batch_rows: MayDiffer<NonZeroUsize, SharesRows>,
     /// Rows that each lane keeps open for `best_fit`.
     pub open_packs: NonZeroUsize,
     /// Whether records are read in an order that the seed decides.
@@ -85,19 +90,19 @@ pub struct StreamOptions {
     /// pad.
     pub on_end: Option<OnEnd>,
     /// The way in which several ranks end a finite run at the same step.
-    pub together: Option<Together>,
+    pub together: MayDiffer<Option<Together>, FindsCounts>,
     /// The number of lanes; by default the least that the ranks can share, but at least 64.
-    pub lanes: Option<NonZeroUsize>,
+    pub lanes: MayDiffer<Option<NonZeroUsize>, InState>,
     /// The number of this rank.
-    pub rank: usize,
+    pub rank: MayDiffer<usize, SharesRows>,
     /// The number of ranks that share the rows.
-    pub world_size: NonZeroUsize,
+    pub world_size: MayDiffer<NonZeroUsize, SharesRows>,
     /// The origin of the rank, where the caller does not give it.
-    pub rank_source: Option<String>,
+    pub rank_source: MayDiffer<Option<String>, SharesRows>,
     /// The most tables that each rank takes.
-    pub max_steps: Option<u64>,
+    pub max_steps: MayDiffer<Option<u64>, EndsRun>,
     /// Whether a state of a run with other options is refused.
-    pub strict: bool,
+    pub strict: MayDiffer<bool, ReadsState>,
 }
 
 impl StreamOptions {
@@ -127,13 +132,13 @@ impl StreamOptions {
 
     /// The rows of a step in which some lanes have none left; `None` if the step goes on with other lanes.
     pub(super) fn end(&self) -> Option<OnEnd> {
-        let alone = self.world_size == NonZeroUsize::MIN;
+        let alone = *self.world_size == NonZeroUsize::MIN;
         self.on_end.or((!alone).then_some(OnEnd::Pad)).filter(|_| self.epochs.is_some())
     }
 
     /// The folder for counts of rows and lists of files.
     pub(super) fn index_dir(&self) -> Option<&Path> {
-        match &self.together {
+        match &*self.together {
             Some(Together::Counted(dir)) => Some(dir),
             _ => None,
         }
@@ -147,9 +152,9 @@ impl StreamOptions {
     /// The rows of this rank. `begun` is the number of lanes of a resumed run.
     pub(super) fn share(&self, begun: Option<usize>) -> Result<Share> {
         let (batch, world_size) = (self.batch_rows.get(), self.world_size.get());
-        if self.rank >= world_size {
+        if *self.rank >= world_size {
             let reason = message![
-                format!("is {}, but the ranks of ", self.rank),
+                format!("is {}, but the ranks of ", *self.rank),
                 set("world_size", world_size),
                 " count from 0",
             ];
@@ -208,7 +213,7 @@ impl StreamOptions {
                           agree; or leave the input without end, with `max_steps`";
             return Err(Error::option("epochs", reason));
         }
-        Ok(Share { lanes, batch, rank: self.rank, world_size })
+        Ok(Share { lanes, batch, rank: *self.rank, world_size })
     }
 }
 

@@ -10,10 +10,11 @@ use crate::pipeline::Job;
 use crate::source::FoundFiles;
 use crate::source::position::number_line;
 
+use super::identity::Identity;
 use super::mix::Mix;
 use super::options::{OnEnd, Share, StreamOptions};
 use super::rounds::Supplies;
-use super::state::{Identity, State};
+use super::state::State;
 
 /// A function of a number that returns the greatest that a rank gave.
 pub type Agree<'a> = &'a dyn Fn(u64) -> Result<u64>;
@@ -65,12 +66,18 @@ impl<'a> Run<'a> {
             );
             return Err(Error::option("strategy", reason));
         };
-        let lanes = from.as_ref().map(|state| state.lanes);
-        let share = options.share(lanes)?;
         let identity = Identity::of(job, found, options, control)?;
         if let Some(state) = &from {
-            state.check(&identity, options.strict, options.index_dir())?;
+            // Before the first table nothing is read, and only the options are known, if those are.
+            let known = match state.is_beginning() {
+                true if state.identity.is_unknown() => Identity::default(),
+                true => Identity::of_options(&job.options, options),
+                false => identity.clone(),
+            };
+            state.check(&known, *options.strict, options.index_dir())?;
         }
+        let from = from.filter(|state| !state.is_beginning());
+        let share = options.share(from.as_ref().map(|state| state.lanes))?;
         let counted = job.options.rows.columns.contains(&RowColumn::SourceRow);
         Ok(Self { job, found, supplies, options, control, share, identity, from, open, counted })
     }

@@ -6,19 +6,16 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use fastpack_tokenize::Tokenizer;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::choice::Numbers;
-use super::files::{FileList, short};
+use super::identity::Identity;
 use super::options::StreamOptions;
 use super::place::LaneState;
-use crate::control::Control;
+use crate::config::Options;
 use crate::error::{Error, Result};
 use crate::ledger::{Count, Notes};
-use crate::pipeline::{Books, Job, JobTemplate};
-use crate::source::FoundFiles;
+use crate::pipeline::Books;
 use crate::state_dict;
 use crate::wording::Message;
 
@@ -62,14 +59,6 @@ pub(super) struct Saved {
     pub(super) round: u64,
     pub(super) place: String,
 }
-
-/// The options and inputs that decide the rows of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(super) struct Identity(Arc<Map<String, Value>>);
-
-/// The prefix of the name of a source where an identity names its files.
-const FILES: &str = "source ";
 
 /// The counts up to a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,123 +150,29 @@ impl Counts {
     }
 }
 
-impl Identity {
-    /// The identity of a stream of `found`.
-    pub(super) fn of(
-        job: &Job,
-        found: &FoundFiles,
-        options: &StreamOptions,
-        control: &Control,
-    ) -> Result<Self> {
-        let mut identity = Map::new();
-        let mut say = |name: &str, value: Value| identity.insert(name.to_owned(), value);
-        let template = match &job.template {
-            JobTemplate::Ready(template) => Some(template.fingerprint()),
-            JobTemplate::Refused(_) => None,
-        };
-        let tokenizer = job.tokenizer.as_ref().map(Tokenizer::fingerprint);
-        for (number, source) in found.sources.iter().enumerate() {
-            let files = found.files.iter().filter(|file| file.source == number);
-            let name = options.name(number);
-            if let Some(records) = &source.records {
-                say(
-                    &format!("records of {name}"),
-                    json!(records.known_as.as_ref().unwrap_or(&records.kind)),
-                );
-            } else {
-                let list = FileList::of(files, control)?;
-                if let Some(dir) = options.index_dir() {
-                    list.keep(dir)?;
-                }
-                say(&format!("{FILES}{name}"), json!(list.hash()));
-            }
-            say(&format!("reading {name}"), json!((&source.reading, source.limit, source.repeat)));
-        }
-        say("tokenizer", json!(tokenizer.map(short)));
-        say("chat_template", json!(template.as_deref().map(short)));
-        // The identity of functions is a text of any length, and begins with their names.
-        let functions = job.transform.identity.as_deref();
-        let functions = functions.map(|it| blake3::hash(it.as_bytes()).to_hex());
-        say("filter, map and objective_function", json!(functions.as_deref().map(short)));
-        let row_options = serde_json::to_value(&job.options.rows);
-        let token_options = serde_json::to_value(&job.options.tokens);
-        for options in [row_options, token_options] {
-            let options = options.expect("strings and numbers become JSON");
-            flatten(&options, &mut say);
-        }
-        say("shuffle", json!(options.shuffle));
-        let choice = &options.choice;
-        if !choice.fields.is_empty() {
-            say("where", json!(choice.fields));
-        }
-        if choice.numbers != Numbers::default() {
-            let Numbers { skip, take, stride } = choice.numbers;
-            say("skip", json!(skip));
-            say("take", json!(take));
-            say("stride", json!(stride));
-        }
-        if let (None, None) = (choice.min_tokens, choice.max_tokens) {
-        } else {
-            say("min_document_tokens", json!(choice.min_tokens));
-            say("max_document_tokens", json!(choice.max_tokens));
-        }
-        if let Some(share) = choice.validation {
-            say("validation", json!((share, choice.split().name())));
-        }
-        say("open_packs", json!(options.open_packs));
-        if !options.weights.is_empty() {
-            say("weights", json!(options.weights));
-            say("weight_unit", json!(format!("{:?}", options.weight_unit).to_lowercase()));
-            say("on_exhausted", json!(format!("{:?}", options.on_exhausted).to_lowercase()));
-        }
-        say("eos_id", json!((job.bos_id, job.eos_id, job.pad_id)));
-        Ok(Self(Arc::new(identity)))
-    }
-
-    /// The identity as JSON.
-    pub(super) fn to_json(&self) -> Value {
-        Value::Object(self.0.as_ref().clone())
-    }
-
-    /// The differences, each with the value in the state and the current value. The folder `dir` may hold the lists of
-    /// files, so that files which differ are named.
-    fn differences(&self, now: &Self, dir: Option<&Path>) -> Vec<String> {
-        let names = self.0.keys().chain(now.0.keys().filter(|name| !self.0.contains_key(*name)));
-        let null = &Value::Null;
-        names
-            .filter_map(|name| {
-                let (was, is) = (self.0.get(name).unwrap_or(null), now.0.get(name).unwrap_or(null));
-                let brief = |value: &Value| value.to_string().chars().take(40).collect::<String>();
-                if was == is {
-                    return None;
-                }
-                let lists = name.starts_with(FILES).then(|| {
-                    let kept = |value: &Value| FileList::kept(dir?, value.as_str()?);
-                    Some(kept(was)?.differences(&kept(is)?))
-                });
-                Some(match lists.flatten() {
-                    Some(files) => format!("`{name}` ({files})"),
-                    None => format!("`{name}` ({} in the state, {} here)", brief(was), brief(is)),
-                })
-            })
-            .collect()
-    }
-}
-
-/// The options of a group by their own names.
-fn flatten(options: &Value, say: &mut impl FnMut(&str, Value) -> Option<Value>) {
-    let Value::Object(options) = options else { return };
-    for (name, value) in options {
-        match value {
-            Value::Object(_) if name == "packing" => flatten(value, say),
-            _ => {
-                say(name, value.clone());
-            }
-        }
-    }
-}
-
 impl State {
+    /// The state of a run before its first table, with these options; of any run without them.
+    pub fn beginning(options: Option<(&Options, &StreamOptions)>) -> Self {
+        let identity = options.map(|(options, stream)| Identity::of_options(options, stream));
+        let stream = options.map(|(_, stream)| stream);
+        Self {
+            rows: 0,
+            step: 0,
+            lanes: 0,
+            batch_size: stream.map_or(1, |stream| stream.batch_rows.get()),
+            world_size: stream.map_or(1, |stream| stream.world_size.get()),
+            identity: identity.unwrap_or_default(),
+            counts: Counts::default(),
+            states: BTreeMap::new(),
+            saved: BTreeMap::new(),
+        }
+    }
+
+    /// Whether this is the state before the first table. The next run decides its lanes.
+    pub(super) fn is_beginning(&self) -> bool {
+        self.lanes == 0
+    }
+
     /// The state of a lane.
     pub(super) fn lane(&self, lane: usize) -> Result<LaneState> {
         let text = self.states.get(&lane).ok_or_else(|| self.missing(&[lane]))?;
@@ -387,7 +282,7 @@ impl State {
             decode(&text).ok_or_else(|| none(format!("lane {lane} cannot be read")))?;
             states.insert(number, Arc::from(text));
         }
-        if written.lanes == 0 || written.batch_size == 0 || written.world_size == 0 {
+        if written.lanes == 0 && written.step > 0 {
             return Err(none("it has no lanes".to_owned()));
         }
         Ok(Self {
@@ -419,7 +314,7 @@ pub fn merge_states(states: &[State]) -> Result<State> {
         return Err(refused("must be at least one"));
     };
     let mut merged = first.clone();
-    // Ranks that have taken no table since they resumed have the state of all.
+    // Ranks that have taken no table, or none since they resumed, have the state of all.
     if merged.states.len() == merged.lanes
         && rest.iter().all(|state| state.to_json() == first.to_json())
     {
