@@ -67,10 +67,10 @@ struct SealedFiles;
 impl Evidence<Disk> for SealedFiles {
     fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
         let mut text = Vec::new();
-        let begin = |file: File| file.take(SHORT).read_to_end(&mut text);
+        let read = |file: File| file.take(SHORT).read_to_end(&mut text);
         let stamp = Stamp::at(path);
-        let begun = regular::open(path, Links::Refused).and_then(begin).is_ok();
-        match stamp.filter(|_| begun && begin_as_sealed(&text)) {
+        let is_read = regular::open(path, Links::Refused).and_then(read).is_ok();
+        match stamp.filter(|_| is_read && begin_as_sealed(&text)) {
             Some(stamp) => Claim::Version(stamp),
             None => Claim::None,
         }

@@ -181,7 +181,7 @@ mod tests {
         ) {
             let text = seal("stream", &fields);
             let Value::Object(whole) = serde_json::from_str(&text).expect("JSON") else { unreachable!() };
-            let name = at.get(&whole.keys().collect::<Vec<_>>()).to_string();
+            let name = (*at.get(&whole.keys().collect::<Vec<_>>())).clone();
             let mut edited = whole.clone();
             let before = edited.insert(name.clone(), other.clone());
             let edited = Value::Object(edited).to_string();

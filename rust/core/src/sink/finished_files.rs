@@ -1,6 +1,7 @@
 //! [`FinishedFiles`]: the files of a finished folder that nobody has written to since.
 
 use std::collections::HashMap;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -37,7 +38,7 @@ impl FinishedFiles {
 impl Evidence<Disk> for FinishedFiles {
     fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
         let is_as_written = |size: &Option<u64>| {
-            let found = path.symlink_metadata().ok().filter(|it| it.is_file())?;
+            let found = path.symlink_metadata().ok().filter(Metadata::is_file)?;
             let is_older = found.modified().ok() <= self.written;
             (size.is_none_or(|size| size == found.len()) && is_older).then(|| Stamp::of(&found))
         };

@@ -130,9 +130,9 @@ pub(super) fn remove(work: &Path) {
         let path = entry.path();
         let is_group = entry.file_name().to_str().is_some_and(|name| parse(name).is_some());
         if is_group && regular::is_folder(&path) {
-            remove_group(&path)
+            remove_group(&path);
         } else {
-            remove_own(&path)
+            remove_own(&path);
         }
         Ok::<_, Infallible>(())
     };
@@ -156,16 +156,16 @@ pub(super) fn remove_group(folder: &Path) {
     if listed.is_empty() {
         // Its manifest is damaged.
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let named = entries.filter(|entry| {
+        let found = entries.filter(|entry| {
             entry.file_name().to_str().is_some_and(|it| it == TOKENS || is_of_any_job(it))
         });
-        listed.extend(named.map(|entry| entry.path()));
+        listed.extend(found.map(|entry| entry.path()));
     }
-    let manifest = folder.join(MANIFEST);
-    listed.insert(manifest.clone());
+    let own = folder.join(MANIFEST);
+    listed.insert(own.clone());
     let listed = Listed(listed);
     // The manifest goes last: until then, it says whose the other files are.
-    let files = listed.0.iter().filter(|path| **path != manifest).chain([&manifest]);
+    let files = listed.0.iter().filter(|path| **path != own).chain([&own]);
     for proof in files.filter_map(|path| prove(&listed, path)) {
         let _ = remove_file(proof);
     }

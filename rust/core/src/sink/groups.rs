@@ -330,14 +330,12 @@ impl Groups {
     /// A group that has finished a step with this identity; `None` if it has not, or if a file is not as long as it was, or a small
     /// one has changed. Its folder is one of the bucket, if the output is in one.
     pub fn packed(&self, group: u64, step: &str, job: &Identity) -> Result<Option<Packed>> {
-        match &self.bucket {
-            Some(bucket) => Ok(bucket.packed(group, step, job)?.map(Packed::of)),
-            None => {
-                let dir = self.folder(group, step);
-                let whole = survey::whole(&dir, job)?;
-                Ok(whole.map(|(manifest, report)| Packed::of((dir, manifest, report))))
-            }
+        if let Some(bucket) = &self.bucket {
+            return Ok(bucket.packed(group, step, job)?.map(Packed::of));
         }
+        let dir = self.folder(group, step);
+        let whole = survey::whole(&dir, job)?;
+        Ok(whole.map(|(manifest, report)| Packed::of((dir, manifest, report))))
     }
 
     /// [`packed`](Self::packed); `None` also if any byte of a file has changed.

@@ -75,13 +75,13 @@ impl ShardList {
             last = hash;
         }
         let new = self.path.with_file_name(SHARDS_NEW);
-        let written = regular::create(&new).and_then(|mut list| {
+        let begun = regular::create(&new).and_then(|mut list| {
             list.write_all(&text)?;
             Ok(list)
         });
-        let list = written.map_err(Error::io(&*self.path))?;
+        let begun = begun.map_err(Error::io(&*self.path))?;
         work.take(&new, SHARDS)?;
-        self.file = Some(list);
+        self.file = Some(begun);
         self.last = last;
         Ok(())
     }

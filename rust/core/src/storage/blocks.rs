@@ -166,8 +166,7 @@ impl Evidence<Disk> for BlockCache {
             }
             let mut bytes = Vec::new();
             file.rewind().and_then(|()| file.read_to_end(&mut bytes)).ok()?;
-            let (before, hash) =
-                bytes.split_last_chunk::<HASH>().map(|(before, hash)| (before, hash))?;
+            let (before, hash) = bytes.split_last_chunk::<HASH>()?;
             (!before.is_empty() && blake3::hash(before).as_bytes() == hash).then_some(stamp)
         };
         is_ours().map_or(Claim::None, Claim::Version)

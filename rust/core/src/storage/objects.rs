@@ -196,14 +196,13 @@ impl Target {
         if version.bytes != bytes {
             return Ok(None);
         }
-        let is_it = match hash {
-            Some(hash) => hash == blake3,
-            None => {
-                let mut hasher = blake3::Hasher::new();
-                self.download(name, &mut hasher, control)?;
-                let is_same = self.version(name)?.is_some_and(|(after, _)| after == version);
-                is_same && hasher.finalize().to_hex().as_str() == blake3
-            }
+        let is_it = if let Some(hash) = hash {
+            hash == blake3
+        } else {
+            let mut hasher = blake3::Hasher::new();
+            self.download(name, &mut hasher, control)?;
+            let is_same = self.version(name)?.is_some_and(|(after, _)| after == version);
+            is_same && hasher.finalize().to_hex().as_str() == blake3
         };
         Ok(is_it.then_some(version))
     }
@@ -218,7 +217,7 @@ impl Target {
         blake3: Option<&str>,
     ) -> Result<WrittenObject> {
         let bytes = bytes.into();
-        match self.put_if(name, bytes, blake3, PutMode::Create)? {
+        match self.put_if(name, &bytes, blake3, PutMode::Create)? {
             Some(version) => Ok(WrittenObject { name: name.to_owned(), version }),
             None => Err(self.in_the_way(name)),
         }
@@ -244,7 +243,7 @@ impl Target {
                     _ => return Err(self.in_the_way(&name)),
                 },
             };
-            if let Some(version) = self.put_if(&name, bytes.clone(), None, mode)? {
+            if let Some(version) = self.put_if(&name, &bytes, None, mode)? {
                 return Ok(WrittenObject { name, version });
             }
         }
@@ -262,7 +261,7 @@ impl Target {
     pub(super) fn put_by_name(
         &self,
         proof: &Proof<Self>,
-        bytes: Bytes,
+        bytes: &Bytes,
         blake3: &str,
     ) -> Result<()> {
         self.put_if(proof.name(), bytes, Some(blake3), PutMode::Overwrite).map(drop)
@@ -272,7 +271,7 @@ impl Target {
     fn put_if(
         &self,
         name: &str,
-        bytes: Bytes,
+        bytes: &Bytes,
         blake3: Option<&str>,
         mode: PutMode,
     ) -> Result<Option<Version>> {
@@ -315,7 +314,7 @@ impl Target {
     ) -> Result<bool> {
         let (store, requests) = (copier.clone(), self.requests.clone());
         let (source, place) = (self.path(from)?, self.path(to)?);
-        let copied = self.tasks.run(async move {
+        let done = self.tasks.run(async move {
             let copy = || async {
                 let options = CopyOptions::new().with_mode(CopyMode::Create);
                 match store.copy_opts(&source, &place, options).await {
@@ -329,7 +328,7 @@ impl Target {
             };
             requests.repeat(copy).await
         });
-        copied.map_err(Error::io(self.name_of(from)))
+        done.map_err(Error::io(self.name_of(from)))
     }
 
     /// Whether the store copies no object of this size at once.

@@ -65,7 +65,7 @@ impl Target {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(Error::io(from))?;
-        self.put_by_name(proof, bytes.into(), blake3)
+        self.put_by_name(proof, &bytes.into(), blake3)
     }
 
     /// Uploads an open file that the store does not copy at once, which lay at `from`, to a name that must be free.

@@ -361,13 +361,11 @@ impl<'a> GroupedJob<'a> {
     fn fetched_tokens(&self, groups: &Groups, group: usize, control: &Control) -> Result<Packed> {
         let (step, identity) = (Step::Tokens.name(), self.identity_of(group, Step::Tokens));
         let find = || groups.fetched((group as u64, step), &identity, control);
-        match find()? {
-            Some(made) => Ok(made),
-            None => {
-                self.make_tokens_again(groups, group, control)?;
-                Self::made(groups, group, find()?)
-            }
+        if let Some(made) = find()? {
+            return Ok(made);
         }
+        self.make_tokens_again(groups, group, control)?;
+        Self::made(groups, group, find()?)
     }
 
     /// The tokens of a group, which were made before, or are made again if a small file of them has changed since.
