@@ -64,8 +64,9 @@ test: setup  ## run all tests
 	$(BIN)/pytest -m alone
 
 # The laws of `make test` over many more cases, and what takes too long for it.
-campaign: setup  ## run the tests that can try more, at length
+campaign: setup $(STAMPS)/torch  ## run the tests that can try more, at length
 	FASTPACK_CAMPAIGN=1 $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m campaign
+	FASTPACK_CAMPAIGN=1 $(VENV)-torch/bin/pytest -c tests/torch/pytest.ini --rootdir . --numprocesses $(WORKERS) --dist worksteal tests/torch/test_stream_rows.py
 
 # Trainers bring a training stack, so they have an environment of their own, which borrows the built extension.
 test-torch: $(STAMPS)/extension $(STAMPS)/torch  ## run the tests of fastpack.torch and fastpack.hf, with trainers

@@ -17,6 +17,7 @@ from fastpack._types import Fields, JsonValue
 from fastpack.report import Report
 
 __all__ = [
+    "PLACES_KEY",
     "REPORT_KEY",
     "STATE_KEY",
     "Conversations",
@@ -58,6 +59,7 @@ __all__ = [
     "replay_template",
     "scan",
     "seal_state",
+    "state_after_row",
     "status",
     "template_road",
     "tokens_hash",
@@ -410,6 +412,7 @@ class StreamOptions:
         on_end: str | None,
         cache_dir: str | None,
         agreed: bool,
+        by_row: bool,
         where: Sequence[tuple[str, object]],
         min_document_tokens: int | None,
         max_document_tokens: int | None,
@@ -434,6 +437,7 @@ def open_state(kind: str, state: str) -> str: ...
 def check_state(state: str) -> None: ...
 def first_state(options: Options | None, packing: StreamOptions | None) -> str: ...
 def merge_states(states: Sequence[str]) -> str: ...
+def state_after_row(state: str, places: str, row: int) -> str: ...
 
 @final
 class StreamTables:
@@ -464,6 +468,7 @@ class StreamTables:
     @property
     def warning(self) -> str | None: ...
 
+PLACES_KEY: Final[str]
 REPORT_KEY: Final[str]
 STATE_KEY: Final[str]
 __version__: Final[str]

@@ -7,9 +7,10 @@ import pytest
 import torch
 from conftest import documents, pack
 
+import fastpack
 import fastpack.hf
 from fastpack import FastpackError
-from fastpack.torch import PackedDataset, PackSampler, collate, count_trained, loss
+from fastpack.torch import PackedDataset, PackSampler, StreamDataset, collate, count_trained, loss
 
 WRONG = (
     None,
@@ -96,6 +97,16 @@ CALLS = {
             "on_remainder": "repeat",
         },
     ),
+    "StreamDataset": (
+        StreamDataset,
+        {
+            "stream": lambda: fastpack.stream("examples/*.jsonl", "examples/tokenizer", max_length=512),
+            "rank": None,
+            "world_size": None,
+            "mesh": None,
+            "gather": False,
+        },
+    ),
     "hf.load": (fastpack.hf.load, {"folder": "nowhere", "split": None}),
     "hf.pack_dataset": (
         fastpack.hf.pack_dataset,
@@ -134,8 +145,9 @@ def test_wrong_values_are_refused_by_our_errors(name):
 
 
 def test_methods_refuse_by_our_errors():
-    rows = PackedDataset(pack(documents(6)))
-    methods = (rows.set_epoch, PackSampler(rows).set_epoch)
+    stream = fastpack.stream("examples/*.jsonl", "examples/tokenizer", max_length=512)
+    dataset, rows = StreamDataset(stream), PackedDataset(pack(documents(6)))
+    methods = (dataset.load_state_dict, rows.set_epoch, PackSampler(rows).set_epoch)
     found = [(method, value, fault_of(method, value)) for method in methods for value in WRONG]
     assert [fault for fault in found if fault[-1]] == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fastpack import _fastpack
 from fastpack._checks import check_type, is_series, shown
@@ -19,12 +19,19 @@ if TYPE_CHECKING:
 
 StateDict: TypeAlias = "dict[str, JsonValue]"
 
+_KIND: Final = "state_of"
+"""The key of the class that a state belongs to."""
+
+_DATASET: Final = "StreamDataset"
+"""The class of states that hold the state of a stream."""
+
 __all__ = [
     "StateDict",
     "loaded",
     "merge_state_dicts",
     "opened_state",
     "sealed_state",
+    "state_after_row",
     "state_of",
     "state_text",
     "text_of",
@@ -56,7 +63,7 @@ def merge_state_dicts(state_dicts: Iterable[Mapping[str, JsonValue]]) -> StateDi
     """Joins the states of all ranks after the same step into one, from which any number of ranks can resume.
 
     Args:
-        state_dicts: The state of each rank.
+        state_dicts: The state of each rank, of a stream or of a `fastpack.torch.StreamDataset`.
 
     Returns:
         The state of the run.
@@ -82,7 +89,26 @@ def merge_state_dicts(state_dicts: Iterable[Mapping[str, JsonValue]]) -> StateDi
     if not is_series(state_dicts):
         message = f"must be the states of all ranks, not `{shown(state_dicts)}`"
         raise OptionTypeError(message, "state_dicts")
-    return loaded(_fastpack.merge_states([text_of(state) for state in state_dicts]))
+    states: list[object] = list(state_dicts)
+    kinds = {state.get(_KIND) for state in states if isinstance(state, Mapping)}
+    if kinds != {_DATASET}:
+        return loaded(_fastpack.merge_states([text_of(state) for state in states]))
+    streams = [opened_state(_DATASET, state)["stream"] for state in states]
+    begun = [stream for stream in streams if stream is not None]
+    if begun and len(begun) < len(streams):
+        message = "is of several steps: some are of the beginning; save the states of all ranks behind the same step"
+        raise OptionError(message, "state")
+    merged = _fastpack.merge_states([text_of(stream) for stream in begun]) if begun else "null"
+    return sealed_state(_DATASET, {"stream": loaded(merged)})
+
+
+def state_after_row(table: pa.Table, row: int) -> StateDict:
+    """The state after a row of a table whose rows are dealt one by one, as `fastpack.torch.StreamDataset` takes them."""
+    if row + 1 == table.num_rows:
+        return state_of(table)
+    metadata = table.schema.metadata or {}
+    places = metadata[_fastpack.PLACES_KEY.encode()].decode()
+    return loaded(_fastpack.state_after_row(state_text(table), places, row))
 
 
 def state_text(table: pa.Table) -> str:

@@ -68,6 +68,7 @@ class _Parts:
             on_end=given["on_end"],
             cache_dir=None if given["cache_dir"] is None else folder_of("cache_dir", given["cache_dir"]),
             agreed=_agreed(given),
+            by_row=given.get("by_row", False),
             where=_wanted(given["where"]),
             min_document_tokens=given["min_document_tokens"],
             max_document_tokens=given["max_document_tokens"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from torch.utils.data import DataLoader
 
-from fastpack.errors import BatchError
+from fastpack.errors import BatchError, OptionError, StorageError
 from fastpack.torch.callback import calling_trainer
 from fastpack.torch.streams import StreamDataset
 
@@ -22,6 +23,8 @@ except ImportError as missing:
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
+
+    from fastpack.api.states import StateDict
 
 __all__ = ["StreamCallback"]
 
@@ -37,7 +40,8 @@ class StreamCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
     from there. All ranks must save at the same steps, as `Trainer` does.
 
     Raises:
-        BatchError: The `train_dataset` is no `StreamDataset`, or a checkpoint has no state of a stream.
+        BatchError: The `train_dataset` is no `StreamDataset`, the states of its ranks cannot be joined, or a checkpoint has no
+            state of a stream; before the first step.
     """
 
     def on_init_end(
@@ -67,19 +71,15 @@ class StreamCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         control: TrainerControl,  # noqa: ARG002  as a Trainer calls it
         **given: object,  # noqa: ARG002  likewise
     ) -> None:
-        """Resumes the stream from the checkpoint.
+        """Resumes the stream from the checkpoint, and joins the states of all ranks once, so that no save can fail later.
 
         Raises:
-            BatchError: The checkpoint has no state of a stream.
+            BatchError: The checkpoint has no state of a stream, or the states of all ranks cannot be joined.
         """
-        if not state.global_step:
-            return
-        folder = _resumed_from() or Path(args.output_dir, f"checkpoint-{state.global_step}")
-        try:
-            self._dataset.load_state_dict(json.loads((folder / _FILE).read_bytes()))
-        except FileNotFoundError as missing:
-            message = f"{folder / _FILE} is not there: the checkpoint was saved without StreamCallback"
-            raise BatchError(message) from missing
+        if state.global_step:
+            folder = _resumed_from() or Path(args.output_dir, f"checkpoint-{state.global_step}")
+            _load(self._dataset, folder / _FILE)
+        self._dataset.check_gathering(together=True)
 
     def on_save(
         self,
@@ -88,11 +88,56 @@ class StreamCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         control: TrainerControl,  # noqa: ARG002  as a Trainer calls it
         **given: object,  # noqa: ARG002  likewise
     ) -> None:
-        """Writes the state of all ranks into the checkpoint."""
+        """Writes the state of all ranks into the checkpoint: whole, or not at all.
+
+        Raises:
+            BatchError: The ranks are at different rows.
+            StorageError: The file cannot be written.
+        """
         gathered = self._dataset.gathered_state()
-        if state.is_world_process_zero:
-            folder = Path(args.output_dir, f"checkpoint-{state.global_step}")
-            (folder / _FILE).write_text(json.dumps(gathered))
+        if state.is_world_process_zero or (args.save_on_each_node and state.is_local_process_zero):
+            _save(gathered, Path(args.output_dir, f"checkpoint-{state.global_step}") / _FILE)
+
+
+def _load(dataset: StreamDataset, file: Path) -> None:
+    """Resumes a data set from a file in a checkpoint.
+
+    Raises:
+        BatchError: The file is not there, cannot be read, or holds no state that the stream can resume from.
+    """
+    try:
+        dataset.load_state_dict(json.loads(file.read_bytes()))
+    except FileNotFoundError as missing:
+        message = f"{file} is not there: the checkpoint was saved without StreamCallback"
+        raise BatchError(message) from missing
+    except OSError as refused:
+        message = f"{file} cannot be read: {refused.strerror or refused}"
+        raise BatchError(message) from refused
+    except OptionError as refused:
+        message = f"{file} holds a state that {refused.reason}"
+        raise BatchError(message) from refused
+    except (ValueError, RecursionError) as refused:
+        message = f"{file} is no JSON, so it was changed since it was saved: {refused}"
+        raise BatchError(message) from refused
+
+
+def _save(state: StateDict, file: Path) -> None:
+    """Writes a state beside the file, and renames it.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    new = file.with_name(f"{file.name}.{os.getpid()}.part")
+    try:
+        try:
+            new.write_text(json.dumps(state, separators=(",", ":")), encoding="utf-8")
+            new.replace(file)
+        finally:
+            new.unlink(missing_ok=True)
+    except OSError as refused:
+        raise StorageError(
+            refused.errno, f"{refused.strerror}; the state of the stream", str(file)
+        ) from refused
 
 
 def _loader(trainer: Trainer) -> DataLoader[object]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from fastpack._checks import check_switch
-from fastpack.errors import BatchError, OptionError
+from fastpack._checks import check_switch, check_type, shown
+from fastpack._ranks import rank_of
+from fastpack.api.states import merge_state_dicts, opened_state, sealed_state, state_after_row
+from fastpack.errors import BatchError, OptionError, OptionTypeError
 from fastpack.torch.rows import Row, columns_of
+from fastpack.torch.shared import SharedNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,11 +23,13 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
     from fastpack._types import JsonValue
+    from fastpack.api.states import StateDict
     from fastpack.api.streaming import PackStream
 
-    State: TypeAlias = "dict[str, JsonValue]"
-
 __all__ = ["StreamDataset"]
+
+_KIND: Final = "StreamDataset"
+"""The kind of its states."""
 
 _SHARING: Final = ("IterableDatasetShard", "DataLoaderDispatcher")
 """Classes of Accelerate and transformers that share the rows of an iterable data set among ranks."""
@@ -32,9 +37,24 @@ _SHARING: Final = ("IterableDatasetShard", "DataLoaderDispatcher")
 _AHEAD: Final = "_PrefetchDataFetcher"
 """The class of Lightning that fetches a batch early if the length of the data is unknown."""
 
+_IN_WORKER, _ENDED, _LOADED = range(3)
+"""What a loader's process and its workers share: whether a worker reads the rows, the last load whose stream has ended, and
+the number of loads."""
+
+
+class _Place(NamedTuple):
+    """The place behind a row of a table."""
+
+    table: pa.Table
+    row: int
+
 
 class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no dependency of the type check
     """The rows of `fastpack.stream` that a rank trains on, for a `DataLoader` with `collate_fn=collate`.
+
+    Rows are dealt one by one: at step `t`, rank `r` of `W` takes row `t * W + r` of the run. So a batch of the loader may have
+    any number of rows, and the batches of all ranks together depend on the number of ranks times the rows of a batch alone. The
+    `batch_size` of the stream is the number of rows that are made at once, and counts in `max_steps`.
 
     Each rank reads its own rows, so nothing else must share them among ranks. torchdata's `StatefulDataLoader` saves the
     place in the stream and goes on from there. Tokenizing has threads of its own: one worker or none is enough.
@@ -62,38 +82,31 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
                 ranks must call it then.
 
         Raises:
-            OptionError: Only one of `rank` and `world_size` is given, or both and a mesh, or a mesh of several dimensions.
+            OptionError: Only one of `rank` and `world_size` is given, or both and a mesh, or a mesh of several dimensions; or
+                the lanes of the stream cannot be shared by so many ranks.
             FastpackError: The stream has started.
         """
+        from fastpack.api.streaming import PackStream  # noqa: PLC0415  loads the native module
+
         super().__init__()
+        check_type("stream", stream, PackStream, "a stream from `fastpack.stream`")
         check_switch("gather", gather)
-        if (rank is None) != (world_size is None) or (rank is not None and mesh is not None):
-            message = "goes with `world_size`, and without `mesh`"
-            raise OptionError(message, "rank")
-        if mesh is not None:
-            if mesh.ndim != 1:
-                names = ", ".join(f"`{name}`" for name in mesh.mesh_dim_names or ())
-                message = (
-                    f"must have one dimension, the data-parallel one, not {mesh.ndim}: take one of "
-                    f"{names or 'them'}"
-                )
-                raise OptionError(message, "mesh")
-            rank, world_size = mesh.get_local_rank(), mesh.size()
-        elif rank is None and torch.distributed.is_available() and torch.distributed.is_initialized():
-            rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
         pickled = stream.__getstate__()
-        ranked = {} if rank is None else {"rank": rank, "world_size": world_size}
-        self._given: dict[str, Any] = {**pickled["given"], **ranked}  # type: ignore[dict-item,explicit-any]  # a mapping
+        ranked = _ranked(rank, world_size, mesh)
+        self._given: dict[str, Any] = {**pickled["given"], **ranked, "by_row": True}  # type: ignore[dict-item,explicit-any]  # a mapping
         self._gather = gather
         self._group = None if mesh is None else mesh.get_group()
-        # The start of the next loop: the state after a table, and the number of rows given since.
+        self._rank, self._world_size, _ = rank_of(self._given["rank"], self._given["world_size"])
         begun = pickled["state"] is not None
-        self._origin: State = {"stream": stream.state_dict() if begun else None, "rows": 0}
-        self._place: State = dict(self._origin)
+        # The states of the stream at which the next loop begins, and behind the last row; and the number of loads.
+        self._origin: StateDict | None = stream.state_dict() if begun else None
+        self._place: _Place | StateDict | None = self._origin
+        self._loads = 1
+        self._shared = SharedNumbers(3)
         self._opened().close()  # refuses an invalid rank
 
     def __len__(self) -> int:
-        """The number of rows of this rank, if the stream has `max_steps`.
+        """The number of rows of this rank, if the stream has `max_steps`: `max_steps` times its `batch_size`.
 
         Raises:
             TypeError: The stream has no `max_steps`, so the number is unknown.
@@ -108,9 +121,27 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         """Yields the rows of this rank, from the loaded state on.
 
         Raises:
-            BatchError: Accelerate would share them among ranks once more, several workers would give the same ones, or
-                Lightning would take a batch that it does not train before a checkpoint.
+            BatchError: Accelerate would share them among ranks once more, several workers would give the same ones,
+                Lightning would take a batch that it does not train before a checkpoint, or the states of all ranks could not be
+                joined.
         """
+        in_worker = get_worker_info() is not None
+        try:
+            self._check()
+        except BatchError as refused:
+            if not in_worker:
+                raise
+            return _raising(refused)
+        if self._shared[_ENDED] >= self._loads:
+            self._origin = None
+        self._shared[_IN_WORKER] = int(in_worker)
+        if in_worker:
+            # A loader with a living worker asks for the state of the next loop before its first row.
+            self._place = self._origin
+        return self._rows()
+
+    def _check(self) -> None:
+        """Refuses a loop that would lose or repeat rows."""
         _check_loop(sized=self._given["max_steps"] is not None)
         worker = get_worker_info()
         if worker is not None and worker.num_workers > 1:
@@ -119,26 +150,28 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
                 "num_workers=0 or 1 to the DataLoader"
             )
             raise BatchError(message)
-        return self._rows()
+        if self._gather:
+            self.check_gathering()
+        if worker is not None and self._shared[_LOADED] > self._loads:
+            message = (
+                "a state was loaded after the worker of this loader had started, and the worker does not know it; make a new "
+                "DataLoader, or pass persistent_workers=False"
+            )
+            raise BatchError(message)
 
     def _rows(self) -> Iterator[Row]:
         stream = self._opened()
-        state, skipped = self._origin["stream"], self._origin["rows"]
-        if isinstance(state, dict):
-            stream.load_state_dict(state)
-        self._place = dict(self._origin)
+        if self._origin is not None:
+            stream.load_state_dict(self._origin)
+        # Not before the first row is asked for: Lightning drops the loop of a loader, and asks the loader for its state then.
+        self._place = self._origin
         with stream:
             for table in stream:
-                behind = stream.state_dict()
                 for at, row in enumerate(_rows_of(table)):
-                    if isinstance(skipped, int) and at < skipped:
-                        continue
-                    last = at + 1 == table.num_rows
-                    self._place = {"stream": behind, "rows": 0} if last else {"stream": state, "rows": at + 1}
+                    self._place = _Place(table, at)
                     yield row
-                state, skipped = behind, 0
-        self._origin = {"stream": None, "rows": 0}
-        self._place = dict(self._origin)
+        self._origin = self._place = None
+        self._shared[_ENDED] = self._loads
 
     def _opened(self) -> PackStream:
         """The stream of this rank, from its beginning."""
@@ -147,24 +180,75 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         return PackStream(self._given)
 
     def __getstate__(self) -> dict[str, object]:
-        """The pickled state for workers, which do not gather the states of ranks."""
-        return {**self.__dict__, "_group": None, "_gather": False}
+        """The pickled values for workers, which cannot gather the states of ranks."""
+        place = self._place
+        place = state_after_row(place.table, place.row) if isinstance(place, _Place) else place
+        return {**self.__dict__, "_group": None, "_place": place}
 
-    def state_dict(self) -> State:
-        """The state of the loop, as JSON values; with `gather=True` of all ranks, which must all call it."""
-        return self.gathered_state() if self._gather else dict(self._place)
+    def state_dict(self) -> StateDict:
+        """The state of the loop, as JSON values; with `gather=True` of all ranks, which must all call it.
 
-    def gathered_state(self) -> State:
+        Raises:
+            BatchError: A worker reads the rows, so that their place is not known here; or as in `gathered_state`.
+        """
+        if self._gather:
+            return self.gathered_state()
+        return _sealed(self._stream_state())
+
+    def gathered_state(self) -> StateDict:
         """The states of all ranks as one, from which any number of ranks can resume; all ranks must call it.
 
         Raises:
-            BatchError: The ranks are at different steps.
+            BatchError: The ranks are at different rows, or some of them are not in `torch.distributed`.
         """
-        if not torch.distributed.is_available() or not torch.distributed.is_initialized():
-            return dict(self._place)
-        states: list[State] = [{}] * torch.distributed.get_world_size(self._group)
-        torch.distributed.all_gather_object(states, self._place, group=self._group)
-        return _joined(states)
+        self.check_gathering()
+        mine = _RankState(self._rank, self._world_size, self._stream_state())
+        if not _is_distributed():
+            return _joined([mine])
+        found = [mine] * torch.distributed.get_world_size(self._group)
+        torch.distributed.all_gather_object(found, mine, group=self._group)
+        return _joined(found)
+
+    def check_gathering(self, *, together: bool = False) -> None:
+        """Refuses states of ranks that could not be joined, before the first row is trained.
+
+        Args:
+            together: Whether all ranks call it, and join their states now.
+
+        Raises:
+            BatchError: A worker reads the rows, or `torch.distributed` has other processes than the ranks.
+        """
+        if get_worker_info() is not None:
+            message = (
+                "the states of all ranks cannot be joined in the worker of a DataLoader, where this rank reads its rows; pass "
+                "num_workers=0"
+            )
+            raise BatchError(message)
+        processes = torch.distributed.get_world_size(self._group) if _is_distributed() else 1
+        if processes < self._world_size:
+            message = (
+                f"the states of {self._world_size} ranks cannot be joined: torch.distributed has {processes} of them here, "
+                "and no other number of ranks could resume; begin with torch.distributed.init_process_group, or pass the "
+                "`mesh` of the ranks"
+            )
+            raise BatchError(message)
+        if together:
+            self.gathered_state()
+
+    def _stream_state(self) -> StateDict | None:
+        """The state of the stream behind the last row; `None` at the beginning.
+
+        Raises:
+            BatchError: A worker reads the rows.
+        """
+        if get_worker_info() is None and self._shared[_IN_WORKER]:
+            message = (
+                "the worker of a DataLoader reads the rows ahead, so the place of training is not known here; save the state of "
+                "a torchdata StatefulDataLoader, or pass num_workers=0"
+            )
+            raise BatchError(message)
+        place = self._place
+        return state_after_row(place.table, place.row) if isinstance(place, _Place) else place
 
     def load_state_dict(self, state_dict: Mapping[str, JsonValue]) -> None:
         """Resumes the next loop from a state, saved with any number of ranks that the lanes allow.
@@ -173,16 +257,56 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         `OptionError` that names the first.
 
         Raises:
-            OptionError: It is not a state of a `StreamDataset`, or of another stream.
+            OptionError: It is not a state of a `StreamDataset`, was changed since, or is of another stream.
         """
-        if not {"stream", "rows"} <= set(state_dict):
-            message = "is none of a StreamDataset, which has `stream` and `rows`"
-            raise OptionError(message, "state_dict")
-        stream = state_dict["stream"]
+        stream = opened_state(_KIND, state_dict)["stream"]
         if isinstance(stream, dict):
             self._opened().load_state_dict(stream)  # refuses a state from which it cannot resume
-        self._origin = {"stream": stream, "rows": state_dict["rows"]}
-        self._place = dict(self._origin)
+            self._origin = stream
+        else:
+            self._origin = None
+        self._place = self._origin
+        self._loads = 1 + max(self._loads, self._shared[_ENDED], self._shared[_LOADED])
+        if get_worker_info() is None:
+            self._shared[_LOADED] = self._loads
+            self._shared[_IN_WORKER] = 0
+
+
+class _RankState(NamedTuple):
+    """The state of a rank, as ranks gather it."""
+
+    rank: int
+    world_size: int
+    stream: StateDict | None
+
+
+def _ranked(rank: int | None, world_size: int | None, mesh: DeviceMesh | None) -> dict[str, int]:
+    """The rank and the number of ranks, where they are given or known from `torch.distributed`.
+
+    Raises:
+        OptionError: They contradict each other.
+    """
+    if (rank is None) != (world_size is None) or (rank is not None and mesh is not None):
+        message = "goes with `world_size`, and without `mesh`"
+        raise OptionError(message, "rank")
+    if mesh is not None:
+        if not all(hasattr(mesh, name) for name in ("ndim", "get_local_rank", "get_group")):
+            message = f'must be a DeviceMesh, such as `mesh["dp"]`, not `{shown(mesh)}`'
+            raise OptionTypeError(message, "mesh")
+        if mesh.ndim != 1:
+            names = ", ".join(f"`{name}`" for name in mesh.mesh_dim_names or ())
+            message = f"must have one dimension, the data-parallel one, not {mesh.ndim}: take one of {names or 'them'}"
+            raise OptionError(message, "mesh")
+        return {"rank": mesh.get_local_rank(), "world_size": mesh.size()}
+    if rank is not None and world_size is not None:
+        return {"rank": rank, "world_size": world_size}
+    if _is_distributed():
+        return {"rank": torch.distributed.get_rank(), "world_size": torch.distributed.get_world_size()}
+    return {}
+
+
+def _is_distributed() -> bool:
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def _rows_of(table: pa.Table) -> Iterator[Row]:
@@ -192,21 +316,41 @@ def _rows_of(table: pa.Table) -> Iterator[Row]:
         yield from (Row(columns, at) for at in range(batch.num_rows))
 
 
-def _joined(states: list[State]) -> State:
-    """The states of all ranks as one.
+def _sealed(stream: StateDict | None) -> StateDict:
+    """The state of a `StreamDataset`."""
+    return sealed_state(_KIND, {"stream": stream})
+
+
+def _joined(states: list[_RankState]) -> StateDict:
+    """The states of all ranks as one. Processes of one data-parallel rank have the same state.
 
     Raises:
-        BatchError: The ranks are at different steps.
+        BatchError: The ranks are at different rows, or a rank is missing.
     """
-    from fastpack.api.states import merge_state_dicts  # noqa: PLC0415  loads the native module
-
-    rows = {state["rows"] for state in states}
-    streams = [state["stream"] for state in states]
-    begun = [stream for stream in streams if isinstance(stream, dict)]
-    if len(rows) > 1 or len(begun) not in {0, len(states)}:
-        message = "the ranks have taken different numbers of rows, so their states belong to different steps"
+    by_rank = {state.rank: state for state in states}
+    ranks = states[0].world_size
+    if any(state.world_size != ranks for state in states) or sorted(by_rank) != list(range(ranks)):
+        found = ", ".join(f"{state.rank} of {state.world_size}" for state in by_rank.values())
+        message = (
+            f"the processes of torch.distributed have the states of the ranks {found}, which are not those of one run; give "
+            "each StreamDataset its own `rank`, and the `mesh` of the ranks"
+        )
         raise BatchError(message)
-    return {"stream": merge_state_dicts(begun) if begun else None, "rows": states[0]["rows"]}
+    rows = {0 if state.stream is None else state.stream["rows"] for state in states}
+    if len(rows) > 1:
+        places = " and ".join(str(row) for row in sorted(rows, key=str))
+        message = (
+            "the ranks have taken different numbers of rows, so their states belong to different steps: before the rows "
+            f"{places} of the run; save behind the same step"
+        )
+        raise BatchError(message)
+    return merge_state_dicts([_sealed(state.stream) for _, state in sorted(by_rank.items())])
+
+
+def _raising(error: BatchError) -> Iterator[Row]:
+    """Rows that end in an error: a worker that lives on hands it over only where a row is asked for."""
+    raise error
+    yield
 
 
 def _check_loop(*, sized: bool) -> None:

@@ -38,7 +38,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _fastpack {
     use fastpack_core::assemble::schema::FASTPACK as REPORT_KEY;
-    use fastpack_core::stream::STATE_KEY;
+    use fastpack_core::stream::{PLACES_KEY, STATE_KEY};
     use pyo3::prelude::*;
 
     #[pymodule_export]
@@ -80,6 +80,7 @@ mod _fastpack {
     #[pymodule_export]
     use crate::stream::{
         PyStreamOptions, PyStreamTables, check_state, count_stream, first_state, merge_states,
+        state_after_row,
     };
     #[pymodule_export]
     use crate::words::option_words;
@@ -88,6 +89,7 @@ mod _fastpack {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("REPORT_KEY", REPORT_KEY)?;
+        module.add("PLACES_KEY", PLACES_KEY)?;
         module.add("STATE_KEY", STATE_KEY)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("build_profile", if cfg!(debug_assertions) { "debug" } else { "release" })

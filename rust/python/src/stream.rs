@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::stream::{
-    Agree, Choice, MOST_LANES, MixUnit, Number, Numbers, OnEnd, OnExhausted, Scalar, State,
+    Agree, Choice, Deal, MOST_LANES, MixUnit, Number, Numbers, OnEnd, OnExhausted, Scalar, State,
     StreamOptions, Together, Wanted, count, stream,
 };
 use fastpack_core::{Control, Report};
@@ -198,7 +198,7 @@ pub(crate) struct PyStreamOptions(StreamOptions);
 #[pymethods]
 impl PyStreamOptions {
     #[new]
-    #[pyo3(signature = (*, batch_size, open_packs, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps, names, weights, weight_unit, on_exhausted, on_end, cache_dir, agreed, r#where, min_document_tokens, max_document_tokens, validation, held_out, skip, take, stride))]
+    #[pyo3(signature = (*, batch_size, open_packs, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps, names, weights, weight_unit, on_exhausted, on_end, cache_dir, agreed, by_row, r#where, min_document_tokens, max_document_tokens, validation, held_out, skip, take, stride))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
     fn new(
         batch_size: PyBatchSize,
@@ -217,6 +217,7 @@ impl PyStreamOptions {
         on_end: Option<PyOnEnd>,
         cache_dir: Option<PathBuf>,
         agreed: bool,
+        by_row: bool,
         r#where: Vec<(String, PyWanted)>,
         min_document_tokens: Option<PyMinTokens>,
         max_document_tokens: Option<PyMaxTokens>,
@@ -228,6 +229,7 @@ impl PyStreamOptions {
     ) -> PyResult<Self> {
         let options = StreamOptions {
             batch_rows: batch_size.0.into(),
+            deal: if by_row { Deal::Rows } else { Deal::Tables }.into(),
             open_packs: open_packs.0,
             shuffle: shuffle.0,
             epochs: epochs.map(|epochs| epochs.0),
@@ -304,6 +306,12 @@ pub(crate) fn first_state(
 ) -> String {
     let options = options.zip(packing).map(|(options, packing)| (&options.0, &packing.0));
     State::beginning(options).to_json()
+}
+
+/// The state after a row of a table whose rows are dealt one by one, from the state after the table and its places.
+#[pyfunction]
+pub(crate) fn state_after_row(state: &str, places: &str, row: usize) -> PyResult<String> {
+    fastpack_core::stream::state_after_row(state, places, row).map_err(error::to_py)
 }
 
 /// Joins the states of all ranks of a run.

@@ -20,8 +20,8 @@ pub(super) struct MadeColumns<'a> {
     layout: &'a Layout,
     columns: Vec<Column>,
     values: Vec<Values>,
-    /// The labels in these rows, but for those in rows that are repeated.
-    labels: u64,
+    /// The labels in each of these rows; none in rows that are repeated.
+    labels: Vec<u64>,
 }
 
 impl<'a> MadeColumns<'a> {
@@ -42,23 +42,25 @@ impl<'a> MadeColumns<'a> {
         for (column, values) in columns.iter().zip(&mut values) {
             values.numbers.reserve(if column.per == Per::Token { tokens } else { 0 });
         }
-        let mut labels = 0;
+        let mut labels = Vec::with_capacity(rows.len());
         for row in rows.clone() {
+            let mut in_row = 0;
             for piece in gathered.pieces(row..row + 1) {
                 let (document, start, length) = (piece.document, piece.start, piece.length);
                 let part = Part { document, start, length, first: piece.first };
                 let made = objective.make(part, piece.made.key, &mut values);
-                labels += if row < plan.distinct_rows() { made } else { 0 };
+                in_row += if row < plan.distinct_rows() { made } else { 0 };
                 for values in &mut values {
                     values.ends.push(values.numbers.len());
                 }
             }
+            labels.push(in_row);
         }
         Some(Self { gathered, rows, layout, columns, values, labels })
     }
 
-    /// The number of labels, without those of repeated rows.
-    pub(super) fn labels(&self) -> u64 {
+    /// The number of labels in each row; none in repeated rows.
+    pub(super) fn into_labels(self) -> Vec<u64> {
         self.labels
     }
 

@@ -42,9 +42,9 @@ const BYTES_OF_VALUE: u64 = 4;
 pub struct Assembled {
     /// The rows.
     pub batch: RecordBatch,
-    /// The labels without those of repeated rows, where the objective chose them; `None` if the trained runs of
+    /// The labels of each row, none of repeated rows, where the objective chose them; `None` if the trained runs of
     /// documents tell their number.
-    pub labels: Option<u64>,
+    pub labels: Option<Vec<u64>>,
 }
 
 /// Builds the rows `rows` of the plan of `gathered`, without counting labels: the batch of [`assembled`].
@@ -94,7 +94,7 @@ pub fn assembled(
     });
     let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
     let batch = RecordBatch::try_new(layout.schema(), arrays)?;
-    Ok(Assembled { batch, labels: made.map(|made| made.labels()) })
+    Ok(Assembled { batch, labels: made.map(MadeColumns::into_labels) })
 }
 
 /// The rows from which columns are made.

@@ -40,19 +40,19 @@ struct Written {
 }
 
 impl Counted {
-    /// The number of tables that each rank gives.
-    pub fn steps(&self, end: OnEnd, share: Share) -> u64 {
+    /// The number of steps of all ranks from the row `first` of the run on.
+    pub fn steps(&self, end: OnEnd, share: Share, first: u64) -> u64 {
         let lanes = self.rows.len() as u64;
         let rows = (0..).zip(&self.rows);
         match end {
             OnEnd::Pad | OnEnd::Repeat => {
                 let ends = rows.filter(|(_, rows)| **rows > 0);
                 let ends = ends.map(|(lane, rows)| (rows - 1) * lanes + lane + 1);
-                ends.max().unwrap_or(0).div_ceil(share.step())
+                ends.max().unwrap_or(0).saturating_sub(first).div_ceil(share.step())
             }
             OnEnd::Drop => {
                 let ends = rows.map(|(lane, rows)| rows * lanes + lane);
-                ends.min().unwrap_or(0) / share.step()
+                ends.min().unwrap_or(0).saturating_sub(first) / share.step()
             }
         }
     }
@@ -120,12 +120,14 @@ mod tests {
         let counted = |rows: &[u64]| Counted { rows: rows.to_vec(), tokens: 0, steps: 0 };
         // Row 10 is the third of lane 2; row 3, of lane 3, is the first that is missing.
         let uneven = counted(&[1, 2, 3, 0]);
-        assert_eq!(uneven.steps(OnEnd::Pad, share(2)), 6);
-        assert_eq!(uneven.steps(OnEnd::Repeat, share(4)), 3);
-        assert_eq!(uneven.steps(OnEnd::Drop, share(2)), 1);
+        assert_eq!(uneven.steps(OnEnd::Pad, share(2), 0), 6);
+        assert_eq!(uneven.steps(OnEnd::Pad, share(4), 6), 2);
+        assert_eq!(uneven.steps(OnEnd::Pad, share(2), 11), 0);
+        assert_eq!(uneven.steps(OnEnd::Repeat, share(4), 0), 3);
+        assert_eq!(uneven.steps(OnEnd::Drop, share(2), 0), 1);
         assert_eq!(uneven.rows_from(2), 4);
         assert_eq!(uneven.rows_from(12), 0);
-        assert_eq!(counted(&[0, 0, 0, 0]).steps(OnEnd::Pad, share(2)), 0);
-        assert_eq!(counted(&[2, 2, 2, 2]).steps(OnEnd::Drop, share(2)), 4);
+        assert_eq!(counted(&[0, 0, 0, 0]).steps(OnEnd::Pad, share(2), 0), 0);
+        assert_eq!(counted(&[2, 2, 2, 2]).steps(OnEnd::Drop, share(2), 0), 4);
     }
 }

@@ -1,6 +1,7 @@
 //! [`Delivery`]: makes tables from the rows of a rank's lanes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 
@@ -8,7 +9,8 @@ use super::counts::Counted;
 use super::lane::{Bench, Lane};
 use super::made::Made;
 use super::mix::Mix;
-use super::options::OnEnd;
+use super::options::{Deal, OnEnd};
+use super::places::{PLACES_KEY, Place, places_text};
 use super::rounds::Rounds;
 use super::run::{End, Run};
 use super::state::{Counts, STATE_KEY, Saved, State};
@@ -47,15 +49,19 @@ pub(super) struct Delivery<'d, 'a> {
     pub(super) warnings: Vec<String>,
 }
 
-/// The rows of a table, each with the index of its lane. Rows without pieces are padding.
-struct TableRows {
+/// The rows of a step, each with the index of its lane. Rows without pieces are padding.
+struct StepRows {
     rows: Vec<(usize, Vec<Piece>)>,
     /// Whether the rank has a row here or later that is neither padding nor of epochs read again.
     is_needed: bool,
-    /// The first row of the run that no rank delivers up to this table.
+    /// The first row of the run that no rank delivers up to this step.
     next: u64,
-    /// The lanes that were asked for a row.
-    asked: Vec<usize>,
+    /// The lanes that were asked for a row, each with its state before.
+    before: Vec<(usize, Arc<str>)>,
+    /// What these lanes have read and dropped since their last rows.
+    books: Vec<(usize, Books)>,
+    /// The places in the sources behind the step.
+    saved: BTreeMap<String, Saved>,
 }
 
 impl Delivery<'_, '_> {
@@ -65,26 +71,25 @@ impl Delivery<'_, '_> {
         take: Take<'_>,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        let most = [*self.run.options.max_steps, end.steps].into_iter().flatten().min();
         let is_over = loop {
-            if most.is_some_and(|most| self.step >= most) {
+            let most = [end.most, end.steps].into_iter().flatten().min();
+            let left = most.map_or(u64::MAX, |most| most.saturating_sub(self.step));
+            let wanted = left.min(self.run.options.table_steps());
+            if wanted == 0 {
                 break end.steps.is_some_and(|steps| self.step >= steps);
             }
-            let table = self.rows(end, take)?;
-            let is_needed = table.as_ref().is_some_and(|table| table.is_needed);
-            let is_last = match (end.agree, end.rows) {
-                (Some(agree), Some(OnEnd::Drop)) => agree(u64::from(table.is_none()))? > 0,
-                (Some(agree), _) => agree(u64::from(is_needed))? == 0,
-                (None, Some(OnEnd::Pad | OnEnd::Repeat)) => !is_needed && end.steps.is_none(),
-                (None, _) => false,
-            };
-            let Some(table) = table else { break true };
-            if is_last {
+            let mut table = self.steps(wanted, end, take)?;
+            let kept = Self::kept(&table, wanted, end)?;
+            let given_up = table.split_off(kept);
+            if !table.is_empty() {
+                let batch = self.table(table, &given_up)?;
+                self.run.control.count_rows(batch.num_rows() as u64);
+                emit(batch)?;
+            }
+            self.give_up(given_up);
+            if (kept as u64) < wanted {
                 break true;
             }
-            let batch = self.table(table)?;
-            self.run.control.count_rows(batch.num_rows() as u64);
-            emit(batch)?;
         };
         if is_over && end.steps.is_some() && end.rows == Some(OnEnd::Pad) {
             self.require_end(take)?;
@@ -123,15 +128,34 @@ impl Delivery<'_, '_> {
         self.books.merge(books);
     }
 
-    /// Counts the documents that begin in the rows of a table, and the shares of the sources in them.
-    fn count_documents(&mut self, rows: &[(usize, Vec<Piece>)]) {
-        for (at, pieces) in rows {
-            self.books.begin(pieces);
-            for piece in if self.names.len() > 1 { pieces } else { &[][..] } {
-                let share = &mut self.shares[self.lanes[*at].pool_of(piece)];
-                share.documents += u64::from(piece.start == 0);
-                share.tokens += u64::from(piece.length);
-            }
+    /// The steps of the next table: as many as are wanted, or fewer at the end.
+    fn steps(&mut self, wanted: u64, end: &End<'_>, take: Take<'_>) -> Result<Vec<StepRows>> {
+        let mut steps: Vec<StepRows> = Vec::new();
+        while (steps.len() as u64) < wanted {
+            let begun = steps.last().map_or(self.next, |step| step.next);
+            let Some(step) = self.rows(begun, end, take)? else { break };
+            steps.push(step);
+        }
+        Ok(steps)
+    }
+
+    /// The number of steps up to the end of the run, among those that were found of the wanted ones. Ranks agree on it.
+    fn kept(steps: &[StepRows], wanted: u64, end: &End<'_>) -> Result<usize> {
+        let found = steps.len() as u64;
+        let needed = || steps.iter().take_while(|step| step.is_needed).count() as u64;
+        let kept = match (end.agree, end.rows) {
+            (Some(agree), Some(OnEnd::Drop)) => wanted.saturating_sub(agree(wanted - found)?),
+            (Some(agree), _) => agree(needed())?,
+            (None, Some(OnEnd::Pad | OnEnd::Repeat)) if end.steps.is_none() => needed(),
+            (None, _) => found,
+        };
+        Ok(usize::try_from(kept.min(found)).expect("steps in memory"))
+    }
+
+    /// Leaves the counts of steps that are not delivered to their lanes.
+    fn give_up(&mut self, steps: Vec<StepRows>) {
+        for (at, books) in steps.into_iter().flat_map(|step| step.books) {
+            self.lanes[at].books().merge(books);
         }
     }
 
@@ -146,13 +170,13 @@ impl Delivery<'_, '_> {
         Ok(())
     }
 
-    /// The rows of the next table; `None` after the last.
-    fn rows(&mut self, end: &End<'_>, take: Take<'_>) -> Result<Option<TableRows>> {
+    /// The rows of the step after the row `begun`; `None` after the last.
+    fn rows(&mut self, begun: u64, end: &End<'_>, take: Take<'_>) -> Result<Option<StepRows>> {
         let share = self.run.share;
         let is_endless = self.run.options.epochs.is_none();
         let mut rows: Vec<(usize, Vec<Piece>)> = Vec::with_capacity(share.batch.min(share.lanes));
         let mut asked = Vec::with_capacity(rows.capacity());
-        let mut row = self.next + share.rank as u64 * share.batch as u64;
+        let mut row = begun + share.rank as u64 * share.batch as u64;
         let mut is_needed = false;
         while rows.len() < share.batch {
             let number = usize::try_from(row % share.lanes as u64).expect("fewer lanes");
@@ -187,8 +211,10 @@ impl Delivery<'_, '_> {
         asked.sort_unstable();
         asked.dedup();
         let in_step = !share.is_alone() || end.rows.is_some();
-        let next = if in_step { self.next + share.step() } else { row };
-        Ok(Some(TableRows { rows, is_needed, next, asked }))
+        let next = if in_step { begun + share.step() } else { row };
+        let before = asked.iter().map(|&at| (at, self.lanes[at].save())).collect();
+        let books = asked.iter().map(|&at| (at, std::mem::take(self.lanes[at].books()))).collect();
+        Ok(Some(StepRows { rows, is_needed, next, before, books, saved: self.saved() }))
     }
 
     /// Whether padding takes the place of a lane without rows in a run without end. One rank passes over a lane without
@@ -249,31 +275,53 @@ impl Delivery<'_, '_> {
         Ok(())
     }
 
-    /// Makes a table of its rows.
-    fn table(&mut self, table: TableRows) -> Result<RecordBatch> {
+    /// Makes a table of the rows of some steps. The lanes have gone on by those that are given up.
+    fn table(&mut self, mut steps: Vec<StepRows>, given_up: &[StepRows]) -> Result<RecordBatch> {
         let packs = &self.run.job.options.rows.packing;
-        (self.next, self.step) = (table.next, self.step + 1);
         let mut plan = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
-        for (at, pieces) in &table.rows {
-            if pieces.is_empty() {
+        let mut padded = Vec::with_capacity(steps.len());
+        for step in &steps {
+            for (at, _) in step.rows.iter().filter(|(_, pieces)| pieces.is_empty()) {
                 self.pad(*at)?;
+            }
+            padded.push(self.padded);
+        }
+        for (_, pieces) in steps.iter().flat_map(|step| &step.rows) {
+            if pieces.is_empty() {
                 plan.push_padding();
             } else {
                 plan.push(pieces);
             }
         }
+        let mut places = Vec::with_capacity(steps.len());
         let batch = {
-            let stocks = table.rows.iter().map(|(at, _)| self.lanes[*at].stock()).collect();
+            let rows = steps.iter().flat_map(|step| &step.rows);
+            let stocks = rows.map(|(at, _)| self.lanes[*at].stock()).collect();
             let gathered = Gathered::apart(stocks, &plan);
-            let range = 0..plan.rows();
-            let made = assembled(&gathered, range.clone(), &self.layout)?;
-            self.books.count_rows(&gathered, range, made.labels);
+            let made = assembled(&gathered, 0..plan.rows(), &self.layout)?;
+            let mut first = 0;
+            for (step, padded) in steps.iter_mut().zip(padded) {
+                let range = first..first + step.rows.len();
+                first = range.end;
+                let labels = made.labels.as_ref().map(|labels| labels[range.clone()].iter().sum());
+                self.books.count_rows(&gathered, range, labels);
+                count_documents(&self.lanes, (&mut self.shares, self.books), &step.rows);
+                step.books.drain(..).for_each(|(_, books)| self.books.merge(books));
+                (self.next, self.step) = (step.next, self.step + 1);
+                let counts = Counts::of(self.books, named(&self.names, &self.shares), padded);
+                let saved = std::mem::take(&mut step.saved);
+                places.push(Place::new((step.next, self.step), counts, saved));
+            }
             made.batch
         };
-        self.count_documents(&table.rows);
-        for at in table.asked {
-            self.lanes[at].settle();
-            self.count_lane(at);
+        for (place, next) in places.iter_mut().zip(&steps[1..]) {
+            place.lanes = next.before.iter().map(|(at, state)| self.numbered(*at, state)).collect();
+        }
+        let last = places.pop().expect("a step");
+        let state = self.state(last, given_up).to_json();
+        let asked = steps.iter().flat_map(|step| &step.before).map(|(at, _)| *at);
+        for at in asked.collect::<BTreeSet<_>>() {
+            self.lanes[at].forget();
             for (pool, rounds) in self.rounds.iter().enumerate() {
                 if let Some(rounds) = rounds
                     && self.lanes[at].is_gone(pool)
@@ -282,8 +330,10 @@ impl Delivery<'_, '_> {
                 }
             }
         }
-        let state = self.state().to_json();
-        let schema = schema::with_metadata(&batch.schema(), STATE_KEY, state);
+        let mut schema = schema::with_metadata(&batch.schema(), STATE_KEY, state);
+        if *self.run.options.deal == Deal::Rows {
+            schema = schema::with_metadata(&schema, PLACES_KEY, places_text(&places));
+        }
         Ok(batch.with_schema(schema)?)
     }
 
@@ -333,22 +383,30 @@ impl Delivery<'_, '_> {
         answer
     }
 
-    /// The state after the last table.
-    fn state(&self) -> State {
+    /// The state after a step. The lanes have gone on by those that are given up.
+    fn state(&self, after: Place, given_up: &[StepRows]) -> State {
         let share = self.run.share;
-        let named = self.names.iter().cloned().zip(self.shares.iter().copied());
-        let shares = named.filter(|_| self.names.len() > 1).collect();
+        let lanes = (0..self.lanes.len()).map(|at| self.numbered(at, &self.lanes[at].state()));
+        let mut states: BTreeMap<usize, Arc<str>> = lanes.collect();
+        for step in given_up.iter().rev() {
+            states.extend(step.before.iter().map(|(at, state)| self.numbered(*at, state)));
+        }
         State {
-            rows: self.next,
-            step: self.step,
+            rows: after.rows,
+            step: after.step,
             lanes: share.lanes,
             batch_size: share.batch,
             world_size: share.world_size,
             identity: self.run.identity.clone(),
-            counts: Counts::of(self.books, shares, self.padded),
-            states: self.numbers.iter().copied().zip(self.lanes.iter().map(Lane::state)).collect(),
-            saved: self.saved(),
+            counts: after.counts,
+            states,
+            saved: after.saved,
         }
+    }
+
+    /// The state of a lane, with the number of the lane.
+    fn numbered(&self, at: usize, state: &Arc<str>) -> (usize, Arc<str>) {
+        (self.numbers[at], Arc::clone(state))
     }
 
     /// The places in the sources that tell theirs, before all that the lanes need of them.
@@ -360,6 +418,28 @@ impl Delivery<'_, '_> {
         };
         self.rounds.iter().enumerate().filter_map(of_pool).collect()
     }
+}
+
+/// Counts the documents that begin in some rows, and the shares of the sources in them.
+fn count_documents(
+    lanes: &[Lane],
+    (shares, books): (&mut [Count], &mut Books),
+    rows: &[(usize, Vec<Piece>)],
+) {
+    for (at, pieces) in rows {
+        books.begin(pieces);
+        for piece in if shares.len() > 1 { pieces } else { &[][..] } {
+            let share = &mut shares[lanes[*at].pool_of(piece)];
+            share.documents += u64::from(piece.start == 0);
+            share.tokens += u64::from(piece.length);
+        }
+    }
+}
+
+/// The shares of several sources by their names.
+fn named(names: &[String], shares: &[Count]) -> BTreeMap<String, Count> {
+    let named = names.iter().cloned().zip(shares.iter().copied());
+    named.filter(|_| names.len() > 1).collect()
 }
 
 /// The error of a run that needs rows of padding, without a token for them.

@@ -14,6 +14,7 @@
 //! * [`board`] tells worker threads which lane needs a block, and holds the documents that they made.
 //! * [`delivery`] makes tables of the rows of the lanes, up to the step at which all ranks end.
 //! * [`counts`] counts the rows of a finite run, so that its ranks end together.
+//! * [`places`] holds the states between the rows of a table.
 //! * [`files`] lists the files of a source, so that a state knows them again.
 //! * [`identity`] is all that decides the rows of a run: its inputs and its options.
 //! * [`may_differ`] marks the options that decide no rows.
@@ -38,6 +39,7 @@ mod numbers;
 mod options;
 mod order;
 mod place;
+mod places;
 mod rounds;
 mod rows;
 mod run;
@@ -75,7 +77,8 @@ use walk::{Files, Walk};
 pub use choice::{Choice, Numbers};
 pub use counts::Counted;
 pub use may_differ::MayDiffer;
-pub use options::{MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
+pub use options::{Deal, MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
+pub use places::{PLACES_KEY, state_after_row};
 pub use rounds::Supplies;
 pub use run::Agree;
 pub use state::{STATE_KEY, State, merge_states};
@@ -130,7 +133,7 @@ pub fn count(
     };
     let counted = run.counted(dir)?;
     let steps = match options.end() {
-        Some(end) => counted.steps(end, run.share),
+        Some(end) => counted.steps(end, run.share, 0),
         None => counted.rows.iter().sum::<u64>().div_ceil(run.share.step()),
     };
     Ok(Counted { steps, ..counted })
@@ -140,14 +143,16 @@ impl Run<'_> {
     /// The table at which this rank ends.
     fn end<'b>(&self, agree: Option<Agree<'b>>) -> Result<End<'b>> {
         let rows = self.options.end();
-        let none = End { rows, steps: None, agree: None, left_out: 0 };
+        let (first, step) = self.begun();
+        let most = self.options.steps_allowed(first, step).map(|steps| step + steps);
+        let none = End { rows, steps: None, most, agree: None, left_out: 0 };
         match (rows, &*self.options.together) {
             (Some(rows), Some(Together::Counted(dir))) if !self.share.is_alone() => {
                 let counted = self.counted(Some(dir))?;
-                let steps = counted.steps(rows, self.share);
-                let delivered = steps.saturating_mul(self.share.step());
+                let steps = counted.steps(rows, self.share, first);
+                let delivered = first + steps.saturating_mul(self.share.step());
                 let left_out = counted.rows_from(delivered);
-                Ok(End { steps: Some(steps), left_out, ..none })
+                Ok(End { steps: Some(step + steps), left_out, ..none })
             }
             (Some(_), Some(Together::Agreed)) if !self.share.is_alone() => {
                 let reason = "is missing, by which ranks agree on the last table";
@@ -156,6 +161,11 @@ impl Run<'_> {
             }
             _ => Ok(none),
         }
+    }
+
+    /// The first row of the run that no rank has delivered, and the steps before it.
+    fn begun(&self) -> (u64, u64) {
+        self.from.as_ref().map_or((0, 0), |state| (state.rows, state.step))
     }
 
     /// The rows of each lane: from the folder `dir`, or counted now and written there. One of several
@@ -239,7 +249,7 @@ impl Run<'_> {
         let orders = pools.into_iter().map(order).collect::<Result<Vec<Order<'_>>>>()?;
         let files = Files { heads: &heads, single: &single, control };
 
-        let begun = self.from.as_ref().map_or(0, |state| state.rows);
+        let (begun, step) = self.begun();
         let numbers = share.lanes_of_rank(begun);
         let states = self.lane_states(&numbers, &mix)?;
         let rounds = self.rounds(&orders, &names, (&numbers, &states))?;
@@ -279,7 +289,7 @@ impl Run<'_> {
             books: &mut books,
             layout,
             next: begun,
-            step: self.from.as_ref().map_or(0, |state| state.step),
+            step,
             padding,
             padded: self.from.as_ref().map_or(0, |state| state.counts.padded(share.rank)),
             warnings: Vec::new(),

@@ -53,6 +53,15 @@ option_words! {
     }
 }
 
+/// The rows that a rank takes in each step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deal {
+    /// A table of rows that follow each other.
+    Tables,
+    /// One row. A table holds the rows of several steps, and the run can be resumed after each of them.
+    Rows,
+}
+
 /// The way in which several ranks end a finite run at the same step.
 #[derive(Clone, Debug)]
 pub enum Together {
@@ -80,6 +89,8 @@ pub struct StreamOptions {
     pub choice: Choice,
     /// Rows a table holds; the last may hold fewer.
     pub batch_rows: MayDiffer<NonZeroUsize, SharesRows>,
+    /// The rows that a rank takes in each step.
+    pub deal: MayDiffer<Deal, SharesRows>,
     /// Rows that each lane keeps open for `best_fit`.
     pub open_packs: NonZeroUsize,
     /// Whether records are read in an order that the seed decides.
@@ -99,7 +110,8 @@ pub struct StreamOptions {
     pub world_size: MayDiffer<NonZeroUsize, SharesRows>,
     /// The origin of the rank, where the caller does not give it.
     pub rank_source: MayDiffer<Option<String>, SharesRows>,
-    /// The most tables that each rank takes.
+    /// The most tables that each rank takes. Of rows that are dealt one by one, the run has as many as these ranks would take
+    /// from its beginning.
     pub max_steps: MayDiffer<Option<u64>, EndsRun>,
     /// Whether a state of a run with other options is refused.
     pub strict: MayDiffer<bool, ReadsState>,
@@ -149,9 +161,34 @@ impl StreamOptions {
         self.names.get(source).map_or_else(|| source.to_string(), Clone::clone)
     }
 
+    /// The number of steps whose rows a table holds.
+    pub(super) fn table_steps(&self) -> u64 {
+        match *self.deal {
+            Deal::Tables => 1,
+            Deal::Rows => self.batch_rows.get() as u64,
+        }
+    }
+
+    /// The number of steps that `max_steps` allows after the row `begun` and `step` steps.
+    pub(super) fn steps_allowed(&self, begun: u64, step: u64) -> Option<u64> {
+        let most = (*self.max_steps)?;
+        Some(match *self.deal {
+            Deal::Tables => most.saturating_sub(step),
+            Deal::Rows => {
+                let ranks = self.world_size.get() as u64;
+                let rows = most.saturating_mul(self.table_steps()).saturating_mul(ranks);
+                rows.saturating_sub(begun).div_ceil(ranks)
+            }
+        })
+    }
+
     /// The rows of this rank. `begun` is the number of lanes of a resumed run.
     pub(super) fn share(&self, begun: Option<usize>) -> Result<Share> {
-        let (batch, world_size) = (self.batch_rows.get(), self.world_size.get());
+        let world_size = self.world_size.get();
+        let batch = match *self.deal {
+            Deal::Tables => self.batch_rows.get(),
+            Deal::Rows => 1,
+        };
         if *self.rank >= world_size {
             let reason = message![
                 format!("is {}, but the ranks of ", *self.rank),
@@ -226,7 +263,7 @@ fn listed(values: &[String]) -> String {
 pub struct Share {
     /// The number of lanes of the run.
     pub lanes: usize,
-    /// The number of rows in a table.
+    /// The number of rows that a rank takes in a step.
     pub batch: usize,
     /// The number of the rank.
     pub rank: usize,

@@ -23,8 +23,10 @@ pub type Agree<'a> = &'a dyn Fn(u64) -> Result<u64>;
 pub(super) struct End<'a> {
     /// The rows of a step in which some lanes have none left; `None` if the step goes on with other lanes.
     pub(super) rows: Option<OnEnd>,
-    /// The number of tables of the run, if it is known.
+    /// The number of steps of the run, those before a resume included, if it is known.
     pub(super) steps: Option<u64>,
+    /// The most steps that are asked for, those before a resume included.
+    pub(super) most: Option<u64>,
     pub(super) agree: Option<Agree<'a>>,
     /// The rows of the run that are in none of these tables, if that is known.
     pub(super) left_out: u64,

@@ -275,7 +275,7 @@ fn batch(
     let rows = range.len();
     let made = assembled(gathered, range, layout)?;
     let batch = (!is_done).then(|| made.batch.slice(behind, rows - behind));
-    Ok((batch, made.labels))
+    Ok((batch, made.labels.map(|labels| labels.iter().sum())))
 }
 
 /// The next ranges whose documents are in memory at the same time: at most `bytes` bytes, but at least one

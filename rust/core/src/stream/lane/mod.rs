@@ -267,13 +267,13 @@ impl Lane {
         (&self.store, self.packed.first_document())
     }
 
-    /// Saves the state and frees unused documents, after the rows that were handed out are assembled.
-    pub(super) fn settle(&mut self) {
-        self.state = Arc::from(encode(&self.snapshot()));
+    /// Saves the state after the rows that were handed out. Returns the state that was saved before.
+    pub(super) fn save(&mut self) -> Arc<str> {
         if self.floors.is_some() {
             self.floors = Some(self.find_floors());
         }
-        self.forget();
+        let after = Arc::from(encode(&self.snapshot()));
+        std::mem::replace(&mut self.state, after)
     }
 
     /// The first round of each pool that the state needs, if that is watched.
@@ -281,7 +281,7 @@ impl Lane {
         self.floors.as_deref()
     }
 
-    /// Frees unused documents if there are many.
+    /// Frees unused documents if there are many, after the rows that were handed out are assembled.
     pub(super) fn forget(&mut self) {
         let (segments, resident) = (self.store.segments(), self.store.resident());
         if segments > self.patience.0
