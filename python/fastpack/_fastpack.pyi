@@ -53,6 +53,7 @@ __all__ = [
     "pack_group",
     "pack_records",
     "plan",
+    "printable",
     "reindex",
     "render_template",
     "repack",
@@ -63,6 +64,7 @@ __all__ = [
     "status",
     "template_road",
     "tokens_hash",
+    "without_secrets",
     "write_records",
 ]
 

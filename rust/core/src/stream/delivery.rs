@@ -438,8 +438,8 @@ fn count_documents(
 
 /// The shares of several sources by their names.
 fn named(names: &[String], shares: &[Count]) -> BTreeMap<String, Count> {
-    let named = names.iter().cloned().zip(shares.iter().copied());
-    named.filter(|_| names.len() > 1).collect()
+    let pairs = names.iter().cloned().zip(shares.iter().copied());
+    pairs.filter(|_| names.len() > 1).collect()
 }
 
 /// The error of a run that needs rows of padding, without a token for them.
