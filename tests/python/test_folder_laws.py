@@ -183,6 +183,10 @@ def test_a_changed_manifest_or_kept_token_gives_the_undisturbed_rows_or_one_erro
             assert shards(kept) == shards(finished), f"seed {seed}: {path.name}"
 
 
+#: Bytes at the beginning of a file of a cache by which it is known for fastpack's.
+BEGIN = 16
+
+
 def test_a_changed_cache_gives_the_undisturbed_table_and_says_so(files, tokenizer, tmp_path):
     expected = fastpack.pack_files([files], tokenizer, max_length=128)
     cached = {"max_length": 128, "cache_dir": tmp_path / "cache"}
@@ -193,13 +197,19 @@ def test_a_changed_cache_gives_the_undisturbed_table_and_says_so(files, tokenize
         path = chance.choice(sorted(entry.iterdir()))
         before = path.read_bytes()
         path.write_bytes(mutate(before, chance))
-        changed = path.read_bytes() != before
+        changed = path.read_bytes()
         table = outcome(lambda: fastpack.pack_files([files], tokenizer, **cached))
+        if isinstance(table, fastpack.OutputError) and changed[:BEGIN] != before[:BEGIN]:
+            # Nothing proves any more that the file is fastpack's, so it is not removed.
+            assert "remove it" in str(table), f"seed {seed}: {path.name}: {table}"
+            shutil.rmtree(entry)
+            fastpack.pack_files([files], tokenizer, **cached)
+            continue
         assert not isinstance(table, Exception), f"seed {seed}: {path.name}: {table}"
         assert table.equals(expected), f"seed {seed}: {path.name}"
         said = [warning for warning in fastpack.Report.of(table).warnings if "made anew" in warning]
-        assert len(said) == changed, f"seed {seed}: {path.name}"
-        assert str(entry) in "".join(said) or not changed
+        assert len(said) == (changed != before), f"seed {seed}: {path.name}"
+        assert str(entry) in "".join(said) or changed == before
 
 
 #: Names that fastpack has files by, and others.

@@ -142,7 +142,12 @@ def test_values_of_documents_become_lists_of_a_row():
             ValueError,
             '`strategy`: must be one of "bfd", "bfd_split"',
         ),
-        ({"input_ids": [[1]]}, {"seq_length": 0}, OptionError, "`seq_length`: must be at least 1"),
+        (
+            {"input_ids": [[1]]},
+            {"seq_length": 0},
+            OptionError,
+            "`seq_length`: must be a whole number from 1 on",
+        ),
         ({"input_ids": [[1]]}, {"seq_length": "8"}, TypeError, "`seq_length`: must be a number of tokens"),
         (
             {"input_ids": [[1]], "file": ["a"]},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from torch.utils.data import DataLoader
 
-from fastpack.errors import BatchError, OptionError, StorageError
+from fastpack._removal import Temporary
+from fastpack.errors import BatchError, OptionError, OutputError, StorageError
 from fastpack.torch.callback import calling_trainer
 from fastpack.torch.streams import StreamDataset
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from fastpack.api.states import StateDict
 
 __all__ = ["StreamCallback"]
+
+_SEALED: Final = b'{"blake3":'
+"""The beginning of a saved state."""
 
 _FILE: Final = "fastpack_stream.json"
 """The file in a checkpoint that holds the state of the stream."""
@@ -122,18 +125,18 @@ def _load(dataset: StreamDataset, file: Path) -> None:
 
 
 def _save(state: StateDict, file: Path) -> None:
-    """Writes a state beside the file, and renames it.
+    """Writes a state, whole or not at all, over one that was saved there before.
 
     Raises:
+        OutputError: Another file lies there.
         StorageError: It cannot be written.
     """
-    new = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:
-        try:
-            new.write_text(json.dumps(state, separators=(",", ":")), encoding="utf-8")
-            new.replace(file)
-        finally:
-            new.unlink(missing_ok=True)
+        with Temporary(file) as new:
+            new.path.write_text(json.dumps(state, separators=(",", ":")), encoding="utf-8")
+            new.write_over(lambda begin: begin.startswith(_SEALED))
+    except OutputError:
+        raise
     except OSError as refused:
         raise StorageError(
             refused.errno, f"{refused.strerror}; the state of the stream", str(file)
