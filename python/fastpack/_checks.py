@@ -54,7 +54,7 @@ _REMEDIES: Final = {
     "work_dir": "name a folder of this machine",
     "state": "name a file of this machine",
 }
-"""What to do in place of a URL that an option does not take, where it does not name something to read."""
+"""Remedies for options that write or keep files and were given a URL. All other options read, and are told to copy."""
 
 #: The most characters of a value that a message quotes: enough to recognise it.
 _SHOWN: Final = 100
@@ -111,7 +111,7 @@ def path_of(option: str, value: object, wanted: str) -> str:
 
 
 def is_url(path: str) -> bool:
-    """Whether a path is a URL."""
+    """Tells URLs from paths."""
     return bool(_URL.match(path))
 
 
@@ -125,7 +125,7 @@ _MISTYPED: Final = re.compile(
 
 
 def is_mistyped_url(text: str) -> bool:
-    """Whether a text was meant as a URL and is none. As a path it would leave a password in the name of a folder."""
+    """Tells mistyped URLs from paths. A mistyped URL that is taken for a path leaves its password in the name of a folder."""
     return _MISTYPED.match(text) is not None
 
 

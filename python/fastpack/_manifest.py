@@ -102,7 +102,7 @@ def manifest_of(folder: Path) -> dict[str, JsonValue]:
 
 
 def is_of_fastpack(manifest: Mapping[str, JsonValue]) -> bool:
-    """Whether a manifest is one of fastpack, not of another program."""
+    """Tells manifests of fastpack from those of other programs."""
     job, files = manifest.get("job"), manifest.get("files")
     return isinstance(job, dict) and isinstance(files, list) and "fastpack" in job
 

@@ -1,4 +1,4 @@
-"""What a stream does once more after an error: `renewed` exceptions, and the `Answers` of other ranks."""
+"""Repeats after an error of a stream: `renewed` exceptions, and the `Answers` of other ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Answers", "is_passing", "renewed"]
 
 
 def is_passing(raised: BaseException) -> bool:
-    """Whether what a stream raised may not come again: an interrupt, a lost connection, too little memory."""
+    """Tells passing errors, after which a stream goes on (an interrupt, a lost connection, too little memory), from lasting ones."""
     return not isinstance(raised, Exception) or isinstance(
         raised, (ConnectionError, TimeoutError, MemoryError)
     )

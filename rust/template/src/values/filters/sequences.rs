@@ -155,7 +155,7 @@ pub(crate) fn dict_sort<'r>(
     into_list(sorted.into_iter().map(|(_, pair)| pair), meter)
 }
 
-/// Whether texts that differ in their case alone are equal to a filter.
+/// The case sensitivity of a filter. Without it, texts that differ in their case alone are equal.
 #[derive(Clone, Copy)]
 struct Case {
     counts: bool,
