@@ -13,6 +13,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
+from fastpack._failures import noted
 from fastpack._fastpack import without_secrets
 from fastpack.errors import OptionError, OptionTypeError
 
@@ -134,7 +135,8 @@ def is_series(value: object) -> TypeIs[Iterable[object]]:
     if isinstance(value, (str, bytes, bytearray, os.PathLike, Mapping, AbstractSet)):
         return False
     try:
-        iter(value)  # type: ignore[call-overload]  # which is the question
+        with noted("while fastpack asked an iterable for its items"):
+            iter(value)  # type: ignore[call-overload]  # which is the question
     except TypeError:
         return False
     return True

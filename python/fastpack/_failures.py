@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fastpack.errors import AccessError, FastpackError, InputNotFoundError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from fastpack._types import StrPath
 
-__all__ = ["about", "noted", "of_system"]
+__all__ = ["about", "each_of", "noted", "of_system"]
+
+_Item = TypeVar("_Item")
 
 
 @contextmanager
@@ -55,14 +57,22 @@ class noted:  # noqa: N801  as a function of `contextlib` is called
         """Does nothing."""
 
     def __exit__(self, _kind: object, raised: BaseException | None, _traceback: object) -> None:
-        """Adds the note."""
+        """Adds the note, once."""
         if isinstance(raised, StopIteration):
             message = f"the caller's code raised StopIteration {self._place}"
             raise RuntimeError(message) from raised  # noqa: TRY004  as generators do
-        if not isinstance(raised, Exception) or isinstance(raised, FastpackError):
-            return
-        if sys.version_info >= (3, 11) and not getattr(raised, "__notes__", None):
+        if (
+            raised is not None
+            and sys.version_info >= (3, 11)
+            and self._place not in getattr(raised, "__notes__", ())
+        ):
             raised.add_note(self._place)
+
+
+def each_of(given: Iterable[_Item], place: str) -> Iterator[_Item]:
+    """Yields the items of an iterable of the caller; what it raises has a note of the place."""
+    with noted(place):
+        yield from given
 
 
 def of_system(failed: OSError, path: StrPath) -> FastpackError:

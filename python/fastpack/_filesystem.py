@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from fastpack.errors import OptionError, OptionTypeError
+from fastpack._failures import noted
+from fastpack._fastpack import one_line, without_secrets
+from fastpack.errors import OptionError, OptionTypeError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,14 +33,14 @@ _NO_SCHEME: Final = re.compile(r"[^A-Za-z0-9+.-]")
 
 
 def choose_filesystem(filesystem: object) -> FileSystem | None:
-    """The filesystem of a call; `None` if it has none.
+    """The filesystem of a call, wrapped; `None` if it has none.
 
     Raises:
         OptionTypeError: It is no filesystem of `fsspec`.
         OptionError: It is one that answers to coroutines alone.
     """
-    if filesystem is None:
-        return None
+    if filesystem is None or isinstance(filesystem, FileSystem):
+        return filesystem
     module = sys.modules.get("fsspec")
     if module is None or not isinstance(filesystem, module.AbstractFileSystem):
         message = (
@@ -51,8 +54,21 @@ def choose_filesystem(filesystem: object) -> FileSystem | None:
     return FileSystem(filesystem)
 
 
+class _Asked(noted):
+    """Adds a note of the file to what a filesystem raises, and keeps it."""
+
+    def __init__(self, files: FileSystem, place: str) -> None:
+        super().__init__(place)
+        self._files = files
+
+    def __exit__(self, kind: object, raised: BaseException | None, traceback: object) -> None:
+        if isinstance(raised, Exception):
+            self._files.keep(raised)
+        super().__exit__(kind, raised, traceback)
+
+
 class FileSystem:
-    """The files of a filesystem.
+    """The files of a filesystem. What the filesystem raises passes, with a note of the file.
 
     The native module calls `file`, `files` and `read`.
     """
@@ -60,46 +76,63 @@ class FileSystem:
     def __init__(self, filesystem: FsspecFileSystem) -> None:
         """Wraps the filesystem."""
         self._filesystem = filesystem
+        self._raised: Exception | None = None
         protocol = filesystem.protocol
         first = protocol if isinstance(protocol, str) else next(iter(protocol), "")
         scheme = _NO_SCHEME.sub("-", str(first))
         self._scheme = scheme if len(scheme) > 1 and scheme[0].isalpha() else f"fs-{scheme}"
 
+    def has_raised(self, failed: Exception) -> bool:
+        """Whether the filesystem raised this last."""
+        return failed is self._raised
+
     def name_of(self, path: str) -> str:
         """The name of a path, glob or folder of the caller: `scheme://` and the path as the filesystem has it."""
-        own = str(self._filesystem._strip_protocol(path))  # noqa: SLF001  fsspec has no other way
+        with noted(_place("read the path", path)):
+            own = str(self._filesystem._strip_protocol(path))  # noqa: SLF001  fsspec has no other way
         return own if own.startswith(f"{self._scheme}://") else f"{self._scheme}://{own}"
 
     def file(self, path: str) -> _Facts | None:
         """The file at a path; `None` for a folder, or for nothing."""
-        try:
-            info = self._info(self._own(path))
-        except FileNotFoundError:
-            return None
-        return self._facts(info) if info["type"] == "file" else None
+        with self._asked("looked for", path):
+            try:
+                info = self._info(self._own(path))
+            except FileNotFoundError:
+                return None
+        return self._facts(info) if info.get("type") == "file" else None
 
     def files(self, folder: str) -> list[_Facts]:
         """All files below a folder, at any depth."""
-        own = self._own(folder) if folder else self._filesystem.root_marker
-        try:
-            found = cast("Mapping[str, Mapping[str, object]]", self._filesystem.find(own, detail=True))
-        except FileNotFoundError:
-            return []
-        return [self._facts(info) for info in found.values() if info["type"] == "file"]
+        with self._asked("listed", folder):
+            own = self._own(folder) if folder else self._filesystem.root_marker
+            try:
+                found = cast("Mapping[str, Mapping[str, object]]", self._filesystem.find(own, detail=True))
+            except FileNotFoundError:
+                return []
+        return [self._facts(info) for info in found.values() if info.get("type") == "file"]
 
     def read(self, facts: _Facts, start: int, end: int) -> bytes | None:
         """The bytes of a range of a file; `None` if it is not the file of these facts any more."""
         path, size, etag, modified = facts
-        own = self._own(path)
-        read = bytes(self._filesystem.cat_file(own, start=start, end=end))
-        if end < size:
-            return read
-        # The end of a file is read once or twice: often enough to ask again what it is.
-        now = self._facts(self._info(own))
+        with self._asked("read", path):
+            own = self._own(path)
+            read = bytes(self._filesystem.cat_file(own, start=start, end=end))
+            if end < size:
+                return read
+            # The end of a file is read once or twice: often enough to ask again what it is.
+            info = self._info(own)
+        now = self._facts(info)
         is_other = now[1] != size or (
             now[2] != etag if now[2] and etag else bool(now[3] and modified and now[3] != modified)
         )
         return None if is_other else read
+
+    def _asked(self, action: str, path: str) -> _Asked:
+        return _Asked(self, _place(action, f"{self._scheme}://{path}"))
+
+    def keep(self, raised: Exception) -> None:
+        """Keeps what the filesystem raised last."""
+        self._raised = raised
 
     def _info(self, own: str) -> Mapping[str, object]:
         return cast("Mapping[str, object]", self._filesystem.info(own))
@@ -109,16 +142,20 @@ class FileSystem:
         return str(self._filesystem._strip_protocol(f"{self._scheme}://{path}"))  # noqa: SLF001
 
     def _facts(self, info: Mapping[str, object]) -> _Facts:
-        path, size = str(info["name"]), info.get("size")
+        path, size = str(info.get("name")), info.get("size")
         if not isinstance(size, int):
-            message = f"the filesystem does not tell the size of {path}"
-            raise OSError(message)
+            raise StorageError(errno.EIO, "the filesystem does not tell the size", self.name_of(path))
         etag = next((str(info[key]) for key in _ETAGS if info.get(key)), None)
         changed = next((info[key] for key in _TIMES if info.get(key)), None)
         modified = _nanoseconds(changed)
         if etag is None and not modified and changed is not None:
             etag = str(changed)
         return self.name_of(path).partition("://")[2], size, etag, modified
+
+
+def _place(action: str, path: str) -> str:
+    """The place of what a filesystem raises."""
+    return one_line(without_secrets(f"while fastpack {action} {path} by `filesystem`"))
 
 
 def _nanoseconds(time: object) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fastpack._arrow import array_of, named, refused, sound, stream_of
 from fastpack._checks import is_series, shown
+from fastpack._failures import noted
 from fastpack._fastpack import Records
 from fastpack.errors import OptionError, OptionTypeError
 
@@ -49,7 +50,8 @@ def values_of(records: Iterable[Mapping[str, JsonValue]]) -> Records:
     if hasattr(type(records), "__len__") and not hasattr(type(records), "__iter__"):
         # Some of these sequences raise no IndexError at their end, so `iter` would not stop.
         return Records.values(records[number] for number in range(len(records)))  # type: ignore[index,arg-type]
-    return Records.values(iter(records))
+    with noted("while fastpack read the records"):
+        return Records.values(iter(records))
 
 
 def record_batches(table: ArrowTable) -> Iterator[pa.RecordBatch | str]:

@@ -10,6 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Final, Protocol, cast, runtime_checkable
 
 from fastpack._checks import check_type, is_series
+from fastpack._failures import each_of, noted
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ def gives_records(value: object) -> bool:
         return True
     if not is_series(value) or hasattr(type(value), "__arrow_c_stream__"):
         return False
-    iterator = iter(value)
-    return iterator is not value and isinstance(next(iterator, None), Mapping)
+    with noted("while fastpack read `files`"):
+        iterator = iter(value)
+        return iterator is not value and isinstance(next(iterator, None), Mapping)
 
 
 class Reiterable:
@@ -91,12 +93,9 @@ class Reiterable:
 
     def begin(self, epoch: int, place: str | None) -> Iterator[Mapping[str, JsonValue]]:
         """The records of an epoch, those after a place if one is given."""
-        try:
+        with noted(self._reading):
             iterator = self._iterator(epoch, place)
-        except Exception as failed:
-            self._tell(failed)
-            raise
-        return self._records(iterator)
+        return each_of(iterator, self._reading)
 
     def _iterator(self, epoch: int, place: str | None) -> Iterator[Mapping[str, JsonValue]]:
         own = self._opened()
@@ -136,23 +135,17 @@ class Reiterable:
                 self._initial = self._own.state_dict()
         return self._own
 
-    def _records(self, iterator: Iterator[Mapping[str, JsonValue]]) -> Iterator[Mapping[str, JsonValue]]:
-        try:
-            yield from iterator
-        except Exception as failed:
-            self._tell(failed)
-            raise
-
-    def _tell(self, failed: Exception) -> None:
-        """Adds the name of the source to what it raised."""
-        if sys.version_info >= (3, 11):
-            failed.add_note(f"while fastpack read the records of `{self.name}`")
+    @property
+    def _reading(self) -> str:
+        """The place of what the source raises."""
+        return f"while fastpack read the records of `{self.name}`"
 
     def place(self) -> str | None:
         """The place after the records so far; `None` for a source that does not tell it, or not in values of JSON."""
         if not isinstance(self._own, _Stateful) or not _is_exact(self._own):
             return None
-        state = self._own.state_dict()
+        with noted(self._reading):
+            state = self._own.state_dict()
         try:
             text = json.dumps(state)
         except (TypeError, ValueError):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, get_args
 
 from fastpack import _fastpack
 from fastpack._checks import check_switch, is_series, nearest, path_of, refuse_collapsed, shown
+from fastpack._failures import each_of
 from fastpack._message import Message
 from fastpack._reiterable import Reiterable
 from fastpack._types import NamedPrompt, Source
@@ -161,7 +162,7 @@ def _native(
 def _patterns(files: object, filesystem: FileSystem | None) -> list[str]:
     """Paths and patterns as a list of texts; a leading `~` is the home of the user. Names of a filesystem, if there is one."""
     _refuse_data(files)
-    listed = files if is_series(files) else [files]
+    listed = each_of(files, "while fastpack read `files`") if is_series(files) else [files]
     patterns = []
     for file in listed:
         if isinstance(file, Mapping):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fastpack import _fastpack
+from fastpack._filesystem import choose_filesystem
 from fastpack._progress import watching
 from fastpack.api import pack_dir as pack_here
 from fastpack.api import pack_table
 from fastpack.api.options import native_inputs, native_model, native_options, native_output
-from fastpack.errors import FastpackError, OptionError, StorageError
+from fastpack.errors import OptionError, StorageError
 from fastpack.options import OPTIONS, options_of
 from fastpack.recipes import recipe_of
 from fastpack.tokenizer import Tokenizer
@@ -62,7 +63,8 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
         output: As in `fastpack.pack_dir`.
         group_size: The size of the groups into which the inputs are cut, such as `"4GB"`; a group is a task.
         num_cpus: The cores of a task, and its threads unless `threads` is given.
-        max_retries: How often a task is started again after a loss of its node, or a failure of the storage.
+        max_retries: How often a task is started again after a loss of its node, or a failure of the storage, that of a
+            `filesystem` included.
         remote_args: Further options of the tasks, as `ray.remote` takes them.
         progress: As in `fastpack.pack_dir`: told of a group when it is packed.
         **options: Other options of `fastpack.pack_dir`: `tokenizer`, `max_length` and so on. A `filesystem` is made again in each
@@ -72,7 +74,8 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
         The report of the whole job.
 
     Raises:
-        FastpackError: As in `fastpack.pack_dir`; an error in a task ends the job, and is raised here.
+        FastpackError: As in `fastpack.pack_dir`; an error in a task ends the job, and is raised here. So is what a function
+            or a filesystem of the caller raises there.
     """
     _refuse_unknown(options)
     _refuse_unsent(options.get("filesystem"))
@@ -83,7 +86,7 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
     task = ray.remote(_pack_group).options(
         num_cpus=num_cpus,
         max_retries=max_retries,
-        retry_exceptions=[StorageError],
+        retry_exceptions=[StorageError, _FilesystemFailed],
         **dict(remote_args or {}),
     )
     # Ray sends what is large to a node once, and not with every task.
@@ -112,22 +115,38 @@ def _follow(
                 callback("write" if last else "tokenize", bytes_, sum(sizes), documents, tokens, rows)
     except ray.exceptions.RayTaskError as failed:
         cause = failed.cause
-        raise (cause if isinstance(cause, FastpackError) else failed) from None
+        if isinstance(cause, _FilesystemFailed):
+            cause = cause.raised
+        raise (cause if isinstance(cause, BaseException) else failed) from None
     finally:
         for task in pending:
             ray.cancel(task)
 
 
+class _FilesystemFailed(Exception):  # noqa: N818  it is raised for Ray alone
+    """What the caller's filesystem raised in a task, which is started again for it; not for what a function raises."""
+
+    def __init__(self, raised: Exception) -> None:
+        super().__init__(raised)
+        self.raised = raised
+
+
 def _pack_group(given: Mapping[str, object], group: int, step: int) -> tuple[int, int, int]:
     """Takes a group through a step, in a process of the cluster. Returns its documents, tokens and rows."""
-    report = _fastpack.pack_group(
-        native_inputs(given),
-        native_output(given, recipe=recipe_of(given)),
-        native_options(given),
-        *native_model(given),
-        group,
-        step,
-    )
+    filesystem = choose_filesystem(given.get("filesystem"))
+    try:
+        report = _fastpack.pack_group(
+            native_inputs({**given, "filesystem": filesystem}),
+            native_output(given, recipe=recipe_of(given)),
+            native_options(given),
+            *native_model(given),
+            group,
+            step,
+        )
+    except Exception as failed:
+        if filesystem is not None and filesystem.has_raised(failed):
+            raise _FilesystemFailed(failed) from failed
+        raise
     return report.documents.read, report.tokens.read, report.rows
 
 

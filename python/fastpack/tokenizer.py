@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, overload
 from fastpack import _fastpack
 from fastpack._call import Frame, around, arranged, as_tensors, cut, cut_to, defaults, framed, padded_to
 from fastpack._checks import check_switch, is_series, shown
+from fastpack._failures import each_of
 from fastpack._threads import available_threads
 from fastpack._tokenizer import TEMPLATE_ENGINE, choose_template, load
 from fastpack.errors import OptionError, OptionTypeError, TokenizerError
@@ -455,6 +456,6 @@ def _texts(texts: Texts) -> Sequence[object]:
 
         return pa.chunked_array(texts).chunks  # type: ignore[arg-type]
     if is_series(texts):
-        return list(texts)
+        return list(each_of(texts, "while fastpack read `texts`"))
     message = f"must be a list of str, not {type(texts).__qualname__}"
     raise OptionTypeError(message, "texts")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
+import tempfile
 import threading
 import time
 
@@ -216,6 +219,70 @@ def test_a_filesystem_that_cannot_be_sent_to_tasks_is_refused(chats, tokenizer_d
             "*.jsonl", tmp_path / "no", tokenizer=tokenizer_dir, filesystem=unsent, **OPTIONS
         )
     assert not (tmp_path / "no").exists()
+
+
+def test_what_a_function_raises_in_a_task_is_raised_as_it_is_and_at_once(tokenizer_dir, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "the river"}\n', encoding="utf-8")
+    calls = tmp_path / "calls"
+    calls.mkdir()
+
+    def lost(_batch, folder=str(calls)):
+        descriptor, _ = tempfile.mkstemp(dir=folder)
+        os.close(descriptor)
+        message = "it is the caller's"
+        raise ConnectionResetError(message)
+
+    given = {"tokenizer": tokenizer_dir, "filter": lost, "filter_fingerprint": "lost", **OPTIONS}
+    with pytest.raises(ConnectionResetError) as caught:
+        fastpack.ray.pack_dir(tmp_path / "a.jsonl", tmp_path / "out", **given)
+    assert (type(caught.value), caught.value.args) == (ConnectionResetError, ("it is the caller's",))
+    assert len(list(calls.iterdir())) == 1
+
+
+#: A filesystem that loses its connection at each read in a task, as a module that tasks can import.
+BROKEN = """
+import os, tempfile
+from fsspec.implementations.local import LocalFileSystem
+
+class Broken(LocalFileSystem):
+    cachable = False
+
+    def __init__(self, home, calls):
+        super().__init__()
+        self.home, self.calls = home, calls
+
+    def cat_file(self, path, start=None, end=None, **options):
+        if os.getpid() == self.home:
+            return super().cat_file(path, start=start, end=end, **options)
+        descriptor, _ = tempfile.mkstemp(dir=self.calls)
+        os.close(descriptor)
+        raise ConnectionResetError("it is the caller's")
+"""
+
+
+def test_a_task_is_started_again_for_its_filesystem_and_its_exception_passes(
+    tokenizer_dir, tmp_path, monkeypatch
+):
+    (tmp_path / "a.jsonl").write_text('{"text": "the river"}\n', encoding="utf-8")
+    calls, modules = tmp_path / "calls", tmp_path / "modules"
+    calls.mkdir()
+    modules.mkdir()
+    (modules / "broken_filesystem.py").write_text(BROKEN, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(modules))
+    path = os.pathsep.join([str(modules), *filter(None, [os.environ.get("PYTHONPATH")])])
+    filesystem = importlib.import_module("broken_filesystem").Broken(os.getpid(), str(calls))
+    with pytest.raises(ConnectionResetError) as caught:
+        fastpack.ray.pack_dir(
+            str(tmp_path / "a.jsonl"),
+            tmp_path / "out",
+            tokenizer=tokenizer_dir,
+            filesystem=filesystem,
+            max_retries=1,
+            remote_args={"runtime_env": {"env_vars": {"PYTHONPATH": path}}},
+            **OPTIONS,
+        )
+    assert (type(caught.value), caught.value.args) == (ConnectionResetError, ("it is the caller's",))
+    assert len(list(calls.iterdir())) >= 2
 
 
 def test_a_filesystem_that_tasks_see_without_files_is_an_error_with_their_name(tokenizer_dir, tmp_path):

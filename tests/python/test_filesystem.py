@@ -268,37 +268,12 @@ def test_a_missing_file_is_named(tokenizer_dir: Path, own: Own) -> None:
         rows("/none*.jsonl", tokenizer_dir, filesystem=own)
 
 
-@pytest.mark.parametrize("name", ["x.jsonl", "x.parquet", "x.jsonl.gz"])
-def test_an_exception_of_the_filesystem_is_the_cause_of_an_error_that_names_the_file(
-    name: str, tokenizer_dir: Path, own: Own
-) -> None:
-    own.pipe(f"/{name}", CONTAINERS[name[2:]](CONVERSATIONS))
-    for raised, kind in (
-        (ValueError("the tape is torn"), fastpack.StorageError),
-        (FileNotFoundError("it is gone"), fastpack.InputNotFoundError),
-        (PermissionError("no"), fastpack.AccessError),
-    ):
-
-        def fail(path: str, raised: Exception = raised) -> None:
-            raise raised
-
-        own.failing = fail
-        with pytest.raises(kind, match=str(raised)) as caught:
-            rows(f"/{name}", tokenizer_dir, filesystem=own)
-        assert caught.value.filename == f"own:///{name}"
-        assert caught.value.__cause__ is raised
-
-
-def test_an_exception_while_listing_is_the_cause_of_an_error(tokenizer_dir: Path, own: Own) -> None:
-    raised = TimeoutError("no answer")
-
-    def find(*args: Any, **options: Any) -> Any:
-        raise raised
-
-    own.find = find  # type: ignore[method-assign]
-    with pytest.raises(fastpack.StorageError, match="no answer") as caught:
-        rows("/folder/*.jsonl", tokenizer_dir, filesystem=own)
-    assert caught.value.__cause__ is raised
+def test_a_filesystem_that_tells_no_size_is_refused_with_the_file(tokenizer_dir: Path, own: Own) -> None:
+    own.pipe("/x.jsonl", lines(CONVERSATIONS))
+    own.told["size"] = lambda _: None
+    with pytest.raises(fastpack.StorageError, match="does not tell the size") as caught:
+        rows("/x.jsonl", tokenizer_dir, filesystem=own)
+    assert caught.value.filename == "own:///x.jsonl"
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-20], lambda data: data + b'{"text": "more"}\n'])

@@ -8,7 +8,6 @@ from fastpack import _fastpack
 from fastpack._carry import carried_columns, pack_carrying
 from fastpack._checks import check_choice, folder_of, is_series, shown
 from fastpack._commit import committed, is_of_hub
-from fastpack._failures import noted
 from fastpack._memory import rows_of, values_of
 from fastpack._progress import watching
 from fastpack._ranks import rank_of
@@ -104,7 +103,7 @@ def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Repor
     options, aside, folder = native_options(given), native_validation(given), native_folder(given)
     model = native_model(given)
     reading, cache = native_reading(given), _cache(given)
-    with watching(given["progress"]) as callback, noted("while fastpack read the records"):
+    with watching(given["progress"]) as callback:
         if folder is not None:
             return _fastpack.write_records(records, reading, folder, options, *model, cache, callback)
         return tables(_fastpack.pack_records(records, reading, options, *model, aside, cache, callback))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fastpack import _fastpack
 from fastpack._checks import check_type, is_series, shown
+from fastpack._failures import each_of
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def merge_state_dicts(state_dicts: Iterable[Mapping[str, JsonValue]]) -> StateDi
     if not is_series(state_dicts):
         message = f"must be the states of all ranks, not `{shown(state_dicts)}`"
         raise OptionTypeError(message, "state_dicts")
-    states: list[object] = list(state_dicts)
+    states: list[object] = list(each_of(state_dicts, "while fastpack read `state_dicts`"))
     kinds = {state.get(_KIND) for state in states if isinstance(state, Mapping)}
     if kinds != {_DATASET}:
         return loaded(_fastpack.merge_states([text_of(state) for state in states]))

@@ -8,6 +8,7 @@ from typing import Final
 import torch
 
 from fastpack._checks import check_switch, check_type
+from fastpack._failures import each_of
 from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError
 
@@ -176,7 +177,7 @@ def count_trained(batches: Iterable[Mapping[str, object]]) -> int:
     total = 0
     check_type("batches", batches, Iterable, "batches of `fastpack.torch.collate`")
     given: Iterable[object] = batches
-    for batch in given:
+    for batch in each_of(given, "while fastpack read `batches`"):
         labels = batch.get("labels") if isinstance(batch, Mapping) else None
         if not isinstance(labels, torch.Tensor):
             message = "a batch has no tensor `labels`; give batches of `fastpack.torch.collate`"

@@ -15,6 +15,7 @@ use fastpack_core::redaction::without_secrets;
 use fastpack_core::wording::{Message, MessagePart, Setting, SettingValue};
 use fastpack_core::{Error, Origin};
 use pyo3::call::PyCallArgs;
+use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
@@ -140,7 +141,20 @@ pub(crate) fn waited_for(py: Python<'_>) -> PyErr {
     exception(py, "FastpackError", (message,))
 }
 
+/// A `RuntimeError` in place of a `StopIteration` of the caller's code, as in generators: it would end the loop over a stream.
+pub(crate) fn not_an_end(py: Python<'_>, raised: PyErr) -> PyErr {
+    if !raised.is_instance_of::<PyStopIteration>(py) {
+        return raised;
+    }
+    let made = PyRuntimeError::new_err("the caller's code raised StopIteration");
+    made.set_cause(py, Some(raised));
+    made
+}
+
 fn from_io(py: Python<'_>, path: &Path, source: &io::Error) -> PyErr {
+    if let Some(raised) = Raised::below(source) {
+        return raised.0.clone_ref(py);
+    }
     let (class, errno) = match source.kind() {
         io::ErrorKind::NotFound => ("InputNotFoundError", NOT_FOUND),
         io::ErrorKind::PermissionDenied => ("AccessError", ACCESS),
@@ -149,14 +163,10 @@ fn from_io(py: Python<'_>, path: &Path, source: &io::Error) -> PyErr {
     let errno = source.raw_os_error().unwrap_or(errno);
     let said = source.to_string();
     let said = one_line(said.split(" (os error").next().unwrap_or(&said));
-    let made = exception(py, class, (errno, said, path.as_os_str()));
-    if let Some(raised) = Raised::below(source) {
-        made.set_cause(py, Some(raised.0.clone_ref(py)));
-    }
-    made
+    exception(py, class, (errno, said, path.as_os_str()))
 }
 
-/// An exception of the caller's file system, as the source of an error of a file.
+/// An exception of the caller's file system, as the source of an error of a file; the call raises the exception itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Raised(Arc<PyErr>, String);
 

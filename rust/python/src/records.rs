@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
 use crate::supervise::Caller;
-use crate::written::write;
+use crate::written::{Unwritten, write};
 
 /// The bytes of values that are read from an iterator at once, as in a block of a file.
 const BYTES: usize = 256 << 10;
@@ -18,6 +18,9 @@ const BYTES: usize = 256 << 10;
 /// The longest time that values are collected before they are handed over, so that a slow iterator delays
 /// nothing.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The note on what the caller's iterator raises.
+const NOTE: &str = "while fastpack read the records";
 
 /// Records in memory. An iterator is used up by the first call that reads it.
 #[pyclass(name = "Records", module = "fastpack._fastpack", frozen, skip_from_py_object)]
@@ -61,15 +64,20 @@ impl PyRecords {
             RecordsKind::Table(batches) => Memory::table(batches),
             RecordsKind::Batches(iterator, known_as) => Memory::of("table", move || {
                 let iterator = Arc::clone(&iterator);
-                caller.call(move |py| next_batch(iterator.bind(py)))
+                caller.call(move |py| noted(py, next_batch(iterator.bind(py))))
             })
             .known_as(known_as),
             RecordsKind::Values(iterator) => Memory::of("records", move || {
                 let iterator = Arc::clone(&iterator);
-                caller.call(move |py| next_values(iterator.bind(py)))
+                caller.call(move |py| noted(py, next_values(iterator.bind(py))))
             }),
         }
     }
+}
+
+/// Adds the note to what was raised. Python 3.10 has no notes.
+fn noted<T>(py: Python<'_>, read: PyResult<T>) -> PyResult<T> {
+    read.inspect_err(|raised| drop(raised.value(py).call_method1("add_note", (NOTE,))))
 }
 
 fn next_batch(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<GivenRecords>> {
@@ -99,11 +107,15 @@ pub(crate) fn next_of(
     let (mut bytes, mut places) = (Vec::new(), Vec::new());
     for value in iterator.clone() {
         let start = bytes.len();
-        let written = write(&value?, &mut bytes);
-        if written.is_err() {
-            bytes.truncate(start);
-        }
-        places.push(written.map(|()| start..bytes.len()));
+        let written = match write(&value?, &mut bytes) {
+            Ok(()) => Ok(start..bytes.len()),
+            Err(Unwritten::Said(message)) => {
+                bytes.truncate(start);
+                Err(message)
+            }
+            Err(Unwritten::Raised(raised)) => return Err(raised),
+        };
+        places.push(written);
         if is_enough(bytes.len(), places.len()) {
             break;
         }

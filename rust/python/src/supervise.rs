@@ -109,7 +109,7 @@ impl Caller {
         let (answer, answered) = channel();
         let interrupt = Arc::clone(&self.interrupt);
         (self.ask)(Box::new(move |py| {
-            let done = work(py);
+            let done = work(py).map_err(|raised| error::not_an_end(py, raised));
             if let Err(raised) = &done
                 && raised.is_instance_of::<PyKeyboardInterrupt>(py)
             {

@@ -4,6 +4,7 @@
 use std::io::Write;
 
 use fastpack_core::record::{write_float as float, write_string as string};
+use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 
@@ -11,11 +12,28 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, P
 /// allows far more.
 const DEEPEST: usize = 256;
 
+/// Why a value was not written.
+pub(crate) enum Unwritten {
+    /// JSON cannot hold it, for this reason.
+    Said(String),
+    /// The caller's own mapping raised this, or what a library raised is no fault of the value.
+    Raised(PyErr),
+}
+
+impl Unwritten {
+    /// What a library raised for the value at a place. An interrupt or a lack of memory is no fault of the value.
+    fn of(py: Python<'_>, place: &str, raised: PyErr) -> Self {
+        let passes =
+            raised.is_instance_of::<PyMemoryError>(py) || !raised.is_instance_of::<PyException>(py);
+        if passes { Self::Raised(raised) } else { Self::Said(format!("{place}: {raised}")) }
+    }
+}
+
 /// Appends a record, or returns a message about the part that JSON cannot hold.
 ///
 /// A field whose own value JSON cannot hold, such as a date, is left out: no shape reads such a field.
-pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<(), String> {
-    let Some(dict) = dict_of(record) else {
+pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<(), Unwritten> {
+    let Some(dict) = dict_of(record)? else {
         return append(record, bytes, "the record", 0);
     };
     bytes.push(b'{');
@@ -47,18 +65,18 @@ fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
         || value.is_instance_of::<PyFloat>()
         || has_list(value)
         || is_array(value)
-        || dict_of(value).is_some())
+        || value.cast::<PyMapping>().is_ok())
 }
 
 /// The value as a dict: itself if it is one, or a copy of another mapping, such as a `BatchEncoding`.
-fn dict_of<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
+fn dict_of<'py>(value: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyDict>>, Unwritten> {
     if let Ok(dict) = value.cast::<PyDict>() {
-        return Some(dict.clone());
+        return Ok(Some(dict.clone()));
     }
-    let mapping = value.cast::<PyMapping>().ok()?;
+    let Ok(mapping) = value.cast::<PyMapping>() else { return Ok(None) };
     let dict = PyDict::new(value.py());
-    dict.update(mapping).ok()?;
-    Some(dict)
+    dict.update(mapping).map_err(Unwritten::Raised)?;
+    Ok(Some(dict))
 }
 
 /// Whether a value is an array that gives its values only by an array protocol.
@@ -85,9 +103,10 @@ fn append(
     bytes: &mut Vec<u8>,
     place: &str,
     depth: usize,
-) -> Result<(), String> {
+) -> Result<(), Unwritten> {
     if depth > DEEPEST {
-        return Err(format!("{place} is nested deeper than {DEEPEST} lists and objects"));
+        let message = format!("{place} is nested deeper than {DEEPEST} lists and objects");
+        return Err(Unwritten::Said(message));
     }
     if value.is_none() {
         bytes.extend_from_slice(b"null");
@@ -98,20 +117,20 @@ fn append(
     } else if value.is_instance_of::<PyInt>() {
         integer(value, bytes, place)?;
     } else if let Ok(number) = value.cast::<PyFloat>() {
-        float(number.extract().map_err(|error: PyErr| error.to_string())?, bytes);
+        float(number.extract().map_err(|raised| Unwritten::of(value.py(), place, raised))?, bytes);
     } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
         list(value, bytes, place, depth)?;
     } else if let Ok(dict) = value.cast::<PyDict>() {
         object(dict, bytes, place, depth)?;
     } else if has_list(value) || is_array(value) {
-        let listed = listed(value).map_err(|error| format!("{place}: {error}"))?;
+        let listed = listed(value).map_err(|raised| Unwritten::of(value.py(), place, raised))?;
         append(&listed, bytes, place, depth + 1)?;
-    } else if let Some(dict) = dict_of(value) {
+    } else if let Some(dict) = dict_of(value)? {
         object(&dict, bytes, place, depth)?;
     } else {
         let kind =
             value.get_type().name().map_or_else(|_| "value".to_owned(), |name| name.to_string());
-        return Err(format!("{place} holds a `{kind}`, which is no JSON"));
+        return Err(Unwritten::Said(format!("{place} holds a `{kind}`, which is no JSON")));
     }
     Ok(())
 }
@@ -121,14 +140,15 @@ fn list(
     bytes: &mut Vec<u8>,
     place: &str,
     depth: usize,
-) -> Result<(), String> {
+) -> Result<(), Unwritten> {
     bytes.push(b'[');
-    let items = value.try_iter().map_err(|error| format!("{place}: {error}"))?;
+    let raised = |raised| Unwritten::of(value.py(), place, raised);
+    let items = value.try_iter().map_err(raised)?;
     for (at, item) in items.enumerate() {
         if at > 0 {
             bytes.push(b',');
         }
-        let item = item.map_err(|error| format!("{place}: {error}"))?;
+        let item = item.map_err(raised)?;
         append(&item, bytes, place, depth + 1)?;
     }
     bytes.push(b']');
@@ -140,7 +160,7 @@ fn object(
     bytes: &mut Vec<u8>,
     place: &str,
     depth: usize,
-) -> Result<(), String> {
+) -> Result<(), Unwritten> {
     bytes.push(b'{');
     for (at, (key, item)) in dict.iter().enumerate() {
         if at > 0 {
@@ -154,20 +174,22 @@ fn object(
     Ok(())
 }
 
-fn text(value: &Bound<'_, PyAny>, place: &str) -> Result<String, String> {
+fn text(value: &Bound<'_, PyAny>, place: &str) -> Result<String, Unwritten> {
     let Ok(words) = value.cast::<PyString>() else {
-        return Err(format!("{place} has keys that are no text"));
+        return Err(Unwritten::Said(format!("{place} has keys that are no text")));
     };
-    words.extract().map_err(|_| format!("{place} holds half of a surrogate pair, which is no text"))
+    let message = || format!("{place} holds half of a surrogate pair, which is no text");
+    words.extract().map_err(|_| Unwritten::Said(message()))
 }
 
 /// Appends an integer of any size. Python formats those that do not fit 64 bits.
-fn integer(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>, place: &str) -> Result<(), String> {
+fn integer(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>, place: &str) -> Result<(), Unwritten> {
     if let Ok(number) = value.extract::<i64>() {
         write!(bytes, "{number}").expect("memory takes all that is written");
         return Ok(());
     }
     let digits = value.call_method0("__repr__").and_then(|digits| digits.extract::<String>());
-    bytes.extend_from_slice(digits.map_err(|error| format!("{place}: {error}"))?.as_bytes());
+    let digits = digits.map_err(|raised| Unwritten::of(value.py(), place, raised))?;
+    bytes.extend_from_slice(digits.as_bytes());
     Ok(())
 }
