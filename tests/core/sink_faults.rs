@@ -168,6 +168,66 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_shard_that_changes_before_it_is_published_is_named_and_made_again(
+        change in change(),
+        which in any::<Index>(),
+    ) {
+        let dir = folder();
+        let mut folder = ready(&shards(dir.path()), &job());
+        write(&mut folder);
+        // The last shard is still being written.
+        let shards_of = |name: &PathBuf| name.to_string_lossy().contains("train-") && !name.ends_with("train-00004.arrow");
+        let paths: Vec<PathBuf> =
+            files(dir.path()).into_keys().filter(shards_of).map(|name| dir.path().join(name)).collect();
+        prop_assert_eq!(paths.len(), LENGTHS.len() - 1);
+        let before = files(dir.path());
+        make(&change, &paths, which);
+        let is_link = paths.iter().any(|path| path.is_symlink());
+        let is_same = !is_link && files(dir.path()) == before;
+        let finished = finish(&mut folder);
+        prop_assert_eq!(finished.is_ok(), is_same);
+        drop(folder);
+        if let Err(failed) = finished {
+            prop_assert!(failed.to_string().contains("train-0000"), "{failed}");
+            prop_assert!(!dir.path().join("manifest.json").exists());
+            // What a link would lead to is somebody else's.
+            if is_link {
+                return Ok(());
+            }
+            let mut folder = ready(&shards(dir.path()), &job());
+            write(&mut folder);
+            finish(&mut folder).expect("nothing is in the way");
+            drop(folder);
+        }
+        prop_assert_eq!(files(dir.path()), UNDISTURBED.clone());
+    }
+}
+
+#[test]
+fn a_record_of_what_was_being_placed_or_replaced_that_has_changed_is_named_and_never_used() {
+    for placed in 0..=PLACED.len() {
+        let whole = killed(LENGTHS.len() + placed);
+        let record = fs::read(whole.path().join(".fastpack/manifest.json")).expect("a manifest");
+        for name in ["manifest.json", "replaced.json"] {
+            for at in (0..record.len()).step_by(37) {
+                let path = whole.path().join(".fastpack").join(name);
+                let mut spoilt = record.clone();
+                spoilt[at] ^= 1;
+                fs::write(&path, spoilt).expect("the disk has room");
+                let before = files(whole.path());
+                let refused = open(&shards(whole.path()), &job()).expect_err("a changed record");
+                assert!(refused.to_string().contains(&format!("`.fastpack/{name}`")), "{refused}");
+                assert_eq!(files(whole.path()), before, "{name}, byte {at}");
+            }
+            fs::write(whole.path().join(".fastpack").join(name), &record).expect("room");
+        }
+    }
+}
+
 #[test]
 fn a_shard_with_a_flipped_byte_is_made_again_with_all_behind_it() {
     for at in 0..LENGTHS.len() - 1 {

@@ -391,9 +391,15 @@ fn a_run_that_fails_for_good_leaves_nothing() {
 #[test]
 fn a_run_that_cannot_place_its_files_takes_them_back() {
     let dir = TempDir::new().expect("a folder");
-    let mut folder = ready(&Output { shard_bytes: 1, ..output(dir.path()) }, &job());
-    folder.write(&batch(&[3, 4])).expect("the disk has room");
-    // The second of the two shards, so that the first is in place by then.
+    let mut folder = ready(&output(dir.path()), &job());
+    folder.write(&batch(&[3])).expect("the disk has room");
+    // The second of two shards is no longer there after its hash was compared, and the first is in place by then.
+    let elsewhere = TempDir::new().expect("a folder");
+    let from = elsewhere.path().join("train-00000.arrow");
+    fs::write(&from, "of a group").expect("room");
+    let blake3 = blake3::hash(b"of a group").to_hex().to_string();
+    let shard = sink::File { name: "train-00000.arrow".to_owned(), rows: 1, bytes: 10, blake3 };
+    folder.adopt(&[(from, shard)], &Control::default()).expect("room");
     fs::remove_file(dir.path().join(".fastpack/train-00001.arrow")).expect("a shard");
     let error = folder.finish("{}", BTreeMap::new(), None).expect_err("there is nothing to place");
     assert!(

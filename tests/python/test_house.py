@@ -31,6 +31,7 @@ SHARED = {
     "control",
     "count",
     "error",
+    "expected",
     "frames",
     "identity",
     "ledger",

@@ -119,6 +119,30 @@ def test_an_upload_that_fails_is_tried_again_at_the_end_and_named(cloud, tokeniz
     assert_same_output(cloud, tmp_path / "packed")
 
 
+@pytest.mark.parametrize("at", [0, 1, 3])
+@pytest.mark.parametrize("in_bucket", [True, False])
+def test_a_shard_that_is_damaged_before_the_job_ends_is_named_and_not_published(
+    at, in_bucket, cloud, tokenizer_dir, work, tmp_path
+):
+    def records():
+        yield from TEXTS[:3000]
+        folder = work if in_bucket else tmp_path
+        shard = sorted(path for path in folder.rglob("train-0*.arrow") if path.stat().st_size > 300_000)[at]
+        spoilt = bytearray(shard.read_bytes())
+        spoilt[len(spoilt) // 2] ^= 1
+        shard.write_bytes(spoilt)
+        yield from TEXTS[3000:]
+
+    remote = {"output": cloud.url("packed"), "storage_options": cloud.options, "work_dir": work}
+    options = OPTIONS | (remote if in_bucket else {"output": tmp_path / "packed"})
+    with pytest.raises(OSError, match=rf"has changed since it was written.*train-0000{at}\.arrow"):
+        fastpack.pack_records(records(), tokenizer_dir, **options)
+    assert not [
+        key for key in cloud.listing() if "manifest" in key or not key.startswith("packed/.fastpack/")
+    ]
+    assert not (tmp_path / "packed" / "manifest.json").exists()
+
+
 def test_a_job_that_is_killed_while_shards_go_up_goes_on(cloud, tokenizer_dir, work, tmp_path):
     (tmp_path / "a.jsonl").write_bytes(lines(TEXTS * 3))
     script = (

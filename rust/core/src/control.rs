@@ -59,6 +59,11 @@ pub struct Control {
 }
 
 impl Control {
+    /// Another control, which is cancelled with this one.
+    pub(crate) fn with_same_flag(&self) -> Self {
+        Self { cancelled: self.flag(), ..Self::default() }
+    }
+
     /// Asks the run to stop at the end of the current document.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);

@@ -163,6 +163,70 @@ impl Frames {
     }
 }
 
+/// The digest of a file of frames whose bytes come one after another.
+#[derive(Debug, Default)]
+pub(crate) struct FramesHasher {
+    /// The bytes of the header that is incomplete.
+    header: Vec<u8>,
+    /// The frame whose payload is incomplete: its hash so far, and the bytes that are missing.
+    open: Option<(Frame, Box<blake3::Hasher>, u64)>,
+    /// The offset after the bytes so far.
+    end: u64,
+    /// Whether the last frame of each number matches its hash.
+    are_whole: BTreeMap<u64, bool>,
+    digest: Box<blake3::Hasher>,
+    is_damaged: bool,
+}
+
+impl FramesHasher {
+    pub(crate) fn update(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && !self.is_damaged {
+            let missing = match &self.open {
+                Some((_, _, missing)) => usize::try_from(*missing).unwrap_or(usize::MAX),
+                None => HEADER - self.header.len(),
+            };
+            let (part, rest) = bytes.split_at(missing.min(bytes.len()));
+            bytes = rest;
+            self.end += part.len() as u64;
+            if let Some((_, hasher, missing)) = &mut self.open {
+                hasher.update(part);
+                *missing -= part.len() as u64;
+            } else {
+                self.header.extend_from_slice(part);
+                self.begin_frame();
+            }
+            self.end_frame();
+        }
+    }
+
+    /// Begins a frame if its header is complete.
+    fn begin_frame(&mut self) {
+        let Ok(header) = <&[u8; HEADER]>::try_from(&*self.header) else { return };
+        let Some(frame) = Frame::read(header, self.end - HEADER as u64) else {
+            self.is_damaged = true;
+            return;
+        };
+        self.digest.update(header);
+        self.header.clear();
+        self.open = Some((frame, Box::new(hasher(frame.number, frame.bytes)), frame.bytes));
+    }
+
+    /// Ends a frame if its payload is complete.
+    fn end_frame(&mut self) {
+        if let Some((frame, hasher, _)) = self.open.take_if(|(_, _, missing)| *missing == 0) {
+            let is_whole = frame.hash == *hasher.finalize().as_bytes();
+            self.are_whole.insert(frame.number, is_whole);
+        }
+    }
+
+    /// The hash of all headers; `None` if a payload does not match its header, or the last frame is incomplete.
+    pub(crate) fn finalize(&self) -> Option<blake3::Hash> {
+        let is_complete = !self.is_damaged && self.header.is_empty() && self.open.is_none();
+        let is_whole = is_complete && self.are_whole.values().all(|is_whole| *is_whole);
+        is_whole.then(|| self.digest.finalize())
+    }
+}
+
 /// Reads at an offset, independently of other threads.
 #[cfg(unix)]
 pub(crate) fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
@@ -207,4 +271,52 @@ pub(crate) fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Re
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// A file of these frames.
+    fn written(frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (number, payload) in frames {
+            bytes.extend(header(*number, payload));
+            bytes.extend(payload);
+        }
+        bytes
+    }
+
+    fn hashed(bytes: &[u8], step: usize) -> Option<blake3::Hash> {
+        let mut hasher = FramesHasher::default();
+        bytes.chunks(step).for_each(|part| hasher.update(part));
+        hasher.finalize()
+    }
+
+    #[test]
+    fn bytes_that_come_in_parts_have_the_digest_of_the_file() {
+        let frames = [(0, vec![1; 300]), (2, Vec::new()), (1, vec![2; 5]), (2, vec![3; 70])];
+        let bytes = written(&frames);
+        let mut file = tempfile::tempfile().expect("room");
+        file.write_all(&bytes).expect("room");
+        let digest = Frames::scan(&file).expect("a file").digest;
+        for step in [1, 7, HEADER, 100, bytes.len()] {
+            assert_eq!(hashed(&bytes, step), Some(digest), "by {step}");
+        }
+        assert_eq!(hashed(&[], 1), Some(blake3::hash(&[])));
+    }
+
+    #[test]
+    fn a_byte_that_is_another_or_missing_is_found() {
+        let bytes = written(&[(0, vec![1; 300]), (1, vec![2; 5])]);
+        for at in 0..bytes.len() {
+            let mut spoilt = bytes.clone();
+            spoilt[at] ^= 1;
+            assert_eq!(hashed(&spoilt, 50), None, "byte {at}");
+            let is_between = at == 0 || at == HEADER + 300;
+            assert_eq!(hashed(&bytes[..at], 50).is_some(), is_between, "cut at {at}");
+        }
+    }
 }

@@ -14,6 +14,7 @@ pub mod config;
 pub mod control;
 mod count;
 pub mod error;
+mod expected;
 mod frames;
 pub mod identity;
 pub mod ledger;

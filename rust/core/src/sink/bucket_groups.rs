@@ -34,7 +34,7 @@ use super::folder::{Folder, Opened, open};
 use super::group_files::{
     DECIDED, FAILED, Failed, LOCK_ENDING, NEW_ENDING, folder_name, remove_group,
 };
-use super::manifest::Manifest;
+use super::manifest::{Manifest, expected};
 use super::survey;
 use super::uploads::{Wanted, opened, with_each};
 use crate::config::{Output, RemoteOutput};
@@ -268,7 +268,7 @@ impl BucketGroups {
             }
             let path = dir.join(name);
             let proof = prove(&WorkNames, &key).expect("it carries the job");
-            target.upload((opened(&path)?, &path), &proof, blake3, control)
+            target.upload((opened(&path)?, &path), &proof, expected(name, blake3), control)
         };
         with_each((target, &held.lease), wanted, upload, control)?;
         target.check(&held.lease, control)?;

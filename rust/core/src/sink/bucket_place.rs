@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::bucket_work::Generation;
+use super::manifest::expected;
 use super::uploads::opened;
 use crate::control::Control;
 use crate::error::Result;
@@ -18,7 +19,8 @@ pub(super) struct BucketPlace<'a> {
 }
 
 impl BucketPlace<'_> {
-    /// Brings a file of this name, size and hash to its place: from the name `from` of the bucket, or from the local disk.
+    /// Brings a file of this name, size and hash to its place: from the name `from` of the bucket, or from the local disk, where its
+    /// bytes must have the hash.
     ///
     /// A small file is written there on a condition. A large one is uploaded under a name of this run, and copied on a condition; one that the store does not copy at once is
     /// completed on a condition.
@@ -33,14 +35,15 @@ impl BucketPlace<'_> {
         }
         let path = dir.join(name);
         let file = opened(&path)?;
+        let hash = expected(name, blake3);
         if Target::is_small(bytes) {
-            return target.upload_new((file, &path), name, blake3);
+            return target.upload_new((file, &path), name, hash);
         }
         if target.copies_no(bytes) {
-            return target.upload_uncopied((file, &path), name, blake3, control);
+            return target.upload_uncopied((file, &path), name, hash, control);
         }
         let proof = generation.prove(name);
-        target.upload((file, &path), &proof, blake3, control)?;
+        target.upload((file, &path), &proof, hash, control)?;
         target.copy_new(proof.name(), (name, bytes, blake3), control)
     }
 }

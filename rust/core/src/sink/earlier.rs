@@ -58,9 +58,9 @@ impl Earlier {
         if let Some(differences) = underway.and_then(|it| it.job.differences(job)) {
             return Err(held(target, "the groups of another job", &differences));
         }
-        let before = earlier.read(target, &work(REPLACED))?;
+        let before = earlier.read_record(target, REPLACED)?;
         earlier.replaced = whole.or(before);
-        let placing = earlier.read(target, &work(MANIFEST))?;
+        let placing = earlier.read_record(target, MANIFEST)?;
         let placing = placing.filter(|it| output.overwrite || it.job.differences(job).is_none());
         earlier.recognise(target, placing.as_ref(), control)?;
         earlier.refuse_others(target, output)?;
@@ -81,6 +81,20 @@ impl Earlier {
             self.own.insert(name.to_owned(), (version, hash));
         }
         Ok(manifest)
+    }
+
+    /// Reads a manifest of the work folder, and fails with [`Error::Output`] if it has changed: it says whose other files are.
+    fn read_record(&mut self, target: &Target, name: &str) -> Result<Option<Manifest>> {
+        let name = work(name);
+        let found = self.read(target, &name)?;
+        if found.is_none() && target.read(&name)?.is_some() {
+            let reason = format!(
+                "holds `{name}`, which fastpack did not write, or which has changed since; move `{WORK}` away, or write to another \
+                 folder"
+            );
+            return Err(Error::output(target.name(), reason));
+        }
+        Ok(found)
     }
 
     /// Finds the files that are as the manifests say.

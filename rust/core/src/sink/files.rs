@@ -17,6 +17,9 @@ pub(super) const LOCK: &str = "lock";
 /// The name of the manifest in a finished folder.
 pub(super) const MANIFEST: &str = "manifest.json";
 
+/// The name of the file that becomes [`MANIFEST`] in the work folder once it is written.
+pub(super) const MANIFEST_NEW: &str = "manifest.json.new";
+
 /// The name of the report.
 pub(super) const REPORT: &str = "report.json";
 

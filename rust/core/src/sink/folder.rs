@@ -1,6 +1,7 @@
 //! [`Folder`]: an output folder from the first batch to the manifest.
 
 mod adopted;
+mod checked;
 mod uploading;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,7 +18,9 @@ use super::Sink;
 use super::arrangement::Arrangement;
 use super::cells::ColumnNumbers;
 use super::failure::SharedFailure;
-use super::files::{BLOCKS, BLOCKS_NEW, MANIFEST, REPORT, STARTED, STARTED_NEW, TOKENS, WORK};
+use super::files::{
+    BLOCKS, BLOCKS_NEW, MANIFEST, MANIFEST_NEW, REPORT, STARTED, STARTED_NEW, TOKENS, WORK,
+};
 use super::group_files;
 use super::leftovers::Leftovers;
 use super::lock::{Lock, WorkFiles, refuse_no_folder};
@@ -61,6 +64,8 @@ pub struct Folder {
     files: Vec<File>,
     /// The names of finished shards that lie in the bucket in which the output will lie, by their names in the work folder.
     elsewhere: HashMap<String, String>,
+    /// The names of finished shards of which the hash was compared when they were taken over from elsewhere.
+    adopted: HashSet<String>,
     list: ShardList,
     /// The receiver of finished shards, if they are uploaded.
     uploads: Option<Arc<Uploads>>,
@@ -69,6 +74,8 @@ pub struct Folder {
     placed: PlacedFiles,
     /// The lock, held until the end of the run.
     lock: Option<Lock>,
+    /// It is cancelled when the run is.
+    control: Control,
 }
 
 /// An output folder before a run.
@@ -170,11 +177,13 @@ pub(super) fn prepare(
         bytes: 0,
         files: Vec::new(),
         elsewhere: HashMap::new(),
+        adopted: HashSet::new(),
         list: ShardList::new(lock.work(), &name),
         uploads: None,
         owned,
         placed: PlacedFiles::default(),
         lock: Some(lock),
+        control: control.with_same_flag(),
     };
     let is_mine = |it: &&Manifest| !output.once && it.job.differences(job).is_none();
     match left.started.as_ref().filter(is_mine) {
@@ -318,7 +327,8 @@ impl Folder {
         self.series.whole(&self.files, self.coding.format)
     }
 
-    /// Renames the shards into place, and the tokens if they are kept. Then writes `report.json`, and last
+    /// Compares the shards with the hashes that they were written with, and renames them into place, and the tokens if they are
+    /// kept. Then writes `report.json`, and last
     /// the manifest with the hash of each input's content.
     ///
     /// # Panics
@@ -349,6 +359,7 @@ impl Folder {
         self.close_shard()?;
         let wrote = !self.files.is_empty() || tokens.is_some();
         assert!(wrote, "a job writes at least one batch, if an empty one");
+        self.refuse_changed(tokens.as_ref())?;
         let described = self.arrangement.describe(self.work(), &self.files)?;
         let described = described.into_iter().map(|(name, text)| (name, text.into_bytes()));
         let report = (REPORT.to_owned(), report.as_bytes().to_vec());
@@ -363,7 +374,9 @@ impl Folder {
             manifest.beside.push(MetadataFile::of(name, &content));
         }
         self.list.sync()?;
-        write(&self.work().join(MANIFEST), manifest.to_text())?;
+        let new = self.work().join(MANIFEST_NEW);
+        write(&new, manifest.to_text())?;
+        self.files_of_work().take(&new, MANIFEST)?;
         // The record of the job must be on the disk before files are placed: it says whose they are.
         sync(self.work())?;
 
@@ -390,18 +403,6 @@ impl Folder {
         self.created = false;
         group_files::remove(self.work());
         self.clear(|_| false)
-    }
-
-    /// Fails if another file has appeared in the place of a file of `manifest`, before anything is removed.
-    fn refuse_taken(&self, manifest: &Manifest) -> Result<()> {
-        for name in manifest.names().chain([MANIFEST]) {
-            let place = self.dir.join(name);
-            if !self.owned.contains(name) && place.symlink_metadata().is_ok() {
-                let said = "has come to lie there while this ran; move it away, and run again";
-                return Err(Error::io(place)(io::Error::new(ErrorKind::AlreadyExists, said)));
-            }
-        }
-        Ok(())
     }
 
     /// Ends a failed run: tells the runs that wait for it, and removes its files unless the next run can

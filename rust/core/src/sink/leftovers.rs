@@ -49,7 +49,13 @@ impl Leftovers {
                 return Err(foreign(dir, &entry.file_name().to_string_lossy()));
             }
         }
-        let read = |name| Manifest::read(&work.join(name), Links::Refused);
+        let read = |name| -> Result<Option<Manifest>> {
+            let found = Manifest::read(&work.join(name), Links::Refused)?;
+            if found.is_none() && work.join(name).symlink_metadata().is_ok() {
+                return Err(foreign(dir, name));
+            }
+            Ok(found)
+        };
         match started {
             None => Ok(Self::default()),
             started => Ok(Self { started, placing: read(MANIFEST)?, replaced: read(REPLACED)? }),

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::files::{TOKENS, WORK, split_folders};
 use crate::error::{Error, Result};
+use crate::expected::ExpectedHash;
 use crate::identity::Identity;
 use crate::regular::Links;
 use crate::sealed::{self, Sealed};
@@ -140,6 +141,11 @@ impl Manifest {
     pub(super) fn to_text(&self) -> String {
         sealed::seal(self)
     }
+}
+
+/// The hash that a manifest lists of the file `name`.
+pub(super) fn expected<'a>(name: &str, blake3: &'a str) -> ExpectedHash<'a> {
+    if name == TOKENS { ExpectedHash::of_frames(blake3) } else { ExpectedHash::of_bytes(blake3) }
 }
 
 /// Whether a name is that of a file in the output folder itself, or in the folder of a split.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::bucket_work::{Generation, WorkNames};
-use super::manifest::File;
+use super::manifest::{File, expected};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ordered::ordered;
@@ -146,7 +146,7 @@ impl State {
             }
             _ => {
                 let proof = self.generation.prove(&name);
-                self.target.upload((file, &path), &proof, &blake3, &self.stop)?;
+                self.target.upload((file, &path), &proof, expected(&name, &blake3), &self.stop)?;
                 proof.name().clone()
             }
         };

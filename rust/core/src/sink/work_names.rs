@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::arrangement;
 use super::files::{
-    BLOCKS, BLOCKS_NEW, LOCK, LOTS, MANIFEST, REPLACED, REPORT, SHARDS, SHARDS_NEW, STARTED,
-    STARTED_NEW, WORK, is_shard_of,
+    BLOCKS, BLOCKS_NEW, LOCK, LOTS, MANIFEST, MANIFEST_NEW, REPLACED, REPORT, SHARDS, SHARDS_NEW,
+    STARTED, STARTED_NEW, WORK, is_shard_of,
 };
 use crate::config::{Format, Split};
 use crate::error::Error;
@@ -30,6 +30,7 @@ pub(super) fn is_of_any_job(name: &str) -> bool {
         BLOCKS_NEW,
         REPORT,
         MANIFEST,
+        MANIFEST_NEW,
         REPLACED,
         LOTS,
     ];

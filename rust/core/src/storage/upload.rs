@@ -15,6 +15,7 @@ use super::target::{LOCK, Target};
 use super::tasks::Pending;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::expected::ExpectedHash;
 use crate::removal::Proof;
 
 /// Bytes of a part of an upload, unless the file would have too many.
@@ -29,6 +30,15 @@ const AT_A_TIME: usize = 4;
 /// The time that ending an upload that has failed may take.
 const ABORT: Duration = Duration::from_secs(5);
 
+/// The bytes of a small file, which lay at `from`, if they have the hash that is expected.
+fn read_whole((mut file, from): (File, &Path), mut expected: ExpectedHash<'_>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(Error::io(from))?;
+    expected.update(&bytes);
+    expected.refuse_other(from)?;
+    Ok(bytes)
+}
+
 impl Target {
     /// Whether a file is so small that one request writes it, on a condition.
     pub(crate) fn is_small(bytes: u64) -> bool {
@@ -37,45 +47,45 @@ impl Target {
 
     /// Uploads a small open file, which lay at `from`, to a name that must be free.
     ///
-    /// Fails with [`Error::Io`] if another object lies there.
+    /// Fails with [`Error::Io`] if another object lies there, or if the file has not the hash that is expected.
     pub(crate) fn upload_new(
         &self,
-        (mut file, from): (File, &Path),
+        file: (File, &Path),
         name: &str,
-        blake3: &str,
+        expected: ExpectedHash<'_>,
     ) -> Result<()> {
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(Error::io(from))?;
-        self.put_new(name, bytes, Some(blake3)).map(drop)
+        let blake3 = expected.blake3;
+        self.put_new(name, read_whole(file, expected)?, Some(blake3)).map(drop)
     }
 
     /// Uploads an open file, which lay at `from`, by a name that is proved to be one of this job alone. The object is there whole,
     /// or not at all.
+    ///
+    /// Fails with [`Error::Io`] if the file has not the hash that is expected.
     pub(crate) fn upload(
         &self,
-        (mut file, from): (File, &Path),
+        (file, from): (File, &Path),
         proof: &Proof<Self>,
-        blake3: &str,
+        expected: ExpectedHash<'_>,
         control: &Control,
     ) -> Result<()> {
-        let name = proof.name();
         let size = file.metadata().map_err(Error::io(from))?.len();
-        if size > PART.max(size.div_ceil(MOST_PARTS)) {
-            return self.upload_parts((file, from), name, blake3, control);
+        if size > PART {
+            return self.upload_parts((file, from), proof.name(), expected, control);
         }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(Error::io(from))?;
+        let blake3 = expected.blake3;
+        let bytes = read_whole((file, from), expected)?;
         self.put_by_name(proof, &bytes.into(), blake3)
     }
 
     /// Uploads an open file that the store does not copy at once, which lay at `from`, to a name that must be free.
     ///
-    /// Fails with [`Error::Io`] if another object lies there.
+    /// Fails with [`Error::Io`] if another object lies there, or if the file has not the hash that is expected.
     pub(crate) fn upload_uncopied(
         &self,
         file: (File, &Path),
         name: &str,
-        blake3: &str,
+        expected: ExpectedHash<'_>,
         control: &Control,
     ) -> Result<()> {
         if self.version(name)?.is_some() {
@@ -90,22 +100,24 @@ impl Target {
             return Err(Error::output(self.name(), reason));
         }
         self.requests.complete_new_only(self.path(name)?.as_ref());
-        self.upload_parts(file, name, blake3, control)
+        self.upload_parts(file, name, expected, control)
     }
 
     fn upload_parts(
         &self,
         (mut file, from): (File, &Path),
         name: &str,
-        blake3: &str,
+        mut expected: ExpectedHash<'_>,
         control: &Control,
     ) -> Result<()> {
         let size = file.metadata().map_err(Error::io(from))?.len();
+        let blake3 = expected.blake3;
         let path = self.path(name)?;
         let part = PART.max(size.div_ceil(MOST_PARTS));
         let next = || -> Result<Bytes> {
             let mut bytes = Vec::new();
             Read::by_ref(&mut file).take(part).read_to_end(&mut bytes).map_err(Error::io(from))?;
+            expected.update(&bytes);
             Ok(bytes.into())
         };
         let about = || Error::io(self.name_of(name));
@@ -122,6 +134,7 @@ impl Target {
         });
         let mut upload = begun.map_err(about())?;
         let sent = self.send_parts(&mut *upload, size.div_ceil(part), next, control, name);
+        let sent = sent.and_then(|()| expected.refuse_other(from));
         if let Err(error) = sent {
             // The parts are not kept, and paid for, longer than needed.
             let _ = self
@@ -168,5 +181,66 @@ impl Target {
             under_way.push_back(self.tasks.begin(part));
         }
         under_way.into_iter().try_for_each(wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use object_store::memory::InMemory;
+
+    use super::*;
+    use crate::removal::{Claim, Evidence, Medium, prove};
+    use crate::storage::objects::Version;
+
+    /// Any name, as one of this job.
+    struct AnyName;
+
+    impl Evidence<Target> for AnyName {
+        fn claim(&self, _: &String) -> Claim<Version> {
+            Claim::Name
+        }
+    }
+
+    /// The ways to upload a file to `name`.
+    fn upload(way: usize, target: &Target, path: &Path, name: &str, blake3: &str) -> Result<()> {
+        let file = (File::open(path).expect("a file"), path);
+        let (expected, control) = (ExpectedHash::of_bytes(blake3), Control::default());
+        let proof = prove(&AnyName, &name.to_owned()).expect("any name");
+        match way {
+            0 => target.upload_new(file, name, expected),
+            1 => target.upload(file, &proof, expected, &control),
+            _ => target.upload_parts(file, name, expected, &control),
+        }
+    }
+
+    #[test]
+    fn a_file_that_has_changed_since_it_was_written_is_not_uploaded() {
+        let target = Target::over(Arc::new(InMemory::new()));
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let path = dir.path().join("train-00000.arrow");
+        let part = usize::try_from(PART).expect("a small number");
+        for (way, size) in [(0, 100), (1, 100), (1, 2 * part + 5), (2, 100), (2, 2 * part)] {
+            let mut bytes = vec![7; size];
+            let blake3 = blake3::hash(&bytes).to_hex().to_string();
+            for at in [0, size / 2, size - 1] {
+                bytes[at] ^= 1;
+                fs::write(&path, &bytes).expect("room");
+                let refused = upload(way, &target, &path, "changed", &blake3);
+                let said = refused.expect_err("it has changed").to_string();
+                assert!(
+                    said.contains("train-00000.arrow") && said.contains("has changed"),
+                    "{said}"
+                );
+                assert!(target.entries().expect("a list").is_empty(), "way {way}, {size} bytes");
+                bytes[at] ^= 1;
+            }
+            fs::write(&path, &bytes).expect("room");
+            upload(way, &target, &path, "whole", &blake3).expect("room");
+            assert!(target.read("whole").expect("an object").expect("it is there") == bytes);
+            target.unlink(&["whole".to_owned()]).expect("it is there");
+        }
     }
 }

@@ -29,6 +29,7 @@ impl Folder {
             Ok(())
         };
         ordered(WAITING, || Ok(left.next()), || link, take)?;
+        self.adopted.extend(linked.iter().map(|shard| shard.name.clone()));
         self.files.extend(linked);
         Ok(())
     }

@@ -1,0 +1,58 @@
+//! [`ExpectedHash`]: the hash that a manifest lists of a file, compared with the bytes that are used of the file.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::frames::FramesHasher;
+
+/// The hash that a manifest lists of a file, compared with the bytes that are used of the file.
+#[derive(Debug)]
+pub(crate) struct ExpectedHash<'a> {
+    /// The hash, in hexadecimal.
+    pub(crate) blake3: &'a str,
+    hasher: FileHasher,
+}
+
+#[derive(Debug)]
+enum FileHasher {
+    /// The hash of all bytes.
+    Bytes(Box<blake3::Hasher>),
+    /// The hash of the headers of frames.
+    Frames(FramesHasher),
+}
+
+impl<'a> ExpectedHash<'a> {
+    /// The hash of a file's bytes.
+    pub(crate) fn of_bytes(blake3: &'a str) -> Self {
+        Self { blake3, hasher: FileHasher::Bytes(Box::default()) }
+    }
+
+    /// The hash of the headers of a file's frames.
+    pub(crate) fn of_frames(blake3: &'a str) -> Self {
+        Self { blake3, hasher: FileHasher::Frames(FramesHasher::default()) }
+    }
+
+    /// Takes the next bytes of the file.
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        match &mut self.hasher {
+            FileHasher::Bytes(hasher) => {
+                hasher.update(bytes);
+            }
+            FileHasher::Frames(hasher) => hasher.update(bytes),
+        }
+    }
+
+    /// Fails with [`Error::Io`] if the bytes so far are not those of the file at `path` when it was written.
+    pub(crate) fn refuse_other(&self, path: &Path) -> Result<()> {
+        let found = match &self.hasher {
+            FileHasher::Bytes(hasher) => Some(hasher.finalize()),
+            FileHasher::Frames(hasher) => hasher.finalize(),
+        };
+        if found.is_some_and(|found| found.to_hex().as_str() == self.blake3) {
+            return Ok(());
+        }
+        let said = "has changed since it was written; remove it, and run again";
+        Err(Error::io(path)(io::Error::new(ErrorKind::InvalidData, said)))
+    }
+}
