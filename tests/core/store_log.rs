@@ -76,7 +76,7 @@ proptest! {
     ) {
         let (_dir, path) = log();
         let written = Log::open(&path).expect("a log");
-        // In whatever order they were finished.
+        // Whatever the order in which they were finished.
         for (number, made) in blocks.iter().enumerate().rev() {
             append(&written, number as u64, made);
         }
@@ -89,6 +89,45 @@ proptest! {
             prop_assert_eq!(&**entry.documents.path(), Path::new("data.jsonl"));
             prop_assert_eq!((entry.ledger, entry.fingerprint), (ledger(number), "0a1b".to_owned()));
         }
+    }
+
+    #[test]
+    fn blocks_that_finish_in_any_order_make_the_same_file(
+        blocks in prop::collection::vec(prop::collection::vec(made(), 0..4), 1..8),
+        order in Just((0..8).collect::<Vec<usize>>()).prop_shuffle(),
+        first in 0..3_u64,
+        stopped in any::<prop::sample::Index>(),
+    ) {
+        let mut files = Vec::new();
+        for is_in_order in [true, false] {
+            let (_dir, path) = log();
+            let mut written = Log::open(&path).expect("a log");
+            written.begin_at(first);
+            let mut order: Vec<usize> = order.iter().copied().filter(|at| *at < blocks.len()).collect();
+            let stopped = stopped.index(blocks.len());
+            if is_in_order {
+                order.sort_unstable();
+            }
+            for (done, at) in order.iter().enumerate() {
+                if done == stopped && !is_in_order {
+                    // A run that was stopped is resumed, and makes the blocks again that were not written.
+                    written = Log::open(&path).expect("a log");
+                    written.begin_at(first);
+                    let found: Vec<u64> = written.found().collect();
+                    for missing in order[..done].iter().map(|at| first + *at as u64) {
+                        if !found.contains(&missing) {
+                            append(&written, missing, &blocks[usize::try_from(missing - first).expect("few")]);
+                        }
+                    }
+                }
+                append(&written, first + *at as u64, &blocks[*at]);
+            }
+            let (bytes, _) = written.finish().expect("a disk");
+            let file = fs::read(&path).expect("a file");
+            prop_assert_eq!(bytes, file.len() as u64);
+            files.push(file);
+        }
+        prop_assert!(files[0] == files[1]);
     }
 
     #[test]

@@ -140,8 +140,6 @@ def test_a_stream_resumes(cloud, tree, tokenizer_dir):
     ids=str,
 )
 def test_a_job_writes_what_it_writes_into_a_folder(options, cloud, tree, tokenizer_dir, work, tmp_path):
-    # Blocks of kept tokens stand in the order in which the threads finish them.
-    options = {"threads": 1, **options}
     report = pack_dir(tree / "a", cloud.url("packed"), tokenizer_dir, cloud, work, **options)
     local = fastpack.pack_dir(
         tree / "a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, **options

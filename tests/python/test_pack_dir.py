@@ -6,6 +6,7 @@ import json
 import time
 
 import pytest
+from campaign import tries
 from pace import paced
 from rows import shards, table_of
 
@@ -148,3 +149,23 @@ def test_the_report_says_what_each_stage_took(big_corpus, tokenizer_dir, tmp_pat
     assert min(at_work) > 0
     assert sum(time.wall for time in report.stages.values()) <= 2 * report.seconds
     assert report.resumed_documents == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"group_size": "500KB"}, {"validation": 0.1}])
+def test_kept_tokens_are_the_same_bytes_on_any_number_of_threads(
+    options, long_corpus, tokenizer_dir, tmp_path
+):
+    found = set()
+    for number, threads in enumerate([1, 2, 4, 4, 3][: tries(4, 5)] * tries(1, 10)):
+        out = tmp_path / str(number)
+        fastpack.pack_dir(
+            long_corpus,
+            out,
+            tokenizer=tokenizer_dir,
+            max_length=256,
+            keep_tokens=True,
+            threads=threads,
+            **options,
+        )
+        found.add((out / "tokens.fastpack").read_bytes())
+    assert len(found) == 1

@@ -48,6 +48,7 @@ struct EntryMetadata<'a> {
 }
 
 /// An entry as bytes.
+#[derive(Debug)]
 pub(super) struct EncodedEntry {
     pub(super) header: [u8; HEADER],
     pub(super) payload: Buffer,

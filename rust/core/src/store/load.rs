@@ -192,7 +192,7 @@ impl Store {
         let at = self.segments[segment].numbers.index(document);
         let start = if at == 0 { 0 } else { place.ends[at - 1] };
         WantedPart {
-            offset: place.offset + WORD as u64 * u64::from(start),
+            offset: place.offset() + WORD as u64 * u64::from(start),
             bytes: WORD as u64 * u64::from(place.ends[at] - start),
             segment,
             index,

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::entry::{self, LogEntry, WORD, words};
+use super::entry::{self, EncodedEntry, LogEntry, WORD, words};
 use crate::control::Control;
 use crate::document::{ColumnName, Documents};
 use crate::error::{Error, Result};
@@ -25,16 +25,29 @@ pub struct LoggedBlock {
     pub(super) path: Arc<Path>,
     /// The columns of the documents.
     pub(super) names: Arc<[ColumnName]>,
-    /// The place of the first record.
-    pub(super) offset: u64,
-    /// The end of each record, in words from there.
+    /// The place of the entry, once all blocks before it are in the log.
+    start: Arc<OnceLock<u64>>,
+    /// The first record, in bytes from there.
+    records: u64,
+    /// The end of each record, in words from the first.
     pub(super) ends: Vec<u32>,
+}
+
+impl LoggedBlock {
+    /// The place of the first record.
+    ///
+    /// # Panics
+    ///
+    /// If a block before it is not in the log yet.
+    pub(super) fn offset(&self) -> u64 {
+        self.start.get().expect("blocks are used in their order") + self.records
+    }
 }
 
 /// The file of finished blocks.
 ///
-/// Blocks are found by their number, in whatever order they were finished. A block that a killed run wrote in part is cut
-/// off when the file is opened again.
+/// Blocks are written in the order of their numbers, in whatever order they were finished: the same blocks make the same file. A block
+/// that a killed run wrote in part is cut off when the file is opened again.
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
@@ -48,9 +61,21 @@ pub struct Log {
 #[derive(Debug)]
 struct Tail {
     end: u64,
+    /// The number of the block that is written next.
+    next: u64,
+    /// The blocks that were finished before it. There are as many as threads finish out of order.
+    early: BTreeMap<u64, FinishedEntry>,
     /// The bytes that were read in order, ahead of reading documents in random order.
     brought: u64,
     writeback: Writeback,
+}
+
+/// An entry that is to be written.
+#[derive(Debug)]
+struct FinishedEntry {
+    entry: EncodedEntry,
+    /// The place that it gets.
+    start: Arc<OnceLock<u64>>,
 }
 
 impl Log {
@@ -71,13 +96,24 @@ impl Log {
 
     fn of(path: &Path, file: File, Frames { found, end, .. }: Frames) -> Self {
         let writeback = Writeback::new(end, CachePolicy::Release);
-        let tail = Tail { end, brought: 0, writeback };
-        Self {
-            path: path.to_owned(),
-            file: ClosedInBackground(Some(file)),
-            found,
-            tail: Mutex::new(tail),
+        let tail = Tail { end, next: 0, early: BTreeMap::new(), brought: 0, writeback };
+        let (path, file) = (path.to_owned(), ClosedInBackground(Some(file)));
+        let log = Self { path, file, found, tail: Mutex::new(tail) };
+        log.begin_at(0);
+        log
+    }
+
+    /// Says the number of the first block, if it is not 0.
+    pub fn begin_at(&self, first: u64) {
+        self.tail().next = self.behind_found(first);
+    }
+
+    /// The first number from `number` on that was not there when the file was opened.
+    fn behind_found(&self, mut number: u64) -> u64 {
+        while self.found.contains_key(&number) {
+            number += 1;
         }
+        number
     }
 
     /// The path of the file.
@@ -95,7 +131,7 @@ impl Log {
         self.tail().writeback.cache_policy = CachePolicy::Keep;
     }
 
-    /// Appends the entry of the block `number`.
+    /// Takes the entry of the block `number`, and writes it once all blocks before it are written.
     pub fn append(
         &self,
         number: u64,
@@ -103,35 +139,64 @@ impl Log {
         documents: &Documents,
         ledger: &Ledger,
     ) -> Result<LoggedBlock> {
-        let written = entry::write(number, fingerprint, documents, ledger);
-        let (header, payload) = (&written.header, &written.payload);
-        let mut tail = self.tail();
-        let start = tail.end;
-        let end = start + (header.len() + payload.len()) as u64;
-        // Once the header is there, what follows the entry is found though its payload is not all there yet: so
-        // threads write next to each other.
-        if let Err(failure) = write_at(&self.file, header, start) {
-            return Err(self.give_room_back(&tail, start, failure));
-        }
-        tail.end = end;
-        drop(tail);
-        if let Err(failure) = write_at(&self.file, payload, start + header.len() as u64) {
-            let mut tail = self.tail();
-            if tail.end == end {
-                tail.end = start;
-            }
-            return Err(self.give_room_back(&tail, start, failure));
-        }
-        self.tail().writeback.wrote(&self.file, end).map_err(Error::io(&self.path))?;
+        let mut entry = entry::write(number, fingerprint, documents, ledger);
         let (path, names) = (Arc::clone(documents.path()), documents.names().into());
-        Ok(LoggedBlock { path, names, offset: start + written.records as u64, ends: written.ends })
+        let (start, records) = (Arc::default(), entry.records as u64);
+        let ends = std::mem::take(&mut entry.ends);
+        let place = LoggedBlock { path, names, start: Arc::clone(&start), records, ends };
+        let mut tail = self.tail();
+        tail.early.insert(number, FinishedEntry { entry, start });
+        let ready = self.take_ready(&mut tail, number);
+        self.write(tail, ready)?;
+        Ok(place)
     }
 
-    /// Cuts off the entry from `start` on, which could not be written, if it is the last: the disk may need the room.
-    fn give_room_back(&self, tail: &Tail, start: u64, failure: io::Error) -> Error {
-        if tail.end == start {
-            let _ = self.file.set_len(start);
+    /// The entries that can be written, in order. A block that was there before, but damaged, comes after all others.
+    fn take_ready(&self, tail: &mut Tail, number: u64) -> Vec<FinishedEntry> {
+        let mut ready = Vec::new();
+        if number < tail.next {
+            ready.extend(tail.early.remove(&number));
         }
+        while let Some(next) = tail.early.remove(&tail.next) {
+            ready.push(next);
+            tail.next = self.behind_found(tail.next + 1);
+        }
+        ready
+    }
+
+    /// Writes entries at the end of the file.
+    fn write(&self, mut tail: MutexGuard<'_, Tail>, ready: Vec<FinishedEntry>) -> Result<()> {
+        let first = tail.end;
+        let mut places = Vec::with_capacity(ready.len());
+        // Once the headers are there, what follows the entries is found though their payloads are not all there yet: so
+        // threads write next to each other.
+        for FinishedEntry { entry, start } in ready {
+            let EncodedEntry { header, payload, .. } = entry;
+            if let Err(failure) = write_at(&self.file, &header, tail.end) {
+                return Err(self.give_room_back(&mut tail, first, failure));
+            }
+            start.get_or_init(|| tail.end);
+            places.push((tail.end + header.len() as u64, payload));
+            tail.end = places.last().map_or(first, |(at, payload)| at + payload.len() as u64);
+        }
+        let end = tail.end;
+        drop(tail);
+        for (at, payload) in places {
+            if let Err(failure) = write_at(&self.file, &payload, at) {
+                let mut tail = self.tail();
+                if tail.end == end {
+                    return Err(self.give_room_back(&mut tail, first, failure));
+                }
+                return Err(Error::io(&self.path)(failure));
+            }
+        }
+        self.tail().writeback.wrote(&self.file, end).map_err(Error::io(&self.path))
+    }
+
+    /// Cuts off the last entries from `start` on, which could not be written: the disk may need the room.
+    fn give_room_back(&self, tail: &mut Tail, start: u64, failure: io::Error) -> Error {
+        tail.end = start;
+        let _ = self.file.set_len(start);
         Error::io(&self.path)(failure)
     }
 
@@ -147,9 +212,9 @@ impl Log {
         let payload = frame.payload(&self.file).map_err(Error::io(&self.path))?;
         let entry = payload.and_then(|payload| LogEntry::read(&payload, path));
         let Some((entry, records, ends)) = entry else { return Ok(None) };
-        let offset = frame.start + records as u64;
-        let names = entry.documents.names().into();
-        let place = LoggedBlock { path: Arc::clone(entry.documents.path()), names, offset, ends };
+        let (path, names) = (Arc::clone(entry.documents.path()), entry.documents.names().into());
+        let (start, records) = (Arc::new(frame.start.into()), records as u64);
+        let place = LoggedBlock { path, names, start, records, ends };
         Ok(Some((entry, place)))
     }
 

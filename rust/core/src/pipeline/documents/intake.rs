@@ -111,6 +111,9 @@ impl<'a> Intake<'a> {
         let PartOfJob { before, all, first_block } =
             self.part.unwrap_or(PartOfJob { before: 0, all: blocks.size(), first_block: 0 });
         self.control.expect_bytes(all);
+        if let Some(log) = log {
+            log.begin_at(first_block);
+        }
         // Only a compiled engine can differ from the reference.
         let compiled = self.job.tokenizer.as_ref().filter(|it| it.engine() == Engine::Compiled);
         let reference = compiled.filter(|_| self.job.options.work.verify > 0);
