@@ -183,28 +183,19 @@ def test_a_changed_manifest_or_kept_token_gives_the_undisturbed_rows_or_one_erro
             assert shards(kept) == shards(finished), f"seed {seed}: {path.name}"
 
 
-#: Bytes at the beginning of a file of a cache by which it is known for fastpack's.
-BEGIN = 16
-
-
 def test_a_changed_cache_gives_the_undisturbed_table_and_says_so(files, tokenizer, tmp_path):
     expected = fastpack.pack_files([files], tokenizer, max_length=128)
     cached = {"max_length": 128, "cache_dir": tmp_path / "cache"}
     fastpack.pack_files([files], tokenizer, **cached)
     for seed in seeds(200):
         chance = random.Random(seed)
-        entry = next((tmp_path / "cache").iterdir())
+        # Where too little was left of a file to tell that it is fastpack's, it stays, and the last folder has the tokens.
+        entry = max((tmp_path / "cache").iterdir(), key=lambda path: (len(path.name), path.name))
         path = chance.choice(sorted(entry.iterdir()))
         before = path.read_bytes()
         path.write_bytes(mutate(before, chance))
         changed = path.read_bytes()
         table = outcome(lambda: fastpack.pack_files([files], tokenizer, **cached))
-        if isinstance(table, fastpack.OutputError) and changed[:BEGIN] != before[:BEGIN]:
-            # Nothing proves any more that the file is fastpack's, so it is not removed.
-            assert "remove it" in str(table), f"seed {seed}: {path.name}: {table}"
-            shutil.rmtree(entry)
-            fastpack.pack_files([files], tokenizer, **cached)
-            continue
         assert not isinstance(table, Exception), f"seed {seed}: {path.name}: {table}"
         assert table.equals(expected), f"seed {seed}: {path.name}"
         said = [warning for warning in fastpack.Report.of(table).warnings if "made anew" in warning]

@@ -28,6 +28,17 @@ pub fn is_damaged(dir: &Path, job: &Identity) -> Result<bool> {
     Ok(has_manifest && survey::finished(dir, job)?.is_none())
 }
 
+/// Whether the folder `dir`, which only `job` uses, is not whole, and a file lies there under the name of one of its files that
+/// nothing proves to be fastpack's: somebody else's, or one that is damaged beyond recognition.
+pub fn is_barred(dir: &Path, job: &Identity) -> Result<bool> {
+    let entry = Entry { dir, is_group: false };
+    let is_unknown = |name: &&str| {
+        let path = dir.join(name);
+        Stamp::at(&path).is_some() && prove(&entry, &path).is_none()
+    };
+    Ok([MANIFEST, REPORT, TOKENS].iter().any(is_unknown) && survey::finished(dir, job)?.is_none())
+}
+
 /// Removes the files of `job` in the folder `dir`, which only this job uses, unless all of them are
 /// unchanged.
 ///

@@ -66,7 +66,7 @@ use crate::error::Result;
 
 pub use bucket::{Bucket, BucketOpened, open_bucket};
 pub use bucket_states::{JobInBucket, job_in_bucket};
-pub use discard::{discard, is_damaged};
+pub use discard::{discard, is_barred, is_damaged};
 pub use files::{LOTS, TOKENS};
 pub use folder::{Folder, Opened, open};
 pub use group_states::{GroupState, StepState, Underway, underway};

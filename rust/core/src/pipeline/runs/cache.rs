@@ -1,7 +1,7 @@
 //! Tokens kept between calls in a `cache_dir`, found by the identity of their job.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::NaiveDateTime;
@@ -20,7 +20,7 @@ use crate::pipeline::runs::folder::{in_folder, made_by, read_report};
 use crate::pipeline::runs::records::Records;
 use crate::regular;
 use crate::report::{Report, RunFacts};
-use crate::sink::{Folder, KeptTokens, TokensFile, discard, is_damaged, kept};
+use crate::sink::{Folder, KeptTokens, TokensFile, discard, is_barred, is_damaged, kept};
 use crate::source::{FoundFiles, SourceFile};
 use crate::store::Log;
 
@@ -29,6 +29,12 @@ pub(super) struct CacheEntry {
     identity: Arc<Identity>,
     output: Output,
 }
+
+/// The most folders that an entry is looked for in, of which the others are barred by files that nothing proves to be fastpack's.
+const MOST_FOLDERS: usize = 100;
+
+/// The reason why an entry cannot be made anew.
+const BARRED: &str = "holds tokens that are damaged, beside files that fastpack did not write; remove it, or name another `cache_dir`";
 
 impl CacheEntry {
     /// The entry of `records` in the folder `cache`.
@@ -120,11 +126,15 @@ impl CacheEntry {
         control: &Control,
         pack: &mut dyn FnMut(&Job, KeptRecords<'_>) -> Result<Report>,
     ) -> Result<Report> {
-        let dir = &self.output.dir;
-        let mut with = |job: &mut Job, records: Records, warning: Option<String>| {
+        let (entry, barred) = self.in_free_folder()?;
+        let dir = &entry.output.dir;
+        // The tokens are made in another folder for the first time.
+        let barred = barred.filter(|_| kept(dir).is_err());
+        let said = barred.as_deref().map(|barred| made_anew(barred, dir));
+        let mut with = |entry: &Self, job: &mut Job, records: Records, warning: Option<String>| {
             let mut about = records.about(job);
-            let kept = self.make(job, records, control)?;
-            let before = read_report(&kept.report, dir)?;
+            let kept = entry.make(job, records, control)?;
+            let before = read_report(&kept.report, &entry.output.dir)?;
             // Documents have the names that their files had when the tokens were made.
             let names = before.facts.sources.iter();
             let sources = NumberedFiles::new(names.map(|name| Arc::from(Path::new(name))));
@@ -137,23 +147,42 @@ impl CacheEntry {
         };
         let is_of_entry = |path: &Path| path.starts_with(dir);
         if !is_damaged(dir, &self.identity)? {
-            let first = records().ok_or_else(|| self.gone())?;
-            match with(job, first, None) {
+            let first = records().ok_or_else(|| entry.gone())?;
+            if let Some(barred) = &barred {
+                discard(barred, &self.identity, control)?;
+            }
+            match with(&entry, job, first, said) {
                 Err(Error::Output { path, .. }) if is_of_entry(&path) => {}
                 other => return other,
             }
         }
         let damaged = discard(dir, &self.identity, control)?;
-        let warning = damaged.then(|| {
-            format!("the tokens kept in `{}` were damaged, and were made anew", dir.display())
-        });
-        let again = records().ok_or_else(|| self.gone())?;
-        with(job, again, warning).map_err(|error| match error {
-            Error::Output { path, .. } if damaged && is_of_entry(&path) => self.damaged(
-                "holds tokens that are damaged, beside files that fastpack did not write; remove it, or name another `cache_dir`",
-            ),
+        let again = records().ok_or_else(|| entry.gone())?;
+        let (free, _) = self.in_free_folder()?;
+        let warning = damaged.then(|| made_anew(dir, &free.output.dir));
+        with(&free, job, again, warning).map_err(|error| match error {
+            Error::Output { path, .. } if damaged && is_of_entry(&path) => entry.damaged(BARRED),
             other => other,
         })
+    }
+
+    /// The entry in the first of its folders in which no file bars the way, and the last folder before it.
+    fn in_free_folder(&self) -> Result<(Self, Option<PathBuf>)> {
+        let mut barred = None;
+        for number in 0..MOST_FOLDERS {
+            let mut dir = self.output.dir.clone().into_os_string();
+            if number > 0 {
+                dir.push(format!("-{number}"));
+            }
+            let dir = PathBuf::from(dir);
+            if is_barred(&dir, &self.identity)? {
+                barred = Some(dir);
+                continue;
+            }
+            let output = Output { dir, ..self.output.clone() };
+            return Ok((Self { identity: Arc::clone(&self.identity), output }, barred));
+        }
+        Err(self.damaged(BARRED))
     }
 
     /// The error for an entry that proved damaged while its tokens were packed into an output that cannot be
@@ -177,6 +206,19 @@ impl CacheEntry {
         })?;
         kept(&self.output.dir)
     }
+}
+
+/// The warning of tokens that were damaged in the folder `before`, and were made anew in `dir`.
+fn made_anew(before: &Path, dir: &Path) -> String {
+    let said =
+        format!("the tokens kept in `{}` were damaged, and were made anew", before.display());
+    if before == dir {
+        return said;
+    }
+    format!(
+        "{said} in `{}`: in the former, a file that fastpack did not write, or of which too little is left to tell, stays",
+        dir.display()
+    )
 }
 
 /// Records whose tokens are kept.
