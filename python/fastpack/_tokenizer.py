@@ -69,6 +69,8 @@ def check_access(revision: str | None, token: str | bool | None) -> None:
 def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | bool | None) -> Pretrained:
     """Loads the tokenizer of an argument; a loaded one is returned unchanged."""
     check_access(revision, token)
+    if not isinstance(tokenizer, (str, os.PathLike)):
+        _refuse_revision(revision, "a tokenizer that is loaded already")
     if isinstance(tokenizer, Pretrained):
         return tokenizer
     if isinstance(tokenizer, (str, os.PathLike)):
@@ -109,6 +111,8 @@ def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None)
         message = "must name a folder, a tokenizer.json or a name on the hub"
         raise OptionError(message, "tokenizer")
     path = os.path.expanduser(given)
+    if os.path.exists(path):
+        _refuse_revision(revision, f"`{shown(given)}`, which is on this disk")
     if os.path.isdir(path):  # unlike Path.is_dir, false for what is too long to be a path
         _check_mistral(path)
         return Pretrained.from_dir(path, None)
@@ -121,6 +125,13 @@ def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None)
         message = f"`{shown(given)}` is a URL; a tokenizer is a model's folder, a tokenizer.json or a name on the hub"
         raise TokenizerError(message)
     raise InputNotFoundError(errno.ENOENT, "no such tokenizer file or folder", given)
+
+
+def _refuse_revision(revision: str | None, place: str) -> None:
+    """Refuses a revision of what has none: it would be ignored."""
+    if revision is not None:
+        message = f"names a version on the hub, and means nothing for {place}; leave it out"
+        raise OptionError(message, "revision")
 
 
 def _check_mistral(folder: str) -> None:

@@ -52,7 +52,7 @@ class Tokenizer:
             this machine, if not given. Never changes the ids.
         cache_size: The most memory of the word caches: bytes, or a text such as `64MB`. Seven eighths are
             shared by all threads, and an eighth is each thread's own. Never changes the ids.
-        revision: The branch, tag or commit of a hub name.
+        revision: The branch, tag or commit of a hub name; refused for a tokenizer on the disk or in memory, which has none.
         token: The access token for a hub name; `True` for the stored one.
 
     Raises:

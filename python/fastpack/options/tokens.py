@@ -172,7 +172,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         "str | None",
         None,
         TOKENIZING_CALLS,
-        "The branch, tag or commit of a hub name.",
+        "The branch, tag or commit of a hub name; refused for a tokenizer on the disk or in memory, which has none.",
         group=MODEL,
         flag=Flag("--revision", "branch, tag or commit of a hub name", unset="main"),
     ),

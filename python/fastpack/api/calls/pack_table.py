@@ -270,7 +270,8 @@ def pack_table(
             `transformers`: `native` refuses it by name; `python` lets `transformers` render it, in processes of
             its own, which is much slower, and says so in the report.
         now: What templates see as the time of day; the time of the call if not given.
-        revision: The branch, tag or commit of a hub name.
+        revision: The branch, tag or commit of a hub name; refused for a tokenizer on the disk or in memory, which
+            has none.
         token: The access token for a hub name.
         storage_options: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions
             and endpoints by the names that `object_store`, polars and pandas have for them, such as `aws_region`;

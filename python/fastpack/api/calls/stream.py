@@ -256,7 +256,8 @@ def stream(
             `transformers`: `native` refuses it by name; `python` lets `transformers` render it, in processes of
             its own, which is much slower, and says so in the report.
         now: What templates see as the time of day; the time of the call if not given.
-        revision: The branch, tag or commit of a hub name.
+        revision: The branch, tag or commit of a hub name; refused for a tokenizer on the disk or in memory, which
+            has none.
         token: The access token for a hub name.
         sources: In place of `files`: dicts of a `path`, which is what `files` would be, and what of `shape`,
             `fields`, `prompt` and `separator` these files need for themselves; `limit`, how many records are read
