@@ -127,6 +127,11 @@ class Facts:
         return _noted_of(self._mapping("ended_answers"))
 
     @property
+    def joined_parts(self) -> Noted:
+        """The records with content in lists of texts that the chat template refuses, so that the texts were joined."""
+        return _noted_of(self._mapping("joined_parts"))
+
+    @property
     def lengths(self) -> dict[str, float]:
         """Quantiles and mean of the lengths of the documents, in tokens."""
         return {name: real(length) for name, length in self._mapping("lengths").items()}

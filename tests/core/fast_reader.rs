@@ -385,6 +385,6 @@ fn messages_are_shared_with_the_record_that_they_were_read_of() {
     let message = Arc::new(message);
     let messages = Json::List(Arc::new(vec![Json::Map(Arc::clone(&message))]));
     let record: Map = [("messages".into(), messages)].into_iter().collect();
-    let conversation = record::conversation(&record).expect("a conversation");
+    let conversation = record::conversation(&record, MessageForms::ALL).expect("a conversation");
     assert!(Arc::ptr_eq(&conversation.messages[0], &message));
 }

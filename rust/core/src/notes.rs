@@ -1,5 +1,5 @@
 //! [`Notes`]: what is told of records that are kept: fields that the chat template leaves out, prompts that are
-//! formatted already, answers that end in an end-of-text token.
+//! formatted already, answers that end in an end-of-text token, lists of texts that were joined.
 
 use std::collections::BTreeMap;
 
@@ -56,10 +56,13 @@ pub struct Notes {
     /// The records with an answer that ends in an end-of-text token, inside of its turn.
     #[serde(default, skip_serializing_if = "Noted::is_empty")]
     pub ended_answers: Noted,
+    /// The records whose contents were lists of texts, which were joined because the chat template refuses lists.
+    #[serde(default, skip_serializing_if = "Noted::is_empty")]
+    pub joined_parts: Noted,
 }
 
 /// The notes of one record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RecordNotes<'s> {
     /// The fields that the chat template leaves out.
     pub left_out: &'s [std::sync::Arc<str>],
@@ -67,6 +70,8 @@ pub struct RecordNotes<'s> {
     pub has_formatted_prompt: bool,
     /// Whether an answer ends in an end-of-text token.
     pub has_ended_answer: bool,
+    /// Whether contents that are lists of texts were joined.
+    pub has_joined_parts: bool,
 }
 
 impl Noted {
@@ -121,6 +126,9 @@ impl Notes {
         if seen.has_ended_answer {
             self.ended_answers.add(&origin);
         }
+        if seen.has_joined_parts {
+            self.joined_parts.add(&origin);
+        }
     }
 
     /// Adds the notes of a later part of the input.
@@ -131,6 +139,7 @@ impl Notes {
         self.shorten();
         self.formatted_prompts.merge(later.formatted_prompts);
         self.ended_answers.merge(later.ended_answers);
+        self.joined_parts.merge(later.joined_parts);
     }
 
     /// Keeps the first fields by the alphabet, whatever the order in which they were found.
@@ -150,7 +159,7 @@ impl Notes {
     /// All notes.
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Noted> {
         let fields = self.left_out.values_mut();
-        fields.chain([&mut self.formatted_prompts, &mut self.ended_answers])
+        fields.chain([&mut self.formatted_prompts, &mut self.ended_answers, &mut self.joined_parts])
     }
 
     /// Changes every place by `change`.
@@ -208,6 +217,14 @@ impl Notes {
                 first(noted)
             )
         });
-        fields.chain(formatted).chain(ended).collect()
+        let joined = Some(&self.joined_parts).filter(|noted| !noted.is_empty()).map(|noted| {
+            format!(
+                "{} content in lists of texts, which the chat template refuses: the texts are joined{}; a `map` can \
+                 join them in another way",
+                having(noted),
+                first(noted)
+            )
+        });
+        fields.chain(formatted).chain(ended).chain(joined).collect()
     }
 }

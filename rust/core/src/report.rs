@@ -57,6 +57,9 @@ pub struct Report {
     /// The records with an answer that ends in an end-of-text token, inside of its turn.
     #[serde(default, skip_serializing_if = "NotedReport::is_empty")]
     pub ended_answers: NotedReport,
+    /// The records whose contents were lists of texts, which were joined because the chat template refuses lists.
+    #[serde(default, skip_serializing_if = "NotedReport::is_empty")]
+    pub joined_parts: NotedReport,
     /// Rows made.
     pub rows: u64,
     /// Documents a row holds on average.
@@ -358,6 +361,7 @@ impl Report {
             left_out: ledger.notes.left_out_report(&Origin::to_string),
             formatted_prompts: ledger.notes.formatted_prompts.report(&Origin::to_string),
             ended_answers: ledger.notes.ended_answers.report(&Origin::to_string),
+            joined_parts: ledger.notes.joined_parts.report(&Origin::to_string),
             rows,
             documents_per_row: ratio(ledger.kept.documents, rows),
             fill: ratio(tally.filled, room),

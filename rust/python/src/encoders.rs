@@ -123,7 +123,7 @@ impl PyEncoders {
         let renderer = TemplateParts::new(&self.pretrained, chat_template);
         supervise::run(py, None, Interrupted::Abandon, move |_, caller| {
             let template = renderer.template(Local::now().naive_local(), caller)?;
-            pipeline::render(&template, &conversation.read()?)
+            pipeline::render(&template, &conversation.read(&template)?)
         })
     }
 
@@ -139,7 +139,7 @@ impl PyEncoders {
         let encoders = Arc::clone(&self.encoders);
         let chat = supervise::run(py, None, Interrupted::Abandon, move |control, caller| {
             let template = renderer.template(Local::now().naive_local(), caller)?;
-            let conversation = conversation.read()?;
+            let conversation = conversation.read(&template)?;
             encoders
                 .with(control, |encoder| pipeline::chat(&template, &conversation, mask, encoder))
         })?;

@@ -8,7 +8,8 @@ use fastpack_core::config::{
     TokenOptions, TrainOn, TrainOnEos, WorkOptions,
 };
 use fastpack_core::json::{Json, Map};
-use fastpack_core::record::{Conversation, MAX_DEPTH, conversation};
+use fastpack_core::pipeline::JobTemplate;
+use fastpack_core::record::{Conversation, MAX_DEPTH, MessageForms, conversation};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
@@ -16,7 +17,7 @@ use crate::convert::{bytes_given, counts, refuse, share_given, switches, word, w
 use crate::error;
 use crate::objective::PyObjectiveOptions;
 use crate::pack_options::{PyPackOptions, PyPadTo, PyPadTokenId, PySide};
-use crate::written::has_list;
+use crate::written::{digits, has_list};
 
 /// The options that decide the content of the output, and those for losses, verification and threads.
 #[pyclass(name = "Options", module = "fastpack._fastpack", frozen)]
@@ -279,9 +280,13 @@ const KWARGS: &str = "chat_template_kwargs";
 pub(crate) struct PyConversation(pub(crate) Map);
 
 impl PyConversation {
-    /// Parses the conversation in the same way as one of a file.
-    pub(crate) fn read(&self) -> fastpack_core::Result<Conversation> {
-        conversation(&self.0)
+    /// Parses the conversation in the same way as one of a file that `template` renders.
+    pub(crate) fn read(&self, template: &JobTemplate) -> fastpack_core::Result<Conversation> {
+        let takes = match template {
+            JobTemplate::Ready(template) => template.message_forms(),
+            JobTemplate::Refused(_) => MessageForms::ALL,
+        };
+        conversation(&self.0, takes)
             .map_err(|fault| fastpack_core::Error::option("messages", fault.message))
     }
 }
@@ -311,8 +316,12 @@ fn template_value(value: &Bound<'_, PyAny>, option: &str, depth: usize) -> PyRes
     } else if let Ok(truth) = value.cast::<PyBool>() {
         Ok(Json::Bool(truth.is_true()))
     } else if value.is_instance_of::<PyInt>() {
-        let small = value.extract().map(Json::Int);
-        small.map_err(|_| refuse(value.as_borrowed(), option, "integers of at most 64 bits"))
+        let known = value.extract().map(Json::Int).ok();
+        // Python writes those that do not fit 64 bits.
+        let written = || digits(value).ok().and_then(|digits| Json::integer(&digits));
+        known
+            .or_else(written)
+            .ok_or_else(|| refuse(value.as_borrowed(), option, "an integer that Python can write"))
     } else if let Ok(number) = value.cast::<PyFloat>() {
         Ok(Json::Float(number.extract()?))
     } else if let Ok(text) = value.cast::<PyString>() {

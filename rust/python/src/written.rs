@@ -188,8 +188,13 @@ fn integer(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>, place: &str) -> Result
         write!(bytes, "{number}").expect("memory takes all that is written");
         return Ok(());
     }
-    let digits = value.call_method0("__repr__").and_then(|digits| digits.extract::<String>());
-    let digits = digits.map_err(|raised| Unwritten::of(value.py(), place, raised))?;
+    let digits = digits(value).map_err(|raised| Unwritten::of(value.py(), place, raised))?;
     bytes.extend_from_slice(digits.as_bytes());
     Ok(())
+}
+
+/// The digits of an integer of any size, whatever its own class writes.
+pub(crate) fn digits(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let integer = value.py().get_type::<PyInt>();
+    integer.call_method1("__repr__", (value,))?.extract()
 }

@@ -31,6 +31,12 @@ pub enum Json {
 }
 
 impl Json {
+    /// An integer of any size by its decimal digits; `None` for any other text.
+    pub fn integer(digits: &str) -> Option<Self> {
+        let small = digits.parse().map(Self::Int).ok();
+        small.or_else(|| digits.parse().map(|big| Self::BigInt(Arc::new(big))).ok())
+    }
+
     /// The name of the type in error messages.
     pub fn type_name(&self) -> &'static str {
         match self {

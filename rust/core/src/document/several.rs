@@ -17,6 +17,8 @@ pub struct Several {
     pub labels: Vec<u32>,
     /// The way in which the texts make a document.
     pub whole: Whole,
+    /// Whether contents that are lists of texts were joined in them.
+    pub has_joined_parts: bool,
 }
 
 /// The way in which several texts make a document.

@@ -15,7 +15,7 @@ use super::cursor::Cursor;
 use super::flags::{self, TRAIN, WEIGHT, is_assistant};
 use super::json;
 use super::kinds::Conversation;
-use super::messages::{FUNCTION_CALL, MessageForms, ROLES, check_content};
+use super::messages::{FUNCTION_CALL, ROLES, check_content};
 use super::shape::Shape;
 use super::value_access::{Item, ValueAccess};
 use super::write;
@@ -80,21 +80,11 @@ pub struct FastReader {
     prompt: Option<usize>,
     /// The last tools, as text and as a value: many records have the same.
     tools: Option<(String, Json)>,
-    /// The forms of messages that the template takes.
-    takes: MessageForms,
 }
 
 impl Default for FastReader {
     fn default() -> Self {
-        Self::taking(MessageForms::ALL)
-    }
-}
-
-impl FastReader {
-    /// A reader for a template that takes these forms of messages.
-    pub fn taking(takes: MessageForms) -> Self {
         Self {
-            takes,
             names: NAMES.map(Box::from).into(),
             outline: Vec::new(),
             roles: Vec::new(),
@@ -110,7 +100,9 @@ impl FastReader {
             tools: None,
         }
     }
+}
 
+impl FastReader {
     /// Reads a conversation of this shape; `false` if [`read`](fn@super::read) must read it.
     pub fn read(&mut self, line: &[u8], shape: &Shape) -> bool {
         self.clear();
@@ -427,9 +419,6 @@ impl FastReader {
                 let (found, bytes) = place.value(IN_MESSAGE)?;
                 if matches!(key, CONTENT | VALUE) {
                     check_content(&found, "").ok()?;
-                    if !self.takes.parts && matches!(found, Json::List(_)) {
-                        return None;
-                    }
                 }
                 if let Some(flag) = flag {
                     *flag = Some(found.clone());

@@ -11,8 +11,8 @@ use crate::config::usual::TEMPLATE_KWARGS;
 use crate::ledger::Reason;
 use fastpack_template::json::{Json, Map};
 
-/// The keys of a content part that is only text.
-const PART: [&str; 2] = ["type", "text"];
+/// The words in the types of parts that are no text, such as `image_url` and `input_audio`.
+const MEDIA: [&str; 4] = ["image", "audio", "video", "file"];
 
 /// The roles of `ShareGPT`, and the roles in templates.
 pub(super) const ROLES: [(&str, &str); 8] = [
@@ -34,13 +34,11 @@ pub(super) const FUNCTION_CALL: &str = "function_call";
 pub struct MessageForms {
     /// It knows `tool_calls`: calls written as JSON text are parsed into them.
     pub calls: bool,
-    /// It accepts content that is a list of parts. Otherwise parts are joined into a text.
-    pub parts: bool,
 }
 
 impl MessageForms {
     /// Messages are left as they are.
-    pub const ALL: Self = Self { calls: true, parts: true };
+    pub const ALL: Self = Self { calls: true };
 }
 
 /// The conversation in `field`.
@@ -136,15 +134,10 @@ fn read_message(
         None => return Err(without_role(&message, &place())),
         other => return Err(wrong_type(&format!("{}.role", place()), "a string", other)),
     }
-    let Some(content) = message.get("content") else { return Ok(message) };
-    check_content(content, &place())?;
-    match content {
-        Json::List(parts) if !takes.parts => Ok(match joined(parts) {
-            Some(text) => Arc::new(with_content(&message, text)),
-            None => message,
-        }),
-        _ => Ok(message),
+    if let Some(content) = message.get("content") {
+        check_content(content, &place())?;
     }
+    Ok(message)
 }
 
 /// The fault of a message without a role, with the keys that it has.
@@ -155,29 +148,6 @@ fn without_role(message: &Map, place: &str) -> Fault {
          (or `from` and `value`) are read; a `map` can rename them"
     );
     Fault::new(Reason::WrongType, reason)
-}
-
-/// The joined text of parts; `None` where a part is more than text.
-fn joined(parts: &[Json]) -> Option<String> {
-    let texts = parts.iter().map(|part| match part {
-        Json::String(text) => Some(text),
-        Json::Map(part) => match part.get("text") {
-            Some(Json::String(text)) if part.keys().all(|key| PART.contains(&&**key)) => Some(text),
-            _ => None,
-        },
-        _ => None,
-    });
-    texts.map(|text| text.map(|text| &**text)).collect()
-}
-
-/// The message with another content in the same place.
-fn with_content(message: &Map, content: String) -> Map {
-    let content = Json::String(content.into());
-    let entries = message.iter().map(|(key, value)| {
-        let value = if **key == *"content" { &content } else { value };
-        (Arc::clone(key), value.clone())
-    });
-    entries.collect()
 }
 
 /// `{from, value}` to `{role, content}`, the keys in the order in which they stood.
@@ -229,7 +199,8 @@ fn tool_calls(text: &Json) -> Option<Json> {
     Some(Json::List(Arc::new(structured.collect::<Option<_>>()?)))
 }
 
-/// Content must be text, a list of parts, an object or null. The template decides whether it takes it.
+/// Content must be text, a list of parts, an object or null. The template decides whether it takes it, and the
+/// types of its parts; only images, sounds, films and files are refused, because a model does not see them as text.
 pub(super) fn check_content(content: &Json, place: &str) -> Result<(), Fault> {
     match content {
         Json::Null | Json::String(_) | Json::Map(_) => Ok(()),
@@ -237,7 +208,7 @@ pub(super) fn check_content(content: &Json, place: &str) -> Result<(), Fault> {
             Json::String(_) => Ok(()),
             Json::Map(part) => match part.get("type") {
                 None => Ok(()),
-                Some(Json::String(kind)) if kind.as_ref() == "text" => Ok(()),
+                Some(Json::String(kind)) if !is_media(kind) => Ok(()),
                 Some(Json::String(kind)) => Err(Fault::new(
                     Reason::NotText,
                     format!(
@@ -260,6 +231,11 @@ pub(super) fn check_content(content: &Json, place: &str) -> Result<(), Fault> {
             Some(other),
         )),
     }
+}
+
+/// Whether parts of a type are no text.
+fn is_media(kind: &str) -> bool {
+    kind.split(['_', '-']).any(|word| MEDIA.contains(&word))
 }
 
 /// Tools as a list of schemas, or as JSON text of one; `None` where null or absent.

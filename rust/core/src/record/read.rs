@@ -13,15 +13,15 @@ use crate::config::{Fields, Part, ShapeName, usual};
 use crate::ledger::Reason;
 use crate::source::Raw;
 
-/// Reads a conversation from an object with `messages`, and optional `tools` and `chat_template_kwargs`.
-pub fn conversation(record: &Map) -> Result<Conversation, Fault> {
-    let shape = Shape::conversations();
-    messages::read(record, usual::MESSAGES[0], &shape, MessageForms::ALL)
+/// Reads a conversation from an object with `messages`, and optional `tools` and `chat_template_kwargs`, for a template
+/// that takes these forms of messages.
+pub fn conversation(record: &Map, takes: MessageForms) -> Result<Conversation, Fault> {
+    messages::read(record, usual::MESSAGES[0], &Shape::conversations(), takes)
 }
 
 /// Reads a conversation from JSON, with the fields of [`conversation`].
 pub fn parse_conversation(json: &[u8]) -> Result<Conversation, Fault> {
-    conversation(&*object(Raw::Json(json), |_| true)?)
+    conversation(&*object(Raw::Json(json), |_| true)?, MessageForms::ALL)
 }
 
 /// The messages of a pair, after the messages of the examples.

@@ -27,7 +27,6 @@ impl ChatTemplate {
             context: self.context.clone(),
             tool_use,
             source: self.source.clone(),
-            message_forms: OnceLock::new(),
             tells_time: self.tells_time,
             turn: OnceLock::new(),
             paths: TrialResults::default(),

@@ -16,7 +16,7 @@ use super::trained::markup::TurnMarkup;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
-use crate::record::{Conversation, Fault, MessageForms, write_json};
+use crate::record::{Conversation, Fault, write_json};
 use crate::wording::{message, set};
 
 /// A compiled chat template, shared by all threads.
@@ -37,8 +37,6 @@ pub struct ChatTemplate {
     pub(super) tool_use: Option<Box<ChatTemplate>>,
     /// The source of the template. It is searched for the roles and keys that it mentions.
     pub(super) source: String,
-    /// The message features that it supports; found at first use.
-    pub(super) message_forms: OnceLock<MessageForms>,
     /// Whether its source mentions `strftime_now`.
     pub(super) tells_time: bool,
     /// The markup of the assistant's turns for records without keyword arguments; learned at first use.
@@ -137,7 +135,6 @@ impl ChatTemplate {
             context,
             tool_use: None,
             source: source.to_owned(),
-            message_forms: OnceLock::new(),
             tells_time: source.contains("strftime_now"),
             turn: OnceLock::new(),
             paths: TrialResults::default(),

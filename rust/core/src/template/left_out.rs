@@ -43,6 +43,36 @@ pub(super) fn has_text(value: &Json) -> bool {
     }
 }
 
+/// The parts of a content that is a list of parts, and their numbers.
+pub(super) fn parts<'v>(key: &str, value: &'v Json) -> impl Iterator<Item = (usize, &'v Json)> {
+    let items = match value {
+        Json::List(items) if key == "content" => items.as_slice(),
+        _ => &[],
+    };
+    items.iter().enumerate().filter(|(_, part)| matches!(part, Json::Map(_)))
+}
+
+/// The type of a part.
+const TYPE: &str = "type";
+
+/// Whether a part of a content holds a text that is not blank, beside its type.
+pub(super) fn part_has_text(part: &Json) -> bool {
+    let Json::Map(part) = part else { return false };
+    part.iter().any(|(key, value)| **key != *TYPE && has_text(value))
+}
+
+/// The name of a part that is left out of a content of which others are printed, by its type and the role.
+pub(super) fn part_name(part: &Json, role: &str) -> Arc<str> {
+    let kind = match part {
+        Json::Map(part) => part.get(TYPE),
+        _ => None,
+    };
+    match kind {
+        Some(Json::String(kind)) => format!("{kind} in {role} content").into(),
+        _ => format!("part of {role} content").into(),
+    }
+}
+
 /// Whether a template prints a message's key as text of the conversation.
 fn is_field(key: &str) -> bool {
     key != ROLE
@@ -56,21 +86,22 @@ pub(super) fn not_shown(
     fields: &mut LeftOut,
 ) {
     let is_whole = |at: usize| shown.holds_whole(&prepared[at]);
-    collect(conversation, is_whole, |value| shown.holds(value), fields);
+    let is_printed = |value: &Json| shown.holds(value);
+    collect(conversation, is_whole, |value| shown.holds_list(value), is_printed, fields);
 }
 
 /// Adds the fields of a conversation of which `text` has no word.
 pub(super) fn not_in_text(conversation: &Conversation, text: &str, fields: &mut LeftOut) {
-    collect(conversation, |_| false, |value| occurs(value, text), fields);
+    collect(conversation, |_| false, |_| false, |value| occurs(value, text), fields);
 }
 
-/// Calls `found` with the message and the key of each value that `shown` does not hold; with no message for the
-/// tools.
+/// Calls `found` with the message and the key of each value that `shown` does not hold, and with the number of the part
+/// where it holds others of a content; with no message for the tools.
 pub(super) fn unprinted(
     conversation: &Conversation,
     prepared: &[Cow<'_, Map>],
     shown: &PrintedInputs,
-    mut found: impl FnMut(Option<usize>, &str),
+    mut found: impl FnMut(Option<usize>, &str, Option<usize>),
 ) {
     for (at, (message, prepared)) in conversation.messages.iter().zip(prepared).enumerate() {
         if shown.holds_whole(prepared) {
@@ -78,12 +109,18 @@ pub(super) fn unprinted(
         }
         for (key, value) in message.iter() {
             if is_field(key) && !shown.holds(value) {
-                found(Some(at), key);
+                found(Some(at), key, None);
+            } else if !shown.holds_list(value) {
+                for (number, part) in parts(key, value) {
+                    if !shown.holds(part) {
+                        found(Some(at), key, Some(number));
+                    }
+                }
             }
         }
     }
     if tools(conversation).is_some_and(|tools| !shown.holds(tools)) {
-        found(None, TOOLS);
+        found(None, TOOLS, None);
     }
 }
 
@@ -91,16 +128,26 @@ pub(super) fn unprinted(
 fn collect(
     conversation: &Conversation,
     is_whole: impl Fn(usize) -> bool,
+    is_whole_list: impl Fn(&Json) -> bool,
     is_printed: impl Fn(&Json) -> bool,
     fields: &mut LeftOut,
 ) {
     for (at, message) in conversation.messages.iter().enumerate() {
         for (key, value) in message.iter() {
-            if is_field(key) && !is_printed(value) && has_text(value) && !is_whole(at) {
-                let role = match message.get(ROLE) {
-                    Some(Json::String(role)) => &**role,
-                    _ => "",
-                };
+            if !is_field(key) || is_whole(at) {
+                continue;
+            }
+            let role = match message.get(ROLE) {
+                Some(Json::String(role)) => &**role,
+                _ => "",
+            };
+            if is_printed(value) {
+                for (_, part) in parts(key, value).filter(|_| !is_whole_list(value)) {
+                    if part_has_text(part) && !is_printed(part) {
+                        add(fields, &part_name(part, role));
+                    }
+                }
+            } else if has_text(value) {
                 add(fields, &field_name(key, role));
             }
         }

@@ -44,4 +44,6 @@ pub struct Rendered {
     pub has_formatted_prompt: bool,
     /// Whether an answer of the record ends in an end-of-text token, inside of its turn.
     pub has_ended_answer: bool,
+    /// Whether contents that are lists of texts were joined, because the template refuses the lists.
+    pub has_joined_parts: bool,
 }

@@ -242,6 +242,11 @@ impl PrintedInputs {
         }
     }
 
+    /// Whether a list was printed as a whole.
+    pub fn holds_list(&self, value: &Json) -> bool {
+        matches!(value, Json::List(items) if self.has(items.as_ptr().addr()))
+    }
+
     /// Whether an object was printed as a whole.
     pub fn holds_whole(&self, map: &Map) -> bool {
         self.has(std::ptr::from_ref(map).addr())

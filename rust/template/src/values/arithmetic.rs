@@ -1,6 +1,6 @@
 //! Python's arithmetic, and Jinja's `~`.
 
-use num_bigint::BigInt;
+use num_bigint::{BigInt, Sign};
 
 use crate::failure::{Failure, Outcome};
 use crate::language::operators::Binary;
@@ -91,7 +91,7 @@ pub(crate) fn binary<'r>(
         Binary::Multiply => multiply(left, right, meter),
         Binary::Divide => divide(left, right),
         Binary::FloorDivide | Binary::Modulo => floor(operator, left, right, meter),
-        Binary::Power => power(left, right),
+        Binary::Power => power(left, right, meter),
     }
 }
 
@@ -193,20 +193,28 @@ fn floor<'r>(
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     let sign = if operator == Binary::Modulo { "%" } else { "//" };
-    if let (Some(left), Some(right)) = (left.as_int(), right.as_int()) {
-        if right == 0 {
-            return Err(Failure::error("division by zero"));
-        }
-        let (Some(quotient), Some(rest)) = (left.checked_div(right), left.checked_rem(right))
-        else {
-            return Err(Failure::unsupported(format_args!("`{sign}` of integers beyond 64 bits")));
-        };
+    if let (Some(left), Some(right)) = (left.as_int(), right.as_int())
+        && let (Some(quotient), Some(rest)) = (left.checked_div(right), left.checked_rem(right))
+    {
         let adjust = rest != 0 && (rest < 0) != (right < 0);
         return Ok(Value::Int(match operator {
             Binary::Modulo if adjust => rest + right,
             Binary::Modulo => rest,
             _ => quotient - i64::from(adjust),
         }));
+    }
+    if let (Some(left), Some(right)) = (big(left, meter)?, big(right, meter)?) {
+        if right.sign() == Sign::NoSign {
+            return Err(Failure::error("division by zero"));
+        }
+        let (quotient, rest) = (&left / &right, &left % &right);
+        let adjust = rest.sign() != Sign::NoSign && rest.sign() != right.sign();
+        let made = match operator {
+            Binary::Modulo if adjust => rest + right,
+            Binary::Modulo => rest,
+            _ => quotient - u32::from(adjust),
+        };
+        return integer(made, meter);
     }
     if let (Value::String(text), Binary::Modulo) = (left, operator) {
         return meter.string(percent(text, right, meter)?);
@@ -221,13 +229,15 @@ fn floor<'r>(
     type_error(sign, left, right)
 }
 
-fn power<'r>(left: &Value<'r>, right: &Value<'r>) -> Outcome<Value<'r>> {
-    match (left.as_int(), right.as_int()) {
-        (Some(base), Some(exponent)) => u32::try_from(exponent)
-            .ok()
-            .and_then(|exponent| base.checked_pow(exponent))
-            .map(Value::Int)
-            .ok_or_else(|| Failure::unsupported("`**` with such numbers")),
+fn power<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+    match (big(left, meter)?, right.as_int().map(u32::try_from)) {
+        (Some(base), Some(Ok(exponent))) => {
+            let bits = base.bits().saturating_mul(exponent.into());
+            if base.bits() > 1 && bits > MAX_BITS + base.bits() {
+                return Err(Failure::unsupported("`**` with such numbers"));
+            }
+            integer(base.pow(exponent), meter)
+        }
         _ if is_number(left) && is_number(right) => {
             Err(Failure::unsupported("`**` with such numbers"))
         }

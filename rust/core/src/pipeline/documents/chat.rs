@@ -17,7 +17,9 @@ pub struct Chat {
 
 /// Renders a conversation as text.
 pub fn render(template: &JobTemplate, conversation: &Conversation) -> Result<String> {
-    ready(template)?.render(conversation).map_err(refused)
+    let template = ready(template)?;
+    let rendered = template.with_lists(conversation, |conversation| template.render(conversation));
+    Ok(rendered.map_err(refused)?.0)
 }
 
 /// Renders and encodes a conversation. With `mask`, marks the ids that the assistant wrote.
@@ -33,11 +35,14 @@ pub fn chat(
     encoder: &mut Encoder,
 ) -> Result<Chat> {
     let template = ready(template)?;
-    let (text, spans) = if mask {
-        template.render_with_spans(conversation).map_err(refused)?
-    } else {
-        (template.render(conversation).map_err(refused)?, Vec::new())
-    };
+    let rendered = template.with_lists(conversation, |conversation| {
+        if mask {
+            template.render_with_spans(conversation)
+        } else {
+            Ok((template.render(conversation)?, Vec::new()))
+        }
+    });
+    let ((text, spans), _) = rendered.map_err(refused)?;
     let mut encoding = Encoding::default();
     encoder.encode(&text, &spans, SpecialTokens::Omit, &mut encoding)?;
     let mut trained = vec![false; if mask { encoding.ids.len() } else { 0 }];

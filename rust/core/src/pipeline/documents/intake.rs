@@ -324,6 +324,11 @@ impl<'a> Intake<'a> {
                 };
                 clock.lap(Stage::Encode);
                 made?;
+                if several.has_joined_parts {
+                    let path = documents.path();
+                    let seen = RecordNotes { has_joined_parts: true, ..RecordNotes::default() };
+                    ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
+                }
                 return Ok(checked);
             }
         };
@@ -345,6 +350,7 @@ impl<'a> Intake<'a> {
                 left_out: &rendered.left_out,
                 has_formatted_prompt: rendered.has_formatted_prompt,
                 has_ended_answer: rendered.has_ended_answer,
+                has_joined_parts: rendered.has_joined_parts,
             };
             let path = documents.path();
             ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });

@@ -1,5 +1,9 @@
 //! [`Renderer`]: renders a record as text, and finds the trained part of it.
 
+use std::sync::Arc;
+
+use fastpack_template::json::Map;
+
 use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, ShapeName};
 use crate::document::ids::TrainedIds;
 use crate::document::tokenize::TextKind;
@@ -13,7 +17,7 @@ use crate::record::{
     Answers, Conversation, FastReader, Fault, FoundShape, Labelled, MessageForms, Pair, Prompted,
     Record, Tokens, as_messages,
 };
-use crate::template::{ChatTemplate, Prompts, Rendered, Replayed};
+use crate::template::{ChatTemplate, Prompts, Rendered, Replayed, joined_messages};
 
 /// The result of a record.
 pub(in crate::pipeline) enum RenderedRecord {
@@ -100,8 +104,7 @@ impl<'a> Renderer<'a> {
 
     /// The forms of messages that the chat template takes.
     pub(in crate::pipeline) fn takes(&self) -> MessageForms {
-        self.template
-            .map_or(MessageForms { calls: false, parts: true }, ChatTemplate::message_forms)
+        self.template.map_or(MessageForms { calls: false }, ChatTemplate::message_forms)
     }
 
     /// The record as a conversation, if the chat template renders it. Its prompt is dropped unless only
@@ -154,7 +157,12 @@ impl<'a> Renderer<'a> {
         &self,
         record: Record,
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
-        let text = match record {
+        let prompt_of = |conversation: &Conversation| {
+            let template = self.template()?;
+            let made = template.with_lists(conversation, |it| template.render_prompt(it))?;
+            Ok::<_, RecordFailure<'a>>(made)
+        };
+        let (text, has_joined_parts) = match record {
             Record::Tokens(tokens) => {
                 return Ok(RenderedRecord::Tokens(
                     Tokens { trained: None, ..tokens },
@@ -163,24 +171,30 @@ impl<'a> Renderer<'a> {
             }
             Record::Answers(answers) => return self.answers(answers),
             Record::Labelled(labelled) => return self.labelled(labelled),
-            Record::Text(text) => (text, TextKind::Text),
+            Record::Text(text) => ((text, TextKind::Text), false),
             Record::Conversation(conversation) => {
-                (self.template()?.render_prompt(&conversation)?, TextKind::Conversation)
+                let (text, joined) = prompt_of(&conversation)?;
+                ((text, TextKind::Conversation), joined)
             }
             Record::Pair(pair) if self.named.is_none() && self.template.is_ok() => {
                 let mut asked = as_messages(&pair, &self.examples);
                 asked.messages.pop();
-                (self.template()?.render_prompt(&asked)?, TextKind::Conversation)
+                let (text, joined) = prompt_of(&asked)?;
+                ((text, TextKind::Conversation), joined)
             }
             Record::Pair(pair) => {
                 let prompts = self.named.as_ref().unwrap_or(&self.alpaca);
                 let (mut text, answer) = prompts.render(&pair)?;
                 text.truncate(answer.start);
-                (text, TextKind::Text)
+                ((text, TextKind::Text), false)
             }
         };
-        let whole = Whole::Answers;
-        Ok(RenderedRecord::Several(Several { texts: vec![text], labels: Vec::new(), whole }))
+        Ok(RenderedRecord::Several(Several {
+            texts: vec![text],
+            labels: Vec::new(),
+            whole: Whole::Answers,
+            has_joined_parts,
+        }))
     }
 
     /// Texts with the numbers of their classes.
@@ -197,13 +211,14 @@ impl<'a> Renderer<'a> {
         };
         // The tokens around texts are those of the tokenizer alone.
         let texts = labelled.texts.into_iter().map(|text| (text, TextKind::BegunText)).collect();
-        Ok(RenderedRecord::Several(Several { texts, labels, whole: Whole::Framed }))
+        let whole = Whole::Framed;
+        Ok(RenderedRecord::Several(Several { texts, labels, whole, has_joined_parts: false }))
     }
 
     /// Renders a prompt, and the prompt with each of its answers, as the trainers of TRL do.
     fn answers(&self, answers: Answers) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let Answers { prompted, label } = answers;
-        let texts = match prompted {
+        let (texts, has_joined_parts) = match prompted {
             Prompted::Texts { prompt, answers } => {
                 let whole = answers.into_iter().map(|answer| {
                     let mut text = format!("{prompt}{answer}");
@@ -216,22 +231,15 @@ impl<'a> Renderer<'a> {
                     (text, TextKind::Text)
                 });
                 let whole: Vec<_> = whole.collect();
-                [(prompt, TextKind::Text)].into_iter().chain(whole).collect()
+                ([(prompt, TextKind::Text)].into_iter().chain(whole).collect(), false)
             }
-            Prompted::Messages { mut prompt, answers } => {
-                let template = self.template()?;
-                let mut texts = vec![(template.render_prompt(&prompt)?, TextKind::Conversation)];
-                let asked = prompt.messages.len();
-                for answer in answers {
-                    prompt.messages.truncate(asked);
-                    prompt.messages.extend(answer);
-                    texts.push((template.render(&prompt)?, TextKind::Conversation));
-                }
-                texts
+            Prompted::Messages { prompt, answers } => {
+                asked_and_answered(self.template()?, prompt, answers)?
             }
         };
         let labels = label.into_iter().map(u32::from).collect();
-        Ok(RenderedRecord::Several(Several { texts, labels, whole: Whole::Answers }))
+        let whole = Whole::Answers;
+        Ok(RenderedRecord::Several(Several { texts, labels, whole, has_joined_parts }))
     }
 
     /// Whether conversations without a prompt are trained.
@@ -260,13 +268,19 @@ impl<'a> Renderer<'a> {
         Ok(RenderedRecord::Tokens(tokens, trained))
     }
 
-    fn conversation(
+    /// Renders a conversation as it is.
+    pub(in crate::pipeline) fn conversation(
         &self,
         conversation: &Conversation,
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let rendered = self.training.render(self.template()?, conversation)?;
         let marked = self.markers.in_conversation(conversation);
         Ok(self.made(noting(rendered, marked), TextKind::Conversation))
+    }
+
+    /// The conversation with its lists of texts joined, if the template refuses it with them.
+    pub(in crate::pipeline) fn joined(&self, conversation: &Conversation) -> Option<Conversation> {
+        self.template.ok()?.joined(conversation)
     }
 
     fn pair(&self, pair: &Pair) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
@@ -296,6 +310,40 @@ impl<'a> Renderer<'a> {
     fn template(&self) -> std::result::Result<&'a ChatTemplate, RecordFailure<'a>> {
         self.template.map_err(RecordFailure::NoTemplate)
     }
+}
+
+/// The text of a prompt, and of the prompt with each of its answers. If the template refuses lists of texts in any of
+/// them, those of all are joined, which is returned too.
+fn asked_and_answered(
+    template: &ChatTemplate,
+    mut prompt: Conversation,
+    mut answers: Vec<Vec<Arc<Map>>>,
+) -> std::result::Result<(Vec<(String, TextKind)>, bool), Fault> {
+    let refused = match texts_of(template, &prompt, &answers) {
+        Ok(texts) => return Ok((texts, false)),
+        Err(fault) => fault,
+    };
+    let lists = std::iter::once(&mut prompt.messages).chain(&mut answers);
+    let joins = lists.filter_map(|messages| Some(*messages = joined_messages(messages)?));
+    if refused.reason != Reason::Template || joins.count() == 0 {
+        return Err(refused);
+    }
+    Ok((texts_of(template, &prompt, &answers)?, true))
+}
+
+fn texts_of(
+    template: &ChatTemplate,
+    prompt: &Conversation,
+    answers: &[Vec<Arc<Map>>],
+) -> std::result::Result<Vec<(String, TextKind)>, Fault> {
+    let mut texts = vec![(template.render_prompt(prompt)?, TextKind::Conversation)];
+    let mut whole = prompt.clone();
+    for answer in answers {
+        whole.messages.truncate(prompt.messages.len());
+        whole.messages.extend(answer.iter().cloned());
+        texts.push((template.render(&whole)?, TextKind::Conversation));
+    }
+    Ok(texts)
 }
 
 /// A rendered conversation with the facts that its texts show.

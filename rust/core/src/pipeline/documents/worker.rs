@@ -11,9 +11,9 @@ use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord, Renderer};
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::record::{Conversation, FastReader, MessageForms, Record, Shape, read, read_text_fast};
+use crate::record::{Conversation, FastReader, Record, Shape, read, read_text_fast};
 use crate::source::Raw;
-use crate::template::{ChatTemplate, Rendered, Replayed, Replayer, Trained};
+use crate::template::{Rendered, Replayed, Replayer, Trained};
 use crate::timing::{Clock, RenderCounts, Stage};
 
 /// The most bytes of a text buffer that are kept: a record of a GiB does not stay in memory.
@@ -53,9 +53,7 @@ impl<'a> Worker<'a> {
             texts: training.takes_whole_texts(),
             replayer: template
                 .map(|template| Replayer::new(template, training.wanted(), training.cuts())),
-            reader: FastReader::taking(
-                template.map_or(MessageForms::ALL, ChatTemplate::message_forms),
-            ),
+            reader: FastReader::default(),
             replayed: Replayed::default(),
             rendered: Rendered::default(),
             counts: RenderCounts::default(),
@@ -73,6 +71,7 @@ impl<'a> Worker<'a> {
         self.rendered.literals.clear();
         self.rendered.left_out.clear();
         (self.rendered.has_formatted_prompt, self.rendered.has_ended_answer) = (false, false);
+        self.rendered.has_joined_parts = false;
         let ReadOptions { words, reading, shape } = asked;
         let general = || {
             let record = read(raw, shape, expectation(reading, words.kind()), words.takes());
@@ -130,13 +129,36 @@ impl<'a> Worker<'a> {
             }
             _ => None,
         };
-        let made = made.unwrap_or_else(|| {
-            let is_conversation = matches!(record, Record::Conversation(_));
-            let made = words.render(record);
-            self.counts.interpreted += u64::from(is_conversation && made.is_ok());
-            made
+        let made = made.unwrap_or_else(|| match record {
+            Record::Conversation(conversation) => self.interpret(words, &conversation),
+            other => words.render(other),
         });
         clock.lap(Stage::Render);
+        made
+    }
+
+    /// Renders a conversation that no program renders; with its lists of texts joined if the template refuses them.
+    fn interpret(
+        &mut self,
+        words: &Renderer<'a>,
+        conversation: &Conversation,
+    ) -> Result<RenderedRecord, RecordFailure<'a>> {
+        let made = words.conversation(conversation);
+        let joined = if made.is_ok() { None } else { words.joined(conversation) };
+        let Some(joined) = joined else {
+            self.counts.interpreted += u64::from(made.is_ok());
+            return made;
+        };
+        let replayed =
+            if self.takes(&joined) { self.replay(words, || Some(joined.clone())) } else { None };
+        let mut made = replayed.unwrap_or_else(|| {
+            let made = words.conversation(&joined);
+            self.counts.interpreted += u64::from(made.is_ok());
+            made
+        });
+        if let Ok(RenderedRecord::Text(rendered, _)) = &mut made {
+            rendered.has_joined_parts = true;
+        }
         made
     }
 

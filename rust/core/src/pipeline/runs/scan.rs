@@ -56,6 +56,9 @@ pub struct Scan {
     /// The records with an answer that ends in an end-of-text token, inside of its turn.
     #[serde(skip_serializing_if = "NotedReport::is_empty")]
     pub ended_answers: NotedReport,
+    /// The records whose contents were lists of texts, which were joined because the chat template refuses lists.
+    #[serde(skip_serializing_if = "NotedReport::is_empty")]
+    pub joined_parts: NotedReport,
     /// Lengths of the documents, in tokens.
     pub lengths: Lengths,
     /// Tokens with a label in all documents.
@@ -160,6 +163,7 @@ impl Scan {
         self.left_out.values_mut().for_each(|noted| all(&mut noted.records));
         all(&mut self.formatted_prompts.records);
         all(&mut self.ended_answers.records);
+        all(&mut self.joined_parts.records);
         all(&mut self.documents);
         all(&mut self.trained_tokens);
         self.lost.values_mut().for_each(|lost| counts(&mut lost.count));
@@ -379,6 +383,7 @@ impl ScanState {
             left_out: notes.left_out_report(&place),
             formatted_prompts: notes.formatted_prompts.report(&place),
             ended_answers: notes.ended_answers.report(&place),
+            joined_parts: notes.joined_parts.report(&place),
             lengths: self.lengths.lengths(),
             trained_tokens: self.trained_tokens,
             trained_share: ratio(self.trained_tokens, self.lengths.tokens()),

@@ -2,4 +2,5 @@
 
 pub(super) mod replayer;
 pub(super) mod trials;
+mod unprinted;
 pub(super) mod wanted;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use fastpack_template::json::{Json, Map};
 use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, Trace, TraceInput};
 
+use super::unprinted::{Unprinted, numbered};
 use super::wanted::WantedSpans;
 use crate::record::{Conversation, FastReader, is_assistant};
 use crate::template::chat::ChatTemplate;
@@ -87,25 +88,8 @@ pub(in crate::template) struct Programs {
     whole: Program,
     /// Renders the messages before the assistant's last turn, or the prompt, if one of them is needed.
     before: Option<Program>,
-    /// The texts and values that are not printed, and the names of their fields.
+    /// The texts and values that are not printed, and the names of their fields; of parts, the roles.
     unprinted: Vec<(Unprinted, Arc<str>)>,
-}
-
-/// A text or a value that a program does not print, by its number.
-#[derive(Clone, Copy, Debug)]
-enum Unprinted {
-    Text(usize),
-    Value(usize),
-}
-
-impl Unprinted {
-    /// Whether it holds a text that is not blank.
-    fn has_text(self, input: ReplayInput<'_>) -> bool {
-        match self {
-            Self::Text(text) => !input.source[input.texts[text].clone()].trim().is_empty(),
-            Self::Value(value) => left_out::has_text(&input.values[value]),
-        }
-    }
 }
 
 impl Programs {
@@ -211,9 +195,7 @@ impl<'t> Replayer<'t> {
             return Some(false);
         }
         for (value, field) in unprinted {
-            if value.has_text(input) {
-                left_out::add(left_out, field);
-            }
+            value.note(field, input, left_out);
         }
         let Printed { text, spans, .. } = printed;
         if wanted == WantedSpans::Text {
@@ -342,8 +324,8 @@ impl<'t> Replayer<'t> {
             Err(reason) => return Some(Err(reason)),
         };
         let mut unprinted = Vec::new();
-        left_out::unprinted(conversation, &messages, &shown?, |message, key| {
-            unprinted.extend(numbered(reader, message, key));
+        left_out::unprinted(conversation, &messages, &shown?, |message, key, part| {
+            unprinted.extend(numbered(reader, message, key, part));
         });
         let wanted = self.wanted_of(reader);
         let spans_learned = template.generates || derive::learned(template, conversation).is_some();
@@ -446,22 +428,6 @@ fn with_marks(
     let mut printed = Printed::default();
     program.print(&source, buffers, &mut printed).ok()?;
     Some(printed.text)
-}
-
-/// The number of the text or value under a key of a message, or of the tools, and the name of its field.
-fn numbered(
-    reader: &FastReader,
-    message: Option<usize>,
-    key: &str,
-) -> Option<(Unprinted, Arc<str>)> {
-    let Some(message) = message else {
-        let tools = reader.value_places().position(|place| place.is_none())?;
-        return Some((Unprinted::Value(tools), left_out::TOOLS.into()));
-    };
-    let field = left_out::field_name(key, reader.roles().nth(message)?);
-    let text = reader.places().position(|place| place == (message, key)).map(Unprinted::Text);
-    let value = || reader.value_places().position(|place| place == Some((message, key)));
-    Some((text.or_else(|| value().map(Unprinted::Value))?, field))
 }
 
 /// The texts and values of the parsed conversation, for a trace. `None` if they differ from those of `reader`.
