@@ -170,6 +170,33 @@ def test_what_was_changed_on_s3_is_neither_removed_nor_replaced(seed, store, cli
     assert {name: found.get(f"packed/{name}") for name in foreign} == foreign
 
 
+@pytest.mark.parametrize("ends", ["same job", "other job", "groups"])
+@pytest.mark.parametrize("seed", range(tries(1, 20)))
+def test_uploads_in_parts_that_a_killed_run_has_left_are_ended(seed, ends, store, client, bucket, pack):
+    chances = random.Random(seed)
+    job, run = f"{chances.randrange(16**64):064x}", f"{chances.randrange(16**16):016x}"
+    ours = [f"packed/.fastpack/uploads/{job}-{run}/train-{number:05}.arrow" for number in range(3)]
+    if ends == "groups":
+        ours.append(f"packed/.fastpack/groups/{job}/00001-rows/train-00000.arrow")
+    theirs = [
+        "packed/train-00000.arrow",
+        "packed/.fastpack/uploads/notes/train-00000.arrow",
+        f"packed/.fastpack/uploads/{job}/train-00000.arrow",
+        f"packed/.fastpack/groups/{job}/notes.txt",
+        f"other/.fastpack/uploads/{job}-{run}/train-00000.arrow",
+        f"packed-too/.fastpack/uploads/{job}-{run}/train-00000.arrow",
+    ]
+    for key in chances.sample(ours + theirs, len(ours + theirs)):
+        upload = client.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
+        client.upload_part(Bucket=bucket, Key=key, UploadId=upload, PartNumber=1, Body=FOREIGN)
+    options = {"group_size": 2000} if ends == "groups" else {}
+    if ends == "other job":
+        attempt(pack, [*RECORDS, {"messages": 7}], f"s3://{bucket}/packed", store)
+    pack(RECORDS, f"s3://{bucket}/packed", store, **options)
+    left = client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
+    assert sorted(upload["Key"] for upload in left) == sorted(theirs)
+
+
 @pytest.mark.parametrize("seed", range(tries(10, 400)))
 def test_what_was_changed_in_a_folder_is_neither_removed_nor_replaced(seed, pack, tmp_path):
     chances = random.Random(seed)

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::arrangement::Arrangement;
 use super::bucket_place::BucketPlace;
 use super::bucket_work::{
-    Generation, remove_groups, remove_uploads, started, stopped_uploads, work,
+    Generation, end_unfinished_uploads, remove_groups, remove_uploads, started, stopped_uploads,
+    work,
 };
 use super::earlier::Earlier;
 use super::files::{MANIFEST, REPORT, TOKENS, WORK};
@@ -86,6 +87,7 @@ pub fn open_bucket(
         target.unlock(lease);
         return Ok(BucketOpened::Finished(report));
     }
+    end_unfinished_uploads(&target);
     let local =
         Output { remote: None, overwrite: true, shared: true, wait: true, ..output.clone() };
     match Earlier::find(&target, output, job, control) {

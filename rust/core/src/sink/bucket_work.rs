@@ -98,8 +98,14 @@ pub(super) fn stopped_uploads(target: &Target, job: &Identity) -> Result<HashMap
     Ok(named.collect())
 }
 
+/// Ends the uploads in parts that stopped runs have left unfinished. Only who holds the lock of the whole folder may do so.
+pub(super) fn end_unfinished_uploads(target: &Target) {
+    target.end_unfinished(&work(UPLOADS), &WorkNames);
+}
+
 /// Removes what stopped runs have uploaded.
 pub(super) fn remove_uploads(target: &Target) -> Result<()> {
+    end_unfinished_uploads(target);
     let names = target.entries_in(&work(UPLOADS))?.into_iter().map(|entry| entry.name);
     target.remove_own(names, &WorkNames).map(drop)
 }
@@ -109,6 +115,7 @@ pub(super) fn remove_groups(target: &Target) -> Result<()> {
     if let Some((_, version)) = started_version(target)? {
         target.remove_own([work(STARTED)], &Started(version))?;
     }
+    target.end_unfinished(&work(GROUPS), &WorkNames);
     for folder in [STATE, GROUPS] {
         let names = target.entries_in(&work(folder))?.into_iter().map(|entry| entry.name);
         target.remove_own(names, &WorkNames)?;

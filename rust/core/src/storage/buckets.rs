@@ -5,7 +5,7 @@ use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::client::{HttpError, HttpErrorKind};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -27,20 +27,11 @@ pub(super) fn open(
     requests: &Arc<Requests>,
 ) -> Result<Arc<dyn ObjectStore>> {
     let service = Service(Arc::clone(requests));
-    // The client repeats requests, and looks at `Retry-After`.
-    let retry =
-        RetryConfig { max_retries: 0, backoff: BackoffConfig::default(), ..RetryConfig::default() };
+    let retry = retry();
     let url = format!("{}/", address.root);
     let failed = |error: object_store::Error| refuse(address, requests, &error);
     Ok(match address.kind {
-        Kind::S3 => {
-            let mut builder = AmazonS3Builder::from_env().with_url(url);
-            for (key, value) in chosen::<AmazonS3ConfigKey>(options, "aws")? {
-                builder = builder.with_config(key, value);
-            }
-            let builder = builder.with_retry(retry).with_http_connector(service);
-            Arc::new(builder.build().map_err(failed)?)
-        }
+        Kind::S3 => Arc::new(open_s3(address, options, requests)?),
         Kind::Google => {
             let mut builder = GoogleCloudStorageBuilder::from_env().with_url(url);
             for (key, value) in chosen::<GoogleConfigKey>(options, "google")? {
@@ -59,6 +50,25 @@ pub(super) fn open(
         }
         Kind::Web | Kind::Given | Kind::FileSystem => unreachable!("it has no buckets"),
     })
+}
+
+/// Opens the bucket of an address of the protocol of S3.
+pub(super) fn open_s3(
+    address: &Address,
+    options: &BTreeMap<String, String>,
+    requests: &Arc<Requests>,
+) -> Result<AmazonS3> {
+    let mut builder = AmazonS3Builder::from_env().with_url(format!("{}/", address.root));
+    for (key, value) in chosen::<AmazonS3ConfigKey>(options, "aws")? {
+        builder = builder.with_config(key, value);
+    }
+    let builder = builder.with_retry(retry()).with_http_connector(Service(Arc::clone(requests)));
+    builder.build().map_err(|error| refuse(address, requests, &error))
+}
+
+/// No retries: the client repeats requests, and looks at `Retry-After`.
+fn retry() -> RetryConfig {
+    RetryConfig { max_retries: 0, backoff: BackoffConfig::default(), ..RetryConfig::default() }
 }
 
 /// The option of S3 for copies to a name that must be free.

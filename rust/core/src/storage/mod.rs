@@ -18,6 +18,8 @@ mod objects;
 mod ranged;
 mod reader;
 mod requests;
+#[cfg(test)]
+mod s3_server;
 mod search;
 mod service;
 mod session;
@@ -27,6 +29,7 @@ mod target;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod upload;
 mod web;
 

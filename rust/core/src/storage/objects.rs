@@ -14,7 +14,6 @@ use object_store::{
     PutOptions, PutPayload, UpdateVersion,
 };
 
-use super::address::Kind;
 use super::buckets;
 use super::target::{Entry, LOCK, Target};
 use super::tasks::Pending;
@@ -26,9 +25,6 @@ use crate::threads::WAITING;
 
 /// The attribute of an object that holds the BLAKE3 hash of its bytes.
 pub(super) const HASH: &str = "blake3";
-
-/// Bytes of the largest object that S3 copies at once.
-const MOST_COPIED: u64 = 5 << 30;
 
 /// The names up to which their versions are asked for one by one. More are listed.
 const ASKED: usize = 8;
@@ -333,7 +329,7 @@ impl Target {
 
     /// Whether the store copies no object of this size at once.
     pub(crate) fn copies_no(&self, bytes: u64) -> bool {
-        self.address.kind == Kind::S3 && bytes > MOST_COPIED
+        bytes > self.most_copied
     }
 
     /// Has the store copy an object of this size and hash to a name that must be free.

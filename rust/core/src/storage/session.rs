@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use object_store::ObjectStore;
+use object_store::aws::AmazonS3;
 use reqwest::header::HeaderMap;
 
 use super::address::{Address, Kind};
@@ -93,6 +94,15 @@ impl Session {
             buckets::open(address, options, &self.shared.requests)
         };
         ways.iter().map(open).collect()
+    }
+
+    /// The bucket of an address, if it is one of the protocol of S3.
+    pub(super) fn s3(&self, address: &Address) -> Result<Option<Arc<AmazonS3>>> {
+        if address.kind != Kind::S3 {
+            return Ok(None);
+        }
+        let opened = buckets::open_s3(address, &self.options.options, &self.shared.requests)?;
+        Ok(Some(Arc::new(opened)))
     }
 
     /// The object at an address; `None` if there is none.

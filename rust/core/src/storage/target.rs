@@ -7,9 +7,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use object_store::aws::AmazonS3;
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt, UpdateVersion};
 
-use super::address::Address;
+use super::address::{Address, Kind};
 use super::bucket;
 use super::buckets;
 use super::requests::Requests;
@@ -28,6 +29,14 @@ const AT_A_TIME: usize = 4;
 /// The key of the lock of the whole folder.
 pub(crate) const LOCK: &str = ".fastpack/lock";
 
+/// Bytes of the largest object that S3 copies at once.
+const MOST_COPIED: u64 = 5 << 30;
+
+/// Bytes of the largest object that a store of this kind copies at once.
+fn most_copied(kind: Kind) -> u64 {
+    if kind == Kind::S3 { MOST_COPIED } else { u64::MAX }
+}
+
 /// A folder of a bucket.
 #[derive(Debug)]
 pub(crate) struct Target {
@@ -40,6 +49,10 @@ pub(crate) struct Target {
     pub(super) copiers: Vec<Arc<dyn ObjectStore>>,
     /// The one of them that was found to work.
     pub(super) copier: OnceLock<Arc<dyn ObjectStore>>,
+    /// Bytes of the largest object that the store copies at once.
+    pub(super) most_copied: u64,
+    /// The bucket, if it is one of the protocol of S3.
+    pub(super) s3: Option<Arc<AmazonS3>>,
 }
 
 /// An object of the folder.
@@ -75,8 +88,9 @@ impl Target {
         let copiers = session.copiers(&address)?;
         let prefix = address.key.trim_matches('/').to_owned();
         let (tasks, requests) = session.parts();
-        let copier = OnceLock::new();
-        Ok(Self { address, prefix, store, tasks, requests, copiers, copier })
+        let (copier, s3) = (OnceLock::new(), session.s3(&address)?);
+        let most_copied = most_copied(address.kind);
+        Ok(Self { address, prefix, store, tasks, requests, copiers, copier, most_copied, s3 })
     }
 
     /// A folder of a store in memory.
@@ -87,7 +101,8 @@ impl Target {
         let requests = Arc::new(Requests::new(&[].into()).expect("a client"));
         let copiers = vec![Arc::clone(&store)];
         let (prefix, copier) = ("packed".to_owned(), OnceLock::new());
-        Self { address, prefix, store, tasks, requests, copiers, copier }
+        let most_copied = u64::MAX;
+        Self { address, prefix, store, tasks, requests, copiers, copier, most_copied, s3: None }
     }
 
     /// The URL of an object of the folder.
@@ -100,7 +115,7 @@ impl Target {
         PathBuf::from(self.address.name_of(&self.prefix))
     }
 
-    fn key(&self, name: &str) -> String {
+    pub(super) fn key(&self, name: &str) -> String {
         if self.prefix.is_empty() { name.to_owned() } else { format!("{}/{name}", self.prefix) }
     }
 

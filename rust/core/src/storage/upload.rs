@@ -145,7 +145,12 @@ impl Target {
         }
         let requests = self.requests.clone();
         let done = self.tasks.run(async move {
-            upload.complete().await.map(drop).map_err(|error| buckets::said(&error, &requests))
+            let done = upload.complete().await;
+            if done.is_err() {
+                // The name may be taken.
+                let _ = tokio::time::timeout(ABORT, upload.abort()).await;
+            }
+            done.map(drop).map_err(|error| buckets::said(&error, &requests))
         });
         match done {
             // The answer to the first try may have been lost.
@@ -194,6 +199,7 @@ mod tests {
     use super::*;
     use crate::removal::{Claim, Evidence, Medium, prove};
     use crate::storage::objects::Version;
+    use crate::storage::s3_server::S3Server;
 
     /// Any name, as one of this job.
     struct AnyName;
@@ -242,5 +248,62 @@ mod tests {
             assert!(target.read("whole").expect("an object").expect("it is there") == bytes);
             target.unlink(&["whole".to_owned()]).expect("it is there");
         }
+    }
+
+    /// A folder of a bucket of S3's protocol that copies only small objects, with the lock in it; a file that it does not
+    /// copy, and the hash of the file.
+    fn uncopied(server: &S3Server, dir: &Path) -> (Target, std::path::PathBuf, Vec<u8>, String) {
+        let opened = Target::open("s3://bucket/packed", &server.options(), Arc::default());
+        let target = Target { most_copied: 1 << 20, ..opened.expect("a server") };
+        target.put_new(LOCK, "locked", None).expect("room");
+        let path = dir.join("train-00000.arrow");
+        let size = 2 * usize::try_from(PART).expect("a small number") + 77;
+        let bytes: Vec<u8> = (0..251_u8).cycle().take(size).collect();
+        fs::write(&path, &bytes).expect("room");
+        assert!(target.copies_no(size as u64) && !target.copies_no(1 << 20));
+        let blake3 = blake3::hash(&bytes).to_hex().to_string();
+        (target, path, bytes, blake3)
+    }
+
+    fn upload_uncopied(target: &Target, path: &Path, blake3: &str) -> Result<()> {
+        let file = (File::open(path).expect("a file"), path);
+        let expected = ExpectedHash::of_bytes(blake3);
+        target.upload_uncopied(file, "train-00000.arrow", expected, &Control::default())
+    }
+
+    #[test]
+    fn a_file_that_the_store_does_not_copy_is_completed_where_nothing_is() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let server = S3Server::start();
+        let (target, path, bytes, blake3) = uncopied(&server, dir.path());
+        upload_uncopied(&target, &path, &blake3).expect("nothing is in the way");
+        let place = "packed/train-00000.arrow";
+        server.with(|it| assert!(it.objects[place] == (bytes.clone(), Some(blake3.clone()))));
+        // The answer to the first try was lost: it is there.
+        assert!(upload_uncopied(&target, &path, &blake3).is_err(), "the name is taken");
+        server.with(|it| it.objects.remove(place));
+        // Somebody else writes it meanwhile.
+        let theirs = (place.to_owned(), b"theirs".to_vec());
+        server.with(|it| it.comes_before_completion = Some(theirs.clone()));
+        let refused = upload_uncopied(&target, &path, &blake3).expect_err("it is taken");
+        assert!(refused.to_string().contains("train-00000.arrow"), "{refused}");
+        server.with(|it| assert_eq!(it.objects[place].0, theirs.1));
+        server.with(|it| it.objects.remove(place));
+        // It has changed since it was written.
+        fs::write(&path, &bytes[1..]).expect("room");
+        let refused = upload_uncopied(&target, &path, &blake3).expect_err("it has changed");
+        assert!(refused.to_string().contains("has changed"), "{refused}");
+        server.with(|it| assert!(!it.objects.contains_key(place) && it.uploads.is_empty()));
+    }
+
+    #[test]
+    fn a_store_that_completes_over_an_object_is_refused() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let server = S3Server::start();
+        let (target, path, _, blake3) = uncopied(&server, dir.path());
+        server.with(|it| it.ignores_conditions = true);
+        let refused = upload_uncopied(&target, &path, &blake3).expect_err("it would replace");
+        assert!(refused.to_string().contains("does not refuse to complete"), "{refused}");
+        server.with(|it| assert!(!it.objects.contains_key("packed/train-00000.arrow")));
     }
 }
