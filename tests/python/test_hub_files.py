@@ -152,3 +152,41 @@ def test_a_data_set_that_is_a_program_is_read_from_the_branch_of_its_rows(hub, t
 def test_a_bare_name_is_refused_with_the_right_one(tokenizer_dir):
     with pytest.raises(fastpack.InputNotFoundError, match="hf://datasets/org/name"):
         fastpack.pack_files("org/name", tokenizer_dir, max_length=512)
+
+
+def streamed(hub, tokenizer, state=None):
+    """The state behind the second table of a stream in a process that knows the server as the hub, or the error."""
+    script = (
+        "import json, sys, fastpack\n"
+        "tokenizer, state = json.loads(sys.argv[1])\n"
+        "stream = fastpack.stream('hf://datasets/org/plain', tokenizer, max_length=64, batch_size=1, lanes=1)\n"
+        "try:\n"
+        "    if state: stream.load_state_dict(state)\n"
+        "    next(stream), next(stream)\n"
+        "    said = stream.state_dict()\n"
+        "except Exception as error:\n"
+        "    said = [type(error).__name__, str(error)]\n"
+        "print(json.dumps(said))\n"
+    )
+    environment = {**os.environ, "HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_TELEMETRY": "1"}
+    environment.pop("HF_HUB_OFFLINE", None)
+    call = [sys.executable, "-c", script, json.dumps([str(tokenizer), state])]
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_file_that_changed_in_its_middle_is_noticed_when_a_stream_is_resumed(hub, tokenizer_dir, tmp_path):
+    path = tmp_path / "hub" / "files" / "plain" / "data.jsonl"
+    records = [{"text": sentence(number, 15)} for number in range(400)]
+    path.write_bytes(lines(records))
+    state = streamed(hub, tokenizer_dir)
+    assert isinstance(streamed(hub, tokenizer_dir, state), dict)
+    size = path.stat().st_size
+    records[200], records[201] = records[201], records[200]
+    path.write_bytes(lines(records))
+    hub.etags.clear()
+    assert path.stat().st_size == size > 3 * 4096
+    kind, said = streamed(hub, tokenizer_dir, state)
+    assert kind == "OptionError"
+    assert "is of another run; what differs: `source 0`" in said

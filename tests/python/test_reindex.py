@@ -9,11 +9,15 @@ import itertools
 import json
 import lzma
 import random
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from campaign import tries
 
 import fastpack
 from fastpack.cli.main import main
@@ -234,3 +238,22 @@ def test_the_command_line_writes_files_again(tmp_path: Path, capsys: pytest.Capt
     assert "2 files: 36 bytes became" in capsys.readouterr().out
     assert (tmp_path / "out/one/a.jsonl.zst").exists()
     assert (tmp_path / "out/two/a.jsonl.zst").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files without a name are of Linux")
+@pytest.mark.parametrize("seed", range(tries(4, 100)))
+def test_a_killed_call_leaves_whole_files_and_nothing_else(seed: int, tmp_path: Path) -> None:
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    for number in range(4):
+        record = json.dumps({"text": f"{number} " + "words and more words " * 40})
+        (source / f"{number}.jsonl").write_text(f"{record}\n" * 30_000)
+    script = "import sys, fastpack\nprint(1, flush=True)\nfastpack.reindex(sys.argv[1], sys.argv[2], progress=False)\n"
+    call = [sys.executable, "-c", script, str(source), str(out)]
+    with subprocess.Popen(call, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(random.Random(seed).uniform(0.01, 0.3))
+        process.kill()
+    left = sorted(path.name for path in out.iterdir()) if out.exists() else []
+    assert left == [f"{number}.jsonl.zst" for number in range(len(left))]

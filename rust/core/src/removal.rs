@@ -184,15 +184,43 @@ pub(crate) fn remove_empty(folder: &Path) -> io::Result<()> {
     fs::remove_dir(folder)
 }
 
+/// The folder of the open files of this process, by their numbers.
+#[cfg(target_os = "linux")]
+const OPEN_FILES: &str = "/proc/self/fd";
+
+/// Makes a file without a name in a folder.
+#[cfg(target_os = "linux")]
+fn create_unnamed(folder: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::TMPFILE.bits().cast_signed();
+    File::options().read(true).write(true).custom_flags(flags).open(folder)
+}
+
 /// A file that this process has made under a name of its own. It is removed when this is dropped, unless it was placed.
 #[derive(Debug)]
 pub(crate) struct Temporary {
     path: PathBuf,
     inode: u64,
     is_placed: bool,
+    /// The file itself, if it has no name yet: nothing is left of it where the process is killed.
+    unnamed: Option<File>,
 }
 
 impl Temporary {
+    /// Makes a file in the folder of `path` that has no name until it is placed, where the system has such files; else one
+    /// [`beside`](Self::beside).
+    pub(crate) fn unnamed(path: &Path, ending: &str) -> io::Result<(Self, File)> {
+        #[cfg(target_os = "linux")]
+        if Path::new(OPEN_FILES).exists()
+            && let Ok(file) = create_unnamed(path.parent().unwrap_or(path))
+        {
+            let (path, inode) = (path.to_owned(), inode(&file.metadata()?));
+            let unnamed = Some(file.try_clone()?);
+            return Ok((Self { path, inode, is_placed: false, unnamed }, file));
+        }
+        Self::beside(path, ending)
+    }
+
     /// Makes a file in the folder of `path`, with a name of its own that begins with the name of `path`.
     pub(crate) fn beside(path: &Path, ending: &str) -> io::Result<(Self, File)> {
         let own = regular::own(path, "");
@@ -214,7 +242,7 @@ impl Temporary {
     pub(crate) fn create(path: PathBuf) -> io::Result<(Self, File)> {
         let file = regular::create(&path)?;
         let inode = inode(&file.metadata()?);
-        Ok((Self { path, inode, is_placed: false }, file))
+        Ok((Self { path, inode, is_placed: false, unnamed: None }, file))
     }
 
     /// Where it lies.
@@ -224,6 +252,13 @@ impl Temporary {
 
     /// Renames it to `to`, where there must be no file.
     pub(crate) fn place(mut self, to: &Path) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if let Some(file) = &self.unnamed {
+            use std::os::fd::AsRawFd;
+            let from = format!("{OPEN_FILES}/{}", file.as_raw_fd());
+            let (here, follow) = (rustix::fs::CWD, rustix::fs::AtFlags::SYMLINK_FOLLOW);
+            return Ok(rustix::fs::linkat(here, from, here, to, follow)?);
+        }
         regular::rename(&self.path, to)?;
         self.is_placed = true;
         Ok(())
@@ -241,7 +276,7 @@ impl Evidence<Disk> for Temporary {
     fn claim(&self, name: &PathBuf) -> Claim<Stamp> {
         let found = name.symlink_metadata().ok().filter(|it| inode(it) == self.inode);
         match found {
-            Some(found) if *name == self.path && !self.is_placed => {
+            Some(found) if *name == self.path && !self.is_placed && self.unnamed.is_none() => {
                 Claim::Version(Stamp::of(&found))
             }
             _ => Claim::None,

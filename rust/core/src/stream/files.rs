@@ -17,6 +17,10 @@ use crate::storage::OpenFile;
 /// Bytes at the beginning and at the end of a file that identify it.
 const SAMPLE: u64 = 4 << 10;
 
+/// The beginning of the names of files of the hub. Their etags are hashes of their content, and their names hold a commit, which
+/// is no part of a list.
+const HUB: &str = "hf://datasets";
+
 /// The most files named in one message.
 const NAMED: usize = 5;
 
@@ -32,7 +36,7 @@ struct Listed {
     /// Its name below the common folder of the files.
     name: String,
     size: u64,
-    /// A hash of its name, its size, its format, and a sample of its content.
+    /// A hash of its name, its size, its format, a sample of its content, and its etag if it is of the hub.
     hash: String,
 }
 
@@ -53,6 +57,9 @@ impl FileList {
             hasher.update(bytes);
             hasher.update(&file.size.to_le_bytes());
             hasher.update(file.format.to_string().as_bytes());
+            if let Some(etag) = file.etag.as_deref().filter(|_| file.path.starts_with(HUB)) {
+                hasher.update(etag.as_bytes());
+            }
             let mut opened =
                 file.location.open_scattered(iter::empty()).map_err(Error::io(&*file.path))?;
             sample(&mut opened, file.size, &mut hasher).map_err(Error::io(&*file.path))?;

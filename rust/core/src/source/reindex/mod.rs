@@ -56,7 +56,7 @@ pub fn reindex(inputs: &Inputs, dir: &Path, control: &Control) -> Result<Vec<Rei
         let parent = to.parent().unwrap_or(dir);
         fs::create_dir_all(parent).map_err(Error::io(parent))?;
         let hidden = to.with_file_name(format!(".{}", name_of(&to)));
-        let (new, out) = Temporary::beside(&hidden, ".new").map_err(Error::io(&*hidden))?;
+        let (new, out) = Temporary::unnamed(&hidden, ".new").map_err(Error::io(&*hidden))?;
         let (parts, bytes_written) = write(file, (new.path(), out), control)?;
         new.place(&to).map_err(Error::io(&*to))?;
         done.push(Reindexed {
