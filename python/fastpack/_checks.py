@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import errno
 import os
-import re
 import stat
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from fastpack._failures import noted
 from fastpack._fastpack import without_secrets
+from fastpack._urls import collapsed_scheme, is_mistyped_url, scheme_of
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ __all__ = [
     "check_switch",
     "check_type",
     "folder_of",
-    "is_mistyped_url",
     "is_series",
-    "is_url",
     "local_path",
     "nearest",
     "path_of",
@@ -39,12 +37,6 @@ __all__ = [
     "shown",
     "whole_number",
 ]
-
-_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
-"""The beginning of a URL."""
-
-_COLLAPSED: Final = re.compile(r"(s3a?|gc?s|azure|az|abfss?|https?|hf):/(?!/)", re.IGNORECASE)
-"""A URL with one slash."""
 
 _REMEDIES: Final = {
     "output": "write to this machine, and copy the result there",
@@ -111,25 +103,6 @@ def path_of(option: str, value: object, wanted: str) -> str:
     return str(path)
 
 
-def is_url(path: str) -> bool:
-    """Tells URLs from paths."""
-    return bool(_URL.match(path))
-
-
-_SCHEMES: Final = "https?|s3a?|gs|gcs|az|azure|abfss?|hf|ftps?|sftp|tcp"
-"""Schemes of URLs that a path does not begin with by chance."""
-
-_MISTYPED: Final = re.compile(
-    rf"\s+(?:{_SCHEMES}):[/\\]|\s*(?:{_SCHEMES}):\\|\s*https?:(?:///|[^/\\\s]*@)", re.IGNORECASE
-)
-"""The beginning of a text that was meant as a URL, with a space before it, or with no slashes or other ones."""
-
-
-def is_mistyped_url(text: str) -> bool:
-    """Tells mistyped URLs from paths. A mistyped URL that is taken for a path leaves its password in the name of a folder."""
-    return _MISTYPED.match(text) is not None
-
-
 def is_series(value: object) -> TypeIs[Iterable[object]]:
     """Whether a value is an ordered collection: not a text, a dict or a set."""
     if isinstance(value, (str, bytes, bytearray, os.PathLike, Mapping, AbstractSet)):
@@ -160,25 +133,20 @@ def local_path(option: str, value: object, wanted: str) -> str:
     """The text of a path of this machine; a leading `~` is the home of the user. Refuses a URL, which names no such path."""
     path = os.path.expanduser(path_of(option, value, wanted))
     # The rest of the URL may be a secret.
-    url = _URL.match(path) or _collapsed(path)
-    if url:
+    scheme = scheme_of(path) or collapsed_scheme(path)
+    if scheme:
         remedy = _REMEDIES.get(option, "copy it to this machine, and name the copy")
-        message = f"must be a path of this machine, not a URL, `{url[1]}://`; {remedy}"
+        message = f"must be a path of this machine, not a URL, `{scheme}://`; {remedy}"
         raise OptionError(message, option)
     return path
 
 
 def refuse_collapsed(option: str, path: str) -> None:
     """Refuses a URL that went through `pathlib`, which leaves one slash of two."""
-    scheme = _collapsed(path)
+    scheme = collapsed_scheme(path)
     if scheme:
-        message = f"has lost a slash of {scheme[1]}://; give URLs as texts, not as `pathlib.Path`, unlike `{shown(path)}`"
+        message = f"has lost a slash of {scheme}://; give URLs as texts, not as `pathlib.Path`, unlike `{shown(path)}`"
         raise OptionError(message, option)
-
-
-def _collapsed(path: str) -> re.Match[str] | None:
-    """The scheme of a URL with one slash, which is no path that exists."""
-    return None if os.path.lexists(path) else _COLLAPSED.match(path)
 
 
 def shown(value: object) -> str:

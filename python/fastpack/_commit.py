@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from fastpack._fastpack import is_sealed
+from fastpack._manifest import MANIFEST
 from fastpack._removal import remove_finished
 from fastpack._storage import staged
 from fastpack.errors import OptionError, OutputError, StorageError
@@ -76,7 +77,7 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
     folder = staged(output, given.get("work_dir"))
     try:
         api.create_repo(name, repo_type="dataset", exist_ok=True)
-        manifest = f"{path}/manifest.json" if path else "manifest.json"
+        manifest = f"{path}/{MANIFEST}" if path else MANIFEST
         is_there = api.file_exists(name, manifest, repo_type="dataset", revision=revision)
         if is_there and not given.get("overwrite"):
             _tidy(api, name, manifest, revision, Path(folder))
@@ -153,7 +154,7 @@ def _listed(
     except (ValueError, TypeError, AttributeError, KeyError):
         reason = "holds a `manifest.json` that fastpack did not write, or that has changed since; write to another folder of the data set"
         raise OutputError(errno.EEXIST, reason, output) from None
-    return {**sizes, "manifest.json": len(text)}
+    return {**sizes, MANIFEST: len(text)}
 
 
 def _refuse_others(folder: Path, there: Mapping[str, int], old: Mapping[str, int], output: str) -> None:
@@ -181,7 +182,7 @@ def _fetched(api: huggingface_hub.HfApi, name: str, file: str, revision: str | N
 def _tidy(api: huggingface_hub.HfApi, name: str, manifest: str, revision: str | None, folder: Path) -> None:
     """Removes the folder of the local disk if its output is what the hub holds: a run was killed after its commit."""
     try:
-        here = (folder / "manifest.json").read_bytes()
+        here = (folder / MANIFEST).read_bytes()
     except OSError:
         return
     if _fetched(api, name, manifest, revision) == here:

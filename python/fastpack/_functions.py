@@ -9,7 +9,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastpack._checks import is_mistyped_url, is_url
+from fastpack._urls import is_mistyped_url, is_url
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:

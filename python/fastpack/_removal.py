@@ -11,6 +11,7 @@ import stat
 import threading
 from typing import TYPE_CHECKING, Final
 
+from fastpack._manifest import MANIFEST
 from fastpack.errors import OutputError
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["Temporary", "remove_finished"]
-
-_MANIFEST: Final = "manifest.json"
 
 _BEGIN: Final = 1 << 16
 """The most bytes at the beginning of a file that tell whether fastpack wrote it."""
@@ -107,7 +106,7 @@ def remove_finished(folder: Path) -> None:
 
     The manifest was written last, so none of them is newer than it.
     """
-    path = folder / _MANIFEST
+    path = folder / MANIFEST
     try:
         written = path.lstat().st_mtime_ns
         listed = json.loads(path.read_bytes())
@@ -117,7 +116,7 @@ def remove_finished(folder: Path) -> None:
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return
     # The manifest goes first: without it, no run takes the other files for whole.
-    for name in [_MANIFEST, *sizes]:
+    for name in [MANIFEST, *sizes]:
         file = folder / name
         with contextlib.suppress(OSError):
             found = file.lstat()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastpack import _fastpack
 from fastpack._checks import folder_of
-from fastpack._storage import choose_storage, is_url
+from fastpack._storage import choose_storage
+from fastpack._urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

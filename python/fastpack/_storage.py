@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastpack import _fastpack
-from fastpack._checks import folder_of, is_url, shown
+from fastpack._checks import folder_of, shown
+from fastpack._urls import is_url
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fastpack._call import live_defaults
-from fastpack._checks import check_choice, check_type, is_url, path_of, shown
+from fastpack._checks import check_choice, check_type, path_of, shown
 from fastpack._failures import about
 from fastpack._fastpack import Pretrained
 from fastpack._render import command
 from fastpack._types import BackendTokenizer, StrPath, TemplateEngine, TransformersTokenizer
+from fastpack._urls import is_url
 from fastpack.errors import InputNotFoundError, OptionError, TokenizerError
 from fastpack.hub import cached_tokenizer, download_tokenizer
 

@@ -13,6 +13,7 @@ from fastpack._counted import counted
 from fastpack._fastpack import one_line
 from fastpack._folder import Folder, column_differences, table_of
 from fastpack._manifest import ListedFile, files_beside
+from fastpack._urls import is_url
 from fastpack.errors import FastpackError, OptionError
 from fastpack.recipes import load_manifest
 
@@ -239,7 +240,6 @@ class _Checked:
 
     def make_again(self, tokenizer: StrPath | Tokenizer | None, sample: int, functions: _Functions) -> None:
         """Packs a sample of the inputs again, and looks for its documents among the rows."""
-        from fastpack._storage import is_url  # noqa: PLC0415  loads the native module
         from fastpack._tokenizer import recorded_tokenizer  # noqa: PLC0415  likewise
 
         recorded_inputs = _inputs_of(self._packed)

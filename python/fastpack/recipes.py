@@ -14,7 +14,8 @@ from fastpack._checks import SECRET_OPTIONS, folder_of, local_path, nearest, reg
 from fastpack._failures import about
 from fastpack._functions import function_at
 from fastpack._manifest import MANIFEST, manifest_of
-from fastpack._storage import is_url, public
+from fastpack._storage import public
+from fastpack._urls import is_url
 from fastpack.errors import InputNotFoundError, OptionError
 from fastpack.options import OPTIONS, options_of
 

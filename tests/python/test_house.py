@@ -253,6 +253,7 @@ def test_the_package_imports_downwards():
     order = [
         "_types",
         "errors",
+        "_urls",
         "_checks",
         "_folder",
         "options.option",

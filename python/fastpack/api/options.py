@@ -19,11 +19,12 @@ from fastpack._checks import check_switch, check_type, folder_of
 from fastpack._filesystem import choose_filesystem
 from fastpack._message import Message, Setting
 from fastpack._sources import choose_inputs, choose_reading
-from fastpack._storage import choose_storage, is_url, staged
+from fastpack._storage import choose_storage, staged
 from fastpack._threads import available_threads, is_one_of_many
 from fastpack._tokenizer import check_access, choose_template
 from fastpack._transform import transform
 from fastpack._types import Splits
+from fastpack._urls import is_url
 from fastpack.errors import OptionError, OutputError
 from fastpack.options import OPTIONS, default, group_of
 from fastpack.options.option import (

@@ -6,8 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import fastpack
-from fastpack._checks import check_choice, is_url, local_path
+from fastpack._checks import check_choice, local_path
 from fastpack._types import Color
+from fastpack._urls import is_url
 from fastpack.errors import FastpackError, LossError, OptionError
 
 if TYPE_CHECKING:
