@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import tempfile
+import traceback
+
 import datasets
 import pytest
 import torch
 from conftest import documents, pack
+from small_models import model_of
 
 import fastpack
 import fastpack.hf
+import fastpack.torch
 from fastpack import FastpackError
-from fastpack.torch import PackedDataset, PackSampler, StreamDataset, collate, count_trained, loss
+from fastpack.torch import (
+    CheckCallback,
+    PackedDataset,
+    PackSampler,
+    StreamCallback,
+    StreamDataset,
+    WeightedLabels,
+    check,
+    collate,
+    count_trained,
+    loss,
+)
 
 WRONG = (
     None,
@@ -41,6 +57,19 @@ def rows_of():
 
 def batch_of():
     return collate(rows_of())
+
+
+def configured(**settings):
+    """`sft_config`; what TRL refuses by itself is a TypeError or a ValueError, as its docs say."""
+    folder = tempfile.gettempdir()
+    try:
+        return fastpack.hf.sft_config(output_dir=folder, report_to=[], use_cpu=True, bf16=False, **settings)
+    except FastpackError:
+        raise
+    except (TypeError, ValueError) as refused:
+        is_ours = "fastpack" in traceback.extract_tb(refused.__traceback__)[-1].filename
+        said = "TRL's own"
+        raise (AssertionError if is_ours else FastpackError)(said) from refused
 
 
 CALLS = {
@@ -107,6 +136,26 @@ CALLS = {
             "gather": False,
         },
     ),
+    "check": (check, {"model": lambda: model_of("llama"), "batch": batch_of, "seq_lengths": None}),
+    "CheckCallback": (CheckCallback, {"folder": None}),
+    "StreamCallback": (StreamCallback, {}),
+    "WeightedLabels.of": (
+        WeightedLabels.of,
+        {
+            "labels": lambda: torch.zeros(1, 3, dtype=torch.int64),
+            "weights": lambda: torch.ones(1, 3),
+        },
+    ),
+    "hf.sft_config": (
+        configured,
+        {
+            "padding_free": True,
+            "packing": False,
+            "max_length": None,
+            "remove_unused_columns": False,
+            "dataset_kwargs": None,
+        },
+    ),
     "hf.load": (fastpack.hf.load, {"folder": "nowhere", "split": None}),
     "hf.pack_dataset": (
         fastpack.hf.pack_dataset,
@@ -118,6 +167,15 @@ CALLS = {
         },
     ),
 }
+
+
+#: Public names without a call of their own: the type of a row, which `PackedDataset` makes.
+TYPES = {"Row"}
+
+
+def test_every_public_name_is_tried():
+    names = {*fastpack.torch.__all__, *(f"hf.{name}" for name in fastpack.hf.__all__)}
+    assert {name.split(" ")[0].removesuffix(".of") for name in CALLS} == names - TYPES
 
 
 def fault_of(call, *args, **given):
@@ -149,6 +207,62 @@ def test_methods_refuse_by_our_errors():
     dataset, rows = StreamDataset(stream), PackedDataset(pack(documents(6)))
     methods = (dataset.load_state_dict, rows.set_epoch, PackSampler(rows).set_epoch)
     found = [(method, value, fault_of(method, value)) for method in methods for value in WRONG]
+    assert [fault for fault in found if fault[-1]] == []
+
+
+def spoilt(path):
+    """What may have become of a file: cut, empty, another's text, another folder's, gone, unreadable, or a folder."""
+    whole = path.read_bytes()
+    yield from (whole[: len(whole) // 2], whole[:-1], b"", b"text", b"{}", whole + b"x", whole[::-1])
+    yield from (None, "unreadable", "folder", "link")
+
+
+def put(path, content, elsewhere):
+    """Leaves a content, or something else, in place of a file."""
+    if path.is_dir():
+        path.rmdir()
+    path.unlink(missing_ok=True)
+    if content == "folder":
+        path.mkdir()
+    elif content == "link":
+        path.symlink_to(elsewhere)
+    elif content == "unreadable":
+        path.symlink_to(path)  # of itself: no user can read it
+    elif content is not None:
+        path.write_bytes(content)
+
+
+#: What reads a packed folder, whole.
+READERS = {
+    "PackedDataset": lambda folder: list(PackedDataset(folder)),
+    "PackedDataset in other rows": lambda folder: list(PackedDataset(folder, repack=True)),
+    "hf.load": lambda folder: list(fastpack.hf.load(folder)),
+    "CheckCallback": CheckCallback,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_whatever_became_of_the_files_of_a_folder_is_an_error_of_ours_or_none(name, folder, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"of somebody else")
+    found = []
+    for path in sorted(it for it in folder.rglob("*") if it.is_file()):
+        whole = path.read_bytes()
+        for content in spoilt(path):
+            put(path, content, elsewhere)
+            fault = fault_of(READERS[name], folder)
+            if fault:
+                found.append((path.name, content if content is None else content[:20], fault))
+        put(path, whole, elsewhere)
+    assert found == []
+
+
+#: Other parts are the model's own: what it raises passes.
+@pytest.mark.parametrize("option", ["input_ids", "labels", "position_ids", "cu_seq_lens_q", "seq_lengths"])
+def test_check_refuses_wrong_parts_of_a_batch_by_our_errors(option):
+    values = [*WRONG, torch.zeros(0), torch.zeros(1, 1), torch.full((1, 1), float("nan")), torch.ones(3)]
+    model = model_of("llama")
+    found = [(value, fault_of(check, model, {**batch_of(), option: value})) for value in values]
     assert [fault for fault in found if fault[-1]] == []
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import accumulate, chain, combinations, count, islice, pairwise
 from math import comb
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 
+from fastpack._checks import check_type, shown
 from fastpack._types import NOT_TRAINED
-from fastpack.errors import BatchError
+from fastpack.errors import BatchError, OptionError
 from fastpack.torch.label_checks import check_labels
 from fastpack.torch.passes import evaluating, forward, movement, on_device, tolerance, vocabulary_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from fastpack.torch.batches import Batch
 
@@ -77,6 +79,11 @@ def check(
         Traceback (most recent call last):
         fastpack.errors.BatchError: documents in this batch see each other: ... call the model with use_cache=False
     """
+    check_type("model", model, torch.nn.Module, "a model of torch")
+    check_type(
+        "batch", batch, Mapping, "the keyword arguments of the model, as `fastpack.torch.collate` makes them"
+    )
+    batch = {name: value for name, value in batch.items() if name != "labels" or value is not None}
     ids = batch.get("input_ids")
     if not isinstance(ids, torch.Tensor) or ids.dim() != 2:  # noqa: PLR2004  rows and tokens
         message = "a batch has `input_ids` of the shape [rows, tokens]; give what the model is called with"
@@ -97,18 +104,39 @@ def check(
         check_labels(model, moved, boundaries.documents, result)
 
 
+_OF_TOKENS: Final = ("labels", "position_ids", "loss_weights", "seq_idx")
+"""Parts of a batch with a value for each token."""
+
+_ENDS: Final = ("cu_seq_lens_q", "cu_seq_lens_k")
+"""Parts of a batch that say where documents end."""
+
+
 def _check_shapes(batch: Mapping[str, torch.Tensor], ids: torch.Tensor) -> None:
     """Refuses a batch whose tensors do not cover the same tokens."""
     cut = (
         "; something cut the batch after `collate`: leave dispatch_batches and split_batches of Accelerate "
         "(accelerator_config of a Trainer) at False"
     )
-    for name in ("labels", "position_ids", "loss_weights", "seq_idx"):
+    for name in (*_OF_TOKENS, *_ENDS):
+        values = batch.get(name)
+        if values is not None and not (isinstance(values, torch.Tensor) and values.dim() and values.numel()):
+            message = (
+                f"`{name}` of a batch must be a tensor with a value for each token; give what `collate` makes"
+            )
+            raise BatchError(message)
+    for name in ("input_ids", "labels", "position_ids", *_ENDS):
+        values = batch.get(name)
+        if isinstance(values, torch.Tensor) and (values.is_floating_point() or values.dtype == torch.bool):
+            message = (
+                f"`{name}` of a batch must hold whole numbers, not {values.dtype}; give what `collate` makes"
+            )
+            raise BatchError(message)
+    for name in _OF_TOKENS:
         values = batch.get(name)
         if isinstance(values, torch.Tensor) and values.shape[-1] != ids.shape[-1]:
             message = f"`{name}` has {values.shape[-1]:,} places, but `input_ids` {ids.shape[-1]:,}{cut}"
             raise BatchError(message)
-    for name in ("cu_seq_lens_q", "cu_seq_lens_k"):
+    for name in _ENDS:
         ends = batch.get(name)
         if isinstance(ends, torch.Tensor) and (
             ends.dim() != 1 or int(ends[-1]) != ids.numel() or int(ends[0])
@@ -171,7 +199,11 @@ def _lengths_of(
     """The lengths of the documents of each row, and the argument or entry that holds them."""
     given = batch.get("seq_lengths") if seq_lengths is None else seq_lengths
     if given is not None:
-        lengths = [list(map(int, row)) for row in given]
+        try:
+            lengths = [list(map(int, row)) for row in given]
+        except (TypeError, ValueError, RuntimeError, OverflowError) as refused:
+            message = f"must be the lengths of the documents of each row, not `{shown(given)}`"
+            raise OptionError(message, "seq_lengths") from refused
         return [list(chain.from_iterable(lengths))] if rows == 1 else lengths, "seq_lengths"
     if rows == 1 and batch.get("cu_seq_lens_q") is not None:
         return [batch["cu_seq_lens_q"].diff().tolist()], "cu_seq_lens_q"
@@ -181,8 +213,12 @@ def _lengths_of(
             "fastpack.torch.collate, or pass seq_lengths= of its rows"
         )
         raise BatchError(message)
+    positions = batch["position_ids"]
+    if positions.dim() > 2 or (positions.dim() == 2 and len(positions) not in {1, rows}):  # noqa: PLR2004  rows and tokens
+        message = f"`position_ids` has the shape {list(positions.shape)}, which is none of rows; pass seq_lengths= of its rows"
+        raise BatchError(message)
     lengths = []
-    for number, row in enumerate(batch["position_ids"].expand(rows, -1)):
+    for number, row in enumerate(positions.expand(rows, -1)):
         end = _unmasked(batch, number, width)
         starts = [0, *((row[:end].diff() != 1).nonzero().flatten() + 1).tolist(), end]
         lengths.append([end - start for start, end in pairwise(starts)])

@@ -53,7 +53,15 @@ class WeightedLabels(torch.Tensor):  # type: ignore[misc]  # torch is no depende
 
     @classmethod
     def of(cls, labels: torch.Tensor, weights: torch.Tensor) -> WeightedLabels:
-        """Labels with their weights, of the same shape."""
+        """Labels with their weights, of the same shape.
+
+        Raises:
+            BatchError: They are no tensors of one shape.
+        """
+        shapes = [tuple(each.shape) if isinstance(each, torch.Tensor) else None for each in (labels, weights)]
+        if shapes[0] is None or shapes[0] != shapes[1]:
+            message = "`labels` and their weights must be tensors of one shape; give those of `fastpack.torch.collate`"
+            raise BatchError(message)
         made: WeightedLabels = labels.as_subclass(cls)
         made.loss_weights = weights
         return made
