@@ -258,3 +258,24 @@ def test_most_of_what_was_generated_rendered() -> None:
     print(SEEN)
     assert SEEN["identical"] > SEEN["refused"]
     assert SEEN["block identical"] > SEEN["block refused"]
+
+
+EDGES = [0, 1, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 + 1, 10**25, 10**400]
+
+
+@pytest.mark.parametrize(
+    "integer",
+    [sign * edge for edge in EDGES for sign in (1, -1)],
+    ids=lambda it: f"{it:.3g}" if abs(it) < 1e300 else "huge",
+)
+def test_integers_and_floats_are_compared_exactly(integer: int) -> None:
+    near = [
+        float(edge) + more for edge in (integer, *EDGES) if abs(edge) < 2**1000 for more in (-0.5, 0.0, 1.0)
+    ]
+    floats = [*sorted({*near, *(-number for number in near)}), float("inf"), float("-inf"), float("nan")]
+    shown = "{% for b in floats %}{{ [a == b, b == a, a < b, a <= b, a > b, b >= a, a != b, a in [b]] }}{% endfor %}"
+    record = {
+        "messages": [{"role": "user", "content": "x"}],
+        "chat_template_kwargs": {"a": integer, "floats": floats},
+    }
+    assert outcome(shown, record) == ("identical", "")

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use num_bigint::BigInt;
+
 use crate::failure::{Failure, Outcome};
 use crate::language::methods::View;
 use crate::language::operators::Comparison;
@@ -23,7 +25,38 @@ fn compare_numbers(
     if let (Some(left), Some(right)) = (big(left, meter)?, big(right, meter)?) {
         return Ok(Some(left.cmp(&right)));
     }
-    Ok(float(left)?.partial_cmp(&float(right)?))
+    match (left, right) {
+        (&Value::Float(left), right) if !matches!(right, Value::Float(_)) => {
+            Ok(order_of_float(left, right, meter)?)
+        }
+        (left, &Value::Float(right)) if !matches!(left, Value::Float(_)) => {
+            Ok(order_of_float(right, left, meter)?.map(Ordering::reverse))
+        }
+        _ => Ok(float(left)?.partial_cmp(&float(right)?)),
+    }
+}
+
+/// The order of a float and an integer, exact as in Python; `None` for NaN.
+fn order_of_float(left: f64, right: &Value<'_>, meter: &Meter<'_>) -> Outcome<Option<Ordering>> {
+    if !left.is_finite() {
+        return Ok(left.partial_cmp(&0.0));
+    }
+    let Some(right) = big(right, meter)? else { return Ok(None) };
+    let part = left.fract();
+    // The parts of the double: `mantissa` times two to the power of `exponent`.
+    let bits = left.trunc().to_bits();
+    let exponent = ((bits >> 52) & 0x7ff).cast_signed() - 1075;
+    let mantissa = BigInt::from((bits & ((1 << 52) - 1)) | 1 << 52);
+    let whole = match u64::try_from(exponent) {
+        _ if left.trunc() == 0.0 => BigInt::ZERO,
+        Ok(up) => mantissa << up,
+        Err(_) => mantissa >> exponent.unsigned_abs(),
+    };
+    let whole = if left.is_sign_negative() { -whole } else { whole };
+    Ok(match whole.cmp(&right) {
+        Ordering::Equal => part.partial_cmp(&0.0),
+        other => Some(other),
+    })
 }
 
 /// The depth of a comparison, and its meter.
