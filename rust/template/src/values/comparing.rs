@@ -27,7 +27,7 @@ fn compare_numbers(
     }
     match (left, right) {
         (&Value::Float(left), right) if !matches!(right, Value::Float(_)) => {
-            Ok(order_of_float(left, right, meter)?)
+            order_of_float(left, right, meter)
         }
         (left, &Value::Float(right)) if !matches!(left, Value::Float(_)) => {
             Ok(order_of_float(right, left, meter)?.map(Ordering::reverse))
@@ -46,7 +46,7 @@ fn order_of_float(left: f64, right: &Value<'_>, meter: &Meter<'_>) -> Outcome<Op
     // The parts of the double: `mantissa` times two to the power of `exponent`.
     let bits = left.trunc().to_bits();
     let exponent = ((bits >> 52) & 0x7ff).cast_signed() - 1075;
-    let mantissa = BigInt::from((bits & ((1 << 52) - 1)) | 1 << 52);
+    let mantissa = BigInt::from((bits & ((1 << 52) - 1)) | (1 << 52));
     let whole = match u64::try_from(exponent) {
         _ if left.trunc() == 0.0 => BigInt::ZERO,
         Ok(up) => mantissa << up,
