@@ -86,18 +86,13 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) {
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let (status, headers, body) = state.answer(request);
         drop(state);
-        let mut text = format!("HTTP/1.1 {status} Answered\r\n");
-        let has_length = headers.iter().any(|(name, _)| *name == "Content-Length");
-        for (name, value) in headers {
-            text.push_str(&format!("{name}: {value}\r\n"));
+        let mut lines = vec![format!("HTTP/1.1 {status} Answered")];
+        if !headers.iter().any(|(name, _)| *name == "Content-Length") {
+            lines.push(format!("Content-Length: {}", body.len()));
         }
-        if !has_length {
-            text.push_str(&format!("Content-Length: {}\r\n", body.len()));
-        }
-        text.push_str("\r\n");
-        if !is_head {
-            text.push_str(&body);
-        }
+        lines.extend(headers.into_iter().map(|(name, value)| format!("{name}: {value}")));
+        let body = if is_head { "" } else { &*body };
+        let text = format!("{}\r\n\r\n{body}", lines.join("\r\n"));
         if Write::write_all(&mut &*stream, text.as_bytes()).is_err() {
             return;
         }
