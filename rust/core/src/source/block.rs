@@ -238,6 +238,15 @@ impl Block {
 
     /// A hash of its records, in hexadecimal. Equal records have equal hashes.
     pub fn fingerprint(&self) -> Result<String> {
+        Ok(self.hash()?.to_hex().to_string())
+    }
+
+    /// The first bits of the hash of its records.
+    pub(crate) fn short_hash(&self) -> Result<u32> {
+        Ok(short(&self.hash()?))
+    }
+
+    fn hash(&self) -> Result<blake3::Hash> {
         let mut hasher = blake3::Hasher::new();
         match &self.content {
             Content::Lines { bytes, .. } => {
@@ -274,7 +283,7 @@ impl Block {
             update(&mut hasher, bytes);
             update(&mut hasher, format!("{each:?}").as_bytes());
         }
-        Ok(hasher.finalize().to_hex().to_string())
+        Ok(hasher.finalize())
     }
 
     /// The records, in order, after the changes of `filter` and `map`.
@@ -413,6 +422,12 @@ pub(super) fn update_rows(hasher: &mut blake3::Hasher, rows: &RecordBatch) -> Re
     let mut writer = StreamWriter::try_new(hasher, &rows.schema())?;
     writer.write(rows)?;
     Ok(writer.finish()?)
+}
+
+/// The first bits of a hash.
+pub(super) fn short(hash: &blake3::Hash) -> u32 {
+    let [first, second, third, fourth, ..] = *hash.as_bytes();
+    u32::from_le_bytes([first, second, third, fourth])
 }
 
 /// Hashes bytes and their number.

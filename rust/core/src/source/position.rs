@@ -6,7 +6,7 @@
 use std::num::NonZeroU64;
 use std::ops::Range;
 
-use super::block::{Block, Content, Reader};
+use super::block::{Block, Content, Reader, short};
 use super::blocks::Blocks;
 use super::format::Container;
 use super::found::{FoundFiles, Part, SourceFile};
@@ -49,6 +49,16 @@ impl Extent {
     pub(crate) fn of_records(file: usize, number: u32, first_record: u64) -> Self {
         let (bytes, weight, decoded, place) = (0, 0, 0, Place::File);
         Self { file, number, bytes, weight, first_record, decoded, place }
+    }
+
+    /// A hash of extents and of their places in the files, but not of their weights.
+    pub(crate) fn short_hash_of(extents: &[Self]) -> u32 {
+        let mut hasher = blake3::Hasher::new();
+        for Self { file, number, bytes, first_record, place, weight: _, decoded: _ } in extents {
+            let placed = format!("{file} {number} {bytes} {first_record} {place:?};");
+            hasher.update(placed.as_bytes());
+        }
+        short(&hasher.finalize())
     }
 
     /// Its range of an uncompressed line file, if it is of one.

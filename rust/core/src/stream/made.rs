@@ -18,6 +18,9 @@ use crate::timing::Work;
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) address: Address,
+    /// The hash of its records, and that of the extents of the lane in its portion, if there are any.
+    pub(super) hash: u32,
+    pub(super) dealt: Option<u32>,
     /// The documents in packing order, and the place of each in the order of the block.
     pub(super) documents: Documents,
     pub(super) places: Vec<u64>,
@@ -36,7 +39,7 @@ impl Made {
         work: impl FnOnce(Block, Option<Arc<Shape>>, WantedRecords) -> Result<Outcome>,
         control: &Control,
     ) -> Result<Self> {
-        let Found { address, extent, chosen, first_record, block, shape } = found;
+        let Found { address, extent, chosen, first_record, block, shape, hash, dealt } = found;
         let count = block.records().count();
         let records = order.records(&address, &extent, count, control)?;
         let mut places = vec![0_u64; count];
@@ -90,6 +93,8 @@ impl Made {
         let pass = Pass { epoch: address.epoch, ..documents.pass() };
         Ok(Self {
             address,
+            hash,
+            dealt,
             documents: documents.of_pass(pass),
             places: of.into_iter().map(|(place, _)| place).collect(),
             // Records that were counted before a resume are not counted again.

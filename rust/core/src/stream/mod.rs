@@ -68,11 +68,11 @@ use delivery::{Delivery, no_padding};
 use lane::Lane;
 use made::Made;
 use mix::Mix;
-use order::{Address, Order};
+use order::Order;
 use place::{LaneState, PoolState};
 use rounds::{Rounds, floor_of};
 use run::{End, Run};
-use walk::{Files, Walk};
+use walk::{Files, Known, Walk};
 
 pub use choice::{Choice, Numbers};
 pub use counts::Counted;
@@ -260,10 +260,11 @@ impl Run<'_> {
             let mut again = Lane::blocks_again(&from, orders.len());
             for (pool, order) in orders.iter().zip(&rounds).enumerate() {
                 let order = (order.0, order.1.as_ref());
-                let next = from.pools.get(pool).map_or((Address::default(), 0), |pool| pool.next);
+                let place = from.pools.get(pool).copied().unwrap_or_default();
+                let known = Known { next: place.hash, open: place.open, dealt: place.dealt };
                 let again: VecDeque<_> = std::mem::take(&mut again[pool]);
-                let is_gone = from.pools.get(pool).is_some_and(|pool| pool.gone);
-                let epochs = if is_gone { Some(0) } else { mix.epochs_of_walk() };
+                let epochs = if place.gone { Some(0) } else { mix.epochs_of_walk() };
+                let next = (place.next, known);
                 walks.push(Mutex::new(Walk::new(order, files, lane, epochs, again, next)));
             }
             let number = (lane, share.lanes);
@@ -335,7 +336,12 @@ impl<'a> Run<'a> {
         };
         let state = |&lane: &usize| match &self.from {
             None => Ok(new(lane)),
-            Some(state) => state.lane(lane),
+            Some(state) => state.lane(lane).map(|mut state| {
+                // What is read now may be other records, and is known by their hashes from here on.
+                let unknown = state.pools.iter_mut().filter(|_| !*self.options.strict);
+                unknown.for_each(|pool| (pool.hash, pool.open, pool.dealt) = (None, None, None));
+                state
+            }),
         };
         numbers.iter().map(state).collect()
     }

@@ -7,12 +7,13 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use super::choice::{Choice, Chosen};
 use super::numbers::number;
 use crate::control::Control;
 use crate::error::Result;
+use crate::message::{ShownPath, counted};
 use crate::pack::random::Random;
 use crate::source::parts::parts;
 use crate::source::position::{Extent, Numbering, extents};
@@ -50,9 +51,16 @@ pub(super) struct Address {
 #[derive(Debug)]
 pub(super) struct Dealt {
     lanes: Vec<Vec<Extent>>,
+    /// The hash of the extents of each lane, once it is asked for.
+    hashes: Vec<OnceLock<u32>>,
 }
 
 impl Dealt {
+    /// A hash of the extents of a lane, in its order.
+    pub(super) fn hash_of_lane(&self, lane: usize) -> u32 {
+        *self.hashes[lane].get_or_init(|| Extent::short_hash_of(&self.lanes[lane]))
+    }
+
     /// The extents of a lane, in its order.
     pub(super) fn of_lane(&self, lane: usize) -> &[Extent] {
         &self.lanes[lane]
@@ -162,6 +170,16 @@ impl<'a> Order<'a> {
         let file = self.found.files.iter().position(|file| self.sources.contains(&file.source))?;
         let is_given = !self.found.files[file].is_file();
         is_given.then(|| (file, self.parts[file].records.clone()))
+    }
+
+    /// Its files, as messages show them.
+    pub(super) fn shown_files(&self) -> String {
+        let mut files = self.found.files.iter().filter(|it| self.sources.contains(&it.source));
+        let first = files.next().map_or_else(String::new, |it| ShownPath(&it.path).to_string());
+        match files.count() {
+            0 => first,
+            more => format!("{first} and {}", counted(more as u64, "more file")),
+        }
     }
 
     /// Whether records of line files are identified by their offsets.
@@ -311,7 +329,8 @@ impl<'a> Order<'a> {
                 shuffle(list, seed, control)?;
             }
         }
-        Ok(Dealt { lanes })
+        let hashes = lanes.iter().map(|_| OnceLock::new()).collect();
+        Ok(Dealt { lanes, hashes })
     }
 
     /// Whether records are taken by their numbers.

@@ -31,8 +31,13 @@ pub(super) struct PoolState {
     /// Whether it gives no more documents in this round, and in any.
     pub(super) ended: bool,
     pub(super) gone: bool,
-    /// Whether the records of the next block are counted already.
+    /// Whether the records of the next block are counted already, and their hash, if it is known.
     pub(super) counted: bool,
+    pub(super) hash: Option<u32>,
+    /// The hash of the blocks with documents of open rows, if it is known.
+    pub(super) open: Option<u32>,
+    /// The hash of the extents that the lane reads in the portion of the next block, once it has read a block.
+    pub(super) dealt: Option<u32>,
     /// Whether the pass up to here had a document, and one of which a piece was packed.
     pub(super) found: bool,
     pub(super) packed: bool,
@@ -103,6 +108,9 @@ impl Snapshot {
             for is in [ended, gone, &pool.counted, &pool.found, &pool.packed] {
                 bits.put(u64::from(*is), 1);
             }
+            write_hash(&mut bits, pool.hash);
+            write_hash(&mut bits, pool.open);
+            write_hash(&mut bits, pool.dealt);
             bits.number(pool.chances);
         }
         write_pieces(&mut bits, &self.pieces);
@@ -177,9 +185,22 @@ impl LaneState {
             let credit = if credit & 1 == 1 { -size } else { size };
             let mut is = || Some(bits.take(1)? == 1);
             let (ended, gone, counted, found, packed) = (is()?, is()?, is()?, is()?, is()?);
+            let hash = read_hash(&mut bits)?;
+            let (open, dealt) = (read_hash(&mut bits)?, read_hash(&mut bits)?);
             let chances = bits.number()?;
-            let pool = PoolState { next, credit, ended, gone, counted, found, packed, chances };
-            pools.push(pool);
+            pools.push(PoolState {
+                next,
+                credit,
+                ended,
+                gone,
+                counted,
+                hash,
+                open,
+                dealt,
+                found,
+                packed,
+                chances,
+            });
         }
         let pieces = read_pieces(&mut bits)?;
         let (closed, open) = (bits.number()?, bits.number()?);
@@ -224,6 +245,20 @@ fn same_list(a: &Address, b: &Address) -> bool {
 fn bits_for(count: usize) -> u32 {
     // At least one bit, so that the length of the data bounds the number of values.
     (usize::BITS - count.saturating_sub(1).leading_zeros()).max(1)
+}
+
+/// The bits of a hash.
+const HASH: u32 = 32;
+
+fn write_hash(bits: &mut BitWriter, hash: Option<u32>) {
+    bits.put(u64::from(hash.is_some()), 1);
+    if let Some(hash) = hash {
+        bits.put(u64::from(hash), HASH);
+    }
+}
+
+fn read_hash(bits: &mut BitReader<'_>) -> Option<Option<u32>> {
+    Some(if bits.take(1)? == 1 { Some(u32::try_from(bits.take(HASH)?).ok()?) } else { None })
 }
 
 fn write_address(bits: &mut BitWriter, address: &Address) {
@@ -345,14 +380,23 @@ mod tests {
     fn state() -> impl Strategy<Value = LaneState> {
         let row = || prop::collection::vec(piece(), 1..9);
         let numbers = (any::<u64>(), -1_000_000_i64..1_000_000, 0..100_u64);
-        let pool = (address(), numbers, any::<[bool; 5]>()).prop_map(
-            |(address, (place, credit, chances), [ended, gone, counted, found, packed])| {
+        let hashes = any::<[Option<u32>; 3]>();
+        let pool = (address(), numbers, any::<[bool; 5]>(), hashes).prop_map(
+            |(
+                address,
+                (place, credit, chances),
+                [ended, gone, counted, found, packed],
+                [hash, open, dealt],
+            )| {
                 PoolState {
                     next: (address, place),
                     credit,
                     ended,
                     gone,
                     counted,
+                    hash,
+                    open,
+                    dealt,
                     found,
                     packed,
                     chances,

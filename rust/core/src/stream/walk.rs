@@ -1,16 +1,18 @@
 //! [`Walk`]: the blocks of one lane, in order, from any place on.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::order::{Address, Dealt, Order};
 use super::rounds::{Rounds, round_of};
 use crate::control::Control;
-use crate::error::Result;
+use crate::error::{Error, Origin, Result};
+use crate::message::ShownPath;
 use crate::pipeline::{FileHeads, SingleBlocks};
 use crate::record::Shape;
 use crate::source::Block;
-use crate::source::position::{Extent, ExtentBlocks};
+use crate::source::position::{Extent, ExtentBlocks, number_line};
 
 /// The records of a block that are packed, by their indices in the order of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,32 @@ pub(super) enum Chosen {
     From(u64),
     /// The records at these indices, ascending: they are in open rows.
     Only(Vec<u64>),
+}
+
+/// A block with documents of open rows, which is read again.
+#[derive(Debug)]
+pub(super) struct Again {
+    pub(super) address: Address,
+    /// The documents in the rows, by their indices in the order of the block, ascending.
+    pub(super) places: Vec<u64>,
+}
+
+/// The hashes of what a lane has read, as its state holds them, where records that differ are refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    /// The hash of the records of the next block, if they were read.
+    pub(super) next: Option<u32>,
+    /// The hash of the blocks that are read again.
+    pub(super) open: Option<u32>,
+    /// The hash of the extents of the lane in the portion of the next block.
+    pub(super) dealt: Option<u32>,
+}
+
+/// The hash of blocks, by their hashes in order.
+pub(super) fn hash_of_blocks(hashes: &[u32]) -> u32 {
+    let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
+    let [first, second, third, fourth, ..] = *blake3::hash(&bytes).as_bytes();
+    u32::from_le_bytes([first, second, third, fourth])
 }
 
 /// A block of a lane.
@@ -30,6 +58,9 @@ pub(super) struct Found {
     pub(super) first_record: u64,
     pub(super) block: Block,
     pub(super) shape: Option<Arc<Shape>>,
+    /// The hash of its records, and that of the extents of the lane in its portion, if there are any.
+    pub(super) hash: u32,
+    pub(super) dealt: Option<u32>,
 }
 
 /// The files of a run, and the parts that a walk needs to read them.
@@ -50,7 +81,9 @@ pub(super) struct Walk<'w, 'a> {
     /// The number of epochs; endless if `None`.
     epochs: Option<u64>,
     /// Blocks with documents of open rows, which are read again first.
-    again: VecDeque<(Address, Vec<u64>)>,
+    again: VecDeque<Again>,
+    /// The hashes of the state, until they are compared.
+    known: Known,
     /// The next block, and the place of its first record.
     next: (Address, u64),
     /// Whether the lane is known to read a block in each epoch.
@@ -79,16 +112,21 @@ impl<'w, 'a> Walk<'w, 'a> {
         files: Files<'w, 'a>,
         lane: usize,
         epochs: Option<u64>,
-        again: VecDeque<(Address, Vec<u64>)>,
-        next: (Address, u64),
+        again: VecDeque<Again>,
+        (next, known): ((Address, u64), Known),
     ) -> Self {
         let reads = next != (Address::default(), 0);
-        Self { order, rounds, files, lane, epochs, again, next, reads, entered: None, before: None }
+        // Records that the caller gives lie in no file that could be changed, and are read once.
+        let known = if rounds.is_some() { Known::default() } else { known };
+        let (entered, before) = (None, None);
+        Self { order, rounds, files, lane, epochs, again, known, next, reads, entered, before }
     }
 
     /// The next block; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<Found>> {
-        if let Some((address, places)) = self.again.pop_front() {
+        self.compare_extents()?;
+        self.compare_blocks()?;
+        if let Some(Again { address, places }) = self.again.pop_front() {
             let found = self.go_to(address)?;
             let found = found.map(|found| Found { chosen: Chosen::Only(places), ..found });
             return match found {
@@ -96,6 +134,20 @@ impl<'w, 'a> Walk<'w, 'a> {
                 // The lane reports the missing documents of this block.
                 None => self.next(),
             };
+        }
+        let (address, place) = self.next;
+        if let Some(hash) = self.known.next.take()
+            && self.epochs.is_none_or(|epochs| address.epoch < epochs)
+        {
+            let Some(found) = self.go_to(address)? else {
+                return Err(refused(&self.file_of(&address)?));
+            };
+            if found.hash != hash {
+                return Err(refused(&format!("from {} on", self.origin_of(&found)?)));
+            }
+            self.reads = true;
+            self.next = (Address { block: address.block + 1, ..address }, 0);
+            return Ok(Some(Found { chosen: Chosen::From(place), ..found }));
         }
         loop {
             let (address, place) = self.next;
@@ -154,9 +206,72 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
     }
 
+    /// Fails if the lane is dealt other extents than before, where the state names them.
+    fn compare_extents(&mut self) -> Result<()> {
+        let Some(known) = self.known.dealt.take() else { return Ok(()) };
+        let dealt = self.dealt(&self.next.0)?;
+        if dealt.is_some_and(|dealt| dealt.hash_of_lane(self.lane) == known) {
+            return Ok(());
+        }
+        let files = self.order.shown_files();
+        let reason = format!(
+            "is of other records than {files} now: a file was changed since it was read, at the same size, so that the lanes              would read other parts of it"
+        );
+        Err(Error::option("state", reason))
+    }
+
+    /// Fails if the blocks that are read again are others than before. They are read once more to be packed, since the
+    /// first of them may not be used before the last is compared.
+    fn compare_blocks(&mut self) -> Result<()> {
+        let Some(known) = self.known.open.take() else { return Ok(()) };
+        let addresses: Vec<Address> = self.again.iter().map(|again| again.address).collect();
+        let (mut hashes, mut places) = (Vec::new(), None);
+        for address in addresses {
+            let Some(found) = self.go_to(address)? else {
+                return Err(refused(&self.file_of(&address)?));
+            };
+            hashes.push(found.hash);
+            let (at, line) = (Arc::clone(&found.block.path), first_line(&found));
+            let first = places.take().map_or_else(|| (Arc::clone(&at), line), |(first, _)| first);
+            places = Some((first, (at, line)));
+        }
+        if hash_of_blocks(&hashes) == known {
+            return Ok(());
+        }
+        let Some((first, last)) = places else { return Ok(()) };
+        let (first, last) = (self.origin(first)?, self.origin(last)?);
+        Err(refused(&format!("between {first} and the block from {last} on")))
+    }
+
+    /// The place of the first record of a block.
+    fn origin_of(&self, found: &Found) -> Result<Origin> {
+        self.origin((Arc::clone(&found.block.path), first_line(found)))
+    }
+
+    /// A place with the number of its line.
+    fn origin(&self, (path, line): (Arc<Path>, u64)) -> Result<Origin> {
+        let mut origin = Origin { path, line };
+        if self.order.names_bytes() {
+            number_line(self.order.found, &mut origin, self.files.control)?;
+        }
+        Ok(origin)
+    }
+
+    /// The file of a block that is not there, as messages show it.
+    fn file_of(&self, address: &Address) -> Result<String> {
+        let found = self.order.found;
+        let dealt = if self.rounds.is_none() { self.dealt(address)? } else { None };
+        let extents = dealt.as_ref().map_or(&[][..], |dealt| dealt.of_lane(self.lane));
+        let extent = usize::try_from(address.extent).ok().and_then(|at| extents.get(at));
+        Ok(extent.map_or_else(
+            || format!("in {}", self.order.shown_files()),
+            |extent| format!("in {}", ShownPath(&found.files[extent.file].path)),
+        ))
+    }
+
     /// The block at an address, with all its records; `None` if there is none.
     fn go_to(&mut self, address: Address) -> Result<Option<Found>> {
-        let Files { heads, single, control } = self.files;
+        let Files { heads, single, control, .. } = self.files;
         if let Some(rounds) = self.rounds {
             let Some((block, extent, first_record)) =
                 rounds.block(self.lane, round_of(&address))?
@@ -166,7 +281,17 @@ impl<'w, 'a> Walk<'w, 'a> {
             let mut head = rounds.head();
             let shape = heads.shape_by(rounds.file(), single, || Ok(head.take()))?;
             let chosen = Chosen::From(0);
-            return Ok(Some(Found { address, extent, chosen, first_record, block, shape }));
+            let (hash, dealt) = (0, None);
+            return Ok(Some(Found {
+                address,
+                extent,
+                chosen,
+                first_record,
+                block,
+                shape,
+                hash,
+                dealt,
+            }));
         }
         let in_extent = |at: &Address| Address { block: 0, ..*at };
         let stays = self.entered.as_ref().is_some_and(|entered| {
@@ -205,8 +330,33 @@ impl<'w, 'a> Walk<'w, 'a> {
                 let repetition = self.order.repetition(&address, block.source);
                 let block = block.read_again(repetition);
                 let (extent, chosen) = (entered.extent.clone(), Chosen::From(0));
-                return Ok(Some(Found { address, extent, chosen, first_record, block, shape }));
+                let hash = block.short_hash()?;
+                let dealt = Some(entered.dealt.hash_of_lane(self.lane));
+                return Ok(Some(Found {
+                    address,
+                    extent,
+                    chosen,
+                    first_record,
+                    block,
+                    shape,
+                    hash,
+                    dealt,
+                }));
             }
         }
     }
+}
+
+/// The line of the first record of a block.
+fn first_line(found: &Found) -> u64 {
+    found.block.records().next().map_or(1, |record| record.line)
+}
+
+/// The error of records that are others than before.
+fn refused(at: &str) -> Error {
+    let reason = format!(
+        "holds rows of records {at} that are others now: the file was changed since they were read, at the same size; resume \
+         with the file as it was, or begin again"
+    );
+    Error::option("state", reason)
 }

@@ -9,6 +9,8 @@ use crate::stream::order::Address;
 pub(super) struct Held {
     pub(super) pool: usize,
     pub(super) address: Address,
+    /// The hash of its records.
+    pub(super) hash: u32,
     /// The number of its first document.
     pub(super) first: u64,
     pub(super) places: Vec<u64>,

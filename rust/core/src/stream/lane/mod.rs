@@ -78,8 +78,10 @@ struct Pool {
     gone: bool,
     /// The credit of the pool in this lane.
     credit: i64,
-    /// The block whose records are counted already, though it is read again.
-    counted: Option<Address>,
+    /// The block whose records are counted already, though it is read again, and their hash, if it is known.
+    counted: Option<(Address, Option<u32>)>,
+    /// The hash of the extents of the lane in the portion of the last block.
+    dealt: Option<u32>,
     /// Whether the current epoch has had a document, and one of which a piece was packed.
     found: bool,
     packed: bool,
@@ -103,6 +105,8 @@ struct Current {
     numbers: std::ops::Range<u64>,
     places: VecDeque<u64>,
     address: Address,
+    /// The hash of its records.
+    hash: u32,
     end: Option<Error>,
 }
 
@@ -140,10 +144,11 @@ impl Lane {
         let packers = if mix.chooses_rows() { pools } else { 1 };
         let state = Arc::from(encode(&from.to_bytes()));
         let pool = |at: usize| {
-            let PoolState { next, credit, ended, gone, counted, found, packed, chances } =
-                from.pools.get(at).copied().unwrap_or_default();
-            let counted = counted.then_some(next.0);
-            Pool { next, ended, gone, credit, counted, found, packed, chances, current: None }
+            let from = from.pools.get(at).copied().unwrap_or_default();
+            let PoolState { next, credit, ended, gone, dealt, found, packed, chances, .. } = from;
+            let counted = from.counted.then_some((next.0, from.hash));
+            let current = None;
+            Pool { next, ended, gone, credit, counted, dealt, found, packed, chances, current }
         };
         Self {
             packed: Rows::new(open, &options.rows.packing, packers),
@@ -390,21 +395,23 @@ impl Lane {
             }
             pool.found |= !made.documents.is_empty();
             bench.books.work += made.work;
-            if pool.counted.take() != Some(made.address) {
+            if pool.counted.take().is_none_or(|(address, _)| address != made.address) {
                 bench.books.ledger.merge(made.ledger);
             }
-            let (address, places, end) = (made.address, made.places, made.end);
+            let Made { address, hash, places, end, .. } = made;
+            pool.dealt = made.dealt;
             let lengths = lengths_of(&made.documents);
             let numbers = self.store.push(made.documents, None);
             pool.next = (address, pool.next.1.max(places.first().copied().unwrap_or(0)));
             self.held.push_back(Held {
                 pool: number,
                 address,
+                hash,
                 first: numbers.start,
                 places: places.clone(),
                 lengths,
             });
-            pool.current = Some(Current { numbers, places: places.into(), address, end });
+            pool.current = Some(Current { numbers, places: places.into(), address, hash, end });
         }
     }
 

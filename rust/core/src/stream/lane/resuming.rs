@@ -10,13 +10,11 @@ use crate::stream::order::Address;
 use crate::stream::place::{DocumentPlace, LaneState, PiecePlace, PoolState, RowPiece, Snapshot};
 use crate::stream::rounds::{LAST, Round, round_of};
 use crate::stream::rows::Packed;
+use crate::stream::walk::{Again, hash_of_blocks};
 
 impl Lane {
     /// The blocks with the documents of the rows in a state, for each pool.
-    pub(in crate::stream) fn blocks_again(
-        state: &LaneState,
-        pools: usize,
-    ) -> Vec<VecDeque<(Address, Vec<u64>)>> {
+    pub(in crate::stream) fn blocks_again(state: &LaneState, pools: usize) -> Vec<VecDeque<Again>> {
         let mut blocks: Vec<BTreeMap<Address, Vec<u64>>> = vec![BTreeMap::new(); pools];
         let rows = state.closed.iter().chain(state.open.iter().map(|(_, row)| row));
         for piece in rows.flatten() {
@@ -28,7 +26,7 @@ impl Lane {
         let sorted = |(address, mut places): (Address, Vec<u64>)| {
             places.sort_unstable();
             places.dedup();
-            (address, places)
+            Again { address, places }
         };
         blocks.into_iter().map(|blocks| blocks.into_iter().map(sorted).collect()).collect()
     }
@@ -48,10 +46,29 @@ impl Lane {
             ages.push(age);
         }
         let closed = rows - ages.len();
-        let pool = |pool: &Pool| {
-            let Pool { next, credit, ended, gone, found, packed, chances, .. } = *pool;
-            let counted = pool.current.is_some() || pool.counted == Some(next.0);
-            PoolState { next, credit, ended, gone, counted, found, packed, chances }
+        let open_blocks = self.hashes_of_blocks(&pieces);
+        let pool = |(pool, open): (&Pool, Option<u32>)| {
+            let Pool { next, credit, ended, gone, dealt, found, packed, chances, .. } = *pool;
+            let read = match &pool.current {
+                Some(current) => Some(Some(current.hash)),
+                None => {
+                    pool.counted.filter(|(address, _)| *address == next.0).map(|(_, hash)| hash)
+                }
+            };
+            let (counted, hash) = (read.is_some(), read.flatten());
+            PoolState {
+                next,
+                credit,
+                ended,
+                gone,
+                counted,
+                hash,
+                open,
+                dealt,
+                found,
+                packed,
+                chances,
+            }
         };
         let snapshot = Snapshot {
             rows: self.rows,
@@ -59,12 +76,29 @@ impl Lane {
             ended: self.ended,
             gave: self.gave,
             chances: self.chances,
-            pools: self.pools.iter().map(pool).collect(),
+            pools: self.pools.iter().zip(open_blocks).map(pool).collect(),
             closed,
             ages,
             pieces: self.placed(&pieces),
         };
         snapshot.to_bytes()
+    }
+
+    /// The hash of the blocks of some pieces, for each pool; `None` where there are none.
+    fn hashes_of_blocks(&self, pieces: &[(Piece, usize)]) -> Vec<Option<u32>> {
+        let first = self.packed.first_document();
+        let numbers = pieces.iter().map(|(piece, _)| first + u64::from(piece.document));
+        let mut blocks: BTreeMap<(usize, Address), u32> = BTreeMap::new();
+        for number in numbers {
+            let Held { pool, address, hash, .. } = *held(&self.held, number);
+            blocks.insert((pool, address), hash);
+        }
+        let of_pool = |number: usize| {
+            let of_pool = blocks.iter().filter(|((pool, _), _)| *pool == number);
+            let hashes: Vec<u32> = of_pool.map(|(_, hash)| *hash).collect();
+            (!hashes.is_empty()).then(|| hash_of_blocks(&hashes))
+        };
+        (0..self.pools.len()).map(of_pool).collect()
     }
 
     /// Pieces with their places, ascending. Each comes with the number of its row.
@@ -112,10 +146,11 @@ impl Lane {
     pub(super) fn restore(&mut self, state: &LaneState, bench: &mut Bench<'_>) -> Result<()> {
         let mut numbers: BTreeMap<DocumentPlace, u64> = BTreeMap::new();
         for (pool, blocks) in Self::blocks_again(state, self.pools.len()).into_iter().enumerate() {
-            for (address, places) in blocks {
+            for Again { address, places } in blocks {
                 let made = (bench.take)(pool)?;
                 let made = made.filter(|made| made.address == address && made.places == places);
                 let Some(made) = made else { return Err(missing()) };
+                let hash = made.hash;
                 let lengths = lengths_of(&made.documents);
                 let documents = self.store.push(made.documents, None);
                 let first = documents.start;
@@ -125,7 +160,14 @@ impl Lane {
                         .map(|&place| DocumentPlace { pool, address, place })
                         .zip(documents),
                 );
-                self.held.push_back(Held { pool, address, first, places: made.places, lengths });
+                self.held.push_back(Held {
+                    pool,
+                    address,
+                    hash,
+                    first,
+                    places: made.places,
+                    lengths,
+                });
             }
         }
         let cutter = bench.cutter();
