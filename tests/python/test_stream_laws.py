@@ -17,10 +17,11 @@ import fastpack
 if TYPE_CHECKING:
     from pathlib import Path
 
-STEP = 6
-"""The rows of all ranks together in one step."""
+LANES = {1: [1], 2: [1, 2], 6: [1, 2, 3, 6], 8: [1, 2, 4, 8], 12: [1, 2, 3, 6]}
+"""Numbers of lanes, each with numbers of ranks that can share them."""
 
-WORLDS = [1, 2, 3, 6]
+RECORDS = [1, 9, 40, 150, 600]
+"""Numbers of records of a source."""
 
 FIRST = {"a": 100, "b": 200, "c": 300}
 """The least id of each source, and so the source of an id."""
@@ -38,14 +39,27 @@ COUNTS = (
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Files of ids; a fifth of the documents is longer than a row, and some records are empty, broken or untrained."""
-    folder = tmp_path_factory.mktemp("sources")
-    for name, first in FIRST.items():
-        chance = random.Random(name)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sources")
+
+
+LENGTHS = {
+    "mixed": [2, 3, 5, 8, 11, 20, 25, 31, 40, 70],
+    "long": [70, 70, 70, 70, 70, 70, 70, 70, 70, 20],
+    "dropped": [70],
+    "short": [2, 3, 5, 8],
+}
+"""The lengths of the documents of a source: a row has 32 tokens."""
+
+
+def source(folder: Path, name: str, records: int, lengths: str) -> str:
+    """A file of ids, of which some are longer than a row, and some records are empty, broken or untrained."""
+    path = folder / f"{name}-{records}-{lengths}.jsonl"
+    if not path.exists():
+        chance, first = random.Random(name), FIRST[name]
         lines = []
-        for number in range(150):
-            length = chance.choice([2, 3, 5, 8, 11, 20, 25, 31, 40, 70])
+        for number in range(records):
+            length = chance.choice(LENGTHS[lengths])
             ids = [first + (number + place) % 90 for place in range(length)]
             record: dict[str, Any] = {"input_ids": ids, "kind": number % 3}
             if number % 11 == 3:
@@ -53,8 +67,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             if number % 17 == 5:
                 record["input_ids"] = []
             lines.append(json.dumps(record) if number % 13 != 7 else '{"input_ids": 5}')
-        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return {name: str(folder / f"{name}.jsonl") for name in FIRST}
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
 
 
 ALWAYS: dict[str, Any] = {
@@ -81,7 +95,7 @@ READING = st.fixed_dictionaries(
         "seed": st.integers(0, 3),
         "epochs": st.sampled_from([1, 2]),
         "on_end": st.sampled_from(["pad", "pad", "drop", "repeat"]),
-        "lanes": st.just(6),
+        "lanes": st.sampled_from(list(LANES)),
         "open_packs": st.sampled_from([1, 4, 16]),
     },
     optional={
@@ -105,8 +119,10 @@ class Ranks:
     """The streams of all ranks, which take turns."""
 
     def __init__(self, world: int, files: Any, options: dict[str, Any], state: Any) -> None:
+        # All ranks together take the same rows in a step, whatever their number.
+        step = max(LANES[options["lanes"]])
         self.streams = [
-            fastpack.stream(files, rank=rank, world_size=world, batch_size=STEP // world, **options)
+            fastpack.stream(files, rank=rank, world_size=world, batch_size=step // world, **options)
             for rank in range(world)
         ]
         for stream in self.streams if state is not None else []:
@@ -166,21 +182,23 @@ def shares_of(rows: list[list[int]]) -> dict[str, float]:
     packing=PACKING,
     reading=READING,
     mix=MIXES,
-    plan=st.lists(st.tuples(st.sampled_from(WORLDS), st.integers(1, 6)), min_size=1, max_size=3),
-    world=st.sampled_from(WORLDS),
+    data=st.tuples(*[st.tuples(st.sampled_from(RECORDS), st.sampled_from(list(LENGTHS)))] * len(FIRST)),
+    plan=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 6)), min_size=1, max_size=3),
+    last=st.integers(0, 3),
 )
 def test_a_stream_that_was_stopped_has_the_rows_and_counts_of_one_that_was_not(
     packing: dict[str, Any],
     reading: dict[str, Any],
     mix: dict[str, Any] | None,
+    data: tuple[tuple[int, str], ...],
     plan: list[tuple[int, int]],
-    world: int,
-    sources: dict[str, str],
-    tmp_path_factory: pytest.TempPathFactory,
+    last: int,
+    folder: Path,
 ) -> None:
+    made = zip(FIRST, data, strict=True)
+    sources = {name: source(folder, name, records, lengths) for name, (records, lengths) in made}
     files: Any = list(sources.values()) if mix is None else sources
-    folder: Path = tmp_path_factory.getbasetemp() / "counts"
-    options = ALWAYS | packing | reading | (mix or {}) | {"cache_dir": str(folder)}
+    options = ALWAYS | packing | reading | (mix or {}) | {"cache_dir": str(folder / "counts")}
     whole = Ranks(1, files, options, None)
     try:
         expected = whole.steps(None)
@@ -189,19 +207,53 @@ def test_a_stream_that_was_stopped_has_the_rows_and_counts_of_one_that_was_not(
         if mix is None or refused.option != "weights":
             raise
         return
+    worlds = LANES[options["lanes"]]
     state, rows = None, []
     for ranks, steps in plan:
-        run = Ranks(ranks, files, options, state)
+        run = Ranks(worlds[ranks % len(worlds)], files, options, state)
         rows += run.steps(steps)
         state = run.state() if rows else None
         run.close()
-    last = Ranks(world, files, options, state)
-    rows += last.steps(None)
+    end = Ranks(worlds[last % len(worlds)], files, options, state)
+    rows += end.steps(None)
     assert rows == expected
-    assert last.counts() == whole.counts()
+    assert end.counts() == whole.counts()
     if mix is not None and rows:
-        together = last.state()
+        together = end.state()
         packed = {name: share["tokens"] for name, share in together["counts"]["shares"].items()}
         shares = {name: packed.get(name, 0) / max(sum(packed.values()), 1) for name in FIRST}
         assert shares == pytest.approx(shares_of(rows))
         assert whole.streams[0].stats().shares == pytest.approx(shares_of(rows))
+
+
+@pytest.mark.parametrize("seed", range(tries(6, 300)))
+def test_the_shares_of_a_mix_are_those_of_its_weights_whatever_is_dropped(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Documents longer than a row were charged to their source, which so got less than its share."""
+    chance = random.Random(seed)
+    folder = tmp_path_factory.mktemp("dropped")
+    files = {}
+    for name, first in FIRST.items():
+        part = chance.choice([0.0, 0.3, 0.8])
+        lengths = [
+            chance.choice([40, 90]) if chance.random() < part else chance.randint(2, 30) for _ in range(800)
+        ]
+        lines = [
+            json.dumps({"input_ids": [first + number % 90] * length}) for number, length in enumerate(lengths)
+        ]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        files[name] = str(folder / f"{name}.jsonl")
+    weights = {name: chance.choice([1, 2, 5]) for name in FIRST}
+    options: dict[str, Any] = ALWAYS | {
+        "strategy": chance.choice(["best_fit", "sequential"]),
+        "overlong": chance.choice(["drop", "truncate"]),
+        "lanes": chance.choice([1, 4]),
+        "epochs": None,
+        "weights": weights,
+    }
+    with fastpack.stream(files, batch_size=8, **options) as stream:
+        rows = [row for _ in range(50) for row in next(stream)["input_ids"].to_pylist()]
+        assert stream.stats().shares == pytest.approx(shares_of(rows))
+    wanted = {name: weight / sum(weights.values()) for name, weight in weights.items()}
+    assert shares_of(rows) == pytest.approx(wanted, abs=0.03)

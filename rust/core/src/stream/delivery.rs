@@ -194,13 +194,13 @@ impl Delivery<'_, '_> {
                 (None, None) => {}
             }
         }
-        // The lanes of this table may have ended before others.
+        // The lanes of this table may have ended before others. A lane that was only looked into keeps its state and its
+        // counts: which lanes are looked into depends on the number of ranks.
         for at in 0..self.lanes.len() {
             if is_needed || (end.rows.is_none() && !is_endless) {
                 break;
             }
             is_needed = self.with_lane(at, take, Lane::has_row)?;
-            asked.push(at);
         }
         if !is_needed && self.has_lost_all() {
             return Err(self.lost_all()?);

@@ -439,9 +439,11 @@ impl Lane {
             (pool.packed, pool.chances) = (true, CHANCES);
         }
         let apart = bench.mix.chooses_rows();
-        if self.pools.len() > 1 && !apart {
-            let tokens = u64::from(bench.objective.tokens(found));
-            self.charge(number, bench.mix.cost(tokens), bench);
+        // A document of which no piece is kept is in no row, so it costs nothing: its pool gives the next one. A pool of
+        // which none is kept is given up after a pass.
+        if self.pools.len() > 1 && !apart && !self.pieces.is_empty() {
+            let kept = self.pieces.iter().map(|piece| u64::from(piece.length)).sum();
+            self.charge(number, bench.mix.cost(kept), bench);
         }
         self.packed.push(if apart { number } else { 0 }, &mut self.pieces);
         Ok(())
