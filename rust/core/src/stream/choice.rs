@@ -29,7 +29,6 @@ pub struct Choice {
     /// Whether the records are those that are held out.
     pub held_out: bool,
     /// The numbers of the records, in the order of the input.
-    #[serde(flatten)]
     pub numbers: Numbers,
 }
 

@@ -1,5 +1,6 @@
 //! [`Identity`]: the options and inputs that decide the rows of a run.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -88,9 +89,9 @@ impl Identity {
         // Options of the work decide no row.
         let Options { rows, tokens, work: _ } = options;
         let mut identity = Map::new();
-        identity.extend(fields_of(rows));
-        identity.extend(fields_of(tokens));
-        identity.extend(fields_of(stream));
+        identity.extend(fields_of("rows", rows));
+        identity.extend(fields_of("tokens", tokens));
+        identity.extend(fields_of("stream", stream));
         Self(Arc::new(identity))
     }
 
@@ -99,9 +100,10 @@ impl Identity {
         Value::Object(self.0.as_ref().clone())
     }
 
-    /// The identity without an option.
-    pub(super) fn without(&self, option: &str) -> Self {
-        let others = self.0.iter().filter(|(name, _)| *name != option);
+    /// The identity without an option of a group.
+    pub(super) fn without(&self, group: &str, option: &str) -> Self {
+        let left_out = key_of(&[group, OPTION], option);
+        let others = self.0.iter().filter(|(name, _)| **name != left_out);
         Self(Arc::new(others.map(|(name, value)| (name.clone(), value.clone())).collect()))
     }
 
@@ -115,7 +117,7 @@ impl Identity {
     pub(super) fn differences(&self, now: &Self, dir: Option<&Path>) -> Vec<String> {
         let names = self.0.keys().chain(now.0.keys().filter(|name| !self.0.contains_key(*name)));
         let null = &Value::Null;
-        names
+        let mut differences: Vec<String> = names
             .filter_map(|name| {
                 let (was, is) = (self.0.get(name).unwrap_or(null), now.0.get(name).unwrap_or(null));
                 let brief = |value: &Value| value.to_string().chars().take(40).collect::<String>();
@@ -126,35 +128,59 @@ impl Identity {
                     let kept = |value: &Value| FileList::kept(dir?, value.as_str()?);
                     Some(kept(was)?.differences(&kept(is)?))
                 });
+                let name = option_of(name);
                 Some(match lists.flatten() {
                     Some(files) => format!("`{name}` ({files})"),
                     None => format!("`{name}` ({} in the state, {} here)", brief(was), brief(is)),
                 })
             })
-            .collect()
+            .collect();
+        // An option of two groups is named once.
+        let mut named = BTreeSet::new();
+        differences.retain(|difference| named.insert(difference.clone()));
+        differences
     }
 }
 
-/// All options of a group by their own names, but for those that may differ.
-fn fields_of(options: &impl Serialize) -> Map<String, Value> {
+/// The mark of the key of an option.
+const OPTION: &str = "option";
+
+/// The key of an option: its groups, from the outermost on, and its name. So options of the same name stay apart.
+fn key_of(groups: &[&str], option: &str) -> String {
+    [groups, &[option]].concat().join("/")
+}
+
+/// The name that a key has in messages: that of an option without its groups.
+fn option_of(key: &str) -> &str {
+    let is_option = key.split('/').nth(1) == Some(OPTION);
+    key.rsplit('/').next().filter(|_| is_option).unwrap_or(key)
+}
+
+/// All options of a group by their keys, but for those that may differ.
+fn fields_of(group: &str, options: &impl Serialize) -> Map<String, Value> {
     let mut fields = Map::new();
     let options = serde_json::to_value(options).expect("strings and numbers become JSON");
-    flatten(&options, &mut fields);
+    add_fields(&[group, OPTION], &options, &mut fields);
     fields
 }
 
-fn flatten(options: &Value, fields: &mut Map<String, Value>) {
+fn add_fields(groups: &[&str], options: &Value, fields: &mut Map<String, Value>) {
     let Value::Object(options) = options else { return };
     for (name, value) in options {
         match value {
-            Value::Object(_) if name == "packing" => flatten(value, fields),
+            Value::Object(_) if GROUPS.contains(&&**name) => {
+                add_fields(&[groups, &[name]].concat(), value, fields);
+            }
             Value::Null => {}
             _ => {
-                fields.insert(name.clone(), value.clone());
+                fields.insert(key_of(groups, name), value.clone());
             }
         }
     }
 }
+
+/// The options that hold a group of options.
+const GROUPS: [&str; 3] = ["packing", "choice", "numbers"];
 
 #[cfg(test)]
 mod tests {
@@ -177,7 +203,7 @@ mod tests {
         let of = |added, added_too, rank: u32| {
             let packing = Inner { added_too };
             let grown = Grown { shuffle: true, added, packing, rank: rank.into() };
-            Identity(Arc::new(fields_of(&grown)))
+            Identity(Arc::new(fields_of("stream", &grown)))
         };
         let one = of(Some(1), 1, 1);
         assert_eq!(one, of(Some(1), 1, 2));
@@ -188,6 +214,32 @@ mod tests {
         ] {
             let differences = one.differences(&other, None).join(", ");
             assert!(differences.starts_with(&format!("`{named}`")), "{differences}");
+        }
+    }
+
+    #[test]
+    fn options_of_the_same_name_in_several_groups_stay_apart() {
+        #[derive(Serialize)]
+        struct Group {
+            shuffle: u32,
+            packing: Inner,
+        }
+        #[derive(Serialize)]
+        struct Inner {
+            shuffle: u32,
+        }
+        let of = |numbers: [u32; 4]| {
+            let group =
+                |[shuffle, inner]: [u32; 2]| Group { shuffle, packing: Inner { shuffle: inner } };
+            let mut fields = fields_of("rows", &group([numbers[0], numbers[1]]));
+            fields.extend(fields_of("stream", &group([numbers[2], numbers[3]])));
+            Identity(Arc::new(fields))
+        };
+        let one = of([1; 4]);
+        for at in 0..4 {
+            let mut numbers = [1; 4];
+            numbers[at] = 2;
+            assert_eq!(one.differences(&of(numbers), None), ["`shuffle` (1 in the state, 2 here)"]);
         }
     }
 }

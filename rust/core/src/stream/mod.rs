@@ -206,7 +206,7 @@ impl Run<'_> {
     /// A hash of all that decides the rows of the lanes.
     fn name_of_count(&self) -> String {
         // Lanes have the same rows however they end together.
-        let identity = self.identity.without("on_end").to_json();
+        let identity = self.identity.without("stream", "on_end").to_json();
         let (lanes, epochs) = (self.share.lanes, self.options.epochs);
         let all = serde_json::json!([identity, lanes, epochs]);
         blake3::hash(all.to_string().as_bytes()).to_hex().to_string()

@@ -85,7 +85,6 @@ pub struct StreamOptions {
     /// The treatment of a source that a lane has read for all epochs.
     pub on_exhausted: OnExhausted,
     /// The records that are taken.
-    #[serde(flatten)]
     pub choice: Choice,
     /// Rows a table holds; the last may hold fewer.
     pub batch_rows: MayDiffer<NonZeroUsize, SharesRows>,
