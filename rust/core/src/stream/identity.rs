@@ -136,8 +136,8 @@ impl Identity {
             })
             .collect();
         // An option of two groups is named once.
-        let mut named = BTreeSet::new();
-        differences.retain(|difference| named.insert(difference.clone()));
+        let mut seen = BTreeSet::new();
+        differences.retain(|difference| seen.insert(difference.clone()));
         differences
     }
 }

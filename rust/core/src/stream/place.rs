@@ -257,6 +257,8 @@ fn write_hash(bits: &mut BitWriter, hash: Option<u32>) {
     }
 }
 
+/// A hash, if it is known; `None` if the bytes are invalid.
+#[expect(clippy::option_option, reason = "a hash may be unknown, and bytes may be invalid")]
 fn read_hash(bits: &mut BitReader<'_>) -> Option<Option<u32>> {
     Some(if bits.take(1)? == 1 { Some(u32::try_from(bits.take(HASH)?).ok()?) } else { None })
 }

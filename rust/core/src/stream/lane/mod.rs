@@ -148,7 +148,7 @@ impl Lane {
             let PoolState { next, credit, ended, gone, dealt, found, packed, chances, .. } = from;
             let counted = from.counted.then_some((next.0, from.hash));
             let current = None;
-            Pool { next, ended, gone, credit, counted, dealt, found, packed, chances, current }
+            Pool { next, current, ended, gone, credit, counted, dealt, found, packed, chances }
         };
         Self {
             packed: Rows::new(open, &options.rows.packing, packers),
