@@ -1,7 +1,7 @@
 //! Sealed text: JSON whose first field is a hash of the rest. The hash proves that fastpack wrote the file.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -25,21 +25,59 @@ pub(crate) const SHORT: u64 = BEGIN.len() as u64;
 /// The beginning of text that can be sealed. The hash replaces it.
 const OPEN: &str = "{\n";
 
+/// Bytes that are hashed or written at once.
+const BUFFER: usize = 64 << 10;
+
 /// An object as sealed text. It may be large, so memory holds it once.
 ///
 /// # Panics
 ///
 /// If `object` does not become a JSON object with a field.
 pub(crate) fn seal(object: &impl Serialize) -> String {
-    let head = BEGIN.len() + DIGITS + END.len();
-    let mut text = vec![b' '; head - OPEN.len()];
-    serde_json::to_writer_pretty(&mut text, object).expect("strings and numbers become JSON");
-    text.push(b'\n');
-    let (front, rest) = text.split_at_mut(head);
-    assert!(front.ends_with(OPEN.as_bytes()), "an object with fields");
-    let hash = blake3::hash(rest).to_hex();
-    front.copy_from_slice(format!("{BEGIN}{hash}{END}").as_bytes());
+    let mut text = Vec::new();
+    seal_to(&mut text, object).expect("memory takes all that is written");
     String::from_utf8(text).expect("JSON is UTF-8")
+}
+
+/// Writes an object as sealed text, of which memory never holds the whole.
+///
+/// # Panics
+///
+/// As [`seal`].
+pub(crate) fn seal_to(out: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
+    let mut hasher = blake3::Hasher::new();
+    write_rest(&mut hasher, object)?;
+    write!(out, "{BEGIN}{}{END}", hasher.finalize().to_hex())?;
+    write_rest(out, object)
+}
+
+/// Writes what the hash covers: the JSON of an object without its beginning, and a line end.
+fn write_rest(out: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
+    let mut rest = BufWriter::with_capacity(BUFFER, Rest { out, skipped: 0 });
+    serde_json::to_writer_pretty(&mut rest, object)?;
+    rest.write_all(b"\n")?;
+    rest.flush()
+}
+
+/// Writes all but the beginning, [`OPEN`].
+struct Rest<W> {
+    out: W,
+    skipped: usize,
+}
+
+impl<W: Write> Write for Rest<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let wanted = &OPEN.as_bytes()[self.skipped..];
+        let skip = wanted.len().min(bytes.len());
+        assert_eq!(&bytes[..skip], &wanted[..skip], "an object with fields");
+        self.skipped += skip;
+        self.out.write_all(&bytes[skip..])?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Writes an object as sealed text to `path`, whole or not at all. Makes the folder if needed. Others may do the same at the same

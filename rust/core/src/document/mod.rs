@@ -230,6 +230,26 @@ impl Documents {
         self
     }
 
+    /// The same, without the room that lists of few documents take beyond their own: a file of one document leaves more of
+    /// that than it has tokens.
+    #[must_use]
+    pub fn fitted(mut self) -> Self {
+        const FEW: usize = 16;
+        if self.len() > FEW {
+            return self;
+        }
+        for (_, column) in &mut self.columns {
+            column.ids.shrink_to_fit();
+            column.offsets.shrink_to_fit();
+        }
+        self.columns.shrink_to_fit();
+        self.runs.shrink_to_fit();
+        self.run_offsets.shrink_to_fit();
+        self.lines.shrink_to_fit();
+        self.texts.shrink_to_fit();
+        self
+    }
+
     /// Appends a document: the ids of each column in the columns' order, its trained runs and its line.
     ///
     /// # Panics

@@ -218,7 +218,7 @@ impl Folder {
         }
         self.lock().clear(job, |name| name == STARTED)?;
         let new = self.work().join(STARTED_NEW);
-        write(&new, Manifest::new(Arc::clone(&self.job), self.now, Vec::new()).to_text())?;
+        Manifest::new(Arc::clone(&self.job), self.now, Vec::new()).write(&new)?;
         self.files_of_work().take(&new, STARTED)?;
         sync(self.work())
     }
@@ -375,7 +375,7 @@ impl Folder {
         }
         self.list.sync()?;
         let new = self.work().join(MANIFEST_NEW);
-        write(&new, manifest.to_text())?;
+        manifest.write(&new)?;
         self.files_of_work().take(&new, MANIFEST)?;
         // The record of the job must be on the disk before files are placed: it says whose they are.
         sync(self.work())?;

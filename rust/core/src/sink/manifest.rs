@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::files::{TOKENS, WORK, split_folders};
+use super::placed::write_by;
 use crate::error::{Error, Result};
 use crate::expected::ExpectedHash;
 use crate::identity::Identity;
@@ -140,6 +141,11 @@ impl Manifest {
 
     pub(super) fn to_text(&self) -> String {
         sealed::seal(self)
+    }
+
+    /// Writes the manifest to a new file, and syncs it to the disk. It names every input, so memory never holds its text.
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
+        write_by(path, |file| sealed::seal_to(file, self))
     }
 }
 

@@ -84,9 +84,17 @@ pub(super) fn remove_folder_of(place: &Path) {
 
 /// Writes a new file and syncs it to the disk.
 pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    write_by(path, |file| file.write_all(content.as_ref()))
+}
+
+/// Writes a new file by a function, and syncs it to the disk.
+pub(super) fn write_by(
+    path: &Path,
+    content: impl FnOnce(&mut fs::File) -> std::io::Result<()>,
+) -> Result<()> {
     let write = || {
         let mut file = regular::create(path)?;
-        file.write_all(content.as_ref())?;
+        content(&mut file)?;
         file.sync_all()
     };
     write().map_err(Error::io(path))

@@ -90,6 +90,7 @@ pub fn discover(inputs: &Inputs, control: &Control) -> Result<FoundFiles> {
             return Err(Error::option("separator", reason));
         }
     }
+    found.files.shrink_to_fit();
     Ok(found)
 }
 

@@ -46,7 +46,7 @@ struct StoredDocuments {
     /// Their place in the log, if there is one.
     place: Option<LoggedBlock>,
     /// The documents, unless they are in the log only.
-    documents: Option<Documents>,
+    documents: Option<Box<Documents>>,
 }
 
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Store {
             return first..self.end;
         }
         self.resident += documents.memory();
-        let documents = Some(documents);
+        let documents = Some(Box::new(documents.fitted()));
         self.segments.push(StoredDocuments {
             numbers: DocumentNumbers::From(first),
             place,
@@ -163,7 +163,7 @@ impl Store {
 
     /// All documents still kept in memory, in input order.
     pub fn documents(&self) -> impl Iterator<Item = Document<'_>> {
-        self.segments.iter().flat_map(|segment| &segment.documents).flat_map(Documents::iter)
+        self.segments.iter().flat_map(|segment| &segment.documents).flat_map(|it| it.iter())
     }
 
     /// The length of a column in each document still kept in memory, in input order.
@@ -181,7 +181,7 @@ impl Store {
                 .collect();
             if kept.len() < documents.len() {
                 let numbers = kept.iter().map(|&index| segment.numbers.number(index)).collect();
-                *documents = documents.select(&kept);
+                **documents = documents.select(&kept);
                 segment.numbers = DocumentNumbers::Listed(numbers);
             }
             resident += documents.memory();

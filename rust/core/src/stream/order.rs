@@ -27,6 +27,9 @@ const EXTENTS_PER_LANE: u64 = 16;
 /// a disk. In larger ones tokens follow bytes more closely.
 const SMALL: u64 = 32 << 20;
 
+/// Files, and the extents of all of them.
+type Known = (Vec<usize>, Arc<[Extent]>);
+
 /// Extents of a small input for each lane. With these, lanes differ by a thirty-second of their tokens at most.
 const EXTENTS_PER_LANE_OF_SMALL: u64 = 2 * EXTENTS_PER_LANE;
 
@@ -88,7 +91,7 @@ pub(super) struct Order<'a> {
     /// Facts about the files that earlier runs found.
     index: Index<'a>,
     /// The extents of a small input, which are the same in all epochs, and its files.
-    small: Mutex<Option<(Vec<usize>, Vec<Extent>)>>,
+    small: Mutex<Option<Known>>,
     /// The portions that lanes are reading.
     dealt: Mutex<HashMap<Key, Weak<Dealt>>>,
     /// The most bytes in memory of an extent that was dealt, and the file of the extent.
@@ -262,14 +265,14 @@ impl<'a> Order<'a> {
     }
 
     /// The extents of some files.
-    fn extents(&self, files: &[usize], control: &Control) -> Result<Vec<Extent>> {
+    fn extents(&self, files: &[usize], control: &Control) -> Result<Arc<[Extent]>> {
         let bytes: u64 = files.iter().map(|&file| self.parts[file].size()).sum();
         let is_small = bytes <= SMALL;
         let mut small = self.small.lock().unwrap_or_else(PoisonError::into_inner);
         let mut files = files.to_vec();
         files.sort_unstable();
         if let Some((_, known)) = small.as_ref().filter(|(known, _)| *known == files) {
-            return Ok(known.clone());
+            return Ok(Arc::clone(known));
         }
         let most = EXTENT.max((bytes >> 18).min(LARGEST));
         let each = if is_small { EXTENTS_PER_LANE_OF_SMALL } else { EXTENTS_PER_LANE };
@@ -281,7 +284,10 @@ impl<'a> Order<'a> {
         let mut all = extents(self.found, &files, &self.parts, wanted, numbering, index, control)?;
         if is_small {
             weigh(self.found, &mut all, control)?;
-            *small = Some((files, all.clone()));
+        }
+        let all = Arc::from(all);
+        if is_small {
+            *small = Some((files, Arc::clone(&all)));
         }
         Ok(all)
     }
@@ -289,7 +295,8 @@ impl<'a> Order<'a> {
     /// Deals the extents of some files to the lanes: the larger ones first, each to the lane with the least. Without
     /// `shuffle`, in the order of the input.
     fn deal(&self, files: &[usize], at: &Address, control: &Control) -> Result<Dealt> {
-        let mut all = self.extents(files, control)?;
+        let all = self.extents(files, control)?;
+        let mut order: Vec<usize> = (0..all.len()).collect();
         if let Some(extent) = all.iter().max_by_key(|extent| extent.decoded) {
             let mut largest = self.largest.lock().unwrap_or_else(PoisonError::into_inner);
             *largest = (*largest).max((extent.decoded, extent.file));
@@ -310,18 +317,25 @@ impl<'a> Order<'a> {
             };
             // Extents of similar size are dealt at random, so that a lane gets other extents in another
             // epoch.
-            all.sort_by_cached_key(|extent| {
-                (Reverse(size_class(extent.weight)), number(&place(extent)))
+            order.sort_by_cached_key(|&at| {
+                (Reverse(size_class(all[at].weight)), number(&place(&all[at])))
             });
         }
-        let mut lanes: Vec<Vec<Extent>> = vec![Vec::new(); self.lanes];
         let mut emptiest: BinaryHeap<Reverse<(u64, usize)>> =
             (0..self.lanes).map(|lane| Reverse((0, lane))).collect();
-        for extent in all {
+        let mut counts = vec![0; self.lanes];
+        let mut owners = vec![0; all.len()];
+        for &at in &order {
             let Some(Reverse((weight, lane))) = emptiest.pop() else { break };
             // An empty extent counts too, or the first lane would get all of them.
-            emptiest.push(Reverse((weight + extent.weight.max(1), lane)));
-            lanes[lane].push(extent);
+            emptiest.push(Reverse((weight + all[at].weight.max(1), lane)));
+            owners[at] = lane;
+            counts[lane] += 1;
+        }
+        // Lists that grow take twice the memory of their extents, of which small files have one each.
+        let mut lanes: Vec<Vec<Extent>> = counts.into_iter().map(Vec::with_capacity).collect();
+        for at in order {
+            lanes[owners[at]].push(all[at].clone());
         }
         if self.shuffle {
             for (lane, list) in (0..).zip(&mut lanes) {

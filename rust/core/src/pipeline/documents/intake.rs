@@ -137,7 +137,9 @@ impl<'a> Intake<'a> {
             let before = places_before(seen, all, verified);
             seen += block.size;
             let verify = places_before(seen, all, verified) - before;
-            let shape = recogniser.shape(&block, &blocks);
+            let source = &blocks.sources()[block.source];
+            let format = || blocks.format(block.file);
+            let shape = recogniser.shape(&block, source, blocks.are_of_files(), format);
             let number = numbers.next().unwrap_or_default();
             let read = clock.stop_after(Stage::Read);
             Ok(Some(BlockTask { number, block, shape, read, verify, wanted: None }))

@@ -15,7 +15,7 @@ use crate::pipeline::documents::renderer::{prompt_name, unprompted_kind};
 use crate::pipeline::job::Job;
 use crate::record::{Expectation, FoundShape, Shape, TokenColumns, find_shape};
 use crate::report::InputReport;
-use crate::source::{Block, Blocks, Chooser, Raw};
+use crate::source::{Block, Chooser, Raw};
 
 /// Records of a block in which a shape is searched. If none has one, the file has no known shape.
 const LOOKED_AT: usize = 100;
@@ -115,21 +115,22 @@ impl<'a> Recogniser<'a> {
         Self { job, shapes: HashMap::new(), last: None, seen: FileKinds::default() }
     }
 
-    /// The shape of the file of `block`, one of `blocks`. Blocks come in input order.
+    /// The shape of the file of `block`, which is read of `source` in the format that `format` tells. Blocks come in input
+    /// order. `named` tells files from records in memory.
     pub(in crate::pipeline) fn shape(
         &mut self,
         block: &Block,
-        blocks: &Blocks,
+        source: &Source,
+        named: bool,
+        format: impl FnOnce() -> String,
     ) -> Option<Arc<Shape>> {
         if let Some(known) = self.shapes.get(&block.file) {
             return Some(Arc::clone(known));
         }
-        let source = &blocks.sources()[block.source];
         let records = block.records().take(LOOKED_AT).map(|record| record.raw);
         let shown =
             find_shape(records, expectation(&source.reading, self.job.options.tokens.documents))?;
-        let path = blocks.are_of_files().then_some(&*block.path);
-        self.count(path, blocks.format(block.file), source, &shown);
+        self.count(named.then_some(&*block.path), format(), source, &shown);
         let same = self.last.take().filter(|last| **last == shown.shape);
         let shape = same.unwrap_or_else(|| Arc::new(shown.shape));
         self.last = Some(Arc::clone(&shape));

@@ -16,7 +16,7 @@ use crate::pipeline::documents::renderer::Renderer;
 use crate::pipeline::job::Job;
 use crate::record::Shape;
 use crate::source::position::first_blocks;
-use crate::source::{Block, Blocks, FoundFiles};
+use crate::source::{Block, FoundFiles};
 use crate::timing::Stages;
 
 /// Whether each record of a block is wanted, by its number from 0.
@@ -90,17 +90,13 @@ pub(crate) struct FileHeads<'a> {
 }
 
 struct KnownShapes<'a> {
-    /// The blocks of all files, used for their formats.
-    blocks: Blocks,
     recogniser: Recogniser<'a>,
     shapes: HashMap<usize, Option<Arc<Shape>>>,
 }
 
 impl<'a> FileHeads<'a> {
     pub(crate) fn new(job: &'a Job, found: &'a FoundFiles) -> Self {
-        let blocks = Blocks::new(found.clone());
-        let known =
-            KnownShapes { blocks, recogniser: Recogniser::new(job), shapes: HashMap::new() };
+        let known = KnownShapes { recogniser: Recogniser::new(job), shapes: HashMap::new() };
         let transforms = !job.transform.is_empty();
         Self { found, transforms, known: Mutex::new(known) }
     }
@@ -132,8 +128,9 @@ impl<'a> FileHeads<'a> {
         let mut shape = None;
         while let Some(block) = next()? {
             let block = single.transformed(block)?;
-            let KnownShapes { recogniser, blocks, .. } = &mut *known;
-            shape = recogniser.shape(&block, blocks);
+            let source = &self.found.sources[block.source];
+            let format = || self.found.files[block.file].format.to_string();
+            shape = known.recogniser.shape(&block, source, true, format);
             if shape.is_some() {
                 break;
             }

@@ -10,7 +10,7 @@ use crate::pipeline::documents::intake::Outcome;
 #[derive(Default)]
 pub(in crate::pipeline) struct ContentHashes {
     /// The files that were read, each with its hash.
-    read: BTreeMap<String, blake3::Hash>,
+    read: BTreeMap<Arc<Path>, blake3::Hash>,
     /// The current file. A hasher takes 2 KB, and only one file needs one at a time.
     open: Option<(Arc<Path>, blake3::Hasher)>,
 }
@@ -35,7 +35,6 @@ impl ContentHashes {
         let both = |before: &blake3::Hash| {
             blake3::Hasher::new().update(before.as_bytes()).update(hash.as_bytes()).finalize()
         };
-        let path = path.to_string_lossy().into_owned();
         let hash = self.read.get(&path).map_or(hash, both);
         self.read.insert(path, hash);
     }
@@ -44,6 +43,7 @@ impl ContentHashes {
     pub(in crate::pipeline) fn into_hashes(mut self) -> BTreeMap<String, String> {
         self.close();
         let hex = |hash: blake3::Hash| hash.to_hex().to_string();
-        self.read.into_iter().map(|(path, hash)| (path, hex(hash))).collect()
+        let named = |(path, hash): (Arc<Path>, _)| (path.to_string_lossy().into_owned(), hex(hash));
+        self.read.into_iter().map(named).collect()
     }
 }
