@@ -221,6 +221,7 @@ impl<'r, 't> Interpreter<'r, 't> {
                 let seen = self.trace.as_ref().map(|_| (value.unspent(), given.unspent()));
                 let sources = self.sources_of(&value, &given);
                 let made = filter.apply(&value, given, self.meter)?;
+                self.left.generators += usize::from(matches!(made, Value::Generator(_)));
                 let made = match (&mut self.trace, seen) {
                     (Some(trace), Some((value, given))) => {
                         trace.filter(*filter, &value, &given, made)

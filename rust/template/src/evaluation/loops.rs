@@ -3,19 +3,42 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::evaluation::render::{Flow, Interpreter};
+use crate::evaluation::render::{Flow, Interpreter, LeftBehind};
 use crate::failure::{Failure, Outcome};
 use crate::language::tree::For;
 use crate::values::items::length;
 use crate::values::make::ITEM_BYTES;
-use crate::values::value::{Items, Loop, Peeked, Value};
+use crate::values::text::Text;
+use crate::values::value::{Dict, Items, List, Loop, Peeked, Value};
+
+/// A text of one character, in place of those of a text to which a loop does the same.
+fn any_character<'r>() -> Value<'r> {
+    Value::String(Text::Borrowed("x"))
+}
+
+/// Most values that are searched for generators.
+const MOST_LOOKED_AT: usize = 10_000;
+
+/// What is known before a turn of a loop.
+struct BeforeTurn {
+    left: LeftBehind,
+    printed: usize,
+    spans: usize,
+    pieces: usize,
+}
 
 impl<'r> Interpreter<'r, '_> {
     /// Runs a loop.
     pub(crate) fn run_for(&mut self, statement: &'r For) -> Outcome<Flow> {
         let source = self.evaluate(&statement.items)?;
+        // A loop over a text that does the same for each of its characters.
+        let text = source.as_text().filter(|_| statement.is_blind).cloned();
+        let mut is_blind = text.is_some() && !self.holds_generators();
         if let Some(trace) = &mut self.trace {
-            trace.items(&source);
+            match &text {
+                Some(text) if is_blind => trace.truth(&source, !text.is_empty()),
+                _ => trace.items(&source),
+            }
         }
         let Some(items) = Items::of(&source) else {
             return Err(Failure::error(format!("{} cannot be iterated", source.type_name())));
@@ -24,6 +47,7 @@ impl<'r> Interpreter<'r, '_> {
             items,
             source,
             test: statement.test.as_ref(),
+            is_blind,
             state: RefCell::default(),
         });
         let mut completed = false;
@@ -32,15 +56,78 @@ impl<'r> Interpreter<'r, '_> {
             if let Some(name) = &statement.looping {
                 self.set(name.slot, Value::Loop(Rc::clone(&state)));
             }
+            let before = is_blind.then(|| self.before_turn());
+            let item = if is_blind { any_character() } else { item };
             self.assign(&statement.target, item)?;
             match self.run_scope(&statement.scope)? {
                 Flow::Next => completed = true,
                 Flow::Continue => {}
                 Flow::Break => break,
             }
+            if let (Some(before), Some(text)) = (before, &text) {
+                if self.repeat_turn(before, text)? {
+                    break;
+                }
+                is_blind = false;
+            }
         }
         // As in Jinja, `else` runs if no turn of the loop reached its end.
         if completed { Ok(Flow::Next) } else { self.run_scope(&statement.otherwise) }
+    }
+
+    /// What is known before a turn of a loop.
+    fn before_turn(&self) -> BeforeTurn {
+        BeforeTurn {
+            left: self.left,
+            printed: self.output.text.len(),
+            spans: self.output.spans.len(),
+            pieces: self.trace.as_ref().map_or(0, |trace| trace.pieces_printed()),
+        }
+    }
+
+    /// Repeats the first turn of a loop for the other characters of a text, if that is what they do. Otherwise returns
+    /// `false`.
+    fn repeat_turn(&mut self, before: BeforeTurn, text: &str) -> Outcome<bool> {
+        let now = self.before_turn();
+        let is_alone = now.left == before.left && now.spans == before.spans;
+        if is_alone && now.printed == before.printed && now.pieces == before.pieces {
+            return Ok(true);
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.stop("the characters of a text");
+        }
+        if !is_alone || self.sources.is_some() {
+            return Ok(false);
+        }
+        let printed = self.output.text[before.printed..].to_owned();
+        for _ in text.chars().skip(1) {
+            self.meter.write(&mut self.output.text, &printed)?;
+        }
+        Ok(true)
+    }
+
+    /// Whether a variable may hold a generator, which a turn of a loop could use up.
+    fn holds_generators(&self) -> bool {
+        let mut open: Vec<Value<'r>> = Vec::new();
+        if self.left.generators > 0 {
+            open.extend(self.root.iter().chain(&self.local).cloned());
+        }
+        let mut looked_at = 0;
+        while let Some(value) = open.pop() {
+            looked_at += 1;
+            match value {
+                Value::Generator(_) => return true,
+                Value::Tuple(items) => open.extend(items.iter().cloned()),
+                Value::List(List::Computed(items)) => open.extend(items.iter().cloned()),
+                Value::Dict(Dict::Computed(items)) => open.extend(items.values().cloned()),
+                Value::Namespace(attributes) => open.extend(attributes.borrow().values().cloned()),
+                _ => {}
+            }
+            if looked_at > MOST_LOOKED_AT {
+                return true;
+            }
+        }
+        false
     }
 
     /// Fetches the next item that passes the loop's test, without advancing to it.
@@ -53,9 +140,14 @@ impl<'r> Interpreter<'r, '_> {
             let Some((target, enter, test)) = state.test else { return Ok(Some(item)) };
             self.meter.step()?;
             self.enter(enter)?;
-            self.assign(target, item.clone())?;
+            let before = self.left;
+            let tried = if state.is_blind { any_character() } else { item.clone() };
+            self.assign(target, tried)?;
             if self.holds(test)? {
                 return Ok(Some(item));
+            }
+            if state.is_blind && self.left == before {
+                return Ok(None);
             }
         }
         Ok(None)
@@ -122,6 +214,7 @@ impl<'r> Interpreter<'r, '_> {
     pub(crate) fn loop_attribute(&mut self, state: &Loop<'r>, name: &str) -> Outcome<Value<'r>> {
         let count = |number: usize| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
         let index = state.state.borrow().index;
+        self.left.looked += 1;
         Ok(match name {
             "index" => count(index + 1),
             "index0" => count(index),

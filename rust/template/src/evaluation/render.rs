@@ -73,6 +73,7 @@ impl Template {
             base: 0,
             frames: Vec::new(),
             calls: 0,
+            left: LeftBehind::default(),
             output: RenderOutput::default(),
             line: 1,
             meter,
@@ -113,6 +114,17 @@ pub(crate) enum Flow {
     Continue,
 }
 
+/// What the turns of a loop can leave behind for others, and what they can read of each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeftBehind {
+    /// Assignments to attributes of namespaces.
+    pub(crate) assigned: usize,
+    /// Reads of attributes of `loop`.
+    pub(crate) looked: usize,
+    /// Generators that were made.
+    pub(crate) generators: usize,
+}
+
 /// The state of a render.
 pub(crate) struct Interpreter<'r, 't> {
     pub(crate) now: NaiveDateTime,
@@ -125,6 +137,9 @@ pub(crate) struct Interpreter<'r, 't> {
     pub(crate) frames: Vec<usize>,
     /// Calls of macros so far.
     pub(crate) calls: usize,
+    /// What one turn of a loop can leave to the next: assignments to namespaces so far, reads of attributes of `loop`,
+    /// and whether there are generators, which can be read once.
+    pub(crate) left: LeftBehind,
     pub(crate) output: RenderOutput,
     pub(crate) line: usize,
     pub(crate) meter: &'t Meter<'t>,
@@ -305,6 +320,7 @@ impl<'r> Interpreter<'r, '_> {
                 Value::Namespace(attributes) => {
                     check_nesting(&value)?;
                     attributes.borrow_mut().insert(attribute.clone(), value);
+                    self.left.assigned += 1;
                 }
                 _ => {
                     return Err(Failure::error(

@@ -1,5 +1,6 @@
 //! Compiles the source of a template to a tree.
 
+pub(crate) mod blind;
 pub(crate) mod checks;
 pub(crate) mod compile;
 pub(crate) mod enclosing;

@@ -1,6 +1,7 @@
 //! Parses statements: the part of Jinja's grammar that is known to render alike. Anything else is refused.
 
 use crate::failure::Refusal;
+use crate::language::blind::is_blind;
 use crate::language::enclosing::{EnclosingBlocks, EnclosingScope};
 use crate::language::lexer::{Token, tokenize};
 use crate::language::tree::{
@@ -288,7 +289,9 @@ impl Parser {
             otherwise = self.block(&["endfor"], self.enclosing.scope())?;
         }
         self.next();
+        let is_blind = is_blind(&target, test.as_ref(), &body);
         Ok(StatementKind::For(Box::new(For {
+            is_blind,
             target,
             items,
             test,

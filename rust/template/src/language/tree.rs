@@ -107,6 +107,8 @@ pub(crate) struct For {
     pub(crate) test: Option<LoopTest>,
     /// The slot of `loop`, if the body uses it.
     pub(crate) looping: Option<Name>,
+    /// Whether it reads of its item only what is the same for all characters of a text.
+    pub(crate) is_blind: bool,
     /// The body.
     pub(crate) scope: Scope,
     /// The body of `else`.

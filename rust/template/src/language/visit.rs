@@ -10,7 +10,8 @@ pub(crate) fn visit(expression: &Expression, found: &mut dyn FnMut(&Name)) {
     }
 }
 
-fn children(expression: &Expression, found: &mut dyn FnMut(&Expression)) {
+/// Calls `found` with every expression that is directly in another.
+pub(crate) fn children(expression: &Expression, found: &mut dyn FnMut(&Expression)) {
     match expression {
         Expression::Literal(_) | Expression::Name(_) | Expression::Unrendered(_) => {}
         Expression::Tuple(items) | Expression::List(items) | Expression::Concat(items) => {

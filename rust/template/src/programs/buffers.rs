@@ -210,7 +210,10 @@ impl<'m> ProgramBuffers<'m> {
             }
             Guard::Gives(operation, of, answer) => {
                 let given = operation.apply(&self.operand(*of, source, nodes), meter);
-                Ok(given.is_ok_and(|given| given.to_json().as_ref() == Some(answer)))
+                Ok(given.is_ok_and(|given| match answer {
+                    Some(answer) => given.to_json().as_ref() == Some(answer),
+                    None => matches!(given, Value::Undefined),
+                }))
             }
             Guard::Same(node, value) => Ok(nodes[*node] == value),
             Guard::Filled(node) => Ok(Value::from_json(nodes[*node]).is_true()),

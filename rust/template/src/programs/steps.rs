@@ -59,8 +59,8 @@ pub(crate) enum Guard {
     Length(usize, Comparison, i64),
     /// The cut has this many of these separators.
     Separators(usize, Rc<str>, usize),
-    /// The operation gives this value.
-    Gives(Operation, Operand, Json),
+    /// The operation gives this value; without one, no value that is defined.
+    Gives(Operation, Operand, Option<Json>),
     /// The value equals this one.
     Same(usize, Json),
     /// The list or object is not empty.

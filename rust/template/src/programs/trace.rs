@@ -13,6 +13,7 @@
 
 mod functions;
 mod hooks;
+mod messages;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -143,13 +144,19 @@ impl<'r> Trace<'r> {
         }
     }
 
-    fn stop(&mut self, reason: &'static str) {
+    /// Stops the trace, unless it has stopped before.
+    pub(crate) fn stop(&mut self, reason: &'static str) {
         self.stopped.get_or_insert(reason);
     }
 
     /// Whether the trace has stopped and records nothing more.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.is_some()
+    }
+
+    /// The number of pieces of the output so far, or of the capture that is running.
+    pub(crate) fn pieces_printed(&self) -> usize {
+        self.printed.len()
     }
 
     /// Counts searched entries. Returns whether the trace goes on.

@@ -247,6 +247,8 @@ pub(crate) struct Loop<'r> {
     pub(crate) items: Items<'r>,
     pub(crate) source: Value<'r>,
     pub(crate) test: Option<&'r LoopTest>,
+    /// Whether it does the same for all characters of the text that is its source.
+    pub(crate) is_blind: bool,
     pub(crate) state: RefCell<Iteration<'r>>,
 }
 

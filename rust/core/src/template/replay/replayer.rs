@@ -29,6 +29,13 @@ use crate::template::trained::turns::turn_ends;
 /// Most programs of one outline. They differ in the outcomes of their guards.
 const MOST_PROGRAMS: usize = 16;
 
+/// Conversations that are recorded before any is replayed.
+const FREE: usize = 256;
+
+/// Conversations that have to be replayed for one more to be recorded. Recording takes some three times as long as the
+/// interpreter alone, and a replay saves half of that or less.
+const REPLAYS_A_RECORDING: usize = 4;
+
 /// Pieces and steps of all programs after which no more are recorded: some MB a thread.
 const MOST_PIECES: usize = 1 << 17;
 
@@ -56,6 +63,9 @@ pub struct Replayer<'t> {
     cuts: bool,
     known: HashMap<Box<[u8]>, RenderPath<'t>>,
     pieces: usize,
+    /// The numbers of conversations that were recorded and replayed.
+    recorded: usize,
+    replayed: usize,
     buffers: ProgramBuffers<'t>,
     /// The text before the last turn or the completion, rendered to find its length.
     scratch: Printed,
@@ -114,6 +124,8 @@ impl<'t> Replayer<'t> {
             cuts,
             known: HashMap::new(),
             pieces: 0,
+            recorded: 0,
+            replayed: 0,
             buffers: ProgramBuffers::new(template.meter(&|| 0)),
             scratch: Printed::default(),
             places: Vec::new(),
@@ -131,10 +143,12 @@ impl<'t> Replayer<'t> {
         read: impl FnOnce() -> Option<Conversation>,
         out: &mut Replayed,
     ) -> bool {
-        self.replay(reader, out).unwrap_or_else(|| {
-            let learned = self.learn(reader, read, |_| {});
-            learned && self.replay(reader, out) == Some(true)
-        })
+        if let Some(done) = self.replay(reader, out) {
+            self.replayed += usize::from(done);
+            return done;
+        }
+        let learned = self.learn(reader, read, |_| {});
+        learned && self.replay(reader, out) == Some(true)
     }
 
     /// Whether trials have shown that programs give the interpreter's output for such conversations. The
@@ -266,10 +280,12 @@ impl<'t> Replayer<'t> {
             self.known.get(reader.outline()),
             Some(RenderPath::Replayed(kind)) if kind.programs.len() == MOST_PROGRAMS
         );
-        if full || self.pieces > MOST_PIECES || reader.size() > LONGEST {
+        let is_spent = self.recorded > FREE + self.replayed / REPLAYS_A_RECORDING;
+        if full || is_spent || self.pieces > MOST_PIECES || reader.size() > LONGEST {
             self.refused = "too many kinds of conversations";
             return false;
         }
+        self.recorded += 1;
         let Some(conversation) = read() else { return false };
         let Some(traced) = self.trace(reader, &conversation) else {
             // The interpreter renders the conversation without a trace, and reports any error.

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::{StringOrigin, Trace};
+use crate::language::blind::is_no_attribute;
 use crate::language::filters::Filter;
 use crate::language::methods::Method;
 use crate::language::operators::Comparison;
@@ -79,6 +80,10 @@ impl<'r> Trace<'r> {
                 self.all_of(value, true);
                 made
             }
+            Filter::SelectAttribute | Filter::RejectAttribute if is_text => {
+                self.characters(value, given, &made);
+                made
+            }
             Filter::SelectAttribute | Filter::RejectAttribute => {
                 self.attributes(value, given.positional.first(), true);
                 made
@@ -148,6 +153,18 @@ impl<'r> Trace<'r> {
             if let Some(found) = dict.get(name).filter(|_| decisive) {
                 self.plain(&found, "a text that decides which items are taken");
             }
+        }
+    }
+
+    /// Records that characters of a text were chosen by an attribute that none has: all of them, or none.
+    fn characters(&mut self, value: &Value<'r>, given: &CallArguments<'r>, made: &Value<'r>) {
+        let name = given.positional.first().and_then(Value::as_text);
+        let is_missing = name.is_some_and(|name| !name.contains('.') && is_no_attribute(name));
+        let is_empty = matches!(made, Value::Generator(items) if items.borrow().len() == 0);
+        if !is_missing || !is_empty {
+            self.stop("the characters of a text");
+        } else if !value.is_true() {
+            self.truth(value, false);
         }
     }
 

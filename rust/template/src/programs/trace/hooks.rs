@@ -140,6 +140,11 @@ impl<'r> Trace<'r> {
         if equality && (is_plain(left) || is_plain(right)) {
             return;
         }
+        if equality
+            && self.compare_messages(left, right, outcome == (comparison == Comparison::Equal))
+        {
+            return;
+        }
         if matches!(comparison, Comparison::In | Comparison::NotIn) {
             if let (Some(node), Value::Dict(_)) = (self.node(right), right) {
                 self.plain(left, "a text as a key");
@@ -392,6 +397,10 @@ impl<'r> Trace<'r> {
         };
         match (&made, made.to_json()) {
             (Value::String(_), _) => self.cut_out(&made, ProgramStep::Make(operation, of)),
+            (Value::Undefined, None) => {
+                self.add_guard(Guard::Gives(operation, of, None), true);
+                made
+            }
             (Value::List(_) | Value::Dict(_), _) | (_, None) => {
                 match of {
                     Operand::Node(node) => self.pin(node),
@@ -400,7 +409,7 @@ impl<'r> Trace<'r> {
                 made
             }
             (_, Some(answer)) => {
-                self.add_guard(Guard::Gives(operation, of, answer), true);
+                self.add_guard(Guard::Gives(operation, of, Some(answer)), true);
                 made
             }
         }

@@ -1,0 +1,140 @@
+//! Finds loops that do the same for every character of a text.
+//!
+//! Templates walk through a content as through a list of parts, and ask each part for its type. Of a text they so ask
+//! every character, and find that none has one. Such a loop needs to ask once.
+
+use super::methods::{OTHER_STRING, STRING_METHODS};
+use super::operators::Comparison;
+use super::predicates::Predicate;
+use super::tree::{AssignmentTarget, Expression, Literal, LoopTest, Statement, StatementKind};
+use super::visit::children;
+
+/// Whether a loop reads of its item only what is the same for all texts of one character.
+pub(crate) fn is_blind(
+    target: &AssignmentTarget,
+    test: Option<&LoopTest>,
+    body: &[Statement],
+) -> bool {
+    let AssignmentTarget::Name(item) = target else { return false };
+    test.is_none_or(|(_, _, test)| reads_blindly(&item.name, test)) && all_blind(&item.name, body)
+}
+
+/// Whether a character of a text has no attribute and no item of this name.
+pub(crate) fn is_no_attribute(name: &str) -> bool {
+    !OTHER_STRING.contains(&name)
+        && !STRING_METHODS.iter().any(|(known, _)| *known == name)
+        && !name.starts_with('_')
+}
+
+fn all_blind(item: &str, body: &[Statement]) -> bool {
+    body.iter().all(|statement| {
+        let blind = |value: &Expression| reads_blindly(item, value);
+        let all = |body: &[Statement]| all_blind(item, body);
+        match &statement.kind {
+            StatementKind::Text(_) | StatementKind::Break | StatementKind::Continue => true,
+            StatementKind::Print(value) => blind(value),
+            StatementKind::If(branches, otherwise) => {
+                let mut branches = branches.iter();
+                branches.all(|(condition, body)| blind(condition) && all(body)) && all(otherwise)
+            }
+            StatementKind::For(inner) => {
+                !sets(item, &inner.target)
+                    && blind(&inner.items)
+                    && inner.test.as_ref().is_none_or(|(_, _, test)| blind(test))
+                    && all(&inner.scope.body)
+                    && all(&inner.otherwise.body)
+            }
+            StatementKind::Set(target, value) => !sets(item, target) && blind(value),
+            StatementKind::Capture(target, scope) => !sets(item, target) && all(&scope.body),
+            StatementKind::With(variables, scope) => {
+                let mut variables = variables.iter();
+                variables.all(|(target, value)| !sets(item, target) && blind(value))
+                    && all(&scope.body)
+            }
+            StatementKind::Generation(scope) => all(&scope.body),
+            StatementKind::Macro(..) | StatementKind::Call(_) => false,
+        }
+    })
+}
+
+/// Whether an assignment changes the item, or what is known as `loop`.
+fn sets(item: &str, target: &AssignmentTarget) -> bool {
+    match target {
+        AssignmentTarget::Name(name) => *name.name == *item || *name.name == *"loop",
+        AssignmentTarget::Tuple(targets) => targets.iter().any(|target| sets(item, target)),
+        AssignmentTarget::Attribute(..) => false,
+    }
+}
+
+fn reads_blindly(item: &str, expression: &Expression) -> bool {
+    let is_item =
+        |value: &Expression| matches!(value, Expression::Name(name) if *name.name == *item);
+    match expression {
+        Expression::Name(name) => *name.name != *item && *name.name != *"loop",
+        // A render counts the reads of the attributes of `loop`.
+        Expression::Attribute(value, _) if is_loop(value) => true,
+        Expression::Attribute(value, name) if is_item(value) => is_no_attribute(name),
+        Expression::Item(both) if is_item(&both.0) => {
+            matches!(&both.1, Expression::Literal(Literal::String(name)) if is_no_attribute(name))
+        }
+        Expression::Test(test, parts) if is_item(&parts.0) => is_of_type(*test),
+        Expression::Compare(first, rest) if rest.len() == 1 => {
+            let (comparison, other) = &rest[0];
+            let differs = |value: &Expression| is_no_character(value);
+            match (comparison, is_item(first), is_item(other)) {
+                (Comparison::Equal | Comparison::NotEqual, true, false) => differs(other),
+                (Comparison::Equal | Comparison::NotEqual, false, true) => differs(first),
+                (Comparison::In | Comparison::NotIn, false, true) => is_long(first),
+                (Comparison::In | Comparison::NotIn, true, false) => match other {
+                    Expression::List(items) | Expression::Tuple(items) => items.iter().all(differs),
+                    _ => false,
+                },
+                (_, false, false) => reads_blindly(item, first) && reads_blindly(item, other),
+                _ => false,
+            }
+        }
+        other => {
+            let mut is_blind = true;
+            children(other, &mut |child| is_blind &= reads_blindly(item, child));
+            is_blind
+        }
+    }
+}
+
+fn is_loop(value: &Expression) -> bool {
+    matches!(value, Expression::Name(name) if *name.name == *"loop")
+}
+
+/// Whether a test looks at nothing but the type.
+fn is_of_type(test: Predicate) -> bool {
+    matches!(
+        test,
+        Predicate::Defined
+            | Predicate::Undefined
+            | Predicate::None
+            | Predicate::True
+            | Predicate::False
+            | Predicate::Boolean
+            | Predicate::Integer
+            | Predicate::Float
+            | Predicate::Number
+            | Predicate::String
+            | Predicate::Mapping
+            | Predicate::Iterable
+            | Predicate::Sequence
+    )
+}
+
+/// Whether a literal is no text of one character.
+fn is_no_character(value: &Expression) -> bool {
+    match value {
+        Expression::Literal(Literal::String(text)) => text.chars().count() != 1,
+        Expression::Literal(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether a literal is a text of several characters, which is in no single one.
+fn is_long(value: &Expression) -> bool {
+    matches!(value, Expression::Literal(Literal::String(text)) if text.chars().nth(1).is_some())
+}
