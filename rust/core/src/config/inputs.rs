@@ -76,6 +76,8 @@ option_words! {
         AssistantMasks = "assistant_masks",
         /// The factor of each id's loss.
         LossWeights = "loss_weights",
+        /// Ones where trained: an entry for each message, or for each id.
+        LossMask = "loss_mask",
         /// The answer that is preferred.
         Chosen = "chosen",
         /// The answer that is not preferred.
@@ -120,7 +122,7 @@ impl Part {
                 ShapeName::UnpairedPreference | ShapeName::LabelledText | ShapeName::LabelledPair
             ),
             Self::Sentence1 | Self::Sentence2 => shape == ShapeName::LabelledPair,
-            Self::Tools | Self::System => false,
+            Self::Tools | Self::System | Self::LossMask => false,
         }
     }
 
@@ -254,7 +256,7 @@ impl Reading {
             ];
             return Err(Error::option("shape", reason));
         }
-        let general = [Part::Tools, Part::System];
+        let general = [Part::Tools, Part::System, Part::LossMask];
         let other = |part: &&Part| !general.contains(*part) && part.shape(shapes).is_none();
         if let Some(part) = self.fields.0.keys().find(other) {
             let reason =

@@ -41,6 +41,8 @@ pub(crate) const SYSTEMS: [&str; 2] = ["system", "system_prompt"];
 pub(crate) const TEMPLATE_KWARGS: &str = "chat_template_kwargs";
 /// The field of the attention mask, with zeros for padding.
 pub(crate) const ATTENTION_MASK: &str = "attention_mask";
+/// The mask of a record with ones where it is trained: an entry for each message, or for each id.
+pub(crate) const LOSS_MASK: [&str; 1] = ["loss_mask"];
 /// The fields of masks with ones for trained tokens.
 pub(crate) const MASKS: [&str; 2] = ["assistant_masks", "completion_mask"];
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 use arrow::array::{Array, AsArray, RecordBatch};
 
 use super::cursor::Cursor;
-use super::flags::{self, TRAIN, WEIGHT, is_assistant};
+use super::flags::{self, LOSS, TRAIN, WEIGHT, is_assistant};
 use super::json;
 use super::kinds::Conversation;
 use super::messages::{FUNCTION_CALL, ROLES, check_content};
@@ -381,7 +381,7 @@ impl FastReader {
         let begin = self.ranges.len();
         // The places of the role in the outline, and of the keys `from` and `value`.
         let (mut role, mut from, mut value) = (None, None, None);
-        let (mut train, mut weight) = (None, None);
+        let (mut train, mut loss, mut weight) = (None, None, None);
         let mut seen = [0_u64; MOST_NAMES / 64 + 1];
         each(&mut |place, word| {
             let key = self.name(word)?;
@@ -399,6 +399,7 @@ impl FastReader {
             }
             let flag = match word {
                 TRAIN => Some(&mut train),
+                LOSS => Some(&mut loss),
                 WEIGHT => Some(&mut weight),
                 _ => None,
             };
@@ -437,7 +438,8 @@ impl FastReader {
         };
         let role = self.outline[role + 1];
         let speaks = is_assistant(self.name_of(role));
-        self.weights.push(flags::own(train.as_ref(), weight.as_ref(), speaks, "").ok()?);
+        let trained = [train.as_ref(), loss.as_ref()];
+        self.weights.push(flags::own(trained, weight.as_ref(), speaks, "").ok()?);
         self.roles.push(role);
         self.outline.push(END);
         Some(())

@@ -1,4 +1,4 @@
-//! The training flags of a message: `train`, true or false, and `weight`, a factor.
+//! The training flags of a message: `train` or `loss`, true or false, and `weight`, a factor.
 
 use std::sync::Arc;
 
@@ -9,33 +9,48 @@ use fastpack_template::json::{Json, Map};
 /// The flag that says whether a message is trained. The names are those of datasets for fine-tuning.
 pub(super) const TRAIN: &str = "train";
 
+/// The other name of [`TRAIN`].
+pub(super) const LOSS: &str = "loss";
+
 /// The factor of a message's loss.
 pub(super) const WEIGHT: &str = "weight";
 
+/// The names of all flags.
+pub(super) const NAMES: [&str; 3] = [TRAIN, LOSS, WEIGHT];
+
 /// The weight of each message by its own flags; `None` where no message has one.
 pub(super) fn read(messages: &[Arc<Map>], field: &str) -> Result<Option<Vec<Option<f32>>>, Fault> {
-    let flagged = |message: &Arc<Map>| message.contains_key(TRAIN) || message.contains_key(WEIGHT);
+    let flagged = |message: &Arc<Map>| NAMES.iter().any(|flag| message.contains_key(*flag));
     if !messages.iter().any(flagged) {
         return Ok(None);
     }
     let weights = messages.iter().enumerate().map(|(at, message)| {
-        let speaks = matches!(message.get("role"), Some(Json::String(role)) if is_assistant(role));
-        own(message.get(TRAIN), message.get(WEIGHT), speaks, &format!("{field}[{at}]"))
+        let trained = [message.get(TRAIN), message.get(LOSS)];
+        own(trained, message.get(WEIGHT), speaks(message), &format!("{field}[{at}]"))
     });
     weights.collect::<Result<_, _>>().map(Some)
 }
 
-/// The weight of a message by its own two flags, if it has one.
+/// The weight of a message by its own flags, if it has one. `trained` are the values of [`TRAIN`] and [`LOSS`].
 pub(super) fn own(
-    train: Option<&Json>,
+    trained: [Option<&Json>; 2],
     weight: Option<&Json>,
     speaks: bool,
     place: &str,
 ) -> Result<Option<f32>, Fault> {
-    let trained = match train {
-        None | Some(Json::Null) => None,
-        Some(Json::Bool(trained)) => Some(*trained),
-        other => return Err(wrong_type(&format!("{place}.{TRAIN}"), "true or false", other)),
+    let mark = |flag: &str, value: Option<&Json>| match value {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Bool(trained)) => Ok(Some(*trained)),
+        other => Err(wrong_type(&format!("{place}.{flag}"), "true or false", other)),
+    };
+    let trained = match (mark(TRAIN, trained[0])?, mark(LOSS, trained[1])?) {
+        (Some(train), Some(loss)) if train != loss => {
+            let message = format!(
+                "`{place}.{TRAIN}` is {train}, `{place}.{LOSS}` is {loss}; they mean the same, so give one of them"
+            );
+            return Err(Fault::new(Reason::WrongType, message));
+        }
+        (train, loss) => train.or(loss),
     };
     let weight = match weight {
         None | Some(Json::Null) => None,
@@ -50,12 +65,22 @@ pub(super) fn own(
         (None, None) => None,
     };
     if weight.is_some_and(|weight| weight > 0.0) && !speaks {
-        let message = format!(
-            "`{place}` asks to be trained, but only what the assistant says can be, message by message"
-        );
-        return Err(Fault::new(Reason::Unmaskable, message));
+        return Err(not_said(place));
     }
     Ok(weight)
+}
+
+/// The fault of a message that asks to be trained and is not of the assistant.
+pub(super) fn not_said(place: &str) -> Fault {
+    let message = format!(
+        "`{place}` asks to be trained, but only what the assistant says can be, message by message"
+    );
+    Fault::new(Reason::Unmaskable, message)
+}
+
+/// Whether a message is of the trained role.
+pub(super) fn speaks(message: &Map) -> bool {
+    matches!(message.get("role"), Some(Json::String(role)) if is_assistant(role))
 }
 
 /// Whether a role is the trained one.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::fault::{Fault, wrong_type};
 use super::kinds::Conversation;
 use super::shape::{Shape, found};
-use super::{flags, json};
+use super::{flags, json, loss_mask};
 use crate::config::Part;
 use crate::config::usual::TEMPLATE_KWARGS;
 use crate::ledger::Reason;
@@ -48,22 +48,36 @@ pub(super) fn read(
     shape: &Shape,
     takes: MessageForms,
 ) -> Result<Conversation, Fault> {
+    let (mut conversation, before) = read_unmasked(record, field, shape, takes)?;
+    loss_mask::weigh(&mut conversation, before, record, shape)?;
+    Ok(conversation)
+}
+
+/// The conversation in `field` without the record's own mask, and the number of messages before those of `field`.
+pub(super) fn read_unmasked(
+    record: &Map,
+    field: &str,
+    shape: &Shape,
+    takes: MessageForms,
+) -> Result<(Conversation, usize), Fault> {
     let mut messages = read_list(record, field, takes)?;
+    let own = messages.len();
     let mut weights = flags::read(&messages, field)?;
     if let Some(system) = read_system(record, shape)? {
-        let before = messages.len();
         lead_with(&mut messages, system, shape.field_of(Part::System, record))?;
-        if let Some(weights) = weights.as_mut().filter(|_| messages.len() > before) {
+        if let Some(weights) = weights.as_mut().filter(|_| messages.len() > own) {
             weights.insert(0, None);
         }
     }
-    Ok(Conversation {
+    let before = messages.len() - own;
+    let conversation = Conversation {
         weights,
         messages,
         prompt: None,
         tools: read_tools(record, shape.field(Part::Tools))?,
         template_kwargs: read_template_kwargs(record)?,
-    })
+    };
+    Ok((conversation, before))
 }
 
 /// The messages in `field`.
@@ -171,6 +185,8 @@ fn rename(message: &Map, from: &Json, place: &str, takes: MessageForms) -> Resul
     {
         let mut renamed = self::message("assistant", Json::String("".into()));
         renamed.insert("tool_calls".into(), list);
+        let flags = message.iter().filter(|(key, _)| flags::NAMES.contains(&&***key));
+        renamed.extend(flags.map(|(key, value)| (Arc::clone(key), value.clone())));
         return Ok(renamed);
     }
     let renamed = message.iter().map(|(key, value)| match key.as_ref() {

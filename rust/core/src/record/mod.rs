@@ -13,6 +13,7 @@ mod flags;
 mod json;
 mod kinds;
 mod labelled;
+mod loss_mask;
 mod messages;
 mod pair;
 mod preference;

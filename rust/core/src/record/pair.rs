@@ -1,10 +1,10 @@
 //! Pairs of a request and its answer: instructions, questions, prompts and completions.
 
 use super::fault::{Fault, wrong_type};
-use super::flags;
 use super::kinds::{Conversation, Pair, Record};
 use super::messages::{self, MessageForms, optional};
 use super::shape::Shape;
+use super::{flags, loss_mask};
 use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
 use fastpack_template::json::{Json, Map};
@@ -18,6 +18,9 @@ pub(super) fn read(record: &Map, shape: &Shape, takes: MessageForms) -> Result<R
     let (request, answer) = (shape.field(request), shape.field(answer));
     if shape.name == ShapeName::PromptCompletion && !matches!(record[request], Json::String(_)) {
         return read_messages(record, shape, takes).map(Record::Conversation);
+    }
+    if shape.name == ShapeName::PromptCompletion {
+        loss_mask::refuse(record, shape)?;
     }
     let text = |field: &str| match record.get(field) {
         Some(Json::String(text)) => Ok(text.to_string()),
@@ -41,7 +44,8 @@ pub(super) fn read(record: &Map, shape: &Shape, takes: MessageForms) -> Result<R
 
 /// A prompt and a completion that are lists of messages, as one conversation.
 fn read_messages(record: &Map, shape: &Shape, takes: MessageForms) -> Result<Conversation, Fault> {
-    let mut all = messages::read(record, shape.field(Part::Prompt), shape, takes)?;
+    let (mut all, before) =
+        messages::read_unmasked(record, shape.field(Part::Prompt), shape, takes)?;
     let completion = messages::read_list(record, shape.field(Part::Completion), takes)?;
     let own = flags::read(&completion, shape.field(Part::Completion))?;
     let prompt = all.messages.len();
@@ -52,5 +56,6 @@ fn read_messages(record: &Map, shape: &Shape, takes: MessageForms) -> Result<Con
     }
     all.messages.extend(completion);
     all.prompt = Some(prompt);
+    loss_mask::weigh(&mut all, before, record, shape)?;
     Ok(all)
 }

@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::kinds::{Conversation, Pair, Record};
 use super::messages::{self, MessageForms};
 use super::shape::{self, Expectation, Shape};
-use super::{cbor, json, labelled, pair, preference, row, text, tokens};
+use super::{cbor, json, labelled, loss_mask, pair, preference, row, text, tokens};
 use crate::config::{Fields, Part, ShapeName, usual};
 use crate::ledger::Reason;
 use crate::source::Raw;
@@ -108,6 +108,11 @@ pub fn find_shape<'a>(
     })
 }
 
+/// Whether records of this shape may have a mask. Their readers look at it.
+fn is_masked(name: ShapeName) -> bool {
+    matches!(name, ShapeName::Conversations | ShapeName::Tokens | ShapeName::PromptCompletion)
+}
+
 /// Reads one record of a file with this shape. `expected` holds the options that the shape was found by.
 pub fn read(
     raw: Raw<'_>,
@@ -131,6 +136,9 @@ pub fn read(
     };
     if let Some(fault) = shape.fault(record, beside, expected) {
         return Err(fault);
+    }
+    if !is_masked(shape.name) {
+        loss_mask::refuse(record, shape)?;
     }
     match shape.name {
         ShapeName::Conversations => {

@@ -73,6 +73,7 @@ impl Shape {
             (Part::Tools, usual::TOOLS),
             (Part::System, usual::SYSTEMS[0]),
             (Part::System, usual::SYSTEMS[1]),
+            (Part::LossMask, usual::LOSS_MASK[0]),
         ];
         Self {
             name: ShapeName::Conversations,
@@ -217,6 +218,7 @@ impl Shape {
             ),
         };
         parts.extend(optional.into_iter().flatten());
+        parts.extend(or(Part::LossMask, &usual::LOSS_MASK));
         let mut shape =
             Self { name, parts, rivals: Vec::new(), telling: Vec::new(), messages: None };
         if let Some(part) = shape.told_by() {

@@ -49,6 +49,7 @@ pub(super) struct TokenLists<'s> {
     ids: (&'s str, Vec<i64>),
     labels: Option<(&'s str, Vec<i64>)>,
     mask: Option<(&'s str, Vec<i64>)>,
+    loss_mask: Option<(&'s str, Vec<i64>)>,
     weights: Option<(&'s str, Vec<f32>)>,
     attention: Option<(&'s str, Vec<i64>)>,
 }
@@ -66,6 +67,7 @@ pub(super) fn read<'s>(record: &Map, shape: &'s Shape) -> Result<TokenLists<'s>,
         ids: (field, ids),
         labels: list(Part::Labels, AllowedItems::Numbers)?,
         mask: list(Part::AssistantMasks, AllowedItems::Marks)?,
+        loss_mask: list(Part::LossMask, AllowedItems::Marks)?,
         weights: weights(record, shape)?,
         attention: list(Part::AttentionMask, AllowedItems::Marks)?,
     })
@@ -83,6 +85,7 @@ pub(super) fn row<'s>(batch: &RecordBatch, row: usize, shape: &'s Shape) -> Opti
         ids: list(Part::InputIds, AllowedItems::Numbers)??,
         labels: list(Part::Labels, AllowedItems::Numbers)?,
         mask: list(Part::AssistantMasks, AllowedItems::Marks)?,
+        loss_mask: list(Part::LossMask, AllowedItems::Marks)?,
         weights: match cells.list(Part::LossWeights, shape)? {
             Some((name, items, range)) => Some((name, reals(items, range)?)),
             None => None,
@@ -94,8 +97,8 @@ pub(super) fn row<'s>(batch: &RecordBatch, row: usize, shape: &'s Shape) -> Opti
 impl TokenLists<'_> {
     /// The ids without padding, and the trained runs; or the fault of the lists.
     pub(super) fn check(self) -> Result<Tokens, Fault> {
-        let Self { ids: (field, ids), labels, mask, weights, attention } = self;
-        let lengths = [&labels, &mask, &attention].into_iter().flatten();
+        let Self { ids: (field, ids), labels, mask, loss_mask, weights, attention } = self;
+        let lengths = [&labels, &mask, &loss_mask, &attention].into_iter().flatten();
         let lengths = lengths.map(|(name, list)| (*name, list.len()));
         let weighed = weights.iter().map(|(name, list)| (*name, list.len()));
         if let Some((name, length)) = lengths.chain(weighed).find(|(_, it)| *it != ids.len()) {
@@ -105,7 +108,7 @@ impl TokenLists<'_> {
         if let Some((name, labels)) = &labels {
             of_these_ids(name, labels, &ids)?;
         }
-        for (name, marks) in [&mask, &attention].into_iter().flatten() {
+        for (name, marks) in [&mask, &loss_mask, &attention].into_iter().flatten() {
             zeros_and_ones(name, marks)?;
         }
         let real = match &attention {
@@ -125,6 +128,10 @@ impl TokenLists<'_> {
             let message = format!("`{field}` holds {tokens} tokens, more than a row can hold");
             return Err(Fault::new(Reason::Tokenizer, message));
         }
+        if let Some((name, marks)) = &loss_mask {
+            says_the_same(name, marks, &labels, &mask, &real)?;
+        }
+        let mask = mask.or(loss_mask);
         let weight = |at: usize| weights.as_ref().map_or(1.0, |(_, weights)| weights[at]);
         let trained = match (&labels, &mask) {
             (Some((_, labels)), _) => {
@@ -149,6 +156,31 @@ fn of_these_ids(name: &str, labels: &[i64], ids: &[i64]) -> Result<(), Fault> {
         labels[at], ids[at],
     );
     Err(Fault::new(Reason::WrongType, message))
+}
+
+/// Refuses a mask that differs from the labels or from another mask of the same ids.
+fn says_the_same(
+    name: &str,
+    marks: &[i64],
+    labels: &Option<(&str, Vec<i64>)>,
+    mask: &Option<(&str, Vec<i64>)>,
+    real: &Range<usize>,
+) -> Result<(), Fault> {
+    let differs = |list: &[i64], untrained: i64| {
+        real.clone().find(|&at| (list[at] != untrained) != (marks[at] == 1))
+    };
+    let by_labels = labels.as_ref().map(|(other, list)| (other, differs(list, IGNORED)));
+    let by_mask = mask.as_ref().map(|(other, list)| (other, differs(list, 0)));
+    for (other, differs) in by_labels.into_iter().chain(by_mask) {
+        if let Some(at) = differs {
+            let message = format!(
+                "`{name}` is {} at position {at}, where `{other}` says the opposite; give one of the two",
+                marks[at]
+            );
+            return Err(Fault::new(Reason::WrongType, message));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a mask with values other than 0 and 1.

@@ -283,7 +283,8 @@ impl TrainedTurns<'_> {
                 }
             }
         }
-        weigh(&mut canvas, self.weights, turns)?;
+        let takes_all = self.completion.is_none() && self.training.train_on == TrainOn::All;
+        weigh(&mut canvas, self.weights, turns, takes_all)?;
         end_turns(&mut canvas, turns, self.training.eos);
         if let (Some(completion), Some(last)) = (&self.completion, turns.last())
             && self.training.eos.is_some()
@@ -297,11 +298,12 @@ impl TrainedTurns<'_> {
     }
 }
 
-/// Gives turns the weights of their messages.
+/// Gives turns the weights of their messages. `takes_all` says that other messages are trained too.
 fn weigh(
     canvas: &mut Canvas,
     weights: Option<&[Option<f32>]>,
     turns: &[Turn],
+    takes_all: bool,
 ) -> Result<(), Fault> {
     for (message, weight) in weights.into_iter().flatten().enumerate() {
         let Some(weight) = *weight else { continue };
@@ -309,6 +311,13 @@ fn weigh(
         if weight > 0.0 && own.clone().next().is_none() {
             let message = format!(
                 "message {message} asks to be trained, but the chat template does not show what it says"
+            );
+            return Err(Fault::new(Reason::Unmaskable, message));
+        }
+        if takes_all && own.clone().next().is_none() {
+            let message = format!(
+                "message {message} asks not to be trained, but `train_on` is \"all\", which can leave out no more than \
+                 turns of the assistant"
             );
             return Err(Fault::new(Reason::Unmaskable, message));
         }
