@@ -25,6 +25,10 @@ pub enum Trained {
 
 /// A text ready to be tokenized.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four facts of a text that do not depend on each other"
+)]
 pub struct Rendered {
     /// The text.
     pub text: String,

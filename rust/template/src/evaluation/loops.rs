@@ -20,6 +20,7 @@ fn any_character<'r>() -> Value<'r> {
 const MOST_LOOKED_AT: usize = 10_000;
 
 /// What is known before a turn of a loop.
+#[derive(Clone, Copy)]
 struct BeforeTurn {
     left: LeftBehind,
     printed: usize,
@@ -117,8 +118,9 @@ impl<'r> Interpreter<'r, '_> {
             looked_at += 1;
             match value {
                 Value::Generator(_) => return true,
-                Value::Tuple(items) => open.extend(items.iter().cloned()),
-                Value::List(List::Computed(items)) => open.extend(items.iter().cloned()),
+                Value::Tuple(items) | Value::List(List::Computed(items)) => {
+                    open.extend(items.iter().cloned());
+                }
                 Value::Dict(Dict::Computed(items)) => open.extend(items.values().cloned()),
                 Value::Namespace(attributes) => open.extend(attributes.borrow().values().cloned()),
                 _ => {}

@@ -323,9 +323,14 @@ fn asked_and_answered(
         Ok(texts) => return Ok((texts, false)),
         Err(fault) => fault,
     };
-    let lists = std::iter::once(&mut prompt.messages).chain(&mut answers);
-    let joins = lists.filter_map(|messages| Some(*messages = joined_messages(messages)?));
-    if refused.reason != Reason::Template || joins.count() == 0 {
+    let mut has_joined = false;
+    for messages in std::iter::once(&mut prompt.messages).chain(&mut answers) {
+        if let Some(joined) = joined_messages(messages) {
+            *messages = joined;
+            has_joined = true;
+        }
+    }
+    if refused.reason != Reason::Template || !has_joined {
         return Err(refused);
     }
     Ok((texts_of(template, &prompt, &answers)?, true))
