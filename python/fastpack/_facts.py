@@ -112,7 +112,7 @@ class Facts:
 
     @property
     def left_out(self) -> dict[str, Noted]:
-        """The records of which the chat template prints nothing of a field, by field: `tools`, `system content`."""
+        """The records of which the text lacks a field, by field: `tools`, `system content`, `choices`."""
         fields = self._mapping("left_out").items()
         return {field: _noted_of(noted) for field, noted in fields if isinstance(noted, dict)}
 

@@ -109,6 +109,7 @@ Part: TypeAlias = Literal[
     "attention_mask",
     "assistant_masks",
     "loss_weights",
+    "history",
     "loss_mask",
     "chosen",
     "rejected",

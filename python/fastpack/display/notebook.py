@@ -89,12 +89,12 @@ def losses_table(report: Report) -> str:
 
 
 def left_out_table(report: Report | ScanReport) -> str:
-    """The fields that the chat template leaves out of the text, with the first place of each."""
+    """The fields that the text leaves out, with the first place of each."""
     rows = [
         (field, f"{noted.records:,}", noted.places[0] if noted.places else "")
         for field, noted in report.left_out.items()
     ]
-    return table(("left out by the chat template", "records", "first at"), rows, numbers=(1,)) if rows else ""
+    return table(("left out of the text", "records", "first at"), rows, numbers=(1,)) if rows else ""
 
 
 def _place(place: object) -> str:

@@ -116,7 +116,7 @@ def _listed(classes: list[str]) -> str:
 
 def _left_out(report: Report | ScanReport) -> Iterator[tuple[str, str]]:
     for label, (field, noted) in labelled("left out", report.left_out.items()):
-        yield label, f"{field} of {counted(noted.records, 'record')}, by the chat template"
+        yield label, f"{field} of {counted(noted.records, 'record')}"
 
 
 def _cut_and_repeated(report: Report) -> Iterator[tuple[str, str]]:

@@ -1,10 +1,11 @@
-//! [`Notes`]: what is told of records that are kept: fields that the chat template leaves out, prompts that are
+//! [`Notes`]: what is told of records that are kept: fields that are left out of the text, prompts that are
 //! formatted already, answers that end in an end-of-text token, lists of texts that were joined.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::usual::is_said;
 use crate::error::{Origin, Result};
 use crate::message::counted;
 
@@ -14,7 +15,8 @@ const PLACES: usize = 3;
 /// The most fields that are counted by name: the first by the alphabet. Records may have any keys.
 const FIELDS: usize = 256;
 
-/// The fields of what is said. Other fields, such as ids and dates, are counted without a warning.
+/// The fields of messages that hold what is said. Of other fields, those of ids and dates are counted without a
+/// warning, and those [that usually hold what is said](is_said) have a warning of their own.
 const SAID: [&str; 7] = [
     "tools",
     "tool_calls",
@@ -47,7 +49,7 @@ pub struct NotedReport {
 /// The notes on records that are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notes {
-    /// The records of which the chat template leaves a field out, by field.
+    /// The records of which a field is left out of the text, by field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, Noted>,
     /// The records with a prompt that is formatted already, and is wrapped again.
@@ -64,7 +66,7 @@ pub struct Notes {
 /// The notes of one record.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordNotes<'s> {
-    /// The fields that the chat template leaves out.
+    /// The fields that are left out of the text.
     pub left_out: &'s [std::sync::Arc<str>],
     /// Whether a prompt is formatted already.
     pub has_formatted_prompt: bool,
@@ -185,12 +187,20 @@ impl Notes {
             let place = noted.places.first().map(place);
             place.map_or_else(String::new, |place| format!(", first at {place}"))
         };
-        let said = |field: &&String| SAID.contains(&field.as_str()) || field.ends_with(" content");
-        let fields = self.left_out.keys().filter(said).map(|field| {
-            let noted = &self.left_out[field];
+        let said = |field: &str| SAID.contains(&field) || field.ends_with(" content");
+        let fields = self.left_out.iter().filter(|(field, _)| said(field)).map(|(field, noted)| {
             format!(
                 "the chat template leaves `{field}` out of the text of {}{}; \
                  another `chat_template` may print it, or a `map` can write it into the messages",
+                counted(noted.records, "record"),
+                first(noted)
+            )
+        });
+        let unread = self.left_out.iter().filter(|(field, _)| !said(field) && is_said(field));
+        let unread = unread.map(|(field, noted)| {
+            format!(
+                "the text of {} lacks the field `{field}`{}, which is not read; `shape` or `fields` may name it, or a \
+                 `map` can write it into a field that is read",
                 counted(noted.records, "record"),
                 first(noted)
             )
@@ -225,6 +235,6 @@ impl Notes {
                 first(noted)
             )
         });
-        fields.chain(formatted).chain(ended).chain(joined).collect()
+        fields.chain(unread).chain(formatted).chain(ended).chain(joined).collect()
     }
 }

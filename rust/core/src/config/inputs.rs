@@ -76,6 +76,8 @@ option_words! {
         AssistantMasks = "assistant_masks",
         /// The factor of each id's loss.
         LossWeights = "loss_weights",
+        /// The turns before an instruction or a question.
+        History = "history",
         /// Ones where trained: an entry for each message, or for each id.
         LossMask = "loss_mask",
         /// The answer that is preferred.
@@ -122,7 +124,7 @@ impl Part {
                 ShapeName::UnpairedPreference | ShapeName::LabelledText | ShapeName::LabelledPair
             ),
             Self::Sentence1 | Self::Sentence2 => shape == ShapeName::LabelledPair,
-            Self::Tools | Self::System | Self::LossMask => false,
+            Self::Tools | Self::System | Self::History | Self::LossMask => false,
         }
     }
 
@@ -256,7 +258,7 @@ impl Reading {
             ];
             return Err(Error::option("shape", reason));
         }
-        let general = [Part::Tools, Part::System, Part::LossMask];
+        let general = [Part::Tools, Part::System, Part::History, Part::LossMask];
         let other = |part: &&Part| !general.contains(*part) && part.shape(shapes).is_none();
         if let Some(part) = self.fields.0.keys().find(other) {
             let reason =

@@ -1,5 +1,7 @@
 //! Documents of several texts: a prompt and its answers, or what a classifier reads.
 
+use std::sync::Arc;
+
 use fastpack_tokenize::SpecialTokens;
 
 use super::tokenize::{DocumentMaker, TextKind};
@@ -19,6 +21,8 @@ pub struct Several {
     pub whole: Whole,
     /// Whether contents that are lists of texts were joined in them.
     pub has_joined_parts: bool,
+    /// The fields of the record that the texts leave out.
+    pub left_out: Vec<Arc<str>>,
 }
 
 /// The way in which several texts make a document.

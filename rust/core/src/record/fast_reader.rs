@@ -1,11 +1,10 @@
 //! [`FastReader`]: the fast reader of conversations. It separates their texts from their structure.
 //!
-//! Most conversations are messages of texts. The texts are copied into one buffer, end to end. Lists, objects
-//! and numbers become [`FastReader::values`]. The structure becomes a few bytes, the [`FastReader::outline`]:
-//! conversations with the same outline differ only in their texts and values. Most lines of JSON and
-//! [rows](FastReader::row) of tables are [read](FastReader::read) this way without building values. All others, valid or
-//! not, are left to [`read`](fn@super::read), and its result for a line, a row or a request with its answer
-//! is [taken](FastReader::take).
+//! Most conversations are messages of texts. The texts are copied into one buffer, end to end. Lists, objects and
+//! numbers become [`FastReader::values`]. The structure becomes a few bytes, the [`FastReader::outline`]: conversations
+//! with the same outline differ only in their texts and values. Most lines of JSON and [rows](FastReader::row) of tables
+//! are [read](FastReader::read) this way without building values. All others, valid or not, are left to
+//! [`read`](fn@super::read), and its result for a line, a row or a request with its answer is [taken](FastReader::take).
 
 use std::ops::Range;
 
@@ -78,6 +77,8 @@ pub struct FastReader {
     flagged: bool,
     /// The number of messages in the prompt.
     prompt: Option<usize>,
+    /// Whether a field that is not read may hold what is said.
+    has_unread: bool,
     /// The last tools, as text and as a value: many records have the same.
     tools: Option<(String, Json)>,
 }
@@ -97,6 +98,7 @@ impl Default for FastReader {
             weights: Vec::new(),
             flagged: false,
             prompt: None,
+            has_unread: false,
             tools: None,
         }
     }
@@ -171,6 +173,11 @@ impl FastReader {
         self.prompt
     }
 
+    /// Whether a field that is not read may hold what is said.
+    pub fn has_unread(&self) -> bool {
+        self.has_unread
+    }
+
     /// The role of each message.
     pub fn roles(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator + '_ {
         self.roles.iter().map(|role| self.name_of(*role))
@@ -193,6 +200,7 @@ impl FastReader {
         self.weights.clear();
         self.flagged = false;
         self.prompt = None;
+        self.has_unread = false;
     }
 
     fn whole(&mut self, conversation: &Conversation) -> Option<()> {
@@ -288,6 +296,7 @@ impl FastReader {
                 }
                 cursor.array(|cursor| self.message(|entry| cursor.object(entry)))
             } else if !shape.wants(key) {
+                self.has_unread |= shape.may_say(key);
                 cursor.skip()
             } else if cursor.null() {
                 // Of equal keys the last one counts.
@@ -310,6 +319,7 @@ impl FastReader {
         let columns = batch.schema_ref().fields();
         for (number, (column, array)) in columns.iter().zip(batch.columns()).enumerate() {
             if !shape.wants(column.name()) {
+                self.has_unread |= shape.may_say(column.name());
                 continue;
             }
             // Two columns of one name are ambiguous.

@@ -69,7 +69,7 @@ pub struct Conversation {
 }
 
 /// A request, and its answer as text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
     /// Whether the two are joined as they are: a prompt and its completion.
     pub plain: bool,
@@ -81,4 +81,8 @@ pub struct Pair {
     pub input: Option<String>,
     /// The output, answer or completion.
     pub answer: String,
+    /// The turns before the request, as messages.
+    pub history: Vec<Arc<Map>>,
+    /// The weight of each message of the history by its own flags, if any has one.
+    pub history_weights: Option<Vec<Option<f32>>>,
 }

@@ -127,7 +127,7 @@ pub(super) fn message(role: &str, content: Json) -> Map {
 }
 
 /// A message in the form for templates. `from` and `value` are renamed; other keys stay.
-fn read_message(
+pub(super) fn read_message(
     message: &Json,
     field: &str,
     at: usize,

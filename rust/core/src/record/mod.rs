@@ -23,6 +23,7 @@ mod shape;
 mod table;
 mod text;
 mod tokens;
+mod unread;
 mod value_access;
 mod write;
 
@@ -39,5 +40,6 @@ pub use shape::{Expectation, Shape, TokenColumns};
 pub use table::{MappedRows, RecordTable};
 pub use text::read_text_fast;
 pub use tokens::{Tokens, TrainedRun};
+pub use unread::left_out;
 pub(crate) use write::json as write_json;
 pub use write::{float as write_float, string as write_string};

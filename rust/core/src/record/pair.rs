@@ -1,10 +1,12 @@
 //! Pairs of a request and its answer: instructions, questions, prompts and completions.
 
+use std::sync::Arc;
+
 use super::fault::{Fault, wrong_type};
 use super::kinds::{Conversation, Pair, Record};
 use super::messages::{self, MessageForms, optional};
 use super::shape::Shape;
-use super::{flags, loss_mask};
+use super::{flags, json, loss_mask};
 use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
 use fastpack_template::json::{Json, Map};
@@ -26,6 +28,7 @@ pub(super) fn read(record: &Map, shape: &Shape, takes: MessageForms) -> Result<R
         Some(Json::String(text)) => Ok(text.to_string()),
         other => Err(wrong_type(field, "a string", other)),
     };
+    let history = read_history(record, shape, takes)?;
     let pair = Pair {
         plain: shape.name == ShapeName::PromptCompletion,
         system: messages::read_system(record, shape)?,
@@ -35,11 +38,43 @@ pub(super) fn read(record: &Map, shape: &Shape, takes: MessageForms) -> Result<R
             field => optional(record, field)?,
         },
         answer: text(answer)?,
+        history_weights: flags::read(&history, shape.field_of(Part::History, record))?,
+        history,
     };
     if pair.answer.is_empty() {
         return Err(Fault::new(Reason::Empty, format!("`{answer}` is empty")));
     }
     Ok(Record::Pair(pair))
+}
+
+/// The turns before a request: questions with their answers, or messages.
+fn read_history(record: &Map, shape: &Shape, takes: MessageForms) -> Result<Vec<Arc<Map>>, Fault> {
+    let field = shape.field_of(Part::History, record);
+    let list = match json::unfold(record, field)? {
+        None | Some(Json::Null) => return Ok(Vec::new()),
+        Some(Json::List(list)) => list,
+        other => {
+            let expected = "a list of questions with their answers, or of messages";
+            return Err(wrong_type(field, expected, other.as_ref()));
+        }
+    };
+    let mut turns = Vec::with_capacity(2 * list.len());
+    for (at, item) in list.iter().enumerate() {
+        match item {
+            Json::List(pair) => {
+                let [question @ Json::String(_), answer @ Json::String(_)] = pair.as_slice() else {
+                    let expected = "a question and its answer, two texts";
+                    return Err(wrong_type(&format!("{field}[{at}]"), expected, Some(item)));
+                };
+                let turn = [("user", question), ("assistant", answer)];
+                turns.extend(
+                    turn.map(|(role, text)| Arc::new(messages::message(role, text.clone()))),
+                );
+            }
+            message => turns.push(messages::read_message(message, field, at, takes)?),
+        }
+    }
+    Ok(turns)
 }
 
 /// A prompt and a completion that are lists of messages, as one conversation.

@@ -24,7 +24,7 @@ pub fn parse_conversation(json: &[u8]) -> Result<Conversation, Fault> {
     conversation(&*object(Raw::Json(json), |_| true)?, MessageForms::ALL)
 }
 
-/// The messages of a pair, after the messages of the examples.
+/// The messages of a pair with its history, after the messages of the examples.
 pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> Conversation {
     let message =
         |role: &str, text: &str| Arc::new(messages::message(role, Json::String(Arc::from(text))));
@@ -37,16 +37,24 @@ pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> Conversation {
     for (request, answer) in examples {
         list.extend([message("user", request), message("assistant", answer)]);
     }
+    let weights = history_weights(pair, &list);
+    list.extend(pair.history.iter().cloned());
     list.push(message("user", &request));
     let prompt = Some(list.len());
     list.push(message("assistant", &pair.answer));
-    Conversation {
-        messages: list,
-        tools: None,
-        template_kwargs: Map::default(),
-        weights: None,
-        prompt,
+    Conversation { messages: list, tools: None, template_kwargs: Map::default(), weights, prompt }
+}
+
+/// The weights of the messages of a pair with a history, after the `examples`, which are not trained.
+fn history_weights(pair: &Pair, examples: &[Arc<Map>]) -> Option<Vec<Option<f32>>> {
+    let own = &pair.history_weights;
+    if pair.history.is_empty() || (examples.is_empty() && own.is_none()) {
+        return None;
     }
+    let mut weights = vec![Some(0.0); examples.len()];
+    weights.extend(own.clone().unwrap_or_else(|| vec![None; pair.history.len()]));
+    weights.extend([None, None]);
+    Some(weights)
 }
 
 /// A raw record as an object. Of a table, only the columns that are `wanted`.

@@ -172,14 +172,18 @@ impl Shape {
                     field(Part::Instruction, &usual::INSTRUCTION)?,
                     field(Part::Output, &usual::OUTPUT)?,
                 ],
-                vec![or(Part::Input, &usual::INPUT), or(Part::System, &usual::SYSTEMS)],
+                vec![
+                    or(Part::Input, &usual::INPUT),
+                    or(Part::System, &usual::SYSTEMS),
+                    or(Part::History, &usual::HISTORY),
+                ],
             ),
             ShapeName::QuestionAnswer => (
                 vec![
                     field(Part::Question, &usual::QUESTION)?,
                     field(Part::Answer, &usual::ANSWER)?,
                 ],
-                vec![or(Part::System, &usual::SYSTEMS)],
+                vec![or(Part::System, &usual::SYSTEMS), or(Part::History, &usual::HISTORY)],
             ),
             ShapeName::Text => (vec![field(Part::Text, &usual::TEXT)?], Vec::new()),
             ShapeName::Preference => (
@@ -250,10 +254,32 @@ impl Shape {
         found.map_or_else(|| self.field(part), |(_, field)| field)
     }
 
-    /// All fields that records are read from, and those that show other shapes.
+    /// All fields that records are read from, those that show other shapes, and those that may hold what is said.
     pub fn columns(&self) -> Vec<String> {
         let parts = self.parts.iter().map(|(_, field)| field).chain(&self.telling);
-        parts.map(ToString::to_string).chain([usual::TEMPLATE_KWARGS.to_owned()]).collect()
+        let said = usual::said().filter(|field| self.may_say(field)).map(str::to_owned);
+        let others = said.chain([usual::TEMPLATE_KWARGS.to_owned()]);
+        parts.map(ToString::to_string).chain(others).collect()
+    }
+
+    /// Whether a field usually holds what is said, and is not read from every record.
+    pub(super) fn may_say(&self, field: &str) -> bool {
+        let is_taken = match self.name {
+            // Ids stand for texts that may be beside them.
+            ShapeName::Tokens => true,
+            // What is generated is compared with the answers.
+            ShapeName::Prompt => usual::is_answer(field),
+            _ => false,
+        };
+        let mut parts = self.parts.iter().filter(|(_, known)| **known == *field);
+        let is_read = parts.any(|(part, _)| self.fields(*part).count() == 1);
+        !is_taken && !is_read && usual::is_said(field)
+    }
+
+    /// Whether a field of `record` is the one that a part is read from.
+    pub(super) fn takes(&self, field: &str, record: &Map) -> bool {
+        let mut parts = self.parts.iter().filter(|(_, known)| **known == *field);
+        parts.any(|(part, _)| self.field_of(*part, record) == field)
     }
 
     /// Whether this field of a record is needed.

@@ -35,7 +35,8 @@ fn read_fast(line: &[u8], shape: &Shape, out: &mut String) -> Option<()> {
     let mut found = false;
     cursor.object(|cursor, key| {
         if key != field {
-            return if shape.wants(key) { cursor.null().then_some(()) } else { cursor.skip() };
+            let is_needed = shape.wants(key) || shape.may_say(key);
+            return if is_needed { cursor.null().then_some(()) } else { cursor.skip() };
         }
         if std::mem::replace(&mut found, true) {
             return None;

@@ -9,7 +9,7 @@ use fastpack_tokenize::{Engine, LONGEST_COMPARED, Tokenizer};
 use crate::config::{Bos, OnBadRecord, Source};
 use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
-use crate::document::{Documents, INPUTS, Pass, TURN_ENDS, ids};
+use crate::document::{Documents, INPUTS, Pass, Several, TURN_ENDS, ids};
 use crate::error::{Error, Origin, Result};
 use crate::ledger::{DroppedRecord, Ledger, Reason, RecordNotes};
 use crate::objective::document_columns;
@@ -326,9 +326,11 @@ impl<'a> Intake<'a> {
                 };
                 clock.lap(Stage::Encode);
                 made?;
-                if several.has_joined_parts {
+                let Several { left_out, has_joined_parts, .. } = &several;
+                if *has_joined_parts || !left_out.is_empty() {
                     let path = documents.path();
-                    let seen = RecordNotes { has_joined_parts: true, ..RecordNotes::default() };
+                    let has_joined_parts = *has_joined_parts;
+                    let seen = RecordNotes { left_out, has_joined_parts, ..RecordNotes::default() };
                     ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
                 }
                 return Ok(checked);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::Map;
 
-use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, ShapeName};
+use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, ShapeName, usual};
 use crate::document::ids::TrainedIds;
 use crate::document::tokenize::TextKind;
 use crate::document::{Several, Whole, labels};
@@ -17,7 +17,7 @@ use crate::record::{
     Answers, Conversation, FastReader, Fault, FoundShape, Labelled, MessageForms, Pair, Prompted,
     Record, Tokens, as_messages,
 };
-use crate::template::{ChatTemplate, Prompts, Rendered, Replayed, joined_messages};
+use crate::template::{ChatTemplate, LeftOut, Prompts, Rendered, Replayed, joined_messages};
 
 /// The result of a record.
 pub(in crate::pipeline) enum RenderedRecord {
@@ -113,6 +113,7 @@ impl<'a> Renderer<'a> {
         &self,
         record: Record,
     ) -> std::result::Result<Record, Fault> {
+        let mut has_history = false;
         let mut conversation = match record {
             Record::Conversation(conversation) => conversation,
             Record::Pair(mut pair)
@@ -121,11 +122,13 @@ impl<'a> Renderer<'a> {
                 if let Some(end) = &self.end {
                     strip_end(&mut pair.answer, end)?;
                 }
+                has_history = !pair.history.is_empty();
                 as_messages(&pair, &self.examples)
             }
             other => return Ok(other),
         };
-        if !self.training.heeds_prompts() {
+        // The answers of a history are turns like that of the record.
+        if !self.training.heeds_prompts() || (has_history && self.training.takes_unprompted()) {
             conversation.prompt = None;
         }
         Ok(Record::Conversation(conversation))
@@ -162,6 +165,7 @@ impl<'a> Renderer<'a> {
             let made = template.with_lists(conversation, |it| template.render_prompt(it))?;
             Ok::<_, RecordFailure<'a>>(made)
         };
+        let mut left_out = LeftOut::new();
         let (text, has_joined_parts) = match record {
             Record::Tokens(tokens) => {
                 return Ok(RenderedRecord::Tokens(
@@ -185,6 +189,7 @@ impl<'a> Renderer<'a> {
             Record::Pair(pair) => {
                 let prompts = self.named.as_ref().unwrap_or(&self.alpaca);
                 let (mut text, answer) = prompts.render(&pair)?;
+                left_out = unplaced(&pair);
                 text.truncate(answer.start);
                 ((text, TextKind::Text), false)
             }
@@ -194,6 +199,7 @@ impl<'a> Renderer<'a> {
             labels: Vec::new(),
             whole: Whole::Answers,
             has_joined_parts,
+            left_out,
         }))
     }
 
@@ -212,7 +218,8 @@ impl<'a> Renderer<'a> {
         // The tokens around texts are those of the tokenizer alone.
         let texts = labelled.texts.into_iter().map(|text| (text, TextKind::BegunText)).collect();
         let whole = Whole::Framed;
-        Ok(RenderedRecord::Several(Several { texts, labels, whole, has_joined_parts: false }))
+        let (has_joined_parts, left_out) = (false, LeftOut::new());
+        Ok(RenderedRecord::Several(Several { texts, labels, whole, has_joined_parts, left_out }))
     }
 
     /// Renders a prompt, and the prompt with each of its answers, as the trainers of TRL do.
@@ -239,7 +246,8 @@ impl<'a> Renderer<'a> {
         };
         let labels = label.into_iter().map(u32::from).collect();
         let whole = Whole::Answers;
-        Ok(RenderedRecord::Several(Several { texts, labels, whole, has_joined_parts }))
+        let left_out = LeftOut::new();
+        Ok(RenderedRecord::Several(Several { texts, labels, whole, has_joined_parts, left_out }))
     }
 
     /// Whether conversations without a prompt are trained.
@@ -297,7 +305,9 @@ impl<'a> Renderer<'a> {
         // A plain prompt and its completion are joined as they are.
         let wraps = self.named.is_some() || !pair.plain;
         let has_formatted_prompt = wraps && self.markers.is_formatted(&pair.request);
-        let rendered = Rendered { text, trained, has_formatted_prompt, ..Rendered::default() };
+        let left_out = unplaced(pair);
+        let rendered =
+            Rendered { text, trained, has_formatted_prompt, left_out, ..Rendered::default() };
         Ok(self.made(rendered, kind))
     }
 
@@ -349,6 +359,11 @@ fn texts_of(
         texts.push((template.render(&whole)?, TextKind::Conversation));
     }
     Ok(texts)
+}
+
+/// The fields of a pair for which a prompt of words has no place.
+fn unplaced(pair: &Pair) -> LeftOut {
+    if pair.history.is_empty() { LeftOut::new() } else { vec![Arc::from(usual::HISTORY[0])] }
 }
 
 /// A rendered conversation with the facts that its texts show.

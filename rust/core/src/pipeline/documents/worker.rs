@@ -6,12 +6,13 @@
 //! renders. All paths give the same text.
 
 use crate::config::{Reading, ShapeName};
+use crate::document::Several;
 use crate::document::tokenize::TextKind;
 use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord, Renderer};
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::record::{Conversation, FastReader, Record, Shape, read, read_text_fast};
+use crate::record::{self, Conversation, FastReader, Record, Shape, read, read_text_fast};
 use crate::source::Raw;
 use crate::template::{Rendered, Replayed, Replayer, Trained};
 use crate::timing::{Clock, RenderCounts, Stage};
@@ -29,6 +30,8 @@ pub(in crate::pipeline) struct Worker<'a> {
     replayed: Replayed,
     /// The result of the last record, for its memory.
     rendered: Rendered,
+    /// Whether the last record may have fields that its document leaves out, besides those of its messages.
+    may_leave_out: bool,
     /// The numbers of conversations that were replayed and interpreted.
     counts: RenderCounts,
 }
@@ -56,12 +59,38 @@ impl<'a> Worker<'a> {
             reader: FastReader::default(),
             replayed: Replayed::default(),
             rendered: Rendered::default(),
+            may_leave_out: true,
             counts: RenderCounts::default(),
         }
     }
 
-    /// Reads a record and renders it.
+    /// Reads a record and renders it, and finds the fields that its document leaves out.
     pub(in crate::pipeline) fn put(
+        &mut self,
+        raw: Raw<'_>,
+        asked: ReadOptions<'_, 'a>,
+        clock: &mut Clock,
+    ) -> Result<RenderedRecord, RecordFailure<'a>> {
+        self.may_leave_out = true;
+        let mut made = self.read_and_render(raw, asked, clock)?;
+        let Some(shape) = asked.shape.filter(|_| self.may_leave_out) else { return Ok(made) };
+        match &mut made {
+            RenderedRecord::Text(Rendered { text, left_out, .. }, _) => {
+                let unread = record::left_out(raw, shape, |words| text.contains(words));
+                left_out.extend(unread);
+                left_out.sort_unstable();
+                left_out.dedup();
+            }
+            RenderedRecord::Several(Several { texts, left_out, .. }) => {
+                let holds = |words: &str| texts.iter().any(|(text, _)| text.contains(words));
+                left_out.extend(record::left_out(raw, shape, holds));
+            }
+            RenderedRecord::Tokens(..) => {}
+        }
+        Ok(made)
+    }
+
+    fn read_and_render(
         &mut self,
         raw: Raw<'_>,
         asked: ReadOptions<'_, 'a>,
@@ -103,6 +132,11 @@ impl<'a> Worker<'a> {
             _ => None,
         };
         clock.lap(Stage::Parse);
+        self.may_leave_out = match read_fast {
+            Some(TextKind::Conversation) => self.reader.has_unread(),
+            Some(_) => false,
+            None => true,
+        };
         if read_fast == Some(TextKind::Text) {
             self.rendered.trained = Trained::All;
             return Ok(RenderedRecord::Text(std::mem::take(&mut self.rendered), TextKind::Text));

@@ -181,6 +181,8 @@ fn lead_with(
             request: request.clone(),
             input: None,
             answer: answer.clone(),
+            history: Vec::new(),
+            history_weights: None,
         };
         let example =
             shown.render(&pair).map_err(|fault| Error::option("examples", fault.message))?;

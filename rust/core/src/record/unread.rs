@@ -1,0 +1,60 @@
+//! [`left_out`]: the fields of a record that hold what is said, and that its shape does not read.
+
+use std::sync::Arc;
+
+use super::cursor::Cursor;
+use super::read::object;
+use super::shape::Shape;
+use super::{cbor, row};
+use crate::source::Raw;
+use fastpack_template::json::{Json, Map};
+
+/// The nesting depth of values in a record.
+const IN_RECORD: usize = 1;
+
+/// The fields that usually hold what is said, are not read from this record, and have a text that its document lacks.
+/// `holds` says whether the document has a text.
+pub fn left_out(raw: Raw<'_>, shape: &Shape, holds: impl Fn(&str) -> bool) -> Vec<Arc<str>> {
+    let may_say = |field: &str| shape.may_say(field);
+    let record = match raw {
+        Raw::Json(line) => fast(line, may_say)
+            .or_else(|| object(raw, may_say).ok().map(|record| (*record).clone())),
+        Raw::Row { batch, row } => Some(row::readable(batch, row, may_say)),
+        Raw::Cells { names, cells } => row::cells(names, cells, may_say).ok(),
+        Raw::Cbor(item) => cbor::parse(item, may_say, true).ok(),
+        Raw::Text(_) | Raw::Broken { .. } => None,
+    };
+    let record = record.unwrap_or_default();
+    let unread = record.iter().filter(|(field, value)| {
+        may_say(field) && !shape.takes(field, &record) && lacks(value, &holds)
+    });
+    unread.map(|(field, _)| Arc::clone(field)).collect()
+}
+
+/// The wanted fields of a line; `None` if they must be read in another way.
+fn fast(line: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Map> {
+    let mut cursor = Cursor::new(line)?;
+    let mut found = Map::default();
+    cursor.object(|cursor, key| {
+        if !wanted(key) {
+            return cursor.skip();
+        }
+        let (value, _) = cursor.value(IN_RECORD)?;
+        found.insert(Arc::from(key), value);
+        Some(())
+    })?;
+    Some(found)
+}
+
+/// Whether a value has a text that is not blank and that `holds` denies.
+fn lacks(value: &Json, holds: &impl Fn(&str) -> bool) -> bool {
+    match value {
+        Json::String(text) => {
+            let text = text.trim();
+            !text.is_empty() && !holds(text)
+        }
+        Json::List(items) => items.iter().any(|item| lacks(item, holds)),
+        Json::Map(map) => map.values().any(|item| lacks(item, holds)),
+        _ => false,
+    }
+}
