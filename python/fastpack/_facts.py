@@ -132,6 +132,11 @@ class Facts:
         return _noted_of(self._mapping("joined_parts"))
 
     @property
+    def control_tokens(self) -> Noted:
+        """The records with a control token of the tokenizer, such as `<|im_end|>`, in a text of a user or a tool."""
+        return _noted_of(self._mapping("control_tokens"))
+
+    @property
     def lengths(self) -> dict[str, float]:
         """Quantiles and mean of the lengths of the documents, in tokens."""
         return {name: real(length) for name, length in self._mapping("lengths").items()}

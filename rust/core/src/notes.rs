@@ -61,10 +61,17 @@ pub struct Notes {
     /// The records whose contents were lists of texts, which were joined because the chat template refuses lists.
     #[serde(default, skip_serializing_if = "Noted::is_empty")]
     pub joined_parts: Noted,
+    /// The records with a control token of the tokenizer in a text of a user or a tool.
+    #[serde(default, skip_serializing_if = "Noted::is_empty")]
+    pub control_tokens: Noted,
 }
 
 /// The notes of one record.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own that a record has or not"
+)]
 pub struct RecordNotes<'s> {
     /// The fields that are left out of the text.
     pub left_out: &'s [std::sync::Arc<str>],
@@ -74,6 +81,8 @@ pub struct RecordNotes<'s> {
     pub has_ended_answer: bool,
     /// Whether contents that are lists of texts were joined.
     pub has_joined_parts: bool,
+    /// Whether a text of a user or a tool has a control token of the tokenizer.
+    pub has_control_token: bool,
 }
 
 impl Noted {
@@ -131,6 +140,9 @@ impl Notes {
         if seen.has_joined_parts {
             self.joined_parts.add(&origin);
         }
+        if seen.has_control_token {
+            self.control_tokens.add(&origin);
+        }
     }
 
     /// Adds the notes of a later part of the input.
@@ -142,6 +154,7 @@ impl Notes {
         self.formatted_prompts.merge(later.formatted_prompts);
         self.ended_answers.merge(later.ended_answers);
         self.joined_parts.merge(later.joined_parts);
+        self.control_tokens.merge(later.control_tokens);
     }
 
     /// Keeps the first fields by the alphabet, whatever the order in which they were found.
@@ -161,7 +174,8 @@ impl Notes {
     /// All notes.
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Noted> {
         let fields = self.left_out.values_mut();
-        fields.chain([&mut self.formatted_prompts, &mut self.ended_answers, &mut self.joined_parts])
+        let others = [&mut self.formatted_prompts, &mut self.ended_answers, &mut self.joined_parts];
+        fields.chain(others).chain([&mut self.control_tokens])
     }
 
     /// Changes every place by `change`.
@@ -235,6 +249,15 @@ impl Notes {
                 first(noted)
             )
         });
-        fields.chain(unread).chain(formatted).chain(ended).chain(joined).collect()
+        let controls = Some(&self.control_tokens).filter(|noted| !noted.is_empty()).map(|noted| {
+            format!(
+                "{} a control token of the tokenizer in a text of a user or a tool{}, which becomes that token, as \
+                 `transformers` encodes it; a `map` can take it out",
+                having(noted),
+                first(noted)
+            )
+        });
+        let noted = formatted.into_iter().chain(ended).chain(joined).chain(controls);
+        fields.chain(unread).chain(noted).collect()
     }
 }

@@ -60,6 +60,9 @@ pub struct Report {
     /// The records whose contents were lists of texts, which were joined because the chat template refuses lists.
     #[serde(default, skip_serializing_if = "NotedReport::is_empty")]
     pub joined_parts: NotedReport,
+    /// The records with a control token of the tokenizer in a text of a user or a tool.
+    #[serde(default, skip_serializing_if = "NotedReport::is_empty")]
+    pub control_tokens: NotedReport,
     /// Rows made.
     pub rows: u64,
     /// Documents a row holds on average.
@@ -362,6 +365,7 @@ impl Report {
             formatted_prompts: ledger.notes.formatted_prompts.report(&Origin::to_string),
             ended_answers: ledger.notes.ended_answers.report(&Origin::to_string),
             joined_parts: ledger.notes.joined_parts.report(&Origin::to_string),
+            control_tokens: ledger.notes.control_tokens.report(&Origin::to_string),
             rows,
             documents_per_row: ratio(ledger.kept.documents, rows),
             fill: ratio(tally.filled, room),

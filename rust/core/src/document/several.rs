@@ -11,7 +11,7 @@ use crate::ledger::{Ledger, Reason};
 use crate::record::Fault;
 
 /// The texts of a document, and its labels.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Several {
     /// The texts.
     pub texts: Vec<(String, TextKind)>,
@@ -21,14 +21,17 @@ pub struct Several {
     pub whole: Whole,
     /// Whether contents that are lists of texts were joined in them.
     pub has_joined_parts: bool,
+    /// Whether a text of a user or a tool has a control token of the tokenizer.
+    pub has_control_token: bool,
     /// The fields of the record that the texts leave out.
     pub left_out: Vec<Arc<str>>,
 }
 
 /// The way in which several texts make a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whole {
     /// They are a prompt, and texts that begin with it.
+    #[default]
     Answers,
     /// They are one text or two, between the tokens that the tokenizer puts around them.
     Framed,

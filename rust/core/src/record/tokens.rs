@@ -129,7 +129,7 @@ impl TokenLists<'_> {
             return Err(Fault::new(Reason::Tokenizer, message));
         }
         if let Some((name, marks)) = &loss_mask {
-            says_the_same(name, marks, &labels, &mask, &real)?;
+            says_the_same(name, marks, labels.as_ref(), mask.as_ref(), &real)?;
         }
         let mask = mask.or(loss_mask);
         let weight = |at: usize| weights.as_ref().map_or(1.0, |(_, weights)| weights[at]);
@@ -162,15 +162,15 @@ fn of_these_ids(name: &str, labels: &[i64], ids: &[i64]) -> Result<(), Fault> {
 fn says_the_same(
     name: &str,
     marks: &[i64],
-    labels: &Option<(&str, Vec<i64>)>,
-    mask: &Option<(&str, Vec<i64>)>,
+    labels: Option<&(&str, Vec<i64>)>,
+    mask: Option<&(&str, Vec<i64>)>,
     real: &Range<usize>,
 ) -> Result<(), Fault> {
     let differs = |list: &[i64], untrained: i64| {
         real.clone().find(|&at| (list[at] != untrained) != (marks[at] == 1))
     };
-    let by_labels = labels.as_ref().map(|(other, list)| (other, differs(list, IGNORED)));
-    let by_mask = mask.as_ref().map(|(other, list)| (other, differs(list, 0)));
+    let by_labels = labels.map(|(other, list)| (other, differs(list, IGNORED)));
+    let by_mask = mask.map(|(other, list)| (other, differs(list, 0)));
     for (other, differs) in by_labels.into_iter().chain(by_mask) {
         if let Some(at) = differs {
             let message = format!(

@@ -50,4 +50,6 @@ pub struct Rendered {
     pub has_ended_answer: bool,
     /// Whether contents that are lists of texts were joined, because the template refuses the lists.
     pub has_joined_parts: bool,
+    /// Whether a text of a user or a tool has a control token of the tokenizer.
+    pub has_control_token: bool,
 }

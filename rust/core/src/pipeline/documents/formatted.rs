@@ -1,11 +1,15 @@
-//! [`MarkersInTexts`]: finds prompts that are formatted already, and answers that end in an end-of-text token.
+//! [`MarkersInTexts`]: finds prompts that are formatted already, answers that end in an end-of-text token, and control
+//! tokens that users or tools wrote.
 //!
-//! Only the two ends of a text are looked at, so it takes the same time for any text.
+//! Of the first two, only the ends of a text are looked at, so it takes the same time for any text.
+
+use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
+use crate::pipeline::documents::controls::ControlTokens;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::record::{Conversation, FastReader, is_assistant};
+use crate::record::{FastReader, is_assistant};
 
 /// The markers that a formatted prompt begins with, besides those of the chat template.
 const BEGINNINGS: [&str; 19] = [
@@ -66,6 +70,9 @@ const STOPS: [&str; 11] = [
 /// The role of prompts.
 const USER: &str = "user";
 
+/// The roles that give rules. They and the assistant may write control tokens.
+const RULES: [&str; 2] = ["system", "developer"];
+
 /// The key of the text of a message.
 const CONTENT: &str = "content";
 
@@ -76,6 +83,8 @@ pub(in crate::pipeline) struct FoundMarkers {
     pub(in crate::pipeline) has_formatted_prompt: bool,
     /// Whether an answer ends in an end-of-text token.
     pub(in crate::pipeline) has_ended_answer: bool,
+    /// Whether a text of a user or a tool has a control token of the tokenizer.
+    pub(in crate::pipeline) has_control_token: bool,
 }
 
 /// The markers that are searched for at the ends of texts.
@@ -84,6 +93,7 @@ pub(in crate::pipeline) struct MarkersInTexts {
     ends: Markers,
     /// The tokens that end a text or a turn.
     stops: Markers,
+    controls: ControlTokens,
 }
 
 /// Some markers, and the bytes by which a text without them is passed over.
@@ -142,12 +152,18 @@ impl MarkersInTexts {
             beginnings: Markers::new(beginnings, first_byte),
             ends: Markers::new(owned(&ENDS), last_byte),
             stops: Markers::new(stops, last_byte),
+            controls: ControlTokens::of(job.tokenizer.as_ref()),
         }
     }
 
     /// Whether a prompt is formatted already.
     pub(in crate::pipeline) fn is_formatted(&self, prompt: &str) -> bool {
         self.beginnings.begin(prompt) || self.ends.end(prompt)
+    }
+
+    /// Whether a text that a user gave has a control token of the tokenizer.
+    pub(in crate::pipeline) fn has_control_token(&self, text: &str) -> bool {
+        self.controls.occur_in(text)
     }
 
     /// Looks at a text of a message, from `first` to `last` of its parts.
@@ -171,35 +187,43 @@ impl MarkersInTexts {
             if let Some((_, role)) = current.filter(|_| key == CONTENT) {
                 let text = &reader.decoded()[range.clone()];
                 self.look(role, (text, text), &mut marked);
+                marked.has_control_token |= is_given(role) && self.controls.occur_in(text);
             }
         }
         for (place, value) in reader.value_places().zip(reader.values()) {
             if let Some((message, CONTENT)) = place
                 && let Some(role) = reader.roles().nth(message)
-                && let Some(texts) = ends_of(value)
             {
-                self.look(role, texts, &mut marked);
+                if let Some(texts) = ends_of(value) {
+                    self.look(role, texts, &mut marked);
+                }
+                marked.has_control_token |= is_given(role) && self.controls.occur_in_value(value);
             }
         }
         marked
     }
 
-    /// The facts of a conversation.
-    pub(in crate::pipeline) fn in_conversation(&self, conversation: &Conversation) -> FoundMarkers {
+    /// The facts of the messages of a conversation.
+    pub(in crate::pipeline) fn in_messages(&self, messages: &[Arc<Map>]) -> FoundMarkers {
         let mut marked = FoundMarkers::default();
-        for message in &conversation.messages {
-            if let Some((role, texts)) = said(message) {
+        for message in messages {
+            let (Some(Json::String(role)), Some(content)) =
+                (message.get("role"), message.get(CONTENT))
+            else {
+                continue;
+            };
+            if let Some(texts) = ends_of(content) {
                 self.look(role, texts, &mut marked);
             }
+            marked.has_control_token |= is_given(role) && self.controls.occur_in_value(content);
         }
         marked
     }
 }
 
-/// The role of a message, and its first and last text.
-fn said(message: &Map) -> Option<(&str, (&str, &str))> {
-    let Json::String(role) = message.get("role")? else { return None };
-    Some((role, ends_of(message.get(CONTENT)?)?))
+/// Whether messages of a role are of users or tools.
+fn is_given(role: &str) -> bool {
+    !is_assistant(role) && !RULES.contains(&role)
 }
 
 /// The first and the last text of a content.

@@ -9,7 +9,7 @@ use fastpack_tokenize::{Engine, LONGEST_COMPARED, Tokenizer};
 use crate::config::{Bos, OnBadRecord, Source};
 use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
-use crate::document::{Documents, INPUTS, Pass, Several, TURN_ENDS, ids};
+use crate::document::{Documents, INPUTS, Pass, TURN_ENDS, ids};
 use crate::error::{Error, Origin, Result};
 use crate::ledger::{DroppedRecord, Ledger, Reason, RecordNotes};
 use crate::objective::document_columns;
@@ -326,13 +326,14 @@ impl<'a> Intake<'a> {
                 };
                 clock.lap(Stage::Encode);
                 made?;
-                let Several { left_out, has_joined_parts, .. } = &several;
-                if *has_joined_parts || !left_out.is_empty() {
-                    let path = documents.path();
-                    let has_joined_parts = *has_joined_parts;
-                    let seen = RecordNotes { left_out, has_joined_parts, ..RecordNotes::default() };
-                    ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
-                }
+                let path = documents.path();
+                let seen = RecordNotes {
+                    left_out: &several.left_out,
+                    has_joined_parts: several.has_joined_parts,
+                    has_control_token: several.has_control_token,
+                    ..RecordNotes::default()
+                };
+                ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
                 return Ok(checked);
             }
         };
@@ -355,6 +356,7 @@ impl<'a> Intake<'a> {
                 has_formatted_prompt: rendered.has_formatted_prompt,
                 has_ended_answer: rendered.has_ended_answer,
                 has_joined_parts: rendered.has_joined_parts,
+                has_control_token: rendered.has_control_token,
             };
             let path = documents.path();
             ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });

@@ -165,7 +165,9 @@ impl<'a> Renderer<'a> {
             let made = template.with_lists(conversation, |it| template.render_prompt(it))?;
             Ok::<_, RecordFailure<'a>>(made)
         };
-        let mut left_out = LeftOut::new();
+        let (mut left_out, mut has_control_token) = (LeftOut::new(), false);
+        let has_controls =
+            |messages: &[Arc<Map>]| self.markers.in_messages(messages).has_control_token;
         let (text, has_joined_parts) = match record {
             Record::Tokens(tokens) => {
                 return Ok(RenderedRecord::Tokens(
@@ -177,12 +179,14 @@ impl<'a> Renderer<'a> {
             Record::Labelled(labelled) => return self.labelled(labelled),
             Record::Text(text) => ((text, TextKind::Text), false),
             Record::Conversation(conversation) => {
+                has_control_token = has_controls(&conversation.messages);
                 let (text, joined) = prompt_of(&conversation)?;
                 ((text, TextKind::Conversation), joined)
             }
             Record::Pair(pair) if self.named.is_none() && self.template.is_ok() => {
                 let mut asked = as_messages(&pair, &self.examples);
                 asked.messages.pop();
+                has_control_token = has_controls(&asked.messages);
                 let (text, joined) = prompt_of(&asked)?;
                 ((text, TextKind::Conversation), joined)
             }
@@ -190,6 +194,7 @@ impl<'a> Renderer<'a> {
                 let prompts = self.named.as_ref().unwrap_or(&self.alpaca);
                 let (mut text, answer) = prompts.render(&pair)?;
                 left_out = unplaced(&pair);
+                has_control_token = self.asks_with_control_token(&pair);
                 text.truncate(answer.start);
                 ((text, TextKind::Text), false)
             }
@@ -199,6 +204,7 @@ impl<'a> Renderer<'a> {
             labels: Vec::new(),
             whole: Whole::Answers,
             has_joined_parts,
+            has_control_token,
             left_out,
         }))
     }
@@ -218,13 +224,13 @@ impl<'a> Renderer<'a> {
         // The tokens around texts are those of the tokenizer alone.
         let texts = labelled.texts.into_iter().map(|text| (text, TextKind::BegunText)).collect();
         let whole = Whole::Framed;
-        let (has_joined_parts, left_out) = (false, LeftOut::new());
-        Ok(RenderedRecord::Several(Several { texts, labels, whole, has_joined_parts, left_out }))
+        Ok(RenderedRecord::Several(Several { texts, labels, whole, ..Several::default() }))
     }
 
     /// Renders a prompt, and the prompt with each of its answers, as the trainers of TRL do.
     fn answers(&self, answers: Answers) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let Answers { prompted, label } = answers;
+        let mut has_control_token = false;
         let (texts, has_joined_parts) = match prompted {
             Prompted::Texts { prompt, answers } => {
                 let whole = answers.into_iter().map(|answer| {
@@ -241,13 +247,22 @@ impl<'a> Renderer<'a> {
                 ([(prompt, TextKind::Text)].into_iter().chain(whole).collect(), false)
             }
             Prompted::Messages { prompt, answers } => {
+                let has = |it: &Vec<_>| self.markers.in_messages(it).has_control_token;
+                has_control_token = has(&prompt.messages) || answers.iter().any(has);
                 asked_and_answered(self.template()?, prompt, answers)?
             }
         };
         let labels = label.into_iter().map(u32::from).collect();
         let whole = Whole::Answers;
         let left_out = LeftOut::new();
-        Ok(RenderedRecord::Several(Several { texts, labels, whole, has_joined_parts, left_out }))
+        Ok(RenderedRecord::Several(Several {
+            texts,
+            labels,
+            whole,
+            has_joined_parts,
+            has_control_token,
+            left_out,
+        }))
     }
 
     /// Whether conversations without a prompt are trained.
@@ -282,7 +297,7 @@ impl<'a> Renderer<'a> {
         conversation: &Conversation,
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let rendered = self.training.render(self.template()?, conversation)?;
-        let marked = self.markers.in_conversation(conversation);
+        let marked = self.markers.in_messages(&conversation.messages);
         Ok(self.made(noting(rendered, marked), TextKind::Conversation))
     }
 
@@ -305,10 +320,21 @@ impl<'a> Renderer<'a> {
         // A plain prompt and its completion are joined as they are.
         let wraps = self.named.is_some() || !pair.plain;
         let has_formatted_prompt = wraps && self.markers.is_formatted(&pair.request);
-        let left_out = unplaced(pair);
-        let rendered =
-            Rendered { text, trained, has_formatted_prompt, left_out, ..Rendered::default() };
+        let rendered = Rendered {
+            text,
+            trained,
+            has_formatted_prompt,
+            has_control_token: wraps && self.asks_with_control_token(pair),
+            left_out: unplaced(pair),
+            ..Rendered::default()
+        };
         Ok(self.made(rendered, kind))
+    }
+
+    /// Whether the texts of a request have a control token of the tokenizer.
+    fn asks_with_control_token(&self, pair: &Pair) -> bool {
+        let mut texts = [Some(&pair.request), pair.input.as_ref()].into_iter().flatten();
+        texts.any(|text| self.markers.has_control_token(text))
     }
 
     /// A text with its trained part.
@@ -368,8 +394,8 @@ fn unplaced(pair: &Pair) -> LeftOut {
 
 /// A rendered conversation with the facts that its texts show.
 fn noting(rendered: Rendered, marked: FoundMarkers) -> Rendered {
-    let FoundMarkers { has_formatted_prompt, has_ended_answer } = marked;
-    Rendered { has_formatted_prompt, has_ended_answer, ..rendered }
+    let FoundMarkers { has_formatted_prompt, has_ended_answer, has_control_token } = marked;
+    Rendered { has_formatted_prompt, has_ended_answer, has_control_token, ..rendered }
 }
 
 /// The end-of-text token, if the chat template writes it after an answer.

@@ -100,7 +100,7 @@ impl<'a> Worker<'a> {
         self.rendered.literals.clear();
         self.rendered.left_out.clear();
         (self.rendered.has_formatted_prompt, self.rendered.has_ended_answer) = (false, false);
-        self.rendered.has_joined_parts = false;
+        (self.rendered.has_joined_parts, self.rendered.has_control_token) = (false, false);
         let ReadOptions { words, reading, shape } = asked;
         let general = || {
             let record = read(raw, shape, expectation(reading, words.kind()), words.takes());

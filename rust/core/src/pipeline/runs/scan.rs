@@ -59,6 +59,9 @@ pub struct Scan {
     /// The records whose contents were lists of texts, which were joined because the chat template refuses lists.
     #[serde(skip_serializing_if = "NotedReport::is_empty")]
     pub joined_parts: NotedReport,
+    /// The records with a control token of the tokenizer in a text of a user or a tool.
+    #[serde(skip_serializing_if = "NotedReport::is_empty")]
+    pub control_tokens: NotedReport,
     /// Lengths of the documents, in tokens.
     pub lengths: Lengths,
     /// Tokens with a label in all documents.
@@ -164,6 +167,7 @@ impl Scan {
         all(&mut self.formatted_prompts.records);
         all(&mut self.ended_answers.records);
         all(&mut self.joined_parts.records);
+        all(&mut self.control_tokens.records);
         all(&mut self.documents);
         all(&mut self.trained_tokens);
         self.lost.values_mut().for_each(|lost| counts(&mut lost.count));
@@ -384,6 +388,7 @@ impl ScanState {
             formatted_prompts: notes.formatted_prompts.report(&place),
             ended_answers: notes.ended_answers.report(&place),
             joined_parts: notes.joined_parts.report(&place),
+            control_tokens: notes.control_tokens.report(&place),
             lengths: self.lengths.lengths(),
             trained_tokens: self.trained_tokens,
             trained_share: ratio(self.trained_tokens, self.lengths.tokens()),
