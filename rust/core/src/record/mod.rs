@@ -35,7 +35,9 @@ pub use kinds::{Answers, Conversation, Pair, Prompted, Record};
 pub use labelled::Labelled;
 pub use messages::MessageForms;
 pub(crate) use read::object as object_of;
-pub use read::{FoundShape, as_messages, conversation, find_shape, parse_conversation, read};
+pub use read::{
+    FoundShape, as_messages, conversation, find_shape, parse_conversation, read, read_telling,
+};
 pub use shape::{Expectation, Shape, TokenColumns};
 pub use table::{MappedRows, RecordTable};
 pub use text::read_text_fast;

@@ -1,5 +1,6 @@
 //! Reads records: finds the shape of a file, and reads its records by that shape.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
@@ -128,6 +129,18 @@ pub fn read(
     expected: Expectation<'_>,
     takes: MessageForms,
 ) -> Result<Record, Fault> {
+    read_telling(raw, shape, expected, takes, &Cell::new(false))
+}
+
+/// Reads one record as [`read`] does, and tells in `unread` whether [`left_out`](super::left_out) may find a field.
+pub fn read_telling(
+    raw: Raw<'_>,
+    shape: Option<&Shape>,
+    expected: Expectation<'_>,
+    takes: MessageForms,
+    unread: &Cell<bool>,
+) -> Result<Record, Fault> {
+    unread.set(true);
     if let (Raw::Row { batch, row }, Some(shape)) = (raw, shape)
         && shape.name == ShapeName::Tokens
         && let Some(parts) = tokens::row(batch, row, shape)
@@ -136,6 +149,10 @@ pub fn read(
     }
     let record = &*object(raw, |field| shape.is_none_or(|shape| shape.reads(field)))?;
     let Some(shape) = shape else { return Err(shape::unknown(record, expected)) };
+    if let Raw::Json(_) = raw {
+        let mut fields = record.keys();
+        unread.set(fields.any(|field| shape.may_say(field) && !shape.takes(field, record)));
+    }
     let beside = || match raw {
         // Columns that no shape reads may hold any type.
         Raw::Row { batch, row } => Some(row::readable(batch, row, |field| shape.is_telling(field))),

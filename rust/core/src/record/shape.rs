@@ -62,6 +62,8 @@ pub struct Shape {
     telling: Vec<Arc<str>>,
     /// Whether its prompts are lists of messages; `None` where unknown, or without prompts.
     messages: Option<bool>,
+    /// The fields that usually hold what is said, and are not read from every record.
+    unread: Vec<&'static str>,
 }
 
 impl Shape {
@@ -75,13 +77,15 @@ impl Shape {
             (Part::System, usual::SYSTEMS[1]),
             (Part::LossMask, usual::LOSS_MASK[0]),
         ];
-        Self {
-            name: ShapeName::Conversations,
-            parts: parts.map(usual).into(),
-            rivals: Vec::new(),
-            telling: Vec::new(),
-            messages: None,
-        }
+        Self::with(ShapeName::Conversations, parts.map(usual).into())
+    }
+
+    /// A shape with these parts.
+    fn with(name: ShapeName, parts: Vec<(Part, Arc<str>)>) -> Self {
+        let (rivals, telling, messages) = (Vec::new(), Vec::new(), None);
+        let mut shape = Self { name, parts, rivals, telling, messages, unread: Vec::new() };
+        shape.unread = usual::said().filter(|field| shape.leaves(field)).collect();
+        shape
     }
 
     /// The expected shape, or else the first that `record` has.
@@ -223,8 +227,7 @@ impl Shape {
         };
         parts.extend(optional.into_iter().flatten());
         parts.extend(or(Part::LossMask, &usual::LOSS_MASK));
-        let mut shape =
-            Self { name, parts, rivals: Vec::new(), telling: Vec::new(), messages: None };
+        let mut shape = Self::with(name, parts);
         if let Some(part) = shape.told_by() {
             shape.messages = is_list(record, shape.field(part));
         }
@@ -257,13 +260,18 @@ impl Shape {
     /// All fields that records are read from, those that show other shapes, and those that may hold what is said.
     pub fn columns(&self) -> Vec<String> {
         let parts = self.parts.iter().map(|(_, field)| field).chain(&self.telling);
-        let said = usual::said().filter(|field| self.may_say(field)).map(str::to_owned);
+        let said = self.unread.iter().map(|field| (*field).to_owned());
         let others = said.chain([usual::TEMPLATE_KWARGS.to_owned()]);
         parts.map(ToString::to_string).chain(others).collect()
     }
 
     /// Whether a field usually holds what is said, and is not read from every record.
     pub(super) fn may_say(&self, field: &str) -> bool {
+        self.unread.contains(&field)
+    }
+
+    /// Whether a field that usually holds what is said is not read from every record.
+    fn leaves(&self, field: &str) -> bool {
         let is_taken = match self.name {
             // Ids stand for texts that may be beside them.
             ShapeName::Tokens => true,
@@ -273,7 +281,7 @@ impl Shape {
         };
         let mut parts = self.parts.iter().filter(|(_, known)| **known == *field);
         let is_read = parts.any(|(part, _)| self.fields(*part).count() == 1);
-        !is_taken && !is_read && usual::is_said(field)
+        !is_taken && !is_read
     }
 
     /// Whether a field of `record` is the one that a part is read from.

@@ -2,8 +2,10 @@
 //!
 //! Records that consist of texts only take a fast path, in memory that is reused: a text is read straight
 //! into the tokenizer's input, and a conversation is read by [`FastReader`]. All other records are read by
-//! [`read`]. Where possible, a recorded program replays the chat template; otherwise the [`Renderer`]
+//! [`read_telling`]. Where possible, a recorded program replays the chat template; otherwise the [`Renderer`]
 //! renders. All paths give the same text.
+
+use std::cell::Cell;
 
 use crate::config::{Reading, ShapeName};
 use crate::document::Several;
@@ -12,7 +14,7 @@ use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord, Renderer};
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::record::{self, Conversation, FastReader, Record, Shape, read, read_text_fast};
+use crate::record::{self, Conversation, FastReader, Record, Shape, read_telling, read_text_fast};
 use crate::source::Raw;
 use crate::template::{Rendered, Replayed, Replayer, Trained};
 use crate::timing::{Clock, RenderCounts, Stage};
@@ -102,12 +104,15 @@ impl<'a> Worker<'a> {
         (self.rendered.has_formatted_prompt, self.rendered.has_ended_answer) = (false, false);
         (self.rendered.has_joined_parts, self.rendered.has_control_token) = (false, false);
         let ReadOptions { words, reading, shape } = asked;
-        let general = || {
-            let record = read(raw, shape, expectation(reading, words.kind()), words.takes());
-            record.and_then(|record| words.as_rendered(record))
+        let unread = Cell::new(true);
+        let read_record = || {
+            let expected = expectation(reading, words.kind());
+            read_telling(raw, shape, expected, words.takes(), &unread)
         };
+        let general = || read_record().and_then(|record| words.as_rendered(record));
         if !words.kind().is_of_whole_texts() {
-            let record = read(raw, shape, expectation(reading, words.kind()), words.takes());
+            let record = read_record();
+            self.may_leave_out = unread.get();
             clock.lap(Stage::Parse);
             let made = words.render_other(record?);
             clock.lap(Stage::Render);
@@ -153,6 +158,7 @@ impl<'a> Worker<'a> {
             }
         }
         let record = general();
+        self.may_leave_out = unread.get();
         clock.lap(Stage::Parse);
         let record = record?;
         let made = match &record {
