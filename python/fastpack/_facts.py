@@ -15,7 +15,18 @@ if TYPE_CHECKING:
 
     from fastpack._types import JsonValue
 
-__all__ = ["Count", "Facts", "Input", "Noted", "Place", "count_of", "places_of", "real", "whole"]
+__all__ = [
+    "Count",
+    "Facts",
+    "Input",
+    "Noted",
+    "Place",
+    "SplitConversations",
+    "count_of",
+    "places_of",
+    "real",
+    "whole",
+]
 
 
 class Count(NamedTuple):
@@ -39,6 +50,26 @@ class Noted(NamedTuple):
 
     records: int
     places: tuple[str, ...]
+
+
+class SplitConversations(NamedTuple):
+    """Conversations that became several documents, because the chat template rewrites earlier turns.
+
+    Attributes:
+        records: The number of conversations.
+        places: The places of the first of them: `file:line`.
+        documents: Their documents.
+        tokens: The tokens of these documents.
+        last_tokens: The tokens of the last document of each: about those that `turns="whole"` and `"last"` make.
+        rewritten_turns: The turns that `turns="whole"` would train in a form that the model never writes.
+    """
+
+    records: int
+    places: tuple[str, ...]
+    documents: int
+    tokens: int
+    last_tokens: int
+    rewritten_turns: int
 
 
 class Input(NamedTuple):
@@ -137,6 +168,11 @@ class Facts:
         return _noted_of(self._mapping("control_tokens"))
 
     @property
+    def split_conversations(self) -> SplitConversations:
+        """The conversations that became several documents, because the chat template rewrites earlier turns."""
+        return _split_of(self._mapping("split_conversations"))
+
+    @property
     def lengths(self) -> dict[str, float]:
         """Quantiles and mean of the lengths of the documents, in tokens."""
         return {name: real(length) for name, length in self._mapping("lengths").items()}
@@ -210,6 +246,12 @@ def _noted_of(entry: Mapping[str, JsonValue]) -> Noted:
     """Reads a number of records with their first places."""
     places = entry.get("places")
     return Noted(whole(entry.get("records")), tuple(map(str, places)) if isinstance(places, list) else ())
+
+
+def _split_of(entry: Mapping[str, JsonValue]) -> SplitConversations:
+    """Reads the conversations that became several documents."""
+    counts = (whole(entry.get(name)) for name in ("documents", "tokens", "last_tokens", "rewritten_turns"))
+    return SplitConversations(*_noted_of(entry), *counts)
 
 
 def whole(value: JsonValue) -> int:

@@ -159,6 +159,7 @@ class Options:
         padding_side: str,
         pad_token_id: int | None,
         train_on: str,
+        turns: str,
         shift_labels: bool,
         train_on_eos: str | None,
         eos: str | bool,

@@ -78,6 +78,7 @@ __all__ = [
     "TrainOn",
     "TrainOnEos",
     "TransformersTokenizer",
+    "Turns",
     "Validation",
     "WeightUnit",
     "Weights",
@@ -168,7 +169,8 @@ Order: TypeAlias = Literal["shuffle", "input", "balanced"]
 OnRemainder: TypeAlias = Literal["pad", "drop", "repeat"]
 Side: TypeAlias = Literal["left", "right"]
 PadTo: TypeAlias = Literal["max_length"] | int
-TrainOn: TypeAlias = Literal["auto", "all", "assistant", "last_assistant", "completion"]
+TrainOn: TypeAlias = Literal["auto", "all", "assistant", "completion"]
+Turns: TypeAlias = Literal["auto", "each", "last", "whole"]
 TrainOnEos: TypeAlias = Literal["turn", "last", "none"]
 Eos: TypeAlias = Literal["auto"] | bool
 TemplateEngine: TypeAlias = Literal["native", "python"]

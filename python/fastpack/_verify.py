@@ -41,6 +41,7 @@ _SHOWN: Final = 20
 
 _SAME: Final = (
     "train_on",
+    "turns",
     "train_on_eos",
     "eos",
     "bos",

@@ -15,6 +15,7 @@ _TOKENIZER_FILES = (
     "chat_template.jinja",
     "chat_template.json",
     "config.json",
+    "generation_config.json",
     "merges.txt",
     "sentencepiece.bpe.model",
     "sentencepiece.model",

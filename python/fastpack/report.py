@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from fastpack._checks import local_path
 from fastpack._counted import counted
-from fastpack._facts import Count, Facts, Input, Noted, Place, count_of, places_of, real, whole
+from fastpack._facts import (
+    Count,
+    Facts,
+    Input,
+    Noted,
+    Place,
+    SplitConversations,
+    count_of,
+    places_of,
+    real,
+    whole,
+)
 from fastpack._types import Objective, Splits
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 
@@ -20,7 +31,7 @@ if TYPE_CHECKING:
 
     from fastpack._types import JsonValue, StrPath
 
-__all__ = ["Balance", "Count", "Input", "Noted", "Place", "Report", "StageTime"]
+__all__ = ["Balance", "Count", "Input", "Noted", "Place", "Report", "SplitConversations", "StageTime"]
 
 
 class Balance(NamedTuple):

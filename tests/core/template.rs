@@ -15,6 +15,8 @@ fn context() -> TemplateContext {
     TemplateContext {
         special_tokens: vec![("eos_token".to_owned(), "</s>".to_owned())],
         turn_ends: vec!["<|im_start|>".to_owned(), "<|im_end|>".to_owned()],
+        stops: Vec::new(),
+        tokens: None,
         now: NaiveDate::from_ymd_opt(2026, 3, 9)
             .and_then(|day| day.and_hms_opt(7, 5, 4))
             .expect("a valid time"),

@@ -29,6 +29,8 @@ fn template(source: &str) -> ChatTemplate {
     let context = TemplateContext {
         special_tokens: Vec::new(),
         turn_ends: vec!["<|im_end|>".to_owned()],
+        stops: Vec::new(),
+        tokens: None,
         now: NaiveDateTime::default(),
         kwargs: Map::default(),
     };

@@ -76,7 +76,9 @@ class Family:
                 message["role"]
             ] or ("", "")
             number += message["role"] == "user"
-            start = len(text) + len(self.asks if prompts else before if before.strip() else "")
+            # Without a prompt the model writes the blanks behind the header, too.
+            shown = self.asks if prompts else before if self.last == before else before.rstrip()
+            start = len(text) + len(shown)
             text += before.replace("{n}", str(number)) + words
             said = len(text)
             text += after.replace("{n}", str(number))

@@ -50,7 +50,7 @@ def native(
     return rendered if spans else rendered[0]
 
 
-class _Now(dt.datetime):
+class FixedClock(dt.datetime):
     @classmethod
     def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:  # noqa: ARG003
         return NOW
@@ -62,7 +62,7 @@ def reference(source: str, record: dict[str, Any], *, spans: bool = False) -> An
 
     record = copy.deepcopy(record)
     messages = [{k: v for k, v in message.items() if v is not None} for message in record["messages"]]
-    chat_template_utils.datetime = _Now
+    chat_template_utils.datetime = FixedClock
     try:
         texts, indices = chat_template_utils.render_jinja_template(
             [messages],

@@ -106,9 +106,8 @@ def jobs(draw: st.DrawFn) -> tuple[Records, Options]:
         "max_length": draw(st.sampled_from([4, 32, 128])),
         "strategy": draw(st.sampled_from([*STREAMED, *STREAMED, "mix", "best_fit", "heap"])),
         "on_bad_record": draw(st.sampled_from(["skip", "skip", "error"])),
-        "train_on": draw(
-            st.sampled_from(["auto", "auto", "auto", "all", "assistant", "last_assistant", "completion"])
-        ),
+        "train_on": draw(st.sampled_from(["auto", "auto", "auto", "all", "assistant", "completion"])),
+        "turns": draw(st.sampled_from(["auto", "auto", "auto", "each", "last", "whole"])),
         "columns": draw(st.sampled_from([WEIGHED, ["input_ids", "labels"]])),
         "max_lost": draw(st.sampled_from([None, None, None, "0%", "30%"])),
         "tokenizer": None if bare else "tokenizer",

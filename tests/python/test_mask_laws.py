@@ -179,7 +179,7 @@ def test_ends_are_trained_as_asked_whether_or_not_they_are_tokens(
     for asked, expected in (("turn", spans), ("none", words), ("last", [*words[:-1], spans[-1]])):
         found = packed([CHAT], folder, template, train_on_eos=asked)
         assert found == [labelled(reference, text, expected)], asked
-    last = packed([CHAT], folder, template, train_on="last_assistant")
+    last = packed([CHAT], folder, template, turns="last")
     assert last == [labelled(reference, text, spans[1:])]
     weighed: list[Any] = [CHAT[0], {**CHAT[1], "train": False}, *CHAT[2:]]
     assert packed([weighed], folder, template) == [labelled(reference, text, spans[1:])]
@@ -225,13 +225,13 @@ GLM = (
 
 def texts(conversation: Messages, tokenizer: Path, template: str, **options: Any) -> list[str]:
     """The stretches of a conversation that are trained, as text."""
-    ((ids, labels),) = packed([conversation], tokenizer, template, **options)
     runs: list[list[int]] = [[]]
-    for token, label in zip(ids, labels, strict=True):
-        if label == IGNORED:
-            runs.append([])
-        else:
-            runs[-1].append(token)
+    for ids, labels in packed([conversation], tokenizer, template, **options):
+        for token, label in zip(ids, labels, strict=True):
+            if label == IGNORED:
+                runs.append([])
+            else:
+                runs[-1].append(token)
     decoder = fastpack.Tokenizer(tokenizer)
     return [decoder.decode(run) for run in runs if run]
 
@@ -253,7 +253,7 @@ def test_the_header_of_a_second_answer_in_a_row_is_not_trained(
         assert texts(twice, with_markers(markers), GLM) == ["4", "four"]
 
 
-def test_an_end_that_only_some_turns_have_is_trained_where_it_is_a_token(
+def test_a_turn_that_ends_otherwise_where_others_follow_is_a_document_of_its_own(
     with_markers: MakeTokenizer,
 ) -> None:
     template = (
@@ -262,10 +262,13 @@ def test_an_end_that_only_some_turns_have_is_trained_where_it_is_a_token(
     )
     known, unknown = with_markers(("</s>",)), with_markers(())
     last, others = template.replace("WHERE", "loop.last"), template.replace("WHERE", "not loop.last")
-    assert texts(CHAT, known, last) == ["4", "It is 8, or 八。</s>"]
+    ends = ["4</s>", "It is 8, or 八。</s>"]
+    for folder in (known, unknown):
+        assert len(packed([CHAT], folder, last)) == 2
+        assert texts(CHAT, folder, last) == ends
+    assert texts(CHAT, known, last, turns="whole") == ["4", "It is 8, or 八。</s>"]
     assert texts(CHAT, known, others) == ["4</s>", "It is 8, or 八。"]
-    for source in (last, others):
-        assert texts(CHAT, unknown, source) == ["4", "It is 8, or 八。"]
+    assert texts(CHAT, unknown, others) == ["4", "It is 8, or 八。"]
 
 
 def test_a_call_is_trained_with_what_closes_it(with_markers: MakeTokenizer) -> None:

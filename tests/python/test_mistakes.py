@@ -101,7 +101,7 @@ def test_a_keyword_of_another_tool_is_answered_with_ours(given, told, corpus, to
     [
         ({"strategy": "best-fit"}, {"strategy": "best_fit"}),
         ({"strategy": "Best Fit"}, {"strategy": "best_fit"}),
-        ({"train_on": "last-assistant"}, {"train_on": "last_assistant"}),
+        ({"turns": "LAST"}, {"turns": "last"}),
         ({"columns": ["input-ids", "seq_lengths"]}, {"columns": ["input_ids", "seq_lengths"]}),
         ({"shape": "Conversations"}, {"shape": "conversations"}),
     ],

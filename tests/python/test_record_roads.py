@@ -25,7 +25,7 @@ CHOICES: list[dict[str, Any]] = [
     {},
     {"train_on": "assistant"},
     {"train_on": "all"},
-    {"train_on": "last_assistant"},
+    {"turns": "last"},
     {"train_on_eos": "turn"},
     {"train_on_eos": "last"},
     {"train_on_eos": "none", "overlong": "trim"},

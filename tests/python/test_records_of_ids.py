@@ -137,7 +137,7 @@ def outcome(pack: Callable[[], pa.Table]) -> object:
 
 def test_a_tokenizer_changes_nothing_about_ids(tokenizer_dir: Path, tmp_path: Path) -> None:
     records = [*RECORDS, {"input_ids": [], "labels": []}, {"input_ids": [3, 4], "labels": None}]
-    for train_on in ("auto", "all", "assistant", "completion", "last_assistant"):
+    for train_on in ("auto", "all", "assistant", "completion"):
         for on_bad_record in ("skip", "error"):
             options = {"train_on": train_on, "on_bad_record": on_bad_record, "max_lost": "100%"}
             found = []

@@ -330,18 +330,16 @@ def test_train_on_chooses_the_turns(write_jsonl, tokenizer_dir):
     path = write_jsonl(
         [{"messages": [*MESSAGES, {"role": "user", "content": "b"}, {"role": "assistant", "content": "c"}]}]
     )
-    trained = {
-        wish: texts(path, tokenizer_dir, train_on=wish)[0][1]
-        for wish in ("auto", "assistant", "last_assistant")
-    }
+    trained = {wish: texts(path, tokenizer_dir, train_on=wish)[0][1] for wish in ("auto", "assistant")}
     both = f"{ASSISTANT}<|end|>c<|end|>"
-    assert trained == {"auto": both, "assistant": both, "last_assistant": "c<|end|>"}
+    assert trained == {"auto": both, "assistant": both}
+    assert [trained for _, trained in texts(path, tokenizer_dir, turns="last")] == ["c<|end|>"]
     with pytest.raises(fastpack.RecordError, match="no completion") as caught:
         pack(path, tokenizer_dir, train_on="completion")
     assert caught.value.reason == "unmaskable"
 
 
-@pytest.mark.parametrize("train_on", ["assistant", "last_assistant", "completion"])
+@pytest.mark.parametrize("train_on", ["assistant", "completion"])
 def test_a_text_has_neither_assistant_nor_completion(train_on, one, tokenizer_dir):
     with pytest.raises(fastpack.RecordError) as caught:
         pack(one({"text": "a"}), tokenizer_dir, train_on=train_on)

@@ -65,26 +65,24 @@ THREE = [turn("user", "a"), turn("assistant", "one"), turn("user", "b"), turn("a
 
 @pytest.mark.parametrize("template", [None, DERIVED])
 @pytest.mark.parametrize(
-    ("first", "second", "train_on", "expected"),
+    ("first", "second", "turns", "expected"),
     [
         ({"train": False}, {}, "auto", [(1.0, "two<|end|>")]),
         ({"train": None}, {}, "auto", [(1.0, "one<|end|>"), (1.0, "two<|end|>")]),
-        ({"weight": 0}, {}, "assistant", [(1.0, "two<|end|>")]),
+        ({"weight": 0}, {}, "whole", [(1.0, "two<|end|>")]),
         ({"weight": 0.25}, {}, "auto", [(0.25, "one<|end|>"), (1.0, "two<|end|>")]),
         ({"weight": 0.5}, {"weight": 2}, "auto", [(0.5, "one<|end|>"), (2.0, "two<|end|>")]),
         ({"train": True, "weight": 3.0}, {}, "auto", [(3.0, "one<|end|>"), (1.0, "two<|end|>")]),
         ({"train": False, "weight": 3.0}, {}, "auto", [(1.0, "two<|end|>")]),
-        ({"train": True}, {}, "last_assistant", [(1.0, "one<|end|>"), (1.0, "two<|end|>")]),
-        ({}, {"train": False}, "last_assistant", []),
+        ({"train": True}, {}, "last", [(1.0, "one<|end|>"), (1.0, "two<|end|>")]),
+        ({}, {"train": False}, "last", []),
     ],
 )
 def test_a_message_says_how_much_it_counts(
-    first, second, train_on, expected, template, write_jsonl, tokenizer_dir
+    first, second, turns, expected, template, write_jsonl, tokenizer_dir
 ):
     messages = [THREE[0], {**THREE[1], **first}, THREE[2], {**THREE[3], **second}]
-    table = pack(
-        write_jsonl([{"messages": messages}]), tokenizer_dir, train_on=train_on, chat_template=template
-    )
+    table = pack(write_jsonl([{"messages": messages}]), tokenizer_dir, turns=turns, chat_template=template)
     assert weighed(table, tokenizer_dir) == ([expected] if expected else [])
 
 

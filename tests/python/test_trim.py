@@ -98,7 +98,7 @@ def test_what_cannot_be_trimmed_is_dropped(folder, write_jsonl):
 def test_only_the_last_turn_is_trained_so_nothing_is_left_to_trim(folder, write_jsonl):
     path = write_jsonl([talk([3, 5, 3, 80])])
     options = {"max_length": 64, "overlong": "trim", "max_lost": "100%"}
-    table = fastpack.pack_files(path, folder, train_on="last_assistant", **options)
+    table = fastpack.pack_files(path, folder, turns="last", **options)
     assert table.num_rows == 0
     assert fastpack.Report.of(table).dropped["no_trained_token"].documents == 1
 

@@ -45,7 +45,7 @@ def pack(corpus, tokenizer_dir, tmp_path):
         {"overlong": "truncate", "max_length": 32},
         {"overlong": "split", "max_length": 32, "train_on": "all", "columns": WEIGHTED},
         {"order": "balanced", "balance_ranks": 4, "pad_to": "max_length", "columns": WEIGHTED},
-        {"train_on": "last_assistant", "columns": ["input_ids", "labels", "position_ids"]},
+        {"turns": "last", "columns": ["input_ids", "labels", "position_ids"]},
         {"columns": ["input_ids", "seq_lengths"]},
         {"eos": True},
         {"eos": False},

@@ -117,6 +117,17 @@ def _listed(classes: list[str]) -> str:
 def _left_out(report: Report | ScanReport) -> Iterator[tuple[str, str]]:
     for label, (field, noted) in labelled("left out", report.left_out.items()):
         yield label, f"{field} of {counted(noted.records, 'record')}"
+    split = report.split_conversations
+    if split.records:
+        more = split.tokens / max(split.last_tokens, 1) - 1
+        yield (
+            "turns",
+            (
+                f"{counted(split.records, 'conversation')} as {counted(split.documents, 'document')}, {more:.0%} more tokens "
+                f'than turns="whole", which would train {counted(split.rewritten_turns, "turn")} in a form that the model '
+                f"never writes"
+            ),
+        )
 
 
 def _cut_and_repeated(report: Report) -> Iterator[tuple[str, str]]:

@@ -203,8 +203,12 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(
             ("assistants", "assistant_only", "gpt", "model", "assistant_tokens", "turns"), "assistant"
         ),
-        **dict.fromkeys(("last", "last_turn", "final"), "last_assistant"),
         **dict.fromkeys(("full", "everything", "inputs", "prompt", "text"), "all"),
+    },
+    "turns": {
+        **dict.fromkeys(("last_assistant", "last_turn", "final"), "last"),
+        **dict.fromkeys(("all", "every", "turn", "split"), "each"),
+        **dict.fromkeys(("single", "one", "conversation"), "whole"),
     },
     "train_on_eos": {
         "false": "none",

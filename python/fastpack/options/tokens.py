@@ -44,12 +44,27 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         "auto",
         TOKENIZING_CALLS,
         (
-            "Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a request, "
+            "Which tokens carry a label: `assistant` turns, the `completion` of a request, "
             "`all`; or `auto`, which is the first for conversations, the third for requests with answers and `all` "
             "for text. A message may say for itself: `train`, true or false, or `weight`."
         ),
         group=RUN,
         flag=Flag("--train-on", "tokens that carry a label", words="TrainOn"),
+        objectives=("causal", "function"),
+    ),
+    Option(
+        "turns",
+        "Turns",
+        "auto",
+        TOKENIZING_CALLS,
+        (
+            "The documents that a conversation becomes: `whole` makes one and trains every turn as it is written there; "
+            "`last` trains the last turn alone; `each` makes one a turn; `auto` makes the fewest in which each turn "
+            "stands behind exactly what the model sees there: one, unless the chat template writes earlier turns "
+            "otherwise once others follow."
+        ),
+        group=RUN,
+        flag=Flag("--turns", "documents that a conversation becomes", words="Turns"),
         objectives=("causal", "function"),
     ),
     Option(

@@ -46,6 +46,104 @@ pub struct NotedReport {
     pub places: Vec<String>,
 }
 
+/// The conversations that became several documents, because the chat template writes earlier turns otherwise once others
+/// follow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitConversations {
+    /// The number of conversations, and the places of the first.
+    #[serde(flatten)]
+    pub noted: Noted,
+    /// Their documents.
+    pub documents: u64,
+    /// The tokens of these documents.
+    pub tokens: u64,
+    /// The tokens of the last document of each: about those that one document of the whole conversation has.
+    pub last_tokens: u64,
+    /// The turns that stand in other documents than the last, which one document would train in another form.
+    pub rewritten_turns: u64,
+}
+
+/// [`SplitConversations`] as reports show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitConversationsReport {
+    /// The number of conversations, and the places of the first.
+    #[serde(flatten)]
+    pub noted: NotedReport,
+    /// Their documents.
+    pub documents: u64,
+    /// The tokens of these documents.
+    pub tokens: u64,
+    /// The tokens of the last document of each.
+    pub last_tokens: u64,
+    /// The turns that stand in other documents than the last.
+    pub rewritten_turns: u64,
+}
+
+impl SplitConversationsReport {
+    /// Whether no conversation was split.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.noted.is_empty()
+    }
+}
+
+/// The documents of one conversation, if they are several.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SplitConversation {
+    /// Their number.
+    pub documents: u64,
+    /// Their tokens.
+    pub tokens: u64,
+    /// The tokens of the last.
+    pub last_tokens: u64,
+    /// The turns in the others.
+    pub rewritten_turns: u64,
+}
+
+impl SplitConversations {
+    fn is_empty(&self) -> bool {
+        self.noted.is_empty()
+    }
+
+    fn add(&mut self, split: SplitConversation, origin: impl FnOnce() -> Origin) {
+        self.noted.add(origin);
+        self.documents += split.documents;
+        self.tokens += split.tokens;
+        self.last_tokens += split.last_tokens;
+        self.rewritten_turns += split.rewritten_turns;
+    }
+
+    fn merge(&mut self, later: Self) {
+        self.noted.merge(later.noted);
+        self.documents += later.documents;
+        self.tokens += later.tokens;
+        self.last_tokens += later.last_tokens;
+        self.rewritten_turns += later.rewritten_turns;
+    }
+
+    /// The note as reports show it. `place` writes a place.
+    pub(crate) fn report(&self, place: &dyn Fn(&Origin) -> String) -> SplitConversationsReport {
+        let Self { ref noted, documents, tokens, last_tokens, rewritten_turns } = *self;
+        let noted = noted.report(place);
+        SplitConversationsReport { noted, documents, tokens, last_tokens, rewritten_turns }
+    }
+
+    /// A warning, if the documents have more than half as many tokens again as one document a conversation.
+    fn warning(&self) -> Option<String> {
+        let more = self.tokens.saturating_sub(self.last_tokens);
+        (2 * more > self.last_tokens).then(|| {
+            format!(
+                "{} became {} with {} % more tokens, because the chat template writes earlier turns otherwise once others \
+                 follow; turns=\"whole\" makes one document each and trains {} in a form that the model never writes, \
+                 turns=\"last\" makes one and trains the last turn alone",
+                counted(self.noted.records, "conversation"),
+                counted(self.documents, "document"),
+                100 * more / self.last_tokens.max(1),
+                counted(self.rewritten_turns, "turn"),
+            )
+        })
+    }
+}
+
 /// The notes on records that are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notes {
@@ -64,6 +162,9 @@ pub struct Notes {
     /// The records with a control token of the tokenizer in a text of a user or a tool.
     #[serde(default, skip_serializing_if = "Noted::is_empty")]
     pub control_tokens: Noted,
+    /// The conversations that became several documents.
+    #[serde(default, skip_serializing_if = "SplitConversations::is_empty")]
+    pub split_conversations: SplitConversations,
 }
 
 /// The notes of one record.
@@ -83,6 +184,8 @@ pub struct RecordNotes<'s> {
     pub has_joined_parts: bool,
     /// Whether a text of a user or a tool has a control token of the tokenizer.
     pub has_control_token: bool,
+    /// Its documents, if they are several.
+    pub split: Option<SplitConversation>,
 }
 
 impl Noted {
@@ -143,6 +246,9 @@ impl Notes {
         if seen.has_control_token {
             self.control_tokens.add(&origin);
         }
+        if let Some(split) = seen.split {
+            self.split_conversations.add(split, &origin);
+        }
     }
 
     /// Adds the notes of a later part of the input.
@@ -155,6 +261,7 @@ impl Notes {
         self.ended_answers.merge(later.ended_answers);
         self.joined_parts.merge(later.joined_parts);
         self.control_tokens.merge(later.control_tokens);
+        self.split_conversations.merge(later.split_conversations);
     }
 
     /// Keeps the first fields by the alphabet, whatever the order in which they were found.
@@ -175,7 +282,8 @@ impl Notes {
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Noted> {
         let fields = self.left_out.values_mut();
         let others = [&mut self.formatted_prompts, &mut self.ended_answers, &mut self.joined_parts];
-        fields.chain(others).chain([&mut self.control_tokens])
+        let more = [&mut self.control_tokens, &mut self.split_conversations.noted];
+        fields.chain(others).chain(more)
     }
 
     /// Changes every place by `change`.
@@ -258,6 +366,6 @@ impl Notes {
             )
         });
         let noted = formatted.into_iter().chain(ended).chain(joined).chain(controls);
-        fields.chain(unread).chain(noted).collect()
+        fields.chain(unread).chain(noted).chain(self.split_conversations.warning()).collect()
     }
 }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{MaxLost, Options};
 use crate::error::{Origin, Result};
-use crate::ledger::{Count, DroppedRecord, Ledger, NotedReport, check_lost};
+use crate::ledger::{
+    Count, DroppedRecord, Ledger, NotedReport, SplitConversationsReport, check_lost,
+};
 use crate::message::{counted, in_one_line};
 use crate::timing::{Timing, Work, rounded};
 
@@ -63,6 +65,9 @@ pub struct Report {
     /// The records with a control token of the tokenizer in a text of a user or a tool.
     #[serde(default, skip_serializing_if = "NotedReport::is_empty")]
     pub control_tokens: NotedReport,
+    /// The conversations that became several documents.
+    #[serde(default, skip_serializing_if = "SplitConversationsReport::is_empty")]
+    pub split_conversations: SplitConversationsReport,
     /// Rows made.
     pub rows: u64,
     /// Documents a row holds on average.
@@ -366,6 +371,7 @@ impl Report {
             ended_answers: ledger.notes.ended_answers.report(&Origin::to_string),
             joined_parts: ledger.notes.joined_parts.report(&Origin::to_string),
             control_tokens: ledger.notes.control_tokens.report(&Origin::to_string),
+            split_conversations: ledger.notes.split_conversations.report(&Origin::to_string),
             rows,
             documents_per_row: ratio(ledger.kept.documents, rows),
             fill: ratio(tally.filled, room),

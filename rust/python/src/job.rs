@@ -5,7 +5,9 @@ use std::sync::Arc;
 use chrono::NaiveDateTime;
 use fastpack_core::json::Map;
 use fastpack_core::pipeline::{Job, JobTemplate};
-use fastpack_core::template::{ChatTemplate, RenderCommand, TemplateContext, select_template};
+use fastpack_core::template::{
+    ChatTemplate, RenderCommand, SharedTokens, TemplateContext, select_template,
+};
 use fastpack_core::{Error, Options, Result};
 use fastpack_tokenize::{NamedTemplate, Pretrained};
 use pyo3::prelude::*;
@@ -132,6 +134,8 @@ impl TemplateParts {
         let context = TemplateContext {
             special_tokens: self.pretrained.special_tokens.clone(),
             turn_ends: self.pretrained.tokenizer.special_tokens().to_vec(),
+            stops: self.pretrained.stop_tokens.clone(),
+            tokens: Some(SharedTokens::of(&self.pretrained.tokenizer)),
             now,
             kwargs: self.kwargs,
         };

@@ -5,7 +5,7 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
     Bos, Classes, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, PadTo, RowColumn, RowOptions,
-    TokenOptions, TrainOn, TrainOnEos, WorkOptions,
+    TokenOptions, TrainOn, TrainOnEos, Turns, WorkOptions,
 };
 use fastpack_core::json::{Json, Map};
 use fastpack_core::pipeline::JobTemplate;
@@ -27,7 +27,7 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, packing, objective, epochs, pad_to, padding_side, pad_token_id, train_on, train_on_eos, shift_labels, eos, bos, on_bad_record, max_lost, columns, classes, now, verify, threads))]
+    #[pyo3(signature = (*, packing, objective, epochs, pad_to, padding_side, pad_token_id, train_on, turns, train_on_eos, shift_labels, eos, bos, on_bad_record, max_lost, columns, classes, now, verify, threads))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         packing: &PyPackOptions,
@@ -37,6 +37,7 @@ impl PyOptions {
         padding_side: PySide,
         pad_token_id: Option<PyPadTokenId>,
         train_on: PyTrainOn,
+        turns: PyTurns,
         train_on_eos: Option<PyTrainOnEos>,
         shift_labels: PyShiftLabels,
         eos: PyEos,
@@ -53,6 +54,7 @@ impl PyOptions {
         let options = Options {
             tokens: TokenOptions {
                 train_on: if objective.0.takes_all() { TrainOn::All } else { train_on.0 },
+                turns: turns.0,
                 train_on_eos: train_on_eos.map(|ends| ends.0),
                 eos: eos.0,
                 bos: bos.0,
@@ -86,6 +88,10 @@ impl PyOptions {
 words!(
     /// The choice of trained tokens.
     PyTrainOn(TrainOn), "train_on"
+);
+words!(
+    /// The documents that a conversation becomes.
+    PyTurns(Turns), "turns"
 );
 words!(
     /// The choice of trained end-of-turn tokens.

@@ -44,6 +44,7 @@ impl PyPretrained {
             Ok(Pretrained {
                 tokenizer,
                 special_tokens: Vec::new(),
+                stop_tokens: Vec::new(),
                 chat_templates: Vec::new(),
                 call: "{}".to_owned(),
             })
@@ -65,6 +66,7 @@ impl PyPretrained {
             Ok(Pretrained {
                 tokenizer: Tokenizer::from_json(&json)?,
                 special_tokens,
+                stop_tokens: Vec::new(),
                 chat_templates: templates
                     .map(|(name, source)| NamedTemplate { name, source })
                     .collect(),

@@ -1,6 +1,7 @@
 //! Renders records with a chat template, without tokenizing: for tests, benchmarks and debugging of
 //! templates.
 
+use fastpack_core::config::Turns;
 use fastpack_core::json::Map;
 use fastpack_core::record::{Conversation, FastReader, Shape, parse_conversation};
 use fastpack_core::template::{
@@ -76,7 +77,7 @@ pub(crate) fn template_road(
     turn_ends: Vec<String>,
 ) -> PyResult<Option<String>> {
     let template = template(source, special_tokens, now_iso, turn_ends)?;
-    Ok(template.replays(WantedSpans::Spans).err().map(str::to_owned))
+    Ok(template.replays(WantedSpans::Spans, Turns::Auto).err().map(str::to_owned))
 }
 
 /// Renders conversations, given as JSON, by recorded programs; `None` for each that only the interpreter
@@ -93,7 +94,7 @@ pub(crate) fn replay_template(
 ) -> PyResult<Vec<Option<Rendering>>> {
     let template = template(source, special_tokens, now_iso, turn_ends)?;
     let wanted = if spans { WantedSpans::Spans } else { WantedSpans::Text };
-    let mut replayer = Replayer::new(&template, wanted, false);
+    let mut replayer = Replayer::new(&template, wanted, Turns::Auto, false);
     let (mut reader, shape) = (FastReader::default(), Shape::conversations());
     let renderings = records_json.iter().map(|record| {
         let line = record.as_bytes();
@@ -111,9 +112,13 @@ pub(crate) fn replay_template(
         } else {
             reader.read(line, &shape) && replayer.render(&reader, read, &mut made)
         };
-        let out = made.printed;
-        let found = out.spans.into_iter().map(|span| (span.start, span.end)).collect();
-        is_rendered.then_some((out.text, spans.then_some(found)))
+        let Printed { mut text, spans: mut found, .. } = made.printed;
+        let is_one = !spans || made.texts.len() <= 1;
+        if let (true, Some(own)) = (spans, made.texts.pop()) {
+            (text, found) = (own.text, own.turns.into_iter().map(|turn| turn.span).collect());
+        }
+        let found = found.into_iter().map(|span| (span.start, span.end)).collect();
+        (is_rendered && is_one).then_some((text, spans.then_some(found)))
     });
     Ok(renderings.collect())
 }
@@ -126,6 +131,7 @@ fn template(
 ) -> PyResult<ChatTemplate> {
     let invalid = |message: String| PyValueError::new_err(message);
     let now = now_iso.parse().map_err(|error| invalid(format!("`now_iso`: {error}")))?;
-    let context = TemplateContext { special_tokens, turn_ends, now, kwargs: Map::default() };
+    let (stops, kwargs) = (Vec::new(), Map::default());
+    let context = TemplateContext { special_tokens, turn_ends, stops, tokens: None, now, kwargs };
     ChatTemplate::new("template", source, context).map_err(|error| invalid(error.to_string()))
 }

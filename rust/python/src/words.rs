@@ -5,7 +5,7 @@ use pyo3::types::PyDict;
 
 use crate::inputs::{PyPart, PyShape};
 use crate::objective::{PyObjective, PyPreferenceForm};
-use crate::options::{PyColumn, PyOnBadRecord, PyTrainOn, PyTrainOnEos};
+use crate::options::{PyColumn, PyOnBadRecord, PyTrainOn, PyTrainOnEos, PyTurns};
 use crate::output::{PyCompression, PyFormat, PyRowLayout};
 use crate::pack_options::{
     PyOnRemainder, PyOrder, PyOverlong, PySide, PyStrategy, PyTruncationSide,
@@ -35,6 +35,7 @@ pub(crate) fn option_words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         PyTrainOn::words(),
         PyTrainOnEos::words(),
         PyTruncationSide::words(),
+        PyTurns::words(),
         PyWeightUnit::words(),
     ];
     let words = PyDict::new(py);

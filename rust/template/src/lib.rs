@@ -46,6 +46,6 @@ pub use failure::{Failure, Outcome, Refusal, is_unsupported};
 pub use language::tree::Template;
 pub use limits::{Allowance, Meter};
 pub use programs::buffers::{ProgramBuffers, ReplayInput};
-pub use programs::program::{Printed, Program};
+pub use programs::program::{PiecePlace, Printed, Program};
 pub use programs::trace::{Trace, TraceInput};
 pub use text::is_space;

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         TemplateEngine,
         TrainOn,
         TrainOnEos,
+        Turns,
     )
 
 __all__ = ["FileArguments", "OutputArguments", "RecordArguments"]
@@ -86,6 +87,7 @@ class RecordArguments(TypedDict, total=False):
     objective_function: DocumentFunction | None
     objective_function_fingerprint: str | None
     train_on: TrainOn
+    turns: Turns
     train_on_eos: TrainOnEos | None
     eos: Eos
     bos: Bos
@@ -150,6 +152,7 @@ class FileArguments(TypedDict, total=False):
     objective_function: DocumentFunction | None
     objective_function_fingerprint: str | None
     train_on: TrainOn
+    turns: Turns
     train_on_eos: TrainOnEos | None
     eos: Eos
     bos: Bos
@@ -219,6 +222,7 @@ class OutputArguments(TypedDict, total=False):
     objective_function: DocumentFunction | None
     objective_function_fingerprint: str | None
     train_on: TrainOn
+    turns: Turns
     train_on_eos: TrainOnEos | None
     eos: Eos
     bos: Bos

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         TemplateEngine,
         TrainOn,
         TrainOnEos,
+        Turns,
         Validation,
     )
     from fastpack.api.calls.arguments import OutputArguments, RecordArguments
@@ -125,6 +126,7 @@ def pack_table(
     objective_function: DocumentFunction | None = None,
     objective_function_fingerprint: str | None = None,
     train_on: TrainOn = "auto",
+    turns: Turns = "auto",
     train_on_eos: TrainOnEos | None = None,
     eos: Eos = "auto",
     bos: Bos = "auto",
@@ -253,9 +255,13 @@ def pack_table(
             the thread of this call.
         objective_function_fingerprint: A name for `objective_function`, as `filter_fingerprint` is one for
             `filter`.
-        train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
-            request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
-            and `all` for text. A message may say for itself: `train`, true or false, or `weight`.
+        train_on: Which tokens carry a label: `assistant` turns, the `completion` of a request, `all`; or `auto`,
+            which is the first for conversations, the third for requests with answers and `all` for text. A
+            message may say for itself: `train`, true or false, or `weight`.
+        turns: The documents that a conversation becomes: `whole` makes one and trains every turn as it is written
+            there; `last` trains the last turn alone; `each` makes one a turn; `auto` makes the fewest in which
+            each turn stands behind exactly what the model sees there: one, unless the chat template writes
+            earlier turns otherwise once others follow.
         train_on_eos: Which tokens that end a trained turn are trained: of every `turn`, of the `last`, or `none`;
             those that the chat template marks if not given. `none` holds for the end of a text too, and for that
             of ids without labels.
@@ -404,6 +410,7 @@ def pack_table(
             "objective_function": objective_function,
             "objective_function_fingerprint": objective_function_fingerprint,
             "train_on": train_on,
+            "turns": turns,
             "train_on_eos": train_on_eos,
             "eos": eos,
             "bos": bos,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         TemplateEngine,
         TrainOn,
         TrainOnEos,
+        Turns,
     )
     from fastpack.tokenizer import Tokenizer
 
@@ -53,6 +54,7 @@ def scan(
     truncation_side: Side = "right",
     max_documents_per_pack: int | None = None,
     train_on: TrainOn = "auto",
+    turns: Turns = "auto",
     train_on_eos: TrainOnEos | None = None,
     eos: Eos = "auto",
     chat_template: StrPath | None = None,
@@ -102,9 +104,13 @@ def scan(
         truncation_side: The end at which `truncate` cuts a document: at the `right` its last tokens go, at the
             `left` its first.
         max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
-        train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
-            request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
-            and `all` for text. A message may say for itself: `train`, true or false, or `weight`.
+        train_on: Which tokens carry a label: `assistant` turns, the `completion` of a request, `all`; or `auto`,
+            which is the first for conversations, the third for requests with answers and `all` for text. A
+            message may say for itself: `train`, true or false, or `weight`.
+        turns: The documents that a conversation becomes: `whole` makes one and trains every turn as it is written
+            there; `last` trains the last turn alone; `each` makes one a turn; `auto` makes the fewest in which
+            each turn stands behind exactly what the model sees there: one, unless the chat template writes
+            earlier turns otherwise once others follow.
         train_on_eos: Which tokens that end a trained turn are trained: of every `turn`, of the `last`, or `none`;
             those that the chat template marks if not given. `none` holds for the end of a text too, and for that
             of ids without labels.
@@ -190,6 +196,7 @@ def scan(
             "truncation_side": truncation_side,
             "max_documents_per_pack": max_documents_per_pack,
             "train_on": train_on,
+            "turns": turns,
             "train_on_eos": train_on_eos,
             "eos": eos,
             "chat_template": chat_template,

@@ -17,8 +17,6 @@ option_words! {
         All = "all",
         /// The assistant's turns, and the answer to a request. A text is refused.
         Assistant = "assistant",
-        /// The last turn of the assistant, and the answer to a request. A text is refused.
-        LastAssistant = "last_assistant",
         /// The answer to a request. Conversations and texts are refused.
         Completion = "completion",
     }
@@ -44,6 +42,21 @@ pub enum Bos {
     Auto,
     /// Every document begins with one.
     Always,
+}
+
+option_words! {
+    /// The documents that a conversation becomes.
+    pub enum Turns {
+        /// The fewest in which each trained turn stands behind exactly what the model sees there: one, unless the
+        /// chat template writes earlier messages otherwise once others follow.
+        Auto = "auto",
+        /// One for each trained turn: the conversation up to it.
+        Each = "each",
+        /// One, of which the last turn is trained.
+        Last = "last",
+        /// One, with every trained turn as it is written there.
+        Whole = "whole",
+    }
 }
 
 option_words! {
@@ -73,6 +86,8 @@ option_words! {
 pub struct TokenOptions {
     /// The tokens that carry a label.
     pub train_on: TrainOn,
+    /// The documents that a conversation becomes.
+    pub turns: Turns,
     /// The end-of-turn tokens that are trained; by default those that the template marks.
     pub train_on_eos: Option<TrainOnEos>,
     /// The addition of an end-of-text token.

@@ -27,6 +27,13 @@ pub struct Several {
     pub left_out: Vec<Arc<str>>,
 }
 
+impl Several {
+    /// Bytes of the longest of the texts.
+    pub(crate) fn longest(&self) -> usize {
+        self.texts.iter().map(|(text, _)| text.len()).max().unwrap_or(0)
+    }
+}
+
 /// The way in which several texts make a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whole {

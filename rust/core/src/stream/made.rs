@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::order::{Address, Order};
+use super::place::{place_of, record_and_number};
 use super::walk::{Chosen, Found};
 use crate::control::Control;
 use crate::document::{Documents, INPUTS, Pass};
-use crate::error::{Error, Result};
+use crate::error::{Error, Origin, Result};
 use crate::ledger::{Ledger, Reason};
 use crate::pipeline::{Outcome, WantedRecords};
-use crate::record::Shape;
+use crate::record::{Fault, Shape};
 use crate::source::Block;
 use crate::source::position::number_line;
 use crate::timing::Work;
@@ -31,6 +32,12 @@ pub(super) struct Made {
     pub(super) end: Option<Error>,
 }
 
+/// The error of a record of more documents than a state can tell apart.
+fn too_many(origin: &Origin) -> Error {
+    let message = "becomes more than 65,536 documents; `turns` may be \"whole\" or \"last\"";
+    Fault::new(Reason::Unmaskable, message).into_error(origin.clone())
+}
+
 impl Made {
     /// Makes the documents of a block by `work`.
     pub(super) fn of(
@@ -50,7 +57,14 @@ impl Made {
             Chosen::From(first) => place >= first,
             Chosen::Only(some) => some.binary_search(place).is_ok(),
         };
-        let mut wanted: WantedRecords = places.iter().map(is_chosen).collect();
+        let is_wanted = |&record: &u64| match &chosen {
+            Chosen::From(first) => record >= record_and_number(*first).0,
+            Chosen::Only(some) => {
+                let at = some.partition_point(|place| record_and_number(*place).0 < record);
+                some.get(at).is_some_and(|place| record_and_number(*place).0 == record)
+            }
+        };
+        let mut wanted: WantedRecords = places.iter().map(is_wanted).collect();
         let size = block.size;
         let is_new = matches!(chosen, Chosen::From(0));
         let (block, left_out) = match order.chosen(&block, &extent, first_record) {
@@ -76,9 +90,17 @@ impl Made {
         }
         let read = made.ledger.read;
         control.count_block(size, read.documents, read.tokens);
-        let mut of: Vec<(u64, usize)> =
-            made.records.iter().map(|&record| places[record as usize]).zip(0..).collect();
-        let is_in_order = of.is_sorted();
+        let mut of: Vec<(u64, usize)> = Vec::with_capacity(made.records.len());
+        let mut number = 0;
+        for (at, &record) in made.records.iter().enumerate() {
+            number = if at > 0 && made.records[at - 1] == record { number + 1 } else { 0 };
+            let place = place_of(places[record as usize], number);
+            let place = place.ok_or_else(|| too_many(&made.documents.document(at).origin()))?;
+            if is_chosen(&place) {
+                of.push((place, at));
+            }
+        }
+        let is_in_order = of.len() == made.records.len() && of.is_sorted();
         let documents = if is_in_order {
             made.documents
         } else {

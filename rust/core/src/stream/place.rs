@@ -4,7 +4,22 @@
 use super::bits::{BitReader, BitWriter};
 use super::order::Address;
 
-/// The place of a document: the pool, the block, and the index in the order of the block.
+/// Bits of the number of a document among those of its record, at the end of its place in the order of its block.
+const NUMBER_BITS: u32 = 16;
+
+/// The place of a document in the order of its block: after the places of records before its own, and after the
+/// documents before it of its own. `None` if its record has too many.
+pub(super) fn place_of(record: u64, number: u64) -> Option<u64> {
+    let fits = number < 1 << NUMBER_BITS && record < 1 << (u64::BITS - NUMBER_BITS);
+    fits.then_some((record << NUMBER_BITS) | number)
+}
+
+/// The place of the record of a document, and the number of the document among those of its record.
+pub(super) fn record_and_number(place: u64) -> (u64, u64) {
+    (place >> NUMBER_BITS, place & ((1 << NUMBER_BITS) - 1))
+}
+
+/// The place of a document: the pool, the block, and the place in the order of the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DocumentPlace {
     pub(super) pool: usize,
@@ -24,7 +39,7 @@ pub(super) struct PiecePlace {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "five facts that do not depend on each other")]
 pub(super) struct PoolState {
-    /// The next block, and the place of the next record in it.
+    /// The next block, and the place of the next document in it.
     pub(super) next: (Address, u64),
     /// The credit of the pool, in parts of a unit of its weight.
     pub(super) credit: i64,
@@ -102,7 +117,9 @@ impl Snapshot {
         for pool in &self.pools {
             let PoolState { next: (address, place), credit, ended, gone, .. } = pool;
             write_address(&mut bits, address);
-            bits.number(*place);
+            let (record, number) = record_and_number(*place);
+            bits.number(record);
+            bits.rice(number, 0);
             // The sign is the lowest bit, so that small numbers stay short.
             bits.number((credit.unsigned_abs() << 1) | u64::from(*credit < 0));
             for is in [ended, gone, &pool.counted, &pool.found, &pool.packed] {
@@ -179,7 +196,8 @@ impl LaneState {
         let chances = bits.number()?;
         let mut pools = Vec::new();
         for _ in 0..bits.number()? {
-            let next = (read_address(&mut bits)?, bits.number()?);
+            let (address, record) = (read_address(&mut bits)?, bits.number()?);
+            let next = (address, place_of(record, bits.rice(0)?)?);
             let credit = bits.number()?;
             let size = i64::try_from(credit >> 1).ok()?;
             let credit = if credit & 1 == 1 { -size } else { size };
@@ -310,10 +328,17 @@ fn write_pieces(bits: &mut BitWriter, pieces: &[RowPiece]) {
         bits.rice(block.len() as u64 - 1, 2);
         let parts = block.iter().any(|it| it.piece.part.is_some());
         bits.put(u64::from(parts), 1);
+        // Most records are one document.
+        let several = block.iter().any(|it| record_and_number(it.piece.document.place).1 > 0);
+        bits.put(u64::from(several), 1);
         let mut last = 0;
         for PiecePlace { document, part } in block.iter().map(|it| it.piece) {
-            bits.rice(document.place - last, 2);
-            last = document.place;
+            let (record, number) = record_and_number(document.place);
+            bits.rice(record - last, 2);
+            last = record;
+            if several {
+                bits.rice(number, 1);
+            }
             if parts {
                 bits.put(u64::from(part.is_some()), 1);
             }
@@ -343,9 +368,11 @@ fn read_pieces(bits: &mut BitReader<'_>) -> Option<Vec<PiecePlace>> {
         };
         let count = bits.rice(2)?.checked_add(1)?;
         let parts = bits.take(1)? == 1;
-        let mut place = 0_u64;
+        let several = bits.take(1)? == 1;
+        let mut record = 0_u64;
         for _ in 0..count {
-            place = place.checked_add(bits.rice(2)?)?;
+            record = record.checked_add(bits.rice(2)?)?;
+            let place = place_of(record, if several { bits.rice(1)? } else { 0 })?;
             let part = if parts && bits.take(1)? == 1 {
                 let (start, length) = (bits.number()?, bits.number()?);
                 Some((u32::try_from(start).ok()?, u32::try_from(length).ok()?))
@@ -374,14 +401,19 @@ mod tests {
 
     fn piece() -> impl Strategy<Value = PiecePlace> {
         let part = prop::option::of((any::<u32>(), any::<u32>()));
-        (0..3_usize, address(), 0..200_u64, part).prop_map(|(pool, address, place, part)| {
-            PiecePlace { document: DocumentPlace { pool, address, place }, part }
+        let place = (0..200_u64, prop_oneof![Just(0), 0..5_u64])
+            .prop_filter_map("a place", |(record, number)| place_of(record, number));
+        (0..3_usize, address(), place, part).prop_map(|(pool, address, place, part)| PiecePlace {
+            document: DocumentPlace { pool, address, place },
+            part,
         })
     }
 
     fn state() -> impl Strategy<Value = LaneState> {
         let row = || prop::collection::vec(piece(), 1..9);
-        let numbers = (any::<u64>(), -1_000_000_i64..1_000_000, 0..100_u64);
+        let place = (0..1_u64 << 40, 0..9_u64)
+            .prop_filter_map("a place", |(record, number)| place_of(record, number));
+        let numbers = (place, -1_000_000_i64..1_000_000, 0..100_u64);
         let hashes = any::<[Option<u32>; 3]>();
         let pool = (address(), numbers, any::<[bool; 5]>(), hashes).prop_map(
             |(

@@ -23,7 +23,7 @@ use crate::wording::Message;
 pub const STATE_KEY: &str = "fastpack_state";
 
 /// The version of the order and of the states. Other versions cannot be resumed.
-const VERSION: u64 = 9;
+const VERSION: u64 = 10;
 
 /// The kind of object that the states belong to.
 const KIND: &str = "stream";

@@ -9,6 +9,7 @@ use fastpack_template::{Allowance, Meter};
 use super::chat::ChatTemplate;
 use super::conversation::tools;
 use super::replay::wanted::TrialResults;
+use super::trained::forms::TurnForms;
 use crate::record::Conversation;
 use fastpack_template::json::{Json, Map};
 
@@ -29,6 +30,7 @@ impl ChatTemplate {
             source: self.source.clone(),
             tells_time: self.tells_time,
             turn: OnceLock::new(),
+            forms: TurnForms::of(&self.source),
             paths: TrialResults::default(),
         }
     }

@@ -12,6 +12,7 @@ use super::conversation::{prepared, tools};
 use super::left_out::{self, LeftOut};
 use super::processes::{RenderCommand, RenderProcesses};
 use super::replay::wanted::TrialResults;
+use super::trained::forms::TurnForms;
 use super::trained::markup::TurnMarkup;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -41,6 +42,8 @@ pub struct ChatTemplate {
     pub(super) tells_time: bool,
     /// The markup of the assistant's turns for records without keyword arguments; learned at first use.
     pub(super) turn: OnceLock<Option<TurnMarkup>>,
+    /// The forms of conversations for which the cheaper search for turns is tried.
+    pub(super) forms: TurnForms,
     /// The results of the trials of its programs; each trial runs at first use.
     pub(super) paths: TrialResults,
 }
@@ -70,8 +73,8 @@ fn reserved(kwargs: &Map) -> Option<&str> {
 
 fn fingerprint(source: &str, context: &TemplateContext) -> String {
     let parts = format!(
-        "{source:?}{:?}{:?}{:?}",
-        context.special_tokens, context.turn_ends, context.kwargs
+        "{source:?}{:?}{:?}{:?}{:?}",
+        context.special_tokens, context.turn_ends, context.stops, context.kwargs
     );
     blake3::hash(parts.as_bytes()).to_hex().to_string()
 }
@@ -137,6 +140,7 @@ impl ChatTemplate {
             source: source.to_owned(),
             tells_time: source.contains("strftime_now"),
             turn: OnceLock::new(),
+            forms: TurnForms::of(source),
             paths: TrialResults::default(),
         })
     }
@@ -162,6 +166,7 @@ impl ChatTemplate {
     pub fn set_now(&mut self, now: NaiveDateTime) {
         self.context.now = now;
         self.turn = OnceLock::new();
+        self.forms = TurnForms::of(&self.source);
         if let Some(tool_use) = &mut self.tool_use {
             tool_use.set_now(now);
         }
@@ -226,6 +231,11 @@ impl ChatTemplate {
             Some(template) if tools(conversation).is_some() => template,
             _ => self,
         }
+    }
+
+    /// The template for conversations with or without tools.
+    pub(super) fn with_tools(&self, has_tools: bool) -> &Self {
+        self.tool_use.as_deref().filter(|_| has_tools).unwrap_or(self)
     }
 
     /// Renders the text that `apply_chat_template(tokenize=False)` gives.

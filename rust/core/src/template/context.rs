@@ -3,6 +3,8 @@
 use chrono::NaiveDateTime;
 use fastpack_template::json::Map;
 
+use super::trained::tokens::SharedTokens;
+
 /// The special tokens, the time and the keyword arguments of a chat template.
 #[derive(Clone, Debug)]
 pub struct TemplateContext {
@@ -11,8 +13,20 @@ pub struct TemplateContext {
     pub special_tokens: Vec<(String, String)>,
     /// Contents of the special added tokens, longest first. Any of them can end a turn.
     pub turn_ends: Vec<String>,
+    /// Contents of the tokens at which generation stops by the folder's generation config; empty if it does not say.
+    pub stops: Vec<String>,
+    /// The tokens of texts, if the tokenizer is known.
+    pub tokens: Option<SharedTokens>,
     /// The time that `strftime_now` formats.
     pub now: NaiveDateTime,
     /// Keyword arguments of the whole run. A record's own take precedence.
     pub kwargs: Map,
+}
+
+impl TemplateContext {
+    /// The content of a named special token.
+    pub(super) fn special_token(&self, name: &str) -> Option<String> {
+        let mut tokens = self.special_tokens.iter();
+        tokens.find(|(known, _)| known == name).map(|(_, content)| content.clone())
+    }
 }

@@ -6,10 +6,10 @@ use foldhash::fast::RandomState;
 
 use fastpack_template::json::{Json, Map};
 
-use crate::record::Conversation;
+use crate::record::{self, Conversation};
 
 /// The keys under which a message's reasoning is given. The first that a message has is used.
-const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+pub(super) const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 /// A message as templates see it: without keys whose value is null, and with its reasoning under `thinking`
 /// and `reasoning_content`.
@@ -30,6 +30,17 @@ fn prepare(message: &Map) -> Cow<'_, Map> {
         message = Cow::Owned(aliased);
     }
     message
+}
+
+/// Whether the assistant wrote a message.
+pub(super) fn is_assistant(message: &Map) -> bool {
+    matches!(message.get("role"), Some(Json::String(role)) if record::is_assistant(role))
+}
+
+/// Whether the last message of the assistant follows another one of it. A template may join them to one turn.
+pub(super) fn ends_in_a_run(messages: &[Cow<'_, Map>]) -> bool {
+    let last = messages.iter().rposition(|message| is_assistant(message));
+    last.is_some_and(|last| last > 0 && is_assistant(&messages[last - 1]))
 }
 
 /// The messages of a conversation as templates see them.

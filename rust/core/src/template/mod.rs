@@ -32,4 +32,6 @@ pub use rendered::{Rendered, Span, Trained};
 pub use replay::replayer::{Replayed, Replayer};
 pub use replay::wanted::WantedSpans;
 pub use select::select_template;
+pub use trained::documents::TurnText;
 pub use trained::spans::Turn;
+pub use trained::tokens::SharedTokens;

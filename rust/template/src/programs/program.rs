@@ -20,6 +20,15 @@ pub struct Program {
     pieces: Vec<OutputPiece>,
 }
 
+/// A place in the output of a program that is the same for every conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PiecePlace {
+    /// The number of pieces before it.
+    pieces: usize,
+    /// Bytes of the piece behind these that are before it.
+    bytes: usize,
+}
+
 /// The output of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Printed {
@@ -161,6 +170,50 @@ impl Program {
                 }
                 OutputPiece::Begin | OutputPiece::End => {}
             }
+        }
+    }
+
+    /// The place in every output of the byte `at` of this one, the output of [`Program::print`]. `None` if it is inside
+    /// of a text, or where one begins.
+    pub fn place_of(
+        &self,
+        source: &str,
+        buffers: &ProgramBuffers<'_>,
+        at: usize,
+    ) -> Option<PiecePlace> {
+        if at == 0 {
+            return Some(PiecePlace { pieces: 0, bytes: 0 });
+        }
+        let mut start = 0;
+        let mut texts_end = None;
+        for (number, piece) in self.pieces.iter().enumerate() {
+            let end = start + Self::length(piece, source, buffers);
+            if start < at && at <= end {
+                match piece {
+                    OutputPiece::Literal(_) => {
+                        return Some(PiecePlace { pieces: number, bytes: at - start });
+                    }
+                    _ if at == end => texts_end = Some(PiecePlace { pieces: number + 1, bytes: 0 }),
+                    _ => return None,
+                }
+            }
+            start = end;
+        }
+        texts_end
+    }
+
+    /// The byte at which a place is in the output of [`Program::print`].
+    pub fn byte_at(&self, place: PiecePlace, source: &str, buffers: &ProgramBuffers<'_>) -> usize {
+        let before = self.pieces[..place.pieces].iter();
+        before.map(|piece| Self::length(piece, source, buffers)).sum::<usize>() + place.bytes
+    }
+
+    /// Bytes of a piece.
+    fn length(piece: &OutputPiece, source: &str, buffers: &ProgramBuffers<'_>) -> usize {
+        match piece {
+            OutputPiece::Literal(literal) => literal.len(),
+            OutputPiece::Cut(cut) => buffers.text(source, *cut).len(),
+            OutputPiece::Begin | OutputPiece::End => 0,
         }
     }
 

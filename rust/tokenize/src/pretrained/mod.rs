@@ -56,6 +56,8 @@ pub struct Pretrained {
     pub tokenizer: Tokenizer,
     /// `special_tokens_map`: pairs such as (`bos_token`, `<s>`), in the order in which templates see them.
     pub special_tokens: Vec<(String, String)>,
+    /// Contents of the tokens of `eos_token_id` in the folder's `generation_config.json`; empty if it names none.
+    pub stop_tokens: Vec<String>,
     /// The chat templates of the folder; empty if it has none.
     pub chat_templates: Vec<NamedTemplate>,
     /// The class of the folder and its settings for padding and truncation, as a JSON object with `class`,
@@ -128,7 +130,8 @@ impl Pretrained {
             let special_tokens = backend.special_tokens_map();
             (Tokenizer::from_engine(&model, backend.engine), special_tokens)
         };
-        Ok(Self { tokenizer, special_tokens, chat_templates, call: call.to_string() })
+        let stop_tokens = stop_tokens(&folder, &tokenizer)?;
+        Ok(Self { tokenizer, special_tokens, stop_tokens, chat_templates, call: call.to_string() })
     }
 
     /// The token that fills up rows (`pad_token`), if the tokenizer names one.
@@ -145,6 +148,18 @@ impl Pretrained {
     pub fn special_token(&self, name: &str) -> Option<&str> {
         self.special_tokens.iter().find(|(key, _)| key == name).map(|(_, content)| content.as_str())
     }
+}
+
+/// The tokens of `eos_token_id` in `generation_config.json`, one or a list.
+fn stop_tokens(folder: &Folder<'_>, tokenizer: &Tokenizer) -> Result<Vec<String>> {
+    let config = folder.object("generation_config.json")?.unwrap_or_default();
+    let ids = match config.get("eos_token_id") {
+        Some(Value::Array(ids)) => ids.clone(),
+        Some(id) => vec![id.clone()],
+        None => Vec::new(),
+    };
+    let ids = ids.iter().filter_map(|id| u32::try_from(id.as_u64()?).ok());
+    Ok(ids.filter_map(|id| tokenizer.id_to_token(id)).collect())
 }
 
 /// The class and its settings of `OF_CALLS`.

@@ -112,7 +112,8 @@ impl About {
         let JobTemplate::Ready(template) = &job.template else { return };
         facts.warnings.extend(template.rendered_in_process());
         if any {
-            let replays = template.replays(Training::of(&job.options).wanted());
+            let training = Training::of(&job.options);
+            let replays = template.replays(training.wanted(), training.turns());
             facts.template_engine_reason = replays.err().map(str::to_owned);
             let engine = match replays {
                 Ok(()) => "compiled",

@@ -8,10 +8,10 @@ use fastpack_tokenize::{Engine, LONGEST_COMPARED, Tokenizer};
 
 use crate::config::{Bos, OnBadRecord, Source};
 use crate::control::{Control, Phase};
-use crate::document::tokenize::{DocumentMaker, Ending};
+use crate::document::tokenize::{DocumentMaker, Ending, TextKind};
 use crate::document::{Documents, INPUTS, Pass, TURN_ENDS, ids};
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{DroppedRecord, Ledger, Reason, RecordNotes};
+use crate::ledger::{DroppedRecord, Ledger, Reason, RecordNotes, SplitConversation};
 use crate::objective::document_columns;
 use crate::ordered::ordered;
 use crate::pipeline::documents::made::{DocumentFunction, made};
@@ -23,6 +23,7 @@ use crate::record::{Fault, Shape};
 use crate::sample::places_before;
 use crate::source::{Block, Blocks, RawRecord};
 use crate::store::{Log, LoggedBlock};
+use crate::template::Trained;
 use crate::timing::{Clock, Stage, Stages, Work};
 
 /// Replaces the offset of a record by the number of its line.
@@ -292,15 +293,16 @@ impl<'a> Intake<'a> {
     fn record(
         raw: RawRecord<'_>,
         asked: ReadOptions<'_, 'a>,
-        (worker, maker, reference): WorkerParts<'_, 'a>,
+        (worker, maker, mut reference): WorkerParts<'_, 'a>,
         ending: Ending,
         clock: &mut Clock,
         outcome: &mut Outcome,
     ) -> std::result::Result<Verification, RecordFailure<'a>> {
         let made = worker.put(raw.raw, asked, clock)?;
         let Outcome { documents, ledger, .. } = outcome;
-        let (rendered, kind) = match made {
-            RenderedRecord::Text(rendered, kind) => (rendered, kind),
+        let (texts, kind) = match made {
+            RenderedRecord::Text(rendered, kind) => (vec![rendered], kind),
+            RenderedRecord::Texts(texts) => (texts, TextKind::Conversation),
             RenderedRecord::Tokens(tokens, trained) => {
                 ids::take(tokens, trained, ending, raw.line, documents, ledger)?;
                 return Ok(Verification::No);
@@ -309,18 +311,8 @@ impl<'a> Intake<'a> {
                 let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
                 let made = maker.make_several(&several, raw.line, documents, ledger);
                 let checked = match reference {
-                    Some(reference)
-                        if made.is_ok()
-                            && several
-                                .texts
-                                .iter()
-                                .all(|(text, _)| text.len() <= LONGEST_COMPARED) =>
-                    {
-                        if maker.agree(&several.texts, reference) {
-                            Verification::Agrees
-                        } else {
-                            Verification::Differs
-                        }
+                    Some(reference) if made.is_ok() && several.longest() <= LONGEST_COMPARED => {
+                        Verification::of(maker.agree(&several.texts, reference))
                     }
                     _ => Verification::No,
                 };
@@ -338,31 +330,44 @@ impl<'a> Intake<'a> {
             }
         };
         let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
-        let made = maker.make(&rendered, kind, raw.line, documents, ledger);
-        let checked = match reference {
-            Some(reference) if made.is_ok() && rendered.text.len() <= LONGEST_COMPARED => {
-                if maker.agrees(&rendered, kind, reference) {
-                    Verification::Agrees
-                } else {
-                    Verification::Differs
-                }
+        let mut checked = Verification::No;
+        let count = texts.len();
+        let mut split =
+            SplitConversation { documents: count as u64, ..SplitConversation::default() };
+        for (number, rendered) in texts.into_iter().enumerate() {
+            let before = ledger.read.tokens;
+            let made = maker.make(&rendered, kind, raw.line, documents, ledger);
+            if let Some(reference) = &mut reference
+                && made.is_ok()
+                && rendered.text.len() <= LONGEST_COMPARED
+                && !matches!(checked, Verification::Differs)
+            {
+                checked = Verification::of(maker.agrees(&rendered, kind, reference));
             }
-            _ => Verification::No,
-        };
-        clock.lap(Stage::Encode);
-        if made.is_ok() {
-            let seen = RecordNotes {
-                left_out: &rendered.left_out,
-                has_formatted_prompt: rendered.has_formatted_prompt,
-                has_ended_answer: rendered.has_ended_answer,
-                has_joined_parts: rendered.has_joined_parts,
-                has_control_token: rendered.has_control_token,
-            };
-            let path = documents.path();
-            ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
+            clock.lap(Stage::Encode);
+            split.tokens += ledger.read.tokens - before;
+            let is_last = number + 1 == count;
+            if is_last {
+                split.last_tokens = ledger.read.tokens - before;
+            } else if let Trained::Spans(spans) = &rendered.trained {
+                split.rewritten_turns += spans.len() as u64;
+            }
+            if made.is_ok() {
+                let seen = RecordNotes {
+                    left_out: &rendered.left_out,
+                    has_formatted_prompt: rendered.has_formatted_prompt,
+                    has_ended_answer: rendered.has_ended_answer,
+                    has_joined_parts: rendered.has_joined_parts,
+                    has_control_token: rendered.has_control_token,
+                    split: (is_last && count > 1 && asked.words.splits_as_needed())
+                        .then_some(split),
+                };
+                let path = documents.path();
+                ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
+            }
+            worker.give_back(rendered);
+            made?;
         }
-        worker.give_back(rendered);
-        made?;
         Ok(checked)
     }
 
@@ -482,4 +487,11 @@ enum Verification {
     No,
     Agrees,
     Differs,
+}
+
+impl Verification {
+    /// The result of a comparison.
+    fn of(agrees: bool) -> Self {
+        if agrees { Self::Agrees } else { Self::Differs }
+    }
 }

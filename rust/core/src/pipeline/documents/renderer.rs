@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::Map;
 
-use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, ShapeName, usual};
+use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, ShapeName, Turns, usual};
 use crate::document::ids::TrainedIds;
 use crate::document::tokenize::TextKind;
 use crate::document::{Several, Whole, labels};
@@ -23,6 +23,8 @@ use crate::template::{ChatTemplate, LeftOut, Prompts, Rendered, Replayed, joined
 pub(in crate::pipeline) enum RenderedRecord {
     /// A text to be tokenized.
     Text(Rendered, TextKind),
+    /// The texts of a conversation, each a document.
+    Texts(Vec<Rendered>),
     /// Ids, and the trained part of them.
     Tokens(Tokens, TrainedIds),
     /// Texts that are tokenized one by one.
@@ -265,6 +267,11 @@ impl<'a> Renderer<'a> {
         }))
     }
 
+    /// Whether a conversation becomes several documents only where one cannot be right for all turns.
+    pub(in crate::pipeline) fn splits_as_needed(&self) -> bool {
+        self.training.turns() == Turns::Auto
+    }
+
     /// Whether conversations without a prompt are trained.
     pub(in crate::pipeline) fn takes_unprompted(&self) -> bool {
         self.training.takes_unprompted()
@@ -277,8 +284,7 @@ impl<'a> Renderer<'a> {
         reader: &FastReader,
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let rendered = self.training.replayed(replayed, reader)?;
-        let marked = self.markers.in_fast_read(reader);
-        Ok(self.made(noting(rendered, marked), TextKind::Conversation))
+        Ok(self.conversation_texts(rendered, self.markers.in_fast_read(reader)))
     }
 
     fn text(&self, text: String) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
@@ -297,8 +303,7 @@ impl<'a> Renderer<'a> {
         conversation: &Conversation,
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let rendered = self.training.render(self.template()?, conversation)?;
-        let marked = self.markers.in_messages(&conversation.messages);
-        Ok(self.made(noting(rendered, marked), TextKind::Conversation))
+        Ok(self.conversation_texts(rendered, self.markers.in_messages(&conversation.messages)))
     }
 
     /// The conversation with its lists of texts joined, if the template refuses it with them.
@@ -323,9 +328,9 @@ impl<'a> Renderer<'a> {
         let rendered = Rendered {
             text,
             trained,
+            left_out: unplaced(pair),
             has_formatted_prompt,
             has_control_token: wraps && self.asks_with_control_token(pair),
-            left_out: unplaced(pair),
             ..Rendered::default()
         };
         Ok(self.made(rendered, kind))
@@ -335,6 +340,20 @@ impl<'a> Renderer<'a> {
     fn asks_with_control_token(&self, pair: &Pair) -> bool {
         let mut texts = [Some(&pair.request), pair.input.as_ref()].into_iter().flatten();
         texts.any(|text| self.markers.has_control_token(text))
+    }
+
+    /// The texts of a conversation. The facts that its texts show are noted of the first.
+    fn conversation_texts(&self, mut texts: Vec<Rendered>, marked: FoundMarkers) -> RenderedRecord {
+        for rendered in &mut texts {
+            rendered.end_untrained = self.training.leaves_end();
+        }
+        if let Some(first) = texts.first_mut() {
+            let FoundMarkers { has_formatted_prompt, has_ended_answer, has_control_token } = marked;
+            first.has_formatted_prompt = has_formatted_prompt;
+            first.has_ended_answer = has_ended_answer;
+            first.has_control_token = has_control_token;
+        }
+        RenderedRecord::Texts(texts)
     }
 
     /// A text with its trained part.
@@ -390,12 +409,6 @@ fn texts_of(
 /// The fields of a pair for which a prompt of words has no place.
 fn unplaced(pair: &Pair) -> LeftOut {
     if pair.history.is_empty() { LeftOut::new() } else { vec![Arc::from(usual::HISTORY[0])] }
-}
-
-/// A rendered conversation with the facts that its texts show.
-fn noting(rendered: Rendered, marked: FoundMarkers) -> Rendered {
-    let FoundMarkers { has_formatted_prompt, has_ended_answer, has_control_token } = marked;
-    Rendered { has_formatted_prompt, has_ended_answer, has_control_token, ..rendered }
 }
 
 /// The end-of-text token, if the chat template writes it after an answer.

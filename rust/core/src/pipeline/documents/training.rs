@@ -7,18 +7,20 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
-use crate::config::{Options, TrainOn, TrainOnEos};
+use crate::config::{Options, TrainOn, TrainOnEos, Turns};
 use crate::document::ids::TrainedIds;
 use crate::ledger::Reason;
 use crate::record::{Conversation, FastReader, Fault, Tokens, is_assistant};
 use crate::template::{
-    ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, Turn, WantedSpans,
+    ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, Turn, TurnText, WantedSpans,
 };
 
 /// The options that choose the trained part.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Training {
     train_on: TrainOn,
+    /// The documents that a conversation becomes.
+    turns: Turns,
     /// The end-of-turn tokens that are trained; by default those that the template marks.
     eos: Option<TrainOnEos>,
     /// Whether conversations that are too long are cut after a turn.
@@ -30,6 +32,11 @@ impl Training {
     pub(in crate::pipeline) fn of(options: &Options) -> Self {
         Self {
             train_on: options.tokens.train_on,
+            // Where all is trained, or an answer, there are no turns to part.
+            turns: match options.tokens.train_on {
+                TrainOn::Auto | TrainOn::Assistant => options.tokens.turns,
+                TrainOn::All | TrainOn::Completion => Turns::Whole,
+            },
             eos: options.tokens.train_on_eos,
             trims: options.rows.trims(),
         }
@@ -41,9 +48,18 @@ impl Training {
             _ if self.eos.is_some() => WantedSpans::Turns,
             TrainOn::All if self.trims => WantedSpans::Spans,
             TrainOn::All => WantedSpans::Text,
-            TrainOn::LastAssistant => WantedSpans::LastTurn,
-            TrainOn::Auto | TrainOn::Assistant | TrainOn::Completion => WantedSpans::Spans,
+            TrainOn::Completion => WantedSpans::Spans,
+            TrainOn::Auto | TrainOn::Assistant => match self.turns {
+                Turns::Last => WantedSpans::LastTurn,
+                Turns::Each => WantedSpans::Turns,
+                Turns::Auto | Turns::Whole => WantedSpans::Spans,
+            },
         }
+    }
+
+    /// The documents that a conversation becomes.
+    pub(in crate::pipeline) fn turns(self) -> Turns {
+        self.turns
     }
 
     /// Whether the places at which a conversation may be cut are needed.
@@ -75,7 +91,7 @@ impl Training {
     pub(super) fn of_text(self) -> Result<Trained, Fault> {
         match self.train_on {
             TrainOn::Auto | TrainOn::All => Ok(Trained::All),
-            TrainOn::Assistant | TrainOn::LastAssistant => Err(unmaskable(
+            TrainOn::Assistant => Err(unmaskable(
                 "a text has no assistant to train on; `train_on` may be \"auto\" or \"all\"",
             )),
             TrainOn::Completion => Err(unmaskable(
@@ -110,19 +126,71 @@ impl Training {
         })
     }
 
-    /// Renders a conversation, with its trained part and the places at which it may be cut.
+    /// Renders a conversation as its documents, each with its trained part and the places at which it may be cut.
     pub(super) fn render(
+        self,
+        template: &ChatTemplate,
+        conversation: &Conversation,
+    ) -> Result<Vec<Rendered>, Fault> {
+        let Conversation { prompt, weights, .. } = conversation;
+        if prompt.is_none() && !self.takes_unprompted() {
+            return Err(unmaskable(
+                "a conversation has no completion to train on; `train_on` may be \"assistant\"",
+            ));
+        }
+        if prompt.is_some() || self.train_on == TrainOn::All {
+            return Ok(vec![self.render_whole(template, conversation)?]);
+        }
+        let last = last_turn(conversation);
+        let weight = |message: usize| self.weight(weights.as_deref(), last, message);
+        let mut left_out = LeftOut::new();
+        let is_trained = |message: usize| weight(message) > 0.0;
+        let noted = Some(&mut left_out);
+        let Some(texts) = template.turn_texts(conversation, self.turns, &is_trained, noted)? else {
+            return Ok(vec![self.render_whole(template, conversation)?]);
+        };
+        check_shown(weights.as_deref(), &texts)?;
+        Ok(self.of_texts(texts, weight, left_out))
+    }
+
+    /// The weight of a message: its own, or that of the choice of turns.
+    fn weight(self, weights: Option<&[Option<f32>]>, last: Option<usize>, message: usize) -> f32 {
+        let is_chosen = self.turns != Turns::Last || Some(message) == last;
+        let own = weights.and_then(|weights| weights[message]);
+        own.unwrap_or(if is_chosen { 1.0 } else { 0.0 })
+    }
+
+    /// The documents of texts in which turns of these weights stand. What is noted of the record is noted of the first.
+    fn of_texts(
+        self,
+        texts: Vec<TurnText>,
+        weight: impl Fn(usize) -> f32,
+        left_out: LeftOut,
+    ) -> Vec<Rendered> {
+        let rendered = texts.into_iter().map(|TurnText { text, turns }| {
+            let mut canvas = Canvas::default();
+            for turn in &turns {
+                canvas.paint(&turn.span, weight(turn.message));
+            }
+            end_turns(&mut canvas, &turns, self.eos);
+            let turn_ends = if self.trims { cuts(&text, &turns) } else { Vec::new() };
+            let trained = Trained::Spans(canvas.spans);
+            Rendered { text, trained, turn_ends, ..Rendered::default() }
+        });
+        let mut rendered: Vec<Rendered> = rendered.collect();
+        if let Some(first) = rendered.first_mut() {
+            first.left_out = left_out;
+        }
+        rendered
+    }
+
+    /// Renders a conversation as one document, with its trained part and the places at which it may be cut.
+    fn render_whole(
         self,
         template: &ChatTemplate,
         conversation: &Conversation,
     ) -> Result<Rendered, Fault> {
         let Conversation { prompt, weights, .. } = conversation;
-        if prompt.is_none() && !self.takes_unprompted() {
-            return Err(unmaskable(
-                "a conversation has no completion to train on; `train_on` may be \"assistant\" or \
-                 \"last_assistant\"",
-            ));
-        }
         let mut left_out = LeftOut::new();
         let noted = Some(&mut left_out);
         let (text, spans) = match self.wanted().of(weights.is_some(), prompt.is_some()) {
@@ -152,11 +220,10 @@ impl Training {
                 });
                 let completion = completion.transpose()?;
                 let (text, turns) = template.render_turns(conversation, noted)?;
-                let speaks = |message: &Arc<Map>| matches!(message.get("role"), Some(Json::String(role)) if is_assistant(role));
                 let choice = TrainedTurns {
                     training: self,
                     weights: weights.as_deref(),
-                    last: conversation.messages.iter().rposition(speaks),
+                    last: last_turn(conversation),
                     completion,
                     messages: conversation.messages.len(),
                 };
@@ -172,13 +239,19 @@ impl Training {
         Ok(Rendered { text, trained: spans, turn_ends, left_out, ..Rendered::default() })
     }
 
-    /// The text of a replayed conversation, with its trained part and the places at which it may be cut.
+    /// The documents of a replayed conversation, each with its trained part and the places at which it may be cut.
     pub(super) fn replayed(
         self,
         replayed: &mut Replayed,
         reader: &FastReader,
-    ) -> Result<Rendered, Fault> {
-        let Replayed { printed, turns, cuts, left_out } = std::mem::take(replayed);
+    ) -> Result<Vec<Rendered>, Fault> {
+        let Replayed { printed, turns, texts, cuts, left_out } = std::mem::take(replayed);
+        if !texts.is_empty() {
+            let last = reader.roles().rposition(is_assistant);
+            let weight = |message| self.weight(reader.weights(), last, message);
+            check_shown(reader.weights(), &texts)?;
+            return Ok(self.of_texts(texts, weight, left_out));
+        }
         let Printed { text, spans, literals } = printed;
         let is_weighed = reader.weights().is_some();
         let trained = match self.wanted().of(is_weighed, reader.prompt().is_some()) {
@@ -196,7 +269,8 @@ impl Training {
                 Trained::Spans(choice.spans(text.len(), &turns)?)
             }
         };
-        Ok(Rendered { text, literals, trained, turn_ends: cuts, left_out, ..Rendered::default() })
+        let turn_ends = cuts;
+        Ok(vec![Rendered { text, literals, trained, turn_ends, left_out, ..Rendered::default() }])
     }
 
     /// The trained part of a text in which the assistant wrote `ranges`.
@@ -216,6 +290,42 @@ fn turn_ends(template: &ChatTemplate, conversation: &Conversation) -> Vec<usize>
         |_| Vec::new(),
         |(text, spans)| template.turn_ends(conversation, &text, &spans),
     )
+}
+
+/// The places at which a text may be cut: the ends of its turns, and those of the whitespace after them.
+fn cuts(text: &str, turns: &[Turn]) -> Vec<usize> {
+    let ends = turns.iter().flat_map(|turn| {
+        let rest = &text[turn.span.end..];
+        [turn.span.end, turn.span.end + rest.len() - rest.trim_start().len()]
+    });
+    let mut ends: Vec<usize> = ends.filter(|&end| end < text.len()).collect();
+    ends.dedup();
+    ends
+}
+
+/// The last message of the assistant.
+fn last_turn(conversation: &Conversation) -> Option<usize> {
+    let speaks = |message: &Arc<Map>| matches!(message.get("role"), Some(Json::String(role)) if is_assistant(role));
+    conversation.messages.iter().rposition(speaks)
+}
+
+/// Fails for a message that asks to be trained and stands in none of the texts.
+fn check_shown(weights: Option<&[Option<f32>]>, texts: &[TurnText]) -> Result<(), Fault> {
+    let shown = |message: usize| {
+        texts.iter().flat_map(|text| &text.turns).any(|turn| turn.message == message)
+    };
+    let asked = weights.into_iter().flatten().enumerate();
+    let mut asked = asked.filter(|(_, weight)| weight.is_some_and(|weight| weight > 0.0));
+    match asked.find(|(message, _)| !shown(*message)) {
+        Some((message, _)) => Err(unshown(message)),
+        None => Ok(()),
+    }
+}
+
+fn unshown(message: usize) -> Fault {
+    unmaskable(&format!(
+        "message {message} asks to be trained, but the chat template does not show what it says"
+    ))
 }
 
 fn unmaskable(message: &str) -> Fault {
@@ -276,9 +386,7 @@ impl TrainedTurns<'_> {
             canvas.paint(&(0..length), 1.0);
         } else {
             for turn in turns {
-                if self.training.train_on != TrainOn::LastAssistant
-                    || Some(turn.message) == self.last
-                {
+                if self.training.turns != Turns::Last || Some(turn.message) == self.last {
                     canvas.paint(&turn.span, 1.0);
                 }
             }
@@ -309,10 +417,7 @@ fn weigh(
         let Some(weight) = *weight else { continue };
         let own = turns.iter().filter(|turn| turn.message == message);
         if weight > 0.0 && own.clone().next().is_none() {
-            let message = format!(
-                "message {message} asks to be trained, but the chat template does not show what it says"
-            );
-            return Err(Fault::new(Reason::Unmaskable, message));
+            return Err(unshown(message));
         }
         if takes_all && own.clone().next().is_none() {
             let message = format!(

@@ -16,7 +16,7 @@ use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{self, Conversation, FastReader, Record, Shape, read_telling, read_text_fast};
 use crate::source::Raw;
-use crate::template::{Rendered, Replayed, Replayer, Trained};
+use crate::template::{LeftOut, Rendered, Replayed, Replayer, Trained};
 use crate::timing::{Clock, RenderCounts, Stage};
 
 /// The most bytes of a text buffer that are kept: a record of a GiB does not stay in memory.
@@ -56,8 +56,9 @@ impl<'a> Worker<'a> {
         };
         Self {
             texts: training.takes_whole_texts(),
-            replayer: template
-                .map(|template| Replayer::new(template, training.wanted(), training.cuts())),
+            replayer: template.map(|template| {
+                Replayer::new(template, training.wanted(), training.turns(), training.cuts())
+            }),
             reader: FastReader::default(),
             replayed: Replayed::default(),
             rendered: Rendered::default(),
@@ -79,9 +80,15 @@ impl<'a> Worker<'a> {
         match &mut made {
             RenderedRecord::Text(Rendered { text, left_out, .. }, _) => {
                 let unread = record::left_out(raw, shape, |words| text.contains(words));
-                left_out.extend(unread);
-                left_out.sort_unstable();
-                left_out.dedup();
+                note(left_out, unread);
+            }
+            RenderedRecord::Texts(texts) => {
+                let holds =
+                    |words: &str| texts.iter().any(|rendered| rendered.text.contains(words));
+                let unread = record::left_out(raw, shape, holds);
+                if let Some(first) = texts.first_mut() {
+                    note(&mut first.left_out, unread);
+                }
             }
             RenderedRecord::Several(Several { texts, left_out, .. }) => {
                 let holds = |words: &str| texts.iter().any(|(text, _)| text.contains(words));
@@ -196,8 +203,10 @@ impl<'a> Worker<'a> {
             self.counts.interpreted += u64::from(made.is_ok());
             made
         });
-        if let Ok(RenderedRecord::Text(rendered, _)) = &mut made {
-            rendered.has_joined_parts = true;
+        if let Ok(RenderedRecord::Texts(texts)) = &mut made
+            && let Some(first) = texts.first_mut()
+        {
+            first.has_joined_parts = true;
         }
         made
     }
@@ -242,4 +251,11 @@ impl<'a> Worker<'a> {
             self.rendered = rendered;
         }
     }
+}
+
+/// Adds fields, each once.
+fn note(left_out: &mut LeftOut, fields: LeftOut) {
+    left_out.extend(fields);
+    left_out.sort_unstable();
+    left_out.dedup();
 }

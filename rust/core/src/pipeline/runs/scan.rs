@@ -14,7 +14,7 @@ use crate::config::{Inputs, Options, RowColumn, Source};
 use crate::control::{Control, Phase};
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{Count, DroppedRecord, Ledger, NotedReport, Reason};
+use crate::ledger::{Count, DroppedRecord, Ledger, NotedReport, Reason, SplitConversationsReport};
 use crate::objective::causal;
 use crate::pack::{Pieces, TICK, lower_bound, plan};
 use crate::pipeline::accounts::about::About;
@@ -62,6 +62,9 @@ pub struct Scan {
     /// The records with a control token of the tokenizer in a text of a user or a tool.
     #[serde(skip_serializing_if = "NotedReport::is_empty")]
     pub control_tokens: NotedReport,
+    /// The conversations that became several documents.
+    #[serde(skip_serializing_if = "SplitConversationsReport::is_empty")]
+    pub split_conversations: SplitConversationsReport,
     /// Lengths of the documents, in tokens.
     pub lengths: Lengths,
     /// Tokens with a label in all documents.
@@ -168,6 +171,12 @@ impl Scan {
         all(&mut self.ended_answers.records);
         all(&mut self.joined_parts.records);
         all(&mut self.control_tokens.records);
+        let split = &mut self.split_conversations;
+        all(&mut split.noted.records);
+        all(&mut split.documents);
+        all(&mut split.tokens);
+        all(&mut split.last_tokens);
+        all(&mut split.rewritten_turns);
         all(&mut self.documents);
         all(&mut self.trained_tokens);
         self.lost.values_mut().for_each(|lost| counts(&mut lost.count));
@@ -389,6 +398,7 @@ impl ScanState {
             ended_answers: notes.ended_answers.report(&place),
             joined_parts: notes.joined_parts.report(&place),
             control_tokens: notes.control_tokens.report(&place),
+            split_conversations: notes.split_conversations.report(&place),
             lengths: self.lengths.lengths(),
             trained_tokens: self.trained_tokens,
             trained_share: ratio(self.trained_tokens, self.lengths.tokens()),

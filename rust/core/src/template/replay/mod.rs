@@ -1,6 +1,8 @@
 //! Renders by recorded programs, once trials have shown that they give the interpreter's output.
 
+mod marked;
 pub(super) mod replayer;
 pub(super) mod trials;
+pub(super) mod turns;
 mod unprinted;
 pub(super) mod wanted;

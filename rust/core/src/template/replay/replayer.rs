@@ -7,21 +7,24 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 
-use fastpack_template::json::{Json, Map};
-use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, Trace, TraceInput};
+use fastpack_template::json::Map;
+use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, Trace};
 
+use super::marked::{MarkedTurns, given};
+use super::turns::TurnPrograms;
 use super::unprinted::{Unprinted, numbered};
 use super::wanted::WantedSpans;
+use crate::config::Turns;
 use crate::record::{Conversation, FastReader, is_assistant};
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::prepared;
+use crate::template::conversation::{self, prepared};
 use crate::template::left_out::{self, LeftOut};
 use crate::template::trained::completion::last_spans;
-use crate::template::trained::derive::{self, MessageFacts, is_text};
-use crate::template::trained::marks::{MARKED, MarkPlace, Marks};
+use crate::template::trained::documents::TurnText;
+use crate::template::trained::header;
+use crate::template::trained::marks::MarkPlace;
 use crate::template::trained::markup::TurnMarkup;
 use crate::template::trained::spans::{self, Turn};
 use crate::template::trained::turns::turn_ends;
@@ -49,6 +52,8 @@ pub struct Replayed {
     pub printed: Printed,
     /// The assistant's turns, if they are wanted.
     pub turns: Vec<Turn>,
+    /// The texts in which the turns stand, if that is not the text alone.
+    pub texts: Vec<TurnText>,
     /// Bytes at which the text may be cut; empty if the conversation has a prompt.
     pub cuts: Vec<usize>,
     /// The fields of the record that the text leaves out.
@@ -60,8 +65,11 @@ pub struct Replayed {
 pub struct Replayer<'t> {
     template: &'t ChatTemplate,
     wanted: WantedSpans,
+    choice: Turns,
     cuts: bool,
     known: HashMap<Box<[u8]>, RenderPath<'t>>,
+    /// The outline of the current conversation, and the form of its texts where turns are wanted.
+    key: Vec<u8>,
     pieces: usize,
     /// The numbers of conversations that were recorded and replayed.
     recorded: usize,
@@ -98,13 +106,17 @@ pub(in crate::template) struct Programs {
     whole: Program,
     /// Renders the messages before the assistant's last turn, or the prompt, if one of them is needed.
     before: Option<Program>,
+    /// Render the turns that are found one by one.
+    turns: Option<TurnPrograms>,
     /// The texts and values that are not printed, and the names of their fields; of parts, the roles.
     unprinted: Vec<(Unprinted, Arc<str>)>,
 }
 
 impl Programs {
     fn size(&self) -> usize {
-        self.whole.size() + self.before.as_ref().map_or(0, Program::size)
+        self.whole.size()
+            + self.before.as_ref().map_or(0, Program::size)
+            + self.turns.as_ref().map_or(0, TurnPrograms::size)
     }
 
     /// The program for the whole conversation, which tests make wrong.
@@ -115,14 +127,16 @@ impl Programs {
 }
 
 impl<'t> Replayer<'t> {
-    /// A replayer of `template` that finds what is `wanted` of each conversation. With `cuts` it also finds
-    /// the bytes at which a text may be cut, unless only the text is wanted.
-    pub fn new(template: &'t ChatTemplate, wanted: WantedSpans, cuts: bool) -> Self {
+    /// A replayer of `template` that finds what is `wanted` of each conversation, whose turns stand in texts by
+    /// `choice`. With `cuts` it also finds the bytes at which a text may be cut, unless only the text is wanted.
+    pub fn new(template: &'t ChatTemplate, wanted: WantedSpans, choice: Turns, cuts: bool) -> Self {
         Self {
             template,
             wanted,
+            choice,
             cuts,
             known: HashMap::new(),
+            key: Vec::new(),
             pieces: 0,
             recorded: 0,
             replayed: 0,
@@ -154,17 +168,41 @@ impl<'t> Replayer<'t> {
     /// Whether trials have shown that programs give the interpreter's output for such conversations. The
     /// first call for each [`WantedSpans`] runs the trials.
     pub fn is_tried(&self, reader: &FastReader) -> bool {
-        self.template.replays(self.wanted_of(reader)).is_ok()
+        self.template.replays(self.wanted_of(reader), self.choice).is_ok()
     }
 
     /// Whether trials have failed, so that conversations are left to the interpreter.
     pub fn gave_up(&self) -> bool {
-        self.template.interprets(self.wanted)
+        self.template.interprets(self.wanted, self.choice)
     }
 
     /// The reason that the last conversation was left to the interpreter.
     pub fn refused(&self) -> &'static str {
         self.refused
+    }
+
+    /// Writes the outline of a conversation into `key`, and what the search for its turns depends on besides.
+    fn write_key(&mut self, reader: &FastReader) {
+        self.key.clear();
+        self.key.extend_from_slice(reader.outline());
+        let has_tools = reader.value_places().any(|place| place.is_none());
+        let template = self.template.with_tools(has_tools);
+        if !self.wanted_of(reader).needs_turns() || template.generates {
+            return;
+        }
+        self.key.push(u8::from(reader.prompt().is_some()));
+        // A message without a weight is as much as the choice of turns makes of it.
+        let weights = reader.weights().into_iter().flatten();
+        self.key.extend(weights.map(|weight| weight.map_or(2, |weight| u8::from(weight > 0.0))));
+        let texts = reader.ranges().iter().map(|range| &reader.decoded()[range.clone()]);
+        for (number, text) in (0_u32..).zip(texts) {
+            template.forms.write_text(number, text, &mut self.key);
+        }
+        for (place, value) in reader.value_places().zip(reader.values()) {
+            if let Some((_, name)) = place {
+                template.forms.write_field(name, value, &mut self.key);
+            }
+        }
     }
 
     /// The results that are wanted of this conversation, which may have weights or a prompt.
@@ -179,13 +217,15 @@ impl<'t> Replayer<'t> {
         reader: &FastReader,
         out: &mut Replayed,
     ) -> Option<bool> {
-        let Replayed { printed, turns, cuts, left_out } = out;
+        let Replayed { printed, turns, texts: own_texts, cuts, left_out } = out;
         printed.clear();
         turns.clear();
+        own_texts.clear();
         cuts.clear();
         left_out.clear();
         let wanted = self.wanted_of(reader);
-        let kind = match self.known.get(reader.outline())? {
+        self.write_key(reader);
+        let kind = match self.known.get(&*self.key)? {
             RenderPath::Replayed(kind) => kind,
             RenderPath::Interpreted(reason) => {
                 self.refused = reason;
@@ -202,9 +242,11 @@ impl<'t> Replayer<'t> {
         let mut serves = |programs: &&Programs| {
             let before = programs.before.as_ref();
             before.is_none_or(|before| before.serves(input, buffers))
+                && programs.turns.as_ref().is_none_or(|turns| turns.serves(input, buffers))
                 && programs.whole.serves(input, buffers)
         };
-        let Programs { whole, before, unprinted } = kind.programs.iter().find(&mut serves)?;
+        let Programs { whole, before, turns: one_by_one, unprinted } =
+            kind.programs.iter().find(&mut serves)?;
         if whole.print(input.source, buffers, printed).is_err() {
             return Some(false);
         }
@@ -212,13 +254,22 @@ impl<'t> Replayer<'t> {
             value.note(field, input, left_out);
         }
         let Printed { text, spans, .. } = printed;
+        if let Some(programs) = one_by_one {
+            let Some(found) = programs.print(input, buffers) else { return Some(false) };
+            let turn = kind.turn.as_deref();
+            *own_texts = kind.template.texts_of(&found, self.choice, text, &programs.stops, turn);
+            return Some(true);
+        }
         if wanted == WantedSpans::Text {
             spans.clear();
             return Some(true);
         }
         if wanted.needs_turns() && !kind.template.generates {
             self.places.clear();
-            let found = kind.derived(reader, whole, text, buffers, &mut self.places);
+            let found = {
+                let marked = MarkedTurns { template: kind.template, turn: kind.turn.as_deref() };
+                marked.derived(reader, whole, text, buffers, &mut self.places)
+            };
             let Some(found) = found else {
                 self.refused = "turns that are found by rendering prefixes";
                 return Some(false);
@@ -276,8 +327,9 @@ impl<'t> Replayer<'t> {
         read: impl FnOnce() -> Option<Conversation>,
         spoil: impl FnOnce(&mut Programs),
     ) -> bool {
+        self.write_key(reader);
         let full = matches!(
-            self.known.get(reader.outline()),
+            self.known.get(&*self.key),
             Some(RenderPath::Replayed(kind)) if kind.programs.len() == MOST_PROGRAMS
         );
         let is_spent = self.recorded > FREE + self.replayed / REPLAYS_A_RECORDING;
@@ -291,13 +343,13 @@ impl<'t> Replayer<'t> {
             // The interpreter renders the conversation without a trace, and reports any error.
             return false;
         };
-        let outline = reader.outline().into();
+        let outline = self.key.as_slice().into();
         match traced {
             Ok(mut programs) => {
                 spoil(&mut programs);
                 self.pieces += programs.size();
                 let template = self.template.serving(&conversation);
-                let turn = || derive::learned(template, &conversation);
+                let turn = || header::learned(template, &conversation);
                 let turn = if self.wanted_of(reader).needs_turns() { turn() } else { None };
                 let known = self.known.entry(outline).or_insert_with(|| {
                     RenderPath::Replayed(OutlinePrograms { template, turn, programs: Vec::new() })
@@ -344,11 +396,29 @@ impl<'t> Replayer<'t> {
             unprinted.extend(numbered(reader, message, key, part));
         });
         let wanted = self.wanted_of(reader);
-        let spans_learned = template.generates || derive::learned(template, conversation).is_some();
-        if wanted.needs_turns() && !spans_learned {
-            return Some(Err("turns whose header cannot be learned"));
+        let is_each = self.choice == Turns::Each && reader.prompt().is_none();
+        if wanted.needs_turns()
+            && !template.generates
+            && messages.iter().any(|message| conversation::is_assistant(message))
+            && (is_each
+                || self.choice == Turns::Last && conversation::ends_in_a_run(&messages)
+                || !template.trusts_marks(conversation, &messages))
+        {
+            let record = |count: usize, prompt: bool| {
+                let recorded = trace(&messages[..count], Some(prompt))?;
+                Some(recorded.map(|(program, _)| program))
+            };
+            let turns = self.record_turns(reader, conversation, &messages, record);
+            let turns = match turns {
+                Ok(turns) => Some(turns),
+                Err(reason) => return Some(Err(reason)),
+            };
+            return Some(Ok(Programs { whole, before: None, turns, unprinted }));
         }
-        let last = messages.iter().rposition(|message| derive::is_assistant(message));
+        if wanted.needs_turns() && is_each {
+            return Some(Err("marks of one turn alone, or no turn"));
+        }
+        let last = messages.iter().rposition(|message| conversation::is_assistant(message));
         let last = last.filter(|last| wanted == WantedSpans::LastTurn && *last > 0);
         let before = match reader.prompt() {
             Some(prompt) => Some((prompt, true)),
@@ -362,120 +432,37 @@ impl<'t> Replayer<'t> {
                 return Some(Err("messages that do not render without those that follow"));
             }
         };
-        Some(Ok(Programs { whole, before, unprinted }))
+        Some(Ok(Programs { whole, before, turns: None, unprinted }))
     }
-}
 
-impl OutlinePrograms<'_> {
-    /// Derives the assistant's spans in `text`, the output of `program`, from the places of the messages'
-    /// texts. `None` if they cannot be found.
-    fn derived(
+    /// Records the programs of turns that are found one by one, or returns the reason that they are interpreted.
+    fn record_turns(
         &self,
         reader: &FastReader,
-        program: &Program,
-        text: &str,
-        buffers: &mut ProgramBuffers<'_>,
-        places: &mut Vec<MarkPlace>,
-    ) -> Option<Vec<Range<usize>>> {
-        let said = |role| MessageFacts { by_assistant: is_assistant(role), is_text: false };
-        let mut messages: Vec<MessageFacts> = reader.roles().map(said).collect();
-        if !messages.iter().any(|message| message.by_assistant) {
-            return Some(Vec::new());
+        conversation: &Conversation,
+        messages: &[Cow<'_, Map>],
+        record: impl FnMut(usize, bool) -> Option<Result<Program, &'static str>>,
+    ) -> Result<TurnPrograms, &'static str> {
+        if self.choice == Turns::Whole || reader.prompt().is_some() {
+            return Err("turns that are found one by one in one text");
         }
-        let texts = reader.places().map(|place| (place, true));
-        let values = reader.value_places().zip(reader.values());
-        let values = values.filter_map(|(place, value)| Some((place?, is_text(value))));
-        for ((message, _), is_text) in texts.chain(values).filter(|((_, key), _)| *key == "content")
-        {
-            messages[message].is_text = is_text;
-        }
-        let keys = reader.places().chain(reader.value_places().flatten());
-        for (message, _) in keys.filter(|(_, key)| *key == "tool_calls") {
-            messages[message].is_text = false;
-        }
-        let turn = self.turn.as_deref()?;
-        if program.is_blind_to_marks() {
-            program.places(reader.decoded(), buffers, |text, range| {
-                if let Some((message, key)) = reader.places().nth(text)
-                    && MARKED.contains(&key)
-                {
-                    let ends = [(range.start, false), (range.end, true)];
-                    places.extend(ends.map(|(at, is_after)| MarkPlace { message, at, is_after }));
-                }
-            });
-        } else {
-            let marks = Marks::absent_from([text], messages.len())?;
-            let (plain, found) = marks.unmark(&with_marks(reader, marks, program, buffers)?);
-            if plain != text {
-                return None;
-            }
-            *places = found;
-        }
-        derive::from_places(self.template, turn, text, &messages, places)
+        let template = self.template.serving(conversation);
+        let last = messages.iter().rposition(|message| conversation::is_assistant(message));
+        let weight = |at: usize| reader.weights().and_then(|weights| weights[at]);
+        let is_chosen = |at: usize| self.choice != Turns::Last || Some(at) == last;
+        let is_trained = |at: usize| weight(at).map_or_else(|| is_chosen(at), |it| it > 0.0);
+        let (source, texts, values) = (reader.decoded(), reader.ranges(), reader.values());
+        let input = ReplayInput { source, texts, values };
+        let mut buffers = ProgramBuffers::new(template.meter(&|| 0));
+        buffers.meter.restart(template.source.len() + reader.size());
+        TurnPrograms::record(
+            template,
+            conversation,
+            messages,
+            is_trained,
+            input,
+            &mut buffers,
+            record,
+        )
     }
-}
-
-/// The output of `program` for the conversation with marks; `None` if the program does not serve it.
-fn with_marks(
-    reader: &FastReader,
-    marks: Marks,
-    program: &Program,
-    buffers: &mut ProgramBuffers<'_>,
-) -> Option<String> {
-    let mut source = String::with_capacity(reader.decoded().len());
-    let mut texts = Vec::with_capacity(reader.ranges().len());
-    for ((message, key), range) in reader.places().zip(reader.ranges()) {
-        let plain = Json::String(reader.decoded()[range.clone()].into());
-        let Json::String(text) = marks.marked(key, &plain, message)? else { return None };
-        let start = source.len();
-        source.push_str(&text);
-        texts.push(start..source.len());
-    }
-    let values =
-        reader.values().iter().zip(reader.value_places()).map(|(value, place)| match place {
-            Some((message, key)) => marks.marked(key, value, message),
-            None => Some(value.clone()),
-        });
-    let values: Vec<Json> = values.collect::<Option<_>>()?;
-    let input = ReplayInput { source: &source, texts: &texts, values: &values };
-    if !program.serves(input, buffers) {
-        return None;
-    }
-    let mut printed = Printed::default();
-    program.print(&source, buffers, &mut printed).ok()?;
-    Some(printed.text)
-}
-
-/// The texts and values of the parsed conversation, for a trace. `None` if they differ from those of `reader`.
-fn given<'r>(
-    reader: &FastReader,
-    conversation: &'r Conversation,
-    prepared: &'r [Cow<'_, Map>],
-) -> Option<TraceInput<'r>> {
-    let mut given = TraceInput::default();
-    for ((message, key), range) in reader.places().zip(reader.ranges()) {
-        let Json::String(text) = prepared.get(message)?.get(key)? else { return None };
-        if **text != reader.decoded()[range.clone()] {
-            return None;
-        }
-        given.texts.push(text);
-    }
-    given.messages = prepared.iter().map(|message| (&**message, Vec::new())).collect();
-    for (number, (place, taken)) in reader.value_places().zip(reader.values()).enumerate() {
-        let value = match place {
-            Some((message, key)) => {
-                let (key, value) = prepared.get(message)?.get_key_value(key)?;
-                given.messages[message].1.push((key, number));
-                value
-            }
-            None => conversation.tools.as_ref()?,
-        };
-        if value != taken {
-            return None;
-        }
-        given.values.push(value);
-    }
-    let tools = reader.value_places().any(|place| place.is_none());
-    (prepared.len() == reader.roles().len() && tools == conversation.tools.is_some())
-        .then_some(given)
 }

@@ -5,8 +5,10 @@
 
 use super::replayer::{Programs, Replayed, Replayer};
 use super::wanted::WantedSpans;
+use crate::config::Turns;
 use crate::record::{Conversation, FastReader, Shape, parse_conversation};
 use crate::template::chat::ChatTemplate;
+use crate::template::conversation::is_assistant;
 
 /// The roles of the trial conversations.
 const ROLES: [&[&str]; 7] = [
@@ -50,20 +52,20 @@ impl ChatTemplate {
     /// are interpreted.
     ///
     /// The first call for each `wanted` runs the trials.
-    pub fn replays(&self, wanted: WantedSpans) -> Result<(), &'static str> {
-        *self.paths.0[wanted as usize].get_or_init(|| {
+    pub fn replays(&self, wanted: WantedSpans, choice: Turns) -> Result<(), &'static str> {
+        *self.paths.of(wanted, choice).get_or_init(|| {
             if wanted == WantedSpans::Completion {
                 // The trials of a completion test only where it begins. Its text is tested with
                 // `WantedSpans::Text`.
-                self.replays(WantedSpans::Text)?;
+                self.replays(WantedSpans::Text, choice)?;
             }
-            try_out(&self.for_trial(), wanted, |_| {})
+            try_out(&self.for_trial(), wanted, choice, |_| {})
         })
     }
 
     /// Whether the trials of `wanted` have run and failed.
-    pub(in crate::template) fn interprets(&self, wanted: WantedSpans) -> bool {
-        self.paths.0[wanted as usize].get().is_some_and(Result::is_err)
+    pub(in crate::template) fn interprets(&self, wanted: WantedSpans, choice: Turns) -> bool {
+        self.paths.of(wanted, choice).get().is_some_and(Result::is_err)
     }
 }
 
@@ -71,6 +73,7 @@ impl ChatTemplate {
 fn try_out(
     template: &ChatTemplate,
     wanted: WantedSpans,
+    choice: Turns,
     spoil: impl Fn(&mut Programs),
 ) -> Result<(), &'static str> {
     if template.is_refused() {
@@ -78,7 +81,7 @@ fn try_out(
     }
     let mut refused = "it refuses every conversation";
     let mut served = false;
-    let mut replayer = Replayer::new(template, wanted, wanted != WantedSpans::Text);
+    let mut replayer = Replayer::new(template, wanted, choice, wanted != WantedSpans::Text);
     let mut reader = FastReader::default();
     let shape = Shape::conversations();
     let mut out = Replayed::default();
@@ -107,7 +110,9 @@ fn try_out(
         }
         // The interpreter does not report which text comes from the template.
         out.printed.literals.clear();
-        if interpreted(template, &conversation, wanted).is_none_or(|expected| expected != out) {
+        if interpreted(template, &conversation, wanted, choice)
+            .is_none_or(|expected| expected != out)
+        {
             return Err("its programs differ from the interpreter");
         }
         served = true;
@@ -120,6 +125,7 @@ fn interpreted(
     template: &ChatTemplate,
     conversation: &Conversation,
     wanted: WantedSpans,
+    choice: Turns,
 ) -> Option<Replayed> {
     let mut out = Replayed::default();
     let left_out = Some(&mut out.left_out);
@@ -132,6 +138,17 @@ fn interpreted(
         (out.printed.text, out.printed.spans) = (text, vec![completion]);
         return Some(out);
     }
+    let serving = template.serving(conversation);
+    let last = conversation.messages.iter().rposition(|message| is_assistant(message));
+    let is_trained = |at: usize| choice != Turns::Last || Some(at) == last;
+    let texts = serving.turn_texts(conversation, choice, &is_trained, left_out);
+    if let Some(texts) = texts.ok()? {
+        out.texts = texts;
+        out.printed.text = template.render(conversation).ok()?;
+        return Some(out);
+    }
+    out.left_out.clear();
+    let left_out = Some(&mut out.left_out);
     let (text, spans) = template.render_spans_noting(conversation, left_out).ok()?;
     out.cuts = template.turn_ends(conversation, &text, &spans);
     (out.printed.text, out.printed.spans) = (text, spans);
@@ -205,6 +222,8 @@ mod tests {
         let context = TemplateContext {
             special_tokens: Vec::new(),
             turn_ends: vec!["<|im_end|>".to_owned()],
+            stops: Vec::new(),
+            tokens: None,
             now: NaiveDateTime::default(),
             kwargs: Map::default(),
         };
@@ -221,8 +240,10 @@ mod tests {
         let all =
             [WantedSpans::Text, WantedSpans::Spans, WantedSpans::LastTurn, WantedSpans::Turns]
                 .into_iter();
-        all.filter(|wanted| template.replays(*wanted).is_ok())
-            .map(|wanted| try_out(&template, wanted, |programs| spoil(programs.whole())))
+        all.filter(|wanted| template.replays(*wanted, Turns::Auto).is_ok())
+            .map(|wanted| {
+                try_out(&template, wanted, Turns::Auto, |programs| spoil(programs.whole()))
+            })
             .collect()
     }
 
@@ -233,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_template_that_trims_is_compiled() {
-        assert_eq!(template(TRIMMING).replays(WantedSpans::Spans), Ok(()));
+        assert_eq!(template(TRIMMING).replays(WantedSpans::Spans, Turns::Auto), Ok(()));
     }
 
     #[test]
@@ -246,7 +267,7 @@ mod tests {
     #[test]
     fn a_program_that_forgets_its_guards_is_caught() {
         let source = "{% for m in messages %}{% if '</think>' in m.content %}!{% endif %}{{ m.content }}{% endfor %}";
-        assert_eq!(template(source).replays(WantedSpans::Text), Ok(()));
+        assert_eq!(template(source).replays(WantedSpans::Text, Turns::Auto), Ok(()));
         assert!(is_caught(&spoilt(source, Program::drop_guards)));
     }
 
@@ -254,7 +275,7 @@ mod tests {
     fn a_template_that_does_what_is_not_followed_is_interpreted() {
         let source = "{{ messages|tojson }}";
         assert_eq!(
-            template(source).replays(WantedSpans::Text),
+            template(source).replays(WantedSpans::Text, Turns::Auto),
             Err("what is done to several values")
         );
     }
@@ -263,7 +284,7 @@ mod tests {
     fn a_program_that_prints_calls_in_another_way_is_caught() {
         let source = "{% for m in messages %}{{ m.content }}{% for call in m.tool_calls or [] %}\
                       {{ call.function.arguments|tojson }}{% endfor %}{% endfor %}";
-        assert_eq!(template(source).replays(WantedSpans::Text), Ok(()));
+        assert_eq!(template(source).replays(WantedSpans::Text, Turns::Auto), Ok(()));
         assert!(is_caught(&spoilt(source, Program::print_alone)));
     }
 
@@ -271,7 +292,7 @@ mod tests {
     fn a_program_that_takes_values_for_the_same_is_caught() {
         let source = "{% for m in messages %}{% for call in m.tool_calls or [] %}\
                       {% if call.function.arguments.text %}!{% endif %}{% endfor %}{% endfor %}";
-        assert_eq!(template(source).replays(WantedSpans::Text), Ok(()));
+        assert_eq!(template(source).replays(WantedSpans::Text, Turns::Auto), Ok(()));
         assert!(is_caught(&spoilt(source, Program::drop_guards)));
     }
 }

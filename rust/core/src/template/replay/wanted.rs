@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use crate::config::Turns;
+
 /// The results that a run needs of a conversation besides its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WantedSpans {
@@ -40,8 +42,19 @@ impl WantedSpans {
     }
 }
 
-/// The results of a template's trials, one for each [`WantedSpans`].
+/// The results of a template's trials, one for each [`WantedSpans`] and each choice of [`Turns`].
 #[derive(Debug, Default)]
 pub(in crate::template) struct TrialResults(
-    pub(in crate::template) [OnceLock<Result<(), &'static str>>; WantedSpans::COUNT],
+    [[OnceLock<Result<(), &'static str>>; Turns::WORDS.len()]; WantedSpans::COUNT],
 );
+
+impl TrialResults {
+    /// The result for one of them.
+    pub(in crate::template) fn of(
+        &self,
+        wanted: WantedSpans,
+        choice: Turns,
+    ) -> &OnceLock<Result<(), &'static str>> {
+        &self.0[wanted as usize][choice as usize]
+    }
+}

@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use super::derive;
 use crate::ledger::Reason;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::prepared;
+use crate::template::conversation::{is_assistant, prepared};
 use crate::template::left_out::LeftOut;
 
 impl ChatTemplate {
@@ -52,8 +51,8 @@ impl ChatTemplate {
         let template = self.serving(conversation);
         let (text, spans) = self.render_spans_noting(conversation, left_out)?;
         let messages = prepared(conversation);
-        let turns = messages.iter().filter(|message| derive::is_assistant(message)).count();
-        let Some(last) = messages.iter().rposition(|message| derive::is_assistant(message)) else {
+        let turns = messages.iter().filter(|message| is_assistant(message)).count();
+        let Some(last) = messages.iter().rposition(|message| is_assistant(message)) else {
             return Ok((text, Vec::new()));
         };
         let before = match last {

@@ -3,25 +3,24 @@
 //! A span begins after the generation prompt, and ends after the text that ends the turn
 //! ([`ending`](super::ending)). There are two methods. The cheap one renders the conversation once more with
 //! marks around the texts of messages ([`marks`](super::marks)), and searches for the learned header and end
-//! of a turn around them ([`header`](super::header)). The expensive one renders prefixes of the conversation.
-//! The result of a method is used only if its renders agree with the plain one.
+//! of a turn around them ([`header`](super::header)). It is used where trials show that it finds what the other one
+//! finds ([`trust`](super::trust)): the definition, which renders each turn and what is before it
+//! ([`rule`](super::rule)).
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::ending::{MessageTail, up_to_last_token};
-use super::header::learn;
+use super::ending::MessageTail;
+use super::header::learned;
 use super::marks::{MarkPlace, Marks, extents};
 use super::markup::TurnMarkup;
-use crate::ledger::Reason;
-use crate::record::{self, Conversation, Fault};
+use super::rule;
+use super::texts::TurnDocument;
+use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::prepared;
+use crate::template::conversation::{is_assistant, prepared};
 use crate::template::left_out::LeftOut;
 use fastpack_template::json::{Json, Map};
-
-/// Most assistant turns that are searched for by rendering prefixes. Each turn takes three renders.
-const MAX_PREFIXES: usize = 32;
 
 impl ChatTemplate {
     /// Renders a conversation, and finds the spans that the assistant wrote.
@@ -61,35 +60,27 @@ fn derived(
     messages: &[Cow<'_, Map>],
     text: &str,
 ) -> Result<Vec<Range<usize>>, Fault> {
-    let turns: Vec<usize> = (0..messages.len()).filter(|at| is_assistant(&messages[*at])).collect();
-    if turns.is_empty() {
+    if !messages.iter().any(|message| is_assistant(message)) {
         return Ok(Vec::new());
     }
-    from_marks(template, conversation, messages, text)
-        .or_else(|| from_prefixes(template, conversation, messages, text, &turns))
-        .ok_or_else(|| {
-            let limit = if turns.len() > MAX_PREFIXES {
-                format!(" (its {} turns are too many to be looked for one by one)", turns.len())
-            } else {
-                String::new()
-            };
-            Fault::new(
-                Reason::Unmaskable,
-                format!(
-                    "chat template `{}` renders this conversation in a way that does not show what the assistant \
-                     wrote{limit}; use a template with {{% generation %}} blocks, or train_on=\"all\"",
-                    template.name
-                ),
-            )
-        })
-}
-
-pub(in crate::template) fn is_assistant(message: &Map) -> bool {
-    matches!(message.get("role"), Some(Json::String(role)) if record::is_assistant(role))
+    if template.trusts_marks(conversation, messages)
+        && let Some(spans) = from_marks(template, conversation, messages, text)
+    {
+        return Ok(spans);
+    }
+    let found = rule::documents(template, conversation, messages, text, |_| true);
+    if let Ok([TurnDocument { text: own, turns }]) = found.as_deref()
+        && own == text
+    {
+        return Ok(turns.iter().map(|(_, span)| span.clone()).collect());
+    }
+    let turns = rule::spans_in_whole(template, conversation, messages, text)?;
+    let turns = turns.ok_or_else(|| template.hidden("the assistant wrote"))?;
+    Ok(turns.into_iter().map(|(_, span)| span).collect())
 }
 
 /// Finds the spans by the headers and ends around the marked texts.
-fn from_marks(
+pub(super) fn from_marks(
     template: &ChatTemplate,
     conversation: &Conversation,
     messages: &[Cow<'_, Map>],
@@ -193,19 +184,6 @@ pub(in crate::template) fn from_places(
     Some(spans)
 }
 
-/// The turn markup of a template with a conversation's keyword arguments. Without such arguments it is
-/// learned once and kept.
-pub(in crate::template) fn learned<'t>(
-    template: &'t ChatTemplate,
-    conversation: &Conversation,
-) -> Option<Cow<'t, TurnMarkup>> {
-    if conversation.template_kwargs.is_empty() {
-        let turn = template.turn.get_or_init(|| learn(template, conversation));
-        return turn.as_ref().map(Cow::Borrowed);
-    }
-    learn(template, conversation).map(Cow::Owned)
-}
-
 /// Whether a span contains the token that begins the assistant's header, but not the rest of the header after
 /// it.
 fn begins_another_turn(template: &ChatTemplate, turn: &TurnMarkup, span: &str) -> bool {
@@ -269,56 +247,4 @@ fn find_span(
         None if shown.is_marked && gap.trim().is_empty() => Some(TurnPlace::SameTurn(end)),
         None => None,
     }
-}
-
-/// The byte at which the assistant's text begins, in a turn that begins `at` and has no generation prompt.
-fn after_header(turn: &TurnMarkup, text: &str, at: usize) -> Option<usize> {
-    let header = turn.headers.iter().find(|header| text[at..].starts_with(header.as_str()));
-    match header {
-        Some(header) => Some(at + header.len()),
-        None => (!turn.unprompted).then_some(at),
-    }
-}
-
-/// Finds the spans by rendering the messages before each of the assistant's turns, and up to it.
-fn from_prefixes(
-    template: &ChatTemplate,
-    conversation: &Conversation,
-    messages: &[Cow<'_, Map>],
-    text: &str,
-    turns: &[usize],
-) -> Option<Vec<Range<usize>>> {
-    if turns.len() > MAX_PREFIXES {
-        return None;
-    }
-    let known = learned(template, conversation);
-    // All renders together may take the work of one.
-    let mut work_left = template.most_work(messages, conversation);
-    let mut spans: Vec<Range<usize>> = Vec::with_capacity(turns.len());
-    for turn in turns {
-        let mut length = |messages: &[Cow<'_, Map>], prompt: bool| {
-            let output = template.run(messages, conversation, Some(prompt)).ok()?;
-            work_left = work_left.checked_sub(output.work)?;
-            text.starts_with(&output.text).then_some(output.text.len())
-        };
-        let before = length(&messages[..*turn], false)?;
-        let prompted = length(&messages[..*turn], true)?;
-        let start = if prompted == before {
-            // The generation prompt is empty, so the learned header tells where the text begins.
-            after_header(known.as_deref()?, text, before)?
-        } else {
-            prompted
-        };
-        let region = length(&messages[..=*turn], false)?;
-        if start < before || region < start || spans.last().is_some_and(|last| last.end > before) {
-            return None;
-        }
-        // If no markup could be learned, the turn ends with its last special token.
-        let end = match known.as_deref() {
-            Some(known) => known.ends.find_in(&template.context, text, &(start..region))?,
-            None => start + up_to_last_token(&template.context, &text[start..region])?.len(),
-        };
-        spans.push(start..end);
-    }
-    Some(spans)
 }

@@ -84,6 +84,27 @@ impl TurnEnds {
         Some(Self { end, closing: (last == longer).then(|| last.to_owned()) })
     }
 
+    /// What ends turns: special tokens, or the text without one that follows every turn.
+    pub(in crate::template) fn stops(&self, context: &TemplateContext) -> Vec<String> {
+        let last_token = |end: &String| {
+            let found = tokens(context).filter(|token| end.ends_with(token.as_str()));
+            found.max_by_key(|token| token.len()).cloned()
+        };
+        match &self.end {
+            TurnEnd::Token(end) => last_token(end).into_iter().collect(),
+            TurnEnd::Text(end) => vec![end.trim().to_owned()],
+            TurnEnd::Open { some, .. } => some.iter().filter_map(last_token).collect(),
+        }
+    }
+
+    /// The special tokens of which one ends a turn by naming who speaks next.
+    pub(in crate::template) fn next_speakers(&self) -> &[String] {
+        match &self.end {
+            TurnEnd::Open { next, .. } => next,
+            TurnEnd::Token(_) | TurnEnd::Text(_) => &[],
+        }
+    }
+
     /// A header without the end of the turn before it, which belongs to that turn.
     pub(in crate::template) fn without_end<'h>(&self, header: &'h str) -> &'h str {
         let (TurnEnd::Token(end) | TurnEnd::Text(end)) = &self.end else { return header };
@@ -116,30 +137,6 @@ impl TurnEnds {
                 .filter_map(after)
                 .min()
                 .or_else(|| (is_marked && is_whole).then(|| next_speaker(next, tail))),
-        }
-    }
-
-    /// The byte of `text` at which the turn in `region` ends, in a conversation that ends with this turn.
-    /// `None` if it cannot be found.
-    pub(in crate::template) fn find_in(
-        &self,
-        context: &TemplateContext,
-        text: &str,
-        region: &Range<usize>,
-    ) -> Option<usize> {
-        let turn = &text[region.clone()];
-        let by_token = || up_to_last_token(context, turn).map(|end| region.start + end.len());
-        let said = || Some(region.start + turn.strip_suffix(self.closing.as_deref()?)?.len());
-        match &self.end {
-            TurnEnd::Token(_) => by_token(),
-            TurnEnd::Text(end) => Some(said()? + end.len()),
-            TurnEnd::Open { some, .. } if !some.is_empty() => by_token(),
-            TurnEnd::Open { next, .. } => {
-                let said = text[..said()?].trim_end().len().max(region.start);
-                let is_blank = text[said..region.end].trim().is_empty();
-                let after = if is_blank { next_speaker(next, &text[said..]) } else { 0 };
-                Some(said + after)
-            }
         }
     }
 

@@ -12,11 +12,21 @@ use fastpack_template::json::{Json, Map};
 /// The roles of the longest conversation that turns are learned from.
 const TWO_EXCHANGES: [&str; 4] = ["user", "assistant", "user", "assistant"];
 
-/// Learns the turn markup of `template` with a conversation's keyword arguments.
-pub(in crate::template) fn learn(
-    template: &ChatTemplate,
+/// The turn markup of a template with a conversation's keyword arguments. Without such arguments it is
+/// learned once and kept.
+pub(in crate::template) fn learned<'t>(
+    template: &'t ChatTemplate,
     conversation: &Conversation,
-) -> Option<TurnMarkup> {
+) -> Option<Cow<'t, TurnMarkup>> {
+    if conversation.template_kwargs.is_empty() {
+        let turn = template.turn.get_or_init(|| learn(template, conversation));
+        return turn.as_ref().map(Cow::Borrowed);
+    }
+    learn(template, conversation).map(Cow::Owned)
+}
+
+/// Learns the turn markup of `template` with a conversation's keyword arguments.
+fn learn(template: &ChatTemplate, conversation: &Conversation) -> Option<TurnMarkup> {
     let probe = Probe::new(template, conversation)?;
     let before = probe.render(&["user"], false)?;
     let prompted = probe.render(&["user"], true)?;
@@ -165,7 +175,12 @@ fn unprompted_header(user: &ProbeRender, exchange: &ProbeRender) -> Option<(Stri
     let between = exchange.after(0, Some(1))?;
     // After the last turn, some templates close the whole conversation.
     let own = &between[shared_start(between, tail).len()..];
-    Some(if own.trim().is_empty() { (tail.to_owned(), false) } else { (own.to_owned(), true) })
+    Some(if own.trim().is_empty() {
+        (tail.to_owned(), false)
+    } else {
+        // Without a prompt the model generates the blanks too.
+        (own.trim_end().to_owned(), true)
+    })
 }
 
 /// Length in bytes of the common prefix of two texts.

@@ -1,11 +1,19 @@
 //! Finds the trained parts of a rendered conversation: all of the assistant's turns, its last turn, or a
 //! completion.
 
+mod alike;
 pub(super) mod completion;
 pub(super) mod derive;
+pub(super) mod documents;
 pub(super) mod ending;
+pub(super) mod forms;
 pub(super) mod header;
 pub(super) mod marks;
 pub(super) mod markup;
+pub(super) mod rule;
 pub(super) mod spans;
+pub(super) mod stops;
+pub(super) mod texts;
+pub(super) mod tokens;
+mod trust;
 pub(super) mod turns;

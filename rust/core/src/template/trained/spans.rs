@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::derive::{is_assistant, learned};
+use super::header::learned;
 use super::markup::TurnMarkup;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::prepared;
+use crate::template::conversation::{is_assistant, prepared};
 use crate::template::left_out::LeftOut;
 
 /// A stretch of text that the assistant wrote in one message.

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use super::derive;
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::prepared;
+use crate::template::conversation::{is_assistant, prepared};
 
 impl ChatTemplate {
     /// The bytes of `text`, ascending, at which the assistant's turns end. A turn gives two of them: its end,
@@ -20,7 +19,7 @@ impl ChatTemplate {
         spans: &[Range<usize>],
     ) -> Vec<usize> {
         let messages = prepared(conversation);
-        let turns = messages.iter().filter(|message| derive::is_assistant(message)).count();
+        let turns = messages.iter().filter(|message| is_assistant(message)).count();
         turn_ends(text, spans, turns)
     }
 }

@@ -1,0 +1,125 @@
+//! [`TurnPrograms`]: recorded programs of the turns that the definition finds one by one.
+//!
+//! The definition ([`rule`]) renders the messages before and up to each turn. The programs of these renders tell a
+//! conversation in which the turns are found at the same places of the output.
+
+use std::borrow::Cow;
+
+use fastpack_template::json::Map;
+use fastpack_template::{PiecePlace, Printed, Program, ProgramBuffers, ReplayInput};
+
+use crate::record::Conversation;
+use crate::template::chat::ChatTemplate;
+use crate::template::trained::rule::{self, FoundTexts, FoundTurn};
+use crate::template::trained::stops::Stops;
+use crate::template::trained::texts::TrainedTurn;
+
+/// The programs of the turns of one conversation.
+#[derive(Debug)]
+pub(super) struct TurnPrograms {
+    turns: Vec<TurnProgram>,
+    /// Renders of the messages before turns, whose guards have to hold.
+    guards: Vec<Program>,
+    pub(super) stops: Stops,
+}
+
+/// The program of the messages up to a turn, and the places of the turn in its output.
+#[derive(Debug)]
+struct TurnProgram {
+    found: FoundTurn,
+    text: Program,
+    /// The messages before it with the generation prompt, if the turn is printed behind them.
+    prompt: Option<Program>,
+    start: PiecePlace,
+    end: PiecePlace,
+}
+
+impl TurnPrograms {
+    /// Records the programs of the turns that `is_trained`. `record` records the render of the first messages, with or
+    /// without a generation prompt; `input` is the conversation's. Fails with the reason that the turns are interpreted.
+    pub(super) fn record(
+        template: &ChatTemplate,
+        conversation: &Conversation,
+        messages: &[Cow<'_, Map>],
+        is_trained: impl Fn(usize) -> bool,
+        input: ReplayInput<'_>,
+        buffers: &mut ProgramBuffers<'_>,
+        mut record: impl FnMut(usize, bool) -> Option<Result<Program, &'static str>>,
+    ) -> Result<Self, &'static str> {
+        const REFUSED: &str = "turns that do not render without those that follow";
+        let mut record = |count, prompt| record(count, prompt).unwrap_or(Err(REFUSED));
+        let found =
+            rule::turns(template, conversation, messages, is_trained).map_err(|_| REFUSED)?;
+        let stops = Stops::of(template, conversation);
+        let mut programs =
+            Self { turns: Vec::with_capacity(found.len()), guards: Vec::new(), stops };
+        for FoundTexts { found, text, .. } in found {
+            let up_to = record(found.message + 1, false)?;
+            let mut printed = Printed::default();
+            let renders = up_to.serves(input, buffers)
+                && up_to.print(input.source, buffers, &mut printed).is_ok();
+            if !renders || printed.text != text {
+                return Err("turns whose programs differ from the interpreter");
+            }
+            let place = |at| {
+                up_to
+                    .place_of(input.source, buffers, at)
+                    .ok_or("turns that begin or end inside of a text")
+            };
+            let (start, end) = (place(found.start)?, place(found.end)?);
+            let mut prompt = None;
+            if found.message > 0 {
+                programs.guards.push(record(found.message, false)?);
+                let asked = record(found.message, true)?;
+                if found.is_rewritten {
+                    prompt = Some(asked);
+                } else {
+                    programs.guards.push(asked);
+                }
+            }
+            programs.turns.push(TurnProgram { found, text: up_to, prompt, start, end });
+        }
+        Ok(programs)
+    }
+
+    /// The number of steps and pieces.
+    pub(super) fn size(&self) -> usize {
+        let turns = self.turns.iter().flat_map(|turn| turn.prompt.iter().chain([&turn.text]));
+        turns.chain(&self.guards).map(Program::size).sum()
+    }
+
+    /// Whether the guards of all programs hold but for those that [`print`](Self::print) runs.
+    pub(super) fn serves(&self, input: ReplayInput<'_>, buffers: &mut ProgramBuffers<'_>) -> bool {
+        let turns = self.turns.iter().flat_map(|turn| turn.prompt.iter().chain([&turn.text]));
+        turns.chain(&self.guards).all(|program| program.serves(input, buffers))
+    }
+
+    /// The turns of a conversation that the programs serve; `None` at the limits of the meter of `buffers`.
+    pub(super) fn print(
+        &self,
+        input: ReplayInput<'_>,
+        buffers: &mut ProgramBuffers<'_>,
+    ) -> Option<Vec<TrainedTurn>> {
+        let mut print = |program: &Program, places: &mut dyn FnMut(&ProgramBuffers<'_>)| {
+            let mut printed = Printed::default();
+            let is_printed = program.serves(input, buffers)
+                && program.print(input.source, buffers, &mut printed).is_ok();
+            places(buffers);
+            is_printed.then_some(printed.text)
+        };
+        let mut turns = Vec::with_capacity(self.turns.len());
+        for turn in &self.turns {
+            let mut found = turn.found;
+            let text = print(&turn.text, &mut |buffers| {
+                found.start = turn.text.byte_at(turn.start, input.source, buffers);
+                found.end = turn.text.byte_at(turn.end, input.source, buffers);
+            })?;
+            let prompt = match &turn.prompt {
+                Some(prompt) => print(prompt, &mut |_| {})?,
+                None => String::new(),
+            };
+            turns.push(found.in_text(text, &prompt));
+        }
+        Some(turns)
+    }
+}

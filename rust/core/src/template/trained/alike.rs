@@ -1,0 +1,109 @@
+//! Messages that take the place of another one, to tell its words from what the template writes around them.
+
+use std::sync::Arc;
+
+use fastpack_template::json::{Json, Map};
+
+use crate::template::conversation::REASONING;
+
+fn text(text: &str) -> Json {
+    Json::String(text.into())
+}
+
+fn map<const N: usize>(entries: [(&str, Json); N]) -> Map {
+    entries.into_iter().map(|(key, value)| (Arc::from(key), value)).collect()
+}
+
+pub(super) fn has_calls(message: &Map) -> bool {
+    matches!(message.get("tool_calls"), Some(Json::List(calls)) if !calls.is_empty())
+}
+
+/// A call of the function `name` with one argument.
+fn call(name: &str) -> Json {
+    let arguments = Json::Map(Arc::new(map([("q", text("x"))])));
+    let function = map([("name", text(name)), ("arguments", arguments)]);
+    Json::Map(Arc::new(map([
+        ("id", text("abcdefgh0")),
+        ("type", text("function")),
+        ("function", Json::Map(Arc::new(function))),
+    ])))
+}
+
+/// Messages of the same role, and by the same name, that have little else in common: their texts share the header of
+/// the role and nothing else.
+pub(super) fn other_kinds(message: &Map) -> [Map; 4] {
+    let mut bare = message.clone();
+    for words in ["content", "tool_calls"].into_iter().chain(REASONING) {
+        bare.shift_remove(words);
+    }
+    let said = |content: &str| {
+        let mut said = bare.clone();
+        said.insert("content".into(), text(content));
+        said
+    };
+    let mut calling = said("");
+    calling.insert("tool_calls".into(), Json::List(Arc::new(vec![call("zz")])));
+    let mut reasoning = said("0");
+    for name in REASONING {
+        reasoning.insert(name.into(), text("Zz"));
+    }
+    [said("0"), said("Zz"), calling, reasoning]
+}
+
+/// The message with every string of its own replaced by another: its text shares what stands behind the words.
+pub(super) fn same_kind(message: &Map) -> Map {
+    let mut other = message.clone();
+    replace_words(&mut other);
+    if let Some(Json::List(parts)) = other.get("content") {
+        let parts = parts.iter().map(|part| match part {
+            Json::Map(part) => {
+                let mut part = (**part).clone();
+                replace_words(&mut part);
+                Json::Map(Arc::new(part))
+            }
+            part => part.clone(),
+        });
+        let parts = Json::List(Arc::new(parts.collect()));
+        other.insert("content".into(), parts);
+    }
+    if let Some(Json::List(calls)) = other.get("tool_calls") {
+        let calls = Json::List(Arc::new(calls.iter().map(other_call).collect()));
+        other.insert("tool_calls".into(), calls);
+    }
+    other
+}
+
+/// Replaces the words of a message, or of one of its parts.
+fn replace_words(message: &mut Map) {
+    for name in ["content", "text"].into_iter().chain(REASONING) {
+        let Some(Json::String(words)) = message.get(name) else { continue };
+        let Some(last) = words.trim_end().chars().next_back() else { continue };
+        message.insert(name.into(), text(if last == '0' { "1" } else { "0" }));
+    }
+}
+
+/// A call of another function with other arguments.
+fn other_call(call: &Json) -> Json {
+    let Json::Map(call) = call else { return call.clone() };
+    let renamed = |function: &Map| {
+        let mut function = function.clone();
+        if let Some(Json::String(name)) = function.get("name") {
+            let name = text(&format!("{name}_"));
+            function.insert("name".into(), name);
+        }
+        let arguments = match function.get("arguments") {
+            Some(Json::String(_)) => text("{\"q\": 0}"),
+            _ => Json::Map(Arc::new(map([("q", Json::Int(0))]))),
+        };
+        function.insert("arguments".into(), arguments);
+        Json::Map(Arc::new(function))
+    };
+    match call.get("function") {
+        Some(Json::Map(function)) => {
+            let mut other = (**call).clone();
+            other.insert("function".into(), renamed(function));
+            Json::Map(Arc::new(other))
+        }
+        _ => renamed(call),
+    }
+}

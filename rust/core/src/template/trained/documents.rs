@@ -1,0 +1,125 @@
+//! The texts that a conversation becomes, by the choice of [`Turns`].
+
+use crate::config::Turns;
+use crate::record::{Conversation, Fault};
+use crate::template::chat::ChatTemplate;
+use crate::template::conversation::{ends_in_a_run, is_assistant, prepared};
+use crate::template::left_out::LeftOut;
+
+use super::header::learned;
+use super::markup::TurnMarkup;
+use super::rule;
+use super::spans::{self, Turn};
+use super::stops::Stops;
+use super::texts::{self, TrainedTurn};
+
+/// A text in which trained turns stand, and those turns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnText {
+    /// The text.
+    pub text: String,
+    /// The trained turns, ascending.
+    pub turns: Vec<Turn>,
+}
+
+impl ChatTemplate {
+    /// The texts in which the turns that `is_trained` stand as `choice` asks. `None` if there is one, the render of the
+    /// whole conversation, and [`render_turns`](Self::render_turns) finds the turns in it. Adds the fields that the
+    /// text leaves out to `left_out`.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Template`](crate::ledger::Reason::Template) with the words of the template if it refuses to render
+    /// the messages up to each of the turns.
+    pub fn turn_texts(
+        &self,
+        conversation: &Conversation,
+        choice: Turns,
+        is_trained: &dyn Fn(usize) -> bool,
+        left_out: Option<&mut LeftOut>,
+    ) -> Result<Option<Vec<TurnText>>, Fault> {
+        let template = self.serving(conversation);
+        template.check(conversation)?;
+        let messages = prepared(conversation);
+        if template.generates {
+            if choice != Turns::Each {
+                return Ok(None);
+            }
+            let turns =
+                (0..messages.len()).filter(|at| is_assistant(&messages[*at]) && is_trained(*at));
+            let texts = turns.map(|at| template.turn_alone(conversation, at));
+            let mut texts = texts.collect::<Result<Vec<_>, _>>()?;
+            texts.retain(|text| !text.turns.is_empty());
+            return template.or_whole(texts, conversation, left_out).map(Some);
+        }
+        let is_found = match choice {
+            Turns::Whole => true,
+            Turns::Each => false,
+            Turns::Last if ends_in_a_run(&messages) => false,
+            Turns::Auto | Turns::Last => template.trusts_marks(conversation, &messages),
+        };
+        if is_found || !messages.iter().any(|message| is_assistant(message)) {
+            return Ok(None);
+        }
+        let whole = template.run_whole(&messages, conversation, left_out)?.text;
+        let turns = rule::turns(template, conversation, &messages, is_trained)?.into_iter();
+        let turns = turns.map(|turn| turn.found.in_text(turn.text, &turn.prompt));
+        let turns: Vec<TrainedTurn> = turns.collect();
+        let learned = learned(template, conversation);
+        Ok(Some(template.texts_of(
+            &turns,
+            choice,
+            &whole,
+            &Stops::of(template, conversation),
+            learned.as_deref(),
+        )))
+    }
+
+    /// The texts in which turns stand, as `choice` asks; `whole`, the render of all messages, if there is no turn.
+    pub(in crate::template) fn texts_of(
+        &self,
+        turns: &[TrainedTurn],
+        choice: Turns,
+        whole: &str,
+        stops: &Stops,
+        learned: Option<&TurnMarkup>,
+    ) -> Vec<TurnText> {
+        let documents = if choice == Turns::Each {
+            texts::each(turns, whole, stops)
+        } else {
+            texts::merged(turns, whole, stops)
+        };
+        let texts = documents.into_iter().map(|document| {
+            let turns = spans::turns(self, learned, &document.text, document.turns);
+            TurnText { text: document.text, turns }
+        });
+        let mut texts: Vec<TurnText> = texts.collect();
+        if texts.is_empty() {
+            texts.push(TurnText { text: whole.to_owned(), turns: Vec::new() });
+        }
+        texts
+    }
+
+    /// These texts, or that of the whole conversation if there are none. Adds the fields that the latter leaves out.
+    fn or_whole(
+        &self,
+        mut texts: Vec<TurnText>,
+        conversation: &Conversation,
+        left_out: Option<&mut LeftOut>,
+    ) -> Result<Vec<TurnText>, Fault> {
+        let whole = self.run_whole(&prepared(conversation), conversation, left_out)?.text;
+        if texts.is_empty() {
+            texts.push(TurnText { text: whole, turns: Vec::new() });
+        }
+        Ok(texts)
+    }
+
+    /// The text up to the turn at message `at` of a conversation, with that turn, by the marks of the template.
+    fn turn_alone(&self, conversation: &Conversation, at: usize) -> Result<TurnText, Fault> {
+        let messages = conversation.messages[..=at].to_vec();
+        let before = Conversation { messages, weights: None, ..conversation.clone() };
+        let (text, mut turns) = self.render_turns(&before, None)?;
+        turns.retain(|turn| turn.message == at);
+        Ok(TurnText { text, turns })
+    }
+}

@@ -1,0 +1,219 @@
+//! [`TurnForms`]: the forms of conversations in which the cheaper search finds the turns that the definition finds.
+//!
+//! Two conversations have the same form if a template can hardly tell them apart: the same roles, keys and kinds of
+//! values, with other words. A form is tried with made-up words, so the result does not depend on which
+//! conversation comes first.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use fastpack_template::Template;
+use fastpack_template::json::{Json, Map};
+
+use crate::record::write_json;
+
+/// Most times that a group of messages is repeated in a form.
+const MOST_REPEATS: usize = 2;
+
+/// Most messages of a group whose repeats are left out.
+const LONGEST_GROUP: usize = 6;
+
+/// The words of made-up conversations.
+pub(super) const WORDS: &str = "Ww";
+
+/// The forms of conversations that were tried.
+#[derive(Debug)]
+pub(in crate::template) struct TurnForms {
+    /// The string literals of the template, sorted.
+    literals: Vec<String>,
+    /// Those of them that look like markup, longest first. A template may search for them in a text.
+    markers: Vec<String>,
+    /// The characters with which markers begin.
+    first_letters: Vec<char>,
+    /// Bytes of the longest literal.
+    longest_literal: usize,
+    pub(super) tried: Mutex<HashMap<Box<[u8]>, bool>>,
+}
+
+impl TurnForms {
+    /// No forms, of a template of this source.
+    pub(in crate::template) fn of(source: &str) -> Self {
+        let literals = Template::literals(source);
+        let is_marker = |text: &&String| {
+            text.trim().len() > 1
+                && text.contains(|c: char| !c.is_alphanumeric() && !c.is_whitespace())
+        };
+        let mut markers: Vec<String> =
+            literals.iter().filter(is_marker).map(|text| text.trim().to_owned()).collect();
+        // A text may begin with what a template writes, such as the `<think>` of a generation prompt.
+        let written = Template::data(source);
+        let written = written.iter().chain(&literals).flat_map(|text| markup(text));
+        markers.extend(written.map(str::to_owned));
+        markers.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        markers.dedup();
+        let mut first_letters: Vec<char> =
+            markers.iter().filter_map(|it| it.chars().next()).collect();
+        first_letters.sort_unstable();
+        first_letters.dedup();
+        let longest_literal = literals.iter().map(String::len).max().unwrap_or(0);
+        Self { literals, markers, first_letters, longest_literal, tried: Mutex::default() }
+    }
+
+    /// The text with made-up words: what the template may search for stays.
+    fn made_up(&self, text: &str) -> String {
+        if self.is_literal(text) {
+            return text.to_owned();
+        }
+        let mut made = String::new();
+        let mut rest = text;
+        while let Some(place) = self.first_marker(rest) {
+            push_words(&rest[..place.start], true, &mut made);
+            made.push_str(&rest[place.clone()]);
+            rest = &rest[place.end..];
+        }
+        push_words(rest, false, &mut made);
+        made
+    }
+
+    /// Writes what tells texts of a form from others: nothing for text without anything that the template may search
+    /// for.
+    pub(in crate::template) fn write_text(&self, number: u32, text: &str, key: &mut Vec<u8>) {
+        let is_plain = !text.is_empty()
+            && !text.starts_with(char::is_whitespace)
+            && !text.contains(&self.first_letters[..])
+            && (text.len() > self.longest_literal || !self.is_literal(text));
+        if is_plain {
+            return;
+        }
+        let made = self.made_up(text);
+        if made != WORDS {
+            key.extend_from_slice(&number.to_le_bytes());
+            key.extend_from_slice(made.as_bytes());
+            key.push(0);
+        }
+    }
+
+    /// Writes what tells values of a form from others.
+    pub(in crate::template) fn write_field(&self, name: &str, value: &Json, key: &mut Vec<u8>) {
+        write_json(&self.field(name, value), key);
+    }
+
+    /// Whether the template has the string as a literal.
+    fn is_literal(&self, text: &str) -> bool {
+        self.literals.binary_search_by(|literal| literal.as_str().cmp(text)).is_ok()
+    }
+
+    /// The place of the first marker in a text, the longest of those that begin there.
+    fn first_marker(&self, text: &str) -> Option<Range<usize>> {
+        let found = self
+            .markers
+            .iter()
+            .filter_map(|marker| text.find(marker.as_str()).map(|at| at..at + marker.len()));
+        found.min_by_key(|place| (place.start, usize::MAX - place.end))
+    }
+
+    fn value(&self, value: &Json) -> Json {
+        match value {
+            Json::String(text) => Json::String(self.made_up(text).as_str().into()),
+            Json::List(items) => {
+                let items = items.iter().map(|item| self.value(item)).collect();
+                Json::List(Arc::new(without_repeats(items)))
+            }
+            Json::Map(map) => {
+                let items = map.iter().map(|(key, value)| (Arc::clone(key), self.value(value)));
+                Json::Map(Arc::new(items.collect()))
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// A call of tools with made-up words. Its arguments become one.
+    fn call(&self, call: &Json) -> Json {
+        let Json::Map(call) = call else { return self.value(call) };
+        let made = call.iter().map(|(key, value)| {
+            let value = match (&**key, value) {
+                ("function", function) => self.call(function),
+                ("id", Json::String(id)) => Json::String(made_up_id(id).into()),
+                ("arguments" | "parameters", Json::Map(given)) => {
+                    let one = [(Arc::from("q"), Json::String(WORDS.into()))];
+                    Json::Map(Arc::new(if given.is_empty() {
+                        Map::default()
+                    } else {
+                        one.into_iter().collect()
+                    }))
+                }
+                ("arguments" | "parameters", Json::String(given)) => {
+                    let made =
+                        if given.trim_start().starts_with('{') { r#"{"q": "Ww"}"# } else { given };
+                    Json::String(made.into())
+                }
+                (_, value) => self.value(value),
+            };
+            (Arc::clone(key), value)
+        });
+        Json::Map(Arc::new(made.collect()))
+    }
+
+    /// The value of a key of a message with made-up words.
+    fn field(&self, key: &str, value: &Json) -> Json {
+        match (key, value) {
+            ("role", role) => role.clone(),
+            ("tool_calls", Json::List(calls)) => {
+                let calls = calls.iter().map(|call| self.call(call)).collect();
+                Json::List(Arc::new(without_repeats(calls)))
+            }
+            ("id" | "tool_call_id", Json::String(id)) => Json::String(made_up_id(id).into()),
+            (_, value) => self.value(value),
+        }
+    }
+
+    pub(super) fn message(&self, message: &Map) -> Map {
+        let made = message.iter().map(|(key, value)| (Arc::clone(key), self.field(key, value)));
+        made.collect()
+    }
+}
+
+/// The parts of a text that look like tokens of their own, such as `<think>` and `[INST]`.
+fn markup(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices(['<', '[']).filter_map(|(at, open)| {
+        let close = if open == "<" { '>' } else { ']' };
+        let rest = &text[at..];
+        let end = rest.find(|c: char| c == close || c.is_whitespace())?;
+        (end > 1 && rest[end..].starts_with(close)).then(|| &rest[..=end])
+    })
+}
+
+/// Appends made-up words in place of others. The blanks before them stay, and those before a marker: the generation
+/// prompt may end with some, and a template may search for them.
+fn push_words(text: &str, is_before_marker: bool, made: &mut String) {
+    let words = text.trim();
+    let begin = text.len() - text.trim_start().len();
+    made.push_str(&text[..begin]);
+    if !words.is_empty() {
+        made.push_str(WORDS);
+        made.push_str(if is_before_marker { &text[begin + words.len()..] } else { "" });
+    }
+}
+
+/// Some templates count the characters of an id.
+fn made_up_id(id: &str) -> &'static str {
+    if id.chars().count() == 9 { "abcdefgh0" } else { "call_0" }
+}
+
+/// The items without those of a group that is repeated more often than [`MOST_REPEATS`] times.
+pub(super) fn without_repeats(items: Vec<Json>) -> Vec<Json> {
+    let mut kept: Vec<Json> = Vec::with_capacity(items.len());
+    for item in items {
+        kept.push(item);
+        for group in 1..=LONGEST_GROUP {
+            let Some(first) = kept.len().checked_sub(group * (MOST_REPEATS + 1)) else { break };
+            let is_repeated = (first..kept.len() - group).all(|at| kept[at] == kept[at + group]);
+            if is_repeated {
+                kept.truncate(kept.len() - group);
+                break;
+            }
+        }
+    }
+    kept
+}

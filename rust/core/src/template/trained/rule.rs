@@ -1,0 +1,410 @@
+//! The definition of what is trained of a conversation: of each turn, what the model has to generate there.
+//!
+//! That is the text up to and with the turn, behind the text before it with the generation prompt, up to and
+//! with the token at which generation stops. A template that writes earlier messages otherwise once others follow has
+//! no single text that is right for all turns, so a conversation becomes one or several [documents](TurnDocument).
+//! It takes some six renders a turn. Where trials show that the cheaper way ([`marks`](super::marks)) finds the same,
+//! that one is used ([`trust`](super::trust)).
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use fastpack_template::json::Map;
+
+use super::alike::{has_calls, other_kinds, same_kind};
+use super::stops::Stops;
+use super::texts::{TrainedTurn, TurnDocument, merged};
+use crate::ledger::Reason;
+use crate::record::{Conversation, Fault};
+use crate::template::chat::ChatTemplate;
+use crate::template::conversation::is_assistant;
+
+/// A turn, found in the render of the messages up to and with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::template) struct FoundTurn {
+    /// The index of its message.
+    pub(in crate::template) message: usize,
+    /// The byte at which the trained part begins.
+    pub(in crate::template) start: usize,
+    /// The byte at which it ends; blanks before that byte are left out unless it [is stopped](Self::is_stopped).
+    pub(in crate::template) end: usize,
+    /// Whether it ends with a token at which generation stops.
+    pub(in crate::template) is_stopped: bool,
+    /// Whether the model sees the messages before it as the prompt has them, because the render of the turn has them
+    /// otherwise.
+    pub(in crate::template) is_rewritten: bool,
+    /// Whether it goes on with the turn of the message before it.
+    is_joined: bool,
+}
+
+/// A trained turn with its texts.
+#[derive(Clone, Debug)]
+pub(in crate::template) struct FoundTexts {
+    /// The turn.
+    pub(in crate::template) found: FoundTurn,
+    /// The render of the messages up to and with it.
+    pub(in crate::template) text: String,
+    /// The render of the messages before it with the generation prompt.
+    pub(in crate::template) prompt: String,
+}
+
+impl FoundTurn {
+    /// The turn in its text, the render of the messages up to it; `prompt` is the render of those before it with the
+    /// generation prompt, which only turns need whose text [is rewritten](Self::is_rewritten).
+    pub(in crate::template) fn in_text(&self, mut text: String, prompt: &str) -> TrainedTurn {
+        let Self { message, start, is_stopped, .. } = *self;
+        let end = if is_stopped { self.end } else { text[..self.end].trim_end().len().max(start) };
+        if self.is_rewritten {
+            let (text, start) = (format!("{prompt}{}", &text[start..end]), prompt.len());
+            return TrainedTurn { message, text, start, is_stopped };
+        }
+        text.truncate(end);
+        TrainedTurn { message, text, start, is_stopped }
+    }
+}
+
+/// The turns of a conversation that `is_trained`.
+///
+/// A turn up to which the template refuses to render is context. Fails with the words of the template if it refuses
+/// all turns.
+pub(in crate::template) fn turns(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    messages: &[Cow<'_, Map>],
+    is_trained: impl Fn(usize) -> bool,
+) -> Result<Vec<FoundTexts>, Fault> {
+    let mut renders = Renders::of(template, conversation, messages);
+    let mut turns: Vec<FoundTexts> = Vec::new();
+    let mut refusal = None;
+    // A turn that is not chosen may go on in one that is: `turns="last"` chooses a message.
+    let may_go_on = |at: usize| {
+        let weight = conversation.weights.as_ref().and_then(|weights| weights[at]);
+        let mut next = (at + 1..messages.len()).take_while(|next| is_assistant(&messages[*next]));
+        weight.is_none() && next.any(&is_trained)
+    };
+    let spoken = (0..messages.len()).filter(|at| is_assistant(&messages[*at]));
+    for at in spoken.filter(|at| is_trained(*at) || may_go_on(*at)) {
+        match renders.turn(at, turns.last()) {
+            Ok(turn) => {
+                if turn.found.is_joined {
+                    turns.pop();
+                }
+                turns.push(turn);
+            }
+            Err(fault) if fault.reason == Reason::Template => refusal = Some(fault),
+            Err(fault) => return Err(fault),
+        }
+    }
+    turns.retain(|turn| is_trained(turn.found.message));
+    match refusal {
+        Some(refusal) if turns.is_empty() => Err(refusal),
+        _ => Ok(turns),
+    }
+}
+
+/// The documents of a conversation: the fewest texts such that each turn that `is_trained` stands behind exactly what
+/// the model sees there. `whole` is the render of all messages.
+///
+/// Fails as [`turns`] does.
+pub(in crate::template) fn documents(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    messages: &[Cow<'_, Map>],
+    whole: &str,
+    is_trained: impl Fn(usize) -> bool,
+) -> Result<Vec<TurnDocument>, Fault> {
+    let turns = turns(template, conversation, messages, is_trained)?.into_iter();
+    let turns = turns.map(|turn| turn.found.in_text(turn.text, &turn.prompt));
+    let turns: Vec<TrainedTurn> = turns.collect();
+    Ok(merged(&turns, whole, &Stops::of(template, conversation)))
+}
+
+/// Byte ranges of a text, each with the index of the message that it is of.
+pub(in crate::template) type MessageSpans = Vec<(usize, Range<usize>)>;
+
+/// The spans of the turns in `whole`, the render of all messages, as they are written there, with their messages. `None`
+/// if a turn cannot be found.
+pub(in crate::template) fn spans_in_whole(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    messages: &[Cow<'_, Map>],
+    whole: &str,
+) -> Result<Option<MessageSpans>, Fault> {
+    let mut renders = Renders::of(template, conversation, messages);
+    let mut spans = MessageSpans::new();
+    let mut reached = 0;
+    for (at, message) in messages.iter().enumerate() {
+        let words_end = renders.words_end_in(at, whole, reached)?;
+        if is_assistant(message) {
+            let Some(span) = renders.span_in(at, whole, reached, words_end)? else {
+                return Ok(None);
+            };
+            reached = span.end;
+            spans.push((at, span));
+        } else {
+            reached = words_end;
+        }
+    }
+    spans.retain(|(_, span)| !span.is_empty());
+    Ok(Some(spans))
+}
+
+/// Renders the messages up to some turn of a conversation, and others in the place of its last ones.
+struct Renders<'c> {
+    template: &'c ChatTemplate,
+    conversation: &'c Conversation,
+    messages: &'c [Cow<'c, Map>],
+    stops: Stops,
+    /// The work that all renders together may still take.
+    work_left: u64,
+}
+
+impl<'c> Renders<'c> {
+    fn of(
+        template: &'c ChatTemplate,
+        conversation: &'c Conversation,
+        messages: &'c [Cow<'c, Map>],
+    ) -> Self {
+        // As much as ten renders of each message's prefix may take.
+        let renders = 10 * messages.len() as u64;
+        let work_left = template.most_work(messages, conversation).saturating_mul(renders);
+        let stops = Stops::of(template, conversation);
+        Self { template, conversation, messages, stops, work_left }
+    }
+
+    /// The text of the first `count` messages, and of `last` behind them; the generation prompt behind them if asked
+    /// for. `transformers` refuses a conversation without messages.
+    fn render(&mut self, count: usize, last: &[&Map], prompt: bool) -> Result<String, Fault> {
+        if count + last.len() == 0 {
+            return Ok(String::new());
+        }
+        let first = self.messages[..count].iter().map(|message| Cow::Borrowed(&**message));
+        let messages: Vec<Cow<'_, Map>> =
+            first.chain(last.iter().map(|message| Cow::Borrowed(*message))).collect();
+        let output = self.template.run(&messages, self.conversation, Some(prompt))?;
+        self.take(output.work)?;
+        Ok(output.text)
+    }
+
+    /// Counts the work of a render.
+    fn take(&mut self, work: u64) -> Result<(), Fault> {
+        let left = self.work_left.checked_sub(work);
+        self.work_left = left.ok_or_else(|| {
+            self.template.hidden("the assistant wrote, within the work that it may take")
+        })?;
+        Ok(())
+    }
+
+    /// The turn at message `at`; `previous` is the turn before it.
+    fn turn(&mut self, at: usize, previous: Option<&FoundTexts>) -> Result<FoundTexts, Fault> {
+        let message: &Map = &self.messages[at];
+        let history = self.render(at, &[], false)?;
+        let prompt = self.render(at, &[], true)?;
+        let text = self.render(at + 1, &[], false)?;
+        let header = prompt.strip_prefix(history.as_str()).unwrap_or_default();
+        // The text in front of the turn, as far as the words of the message before it reach.
+        let before = match at.checked_sub(1) {
+            Some(previous) => {
+                let other = same_kind(&self.messages[previous]);
+                let other = self.render(previous, &[&other, message], false).unwrap_or_default();
+                behind_words(&text, &other, 0)
+            }
+            None => 0,
+        };
+        let same = self.shared_tokens(&prompt, &text);
+        let reprinted = text.get(before..).and_then(|rest| rest.find(header));
+        let joined = previous.filter(|previous| {
+            let start = previous.found.start;
+            previous.found.message + 1 == at
+                && !header.is_empty()
+                && same < prompt.len()
+                && reprinted.is_none()
+                && !previous.found.is_rewritten
+                && text.get(..start) == previous.text.get(..start)
+        });
+        let joined = match joined {
+            Some(_) if self.writes_header(at, &text, before)? => None,
+            joined => joined,
+        };
+        let start = if let Some(previous) = joined {
+            previous.found.start
+        } else if !header.is_empty() && same == prompt.len() {
+            same
+        } else if let (false, true, Some(found)) = (header.is_empty(), same < before, reprinted) {
+            // Earlier messages are written otherwise once the turn is there. The model sees them as the prompt
+            // has them.
+            before + found + header.len()
+        } else {
+            self.behind_header(at, &text, (before, same), header.is_empty())
+        };
+        let other = same_kind(message);
+        let other = self.render(at, &[&other], false).unwrap_or_default();
+        let other = if other.is_empty() { &text } else { &other };
+        let words_end = behind_words(&text, other, start);
+        let stop = self.stops.first_in(&text[words_end..]);
+        let mut is_stopped = stop.is_some();
+        let mut end = if let Some(stop) = &stop {
+            words_end + stop.end
+        } else {
+            let reopened = reopened(&text[..start], &text[words_end..]);
+            if reopened > 0 && self.template.context.stops.is_empty() {
+                return Err(self.template.hidden("ends what the assistant wrote"));
+            }
+            text.len() - reopened
+        };
+        if has_calls(message) {
+            let mut silent = message.clone();
+            silent.shift_remove("tool_calls");
+            if self.render(at, &[&silent], false).is_ok_and(|without| without == text) {
+                // The template writes no calls. What is left would teach to say nothing.
+                (end, is_stopped) = (start, true);
+            }
+        }
+        let is_joined = joined.is_some();
+        let is_rewritten = same < before && !header.is_empty() && text[..start].ends_with(header);
+        let is_rewritten = is_rewritten && !is_joined;
+        let found = FoundTurn { message: at, start, end, is_stopped, is_rewritten, is_joined };
+        Ok(FoundTexts { found, text, prompt })
+    }
+
+    /// The byte behind the last words of message `at` in the render of all messages; `reached` if it has none there.
+    fn words_end_in(&mut self, at: usize, whole: &str, reached: usize) -> Result<usize, Fault> {
+        let other = self.replaced(at, &same_kind(&self.messages[at]))?;
+        Ok(if other == whole { reached } else { behind_words(whole, &other, 0).max(reached) })
+    }
+
+    /// The render of all messages with another one in the place of message `at`; empty if the template refuses it.
+    fn replaced(&mut self, at: usize, other: &Map) -> Result<String, Fault> {
+        let messages = self.messages.iter().enumerate();
+        let messages: Vec<Cow<'_, Map>> = messages
+            .map(|(number, message)| Cow::Borrowed(if number == at { other } else { &**message }))
+            .collect();
+        let Ok(output) = self.template.run(&messages, self.conversation, None) else {
+            return Ok(String::new());
+        };
+        self.take(output.work)?;
+        Ok(output.text)
+    }
+
+    /// The trained span of the turn at message `at` in the render of all messages, in which the text of the messages
+    /// before it ends at `reached`, and its own words at `words_end`.
+    fn span_in(
+        &mut self,
+        at: usize,
+        whole: &str,
+        reached: usize,
+        words_end: usize,
+    ) -> Result<Option<Range<usize>>, Fault> {
+        let history = self.render(at, &[], false)?;
+        let prompt = self.render(at, &[], true)?;
+        let header = prompt.strip_prefix(history.as_str()).unwrap_or_default();
+        let found = whole[reached..words_end].find(header).filter(|_| !header.is_empty());
+        let start = if let Some(found) = found {
+            reached + found + header.len()
+        } else {
+            let mut start = words_end;
+            for other in other_kinds(&self.messages[at]) {
+                let other = self.replaced(at, &other)?;
+                let shared = self.shared_tokens(&other, whole);
+                if shared >= reached {
+                    start = start.min(shared);
+                }
+            }
+            start
+        };
+        let text = self.render(at + 1, &[], false)?;
+        // What the template writes behind the turn wherever it stands.
+        let own =
+            behind_words(&text, &self.render(at, &[&same_kind(&self.messages[at])], false)?, 0);
+        // The words of the turn may come again behind it: the name of a function stands before its result, too.
+        let opened = text[..own].rfind(header).filter(|_| !header.is_empty());
+        let words = opened.map(|opened| &text[opened + header.len()..own]);
+        let words = words.filter(|words| whole[start..].starts_with(words));
+        let words_end = words.map_or(words_end, |words| start + words.len());
+        let rest = &whole[words_end..];
+        let closing = text[own..].trim_end();
+        let shared = rest.char_indices().zip(closing.chars()).take_while(|((_, a), b)| a == b);
+        let closing = shared.last().map_or(0, |((at, c), _)| at + c.len_utf8());
+        let end = match (self.stops.first_in(&rest[..closing]), self.stops.written_in(rest)) {
+            (Some(stop), _) => stop.end,
+            // Earlier turns may end otherwise than the last.
+            (None, written) if written > 0 => written,
+            _ => closing + self.stops.before_next(&rest[closing..]),
+        };
+        Ok(Some(start..words_end + end))
+    }
+
+    /// The byte behind the header that all kinds of messages of the turn's role share, and behind the tokens that the
+    /// prompt shares with the text.
+    fn behind_header(
+        &mut self,
+        at: usize,
+        text: &str,
+        (before, same): (usize, usize),
+        is_unprompted: bool,
+    ) -> usize {
+        let end = self.header_end(at, text, before);
+        // Without a prompt the model generates the blanks too.
+        let end = if is_unprompted { text[..end].trim_end().len() } else { end };
+        same.max(end)
+    }
+
+    /// The byte behind what all kinds of messages of the role of message `at` begin with, not before `before`.
+    fn header_end(&mut self, at: usize, text: &str, before: usize) -> usize {
+        let mut end = None;
+        for other in other_kinds(&self.messages[at]) {
+            // The template may not know this kind.
+            let Ok(other) = self.render(at, &[&other], false) else { continue };
+            let shared = self.shared_tokens(&other, text);
+            if shared >= before {
+                end = Some(end.map_or(shared, |end: usize| end.min(shared)));
+            }
+        }
+        end.unwrap_or(before)
+    }
+
+    /// Whether the template writes the header of the assistant between message `at` and the one before it, as it does
+    /// for the first of the messages that follow one another here.
+    fn writes_header(&mut self, at: usize, text: &str, before: usize) -> Result<bool, Fault> {
+        let run = self.messages[..at].iter().rev().take_while(|message| is_assistant(message));
+        let first = at - run.count();
+        let history = self.render(first, &[], false)?;
+        let opened = self.render(first + 1, &[], false)?;
+        let begin = self.shared_tokens(&history, &opened);
+        let header = opened[begin..self.header_end(first, &opened, begin)].trim();
+        let end = self.header_end(at, text, before);
+        Ok(text[before..end].contains(header))
+    }
+
+    /// Bytes of `text` in the tokens with which `other` begins too.
+    fn shared_tokens(&self, other: &str, text: &str) -> usize {
+        if text.starts_with(other) {
+            return other.len();
+        }
+        let tokens = self.template.context.tokens.as_ref();
+        tokens.and_then(|tokens| tokens.shared(other, text)).unwrap_or_else(|| {
+            let same = text.char_indices().zip(other.chars()).find(|((_, a), b)| a != b);
+            same.map_or(text.len().min(other.len()), |((at, _), _)| at)
+        })
+    }
+}
+
+/// Bytes at the end of the text behind a turn with which the text before the turn ends too: a template may write the
+/// header of another turn behind each conversation.
+fn reopened(before: &str, behind: &str) -> usize {
+    let pairs = before.chars().rev().zip(behind.chars().rev());
+    let shared = pairs.take_while(|(one, other)| one == other).map(|(c, _)| c);
+    let length = shared.clone().map(char::len_utf8).sum();
+    if shared.clone().any(char::is_alphanumeric) { length } else { 0 }
+}
+
+/// The byte of `text` behind the last words that differ from those of `other`, not before `start`.
+fn behind_words(text: &str, other: &str, start: usize) -> usize {
+    if text == other {
+        return start;
+    }
+    let alike = text.chars().rev().zip(other.chars().rev());
+    let alike = alike.take_while(|(left, right)| left == right).map(|(c, _)| c.len_utf8());
+    // The other text may be shorter than what stands before `start`.
+    (text.len() - alike.sum::<usize>()).max(start)
+}

@@ -1,0 +1,243 @@
+"""Of every turn exactly what the model has to generate is trained, behind what it sees there, whatever the template."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from campaign import CAMPAIGN, tries
+from conftest import DATA
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rows import table_of
+from template_helpers import NOW, FixedClock, trl_templates, unfollowed
+from turn_conversations import conversations, kinds
+from turn_rule import Rule
+from turn_templates import KINDS, Kind, kind_of, write_folder
+
+import fastpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+Record = dict[str, Any]
+Row = tuple[list[int], list[int]]
+Loaded = tuple[fastpack.Tokenizer, Rule]
+
+pytest.importorskip("transformers")
+
+COLUMNS: Any = ["input_ids", "labels", "source_row"]
+ALONE: Any = {
+    "max_length": 1 << 16,
+    "strategy": "none",
+    "max_lost": "100%",
+    "on_bad_record": "skip",
+    "now": NOW,
+}
+"""Every document is a row, and records that a template refuses are left out."""
+
+CHOICES = ["auto", "each", "last"]
+
+MOST = settings(max_examples=tries(2, 60), suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def fixed_time() -> Iterator[None]:
+    """Lets templates see the same time in fastpack and in transformers."""
+    from transformers.utils import chat_template_utils
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chat_template_utils, "datetime", FixedClock)
+        yield
+
+
+def published() -> dict[str, Kind]:
+    """TRL's templates and those at hand that mark no turns; `make campaign` takes all of them."""
+    sources = trl_templates()
+    for path in sorted((DATA / "templates").glob("*.jinja")) if CAMPAIGN else []:
+        sources[path.stem] = path.read_text(encoding="utf-8")
+    return {name: kind_of(source) for name, source in sources.items() if "endgeneration" not in source}
+
+
+@pytest.fixture(scope="session")
+def load(tokenizer_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Loaded]:
+    """Gives a tokenizer with the tokens of a template, and the rule for it."""
+    from transformers import AutoTokenizer
+
+    @functools.cache
+    def made(kind: Kind) -> Loaded:
+        folder = write_folder(tokenizer_dir, tmp_path_factory.mktemp("turns") / "model", kind)
+        return fastpack.Tokenizer(folder), Rule(AutoTokenizer.from_pretrained(folder), list(kind.stops))
+
+    return made
+
+
+def by_record(table: pa.Table, records: list[Record]) -> list[list[Row]]:
+    """The documents of each record in a table of one document a row."""
+    found: dict[int, list[Row]] = defaultdict(list)
+    for row in table.to_pylist():
+        (number,) = row["source_row"] if isinstance(row["source_row"], list) else [row["source_row"]]
+        found[number - 1].append((row["input_ids"], row["labels"]))
+    return [found[number] for number in range(len(records))]
+
+
+def packed(records: list[Record], tokenizer: fastpack.Tokenizer, **options: Any) -> list[list[Row]]:
+    """The documents that fastpack makes of each record; none if no document is left."""
+    table = fastpack.pack_records(records, tokenizer, columns=COLUMNS, **{**ALONE, **options})
+    return by_record(table, records)
+
+
+def defined(record: Record, rule: Rule, turns: str) -> list[Row]:
+    """The documents by the rule; none if the template refuses the conversation."""
+    try:
+        documents = rule.documents(record["messages"], record.get("tools"), turns)
+    except Exception:
+        return []
+    return rule.labelled(documents)
+
+
+def compare(records: list[Record], loaded: Loaded) -> int:
+    """Holds fastpack against the rule for all choices; returns the number of documents."""
+    tokenizer, rule = loaded
+    made = 0
+    for turns in CHOICES:
+        for record, found in zip(records, packed(records, tokenizer, turns=turns), strict=True):
+            expected = defined(record, rule, turns)
+            made += len(expected)
+            assert found == expected, (turns, json.dumps(record, ensure_ascii=False))
+    return made
+
+
+SOME = st.lists(conversations(parts=True), min_size=4, max_size=4)
+PLAIN = st.lists(conversations(), min_size=4, max_size=4)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.campaign
+@MOST
+@given(records=SOME)
+def test_turns_are_trained_as_defined(
+    name: str, records: list[Record], load: Callable[[Kind], Loaded]
+) -> None:
+    compare(records, load(KINDS[name]))
+
+
+@pytest.mark.campaign
+@settings(max_examples=tries(8, 1000), suppress_health_check=list(HealthCheck))
+@given(kind=st.sampled_from(list(published().values())), records=PLAIN)
+def test_turns_of_published_templates_are_trained_as_defined(
+    kind: Kind, records: list[Record], load: Callable[[Kind], Loaded]
+) -> None:
+    compare(records, load(kind))
+
+
+@pytest.mark.campaign
+@settings(max_examples=tries(4, 600), suppress_health_check=list(HealthCheck))
+@given(kind=kinds(), records=SOME)
+def test_turns_of_random_templates_are_trained_as_defined(
+    kind: Kind, records: list[Record], load: Callable[[Kind], Loaded]
+) -> None:
+    compare(records, load(kind))
+
+
+CALL = {"id": "abcdefgh1", "type": "function", "function": {"name": "weather", "arguments": {"city": "Rome"}}}
+AGENTIC: Record = {
+    "messages": [
+        {"role": "user", "content": "Weather in Rome?"},
+        {"role": "assistant", "content": "", "reasoning_content": "I ask.", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "abcdefgh1", "name": "weather", "content": "sunny"},
+        {"role": "assistant", "content": "Sunny.", "reasoning_content": "It says so."},
+        {"role": "user", "content": "Sure?"},
+        {"role": "assistant", "content": "Yes."},
+    ]
+}
+
+
+def texts(name: str, load: Callable[[Kind], Loaded], turns: str = "auto") -> list[list[str]]:
+    """The trained stretches of each document of the agentic conversation."""
+    tokenizer, _ = load(KINDS[name])
+    documents = []
+    for ids, labels in packed([AGENTIC], tokenizer, turns=turns)[0]:
+        stretches: list[list[int]] = []
+        for before, token, label in zip([-100, *labels], ids, labels, strict=False):
+            if label != -100 and before == -100:
+                stretches.append([])
+            if label != -100:
+                stretches[-1].append(token)
+        documents.append([tokenizer.decode(stretch) for stretch in stretches])
+    return documents
+
+
+def test_one_document_where_the_template_keeps_history(load: Callable[[Kind], Loaded]) -> None:
+    first = '<think>I ask.</think><tool_call>{"name": "weather", "arguments": {"city": "Rome"}}</tool_call><|end|>'
+    second = "<think>It says so.</think>Sunny.<|end|>"
+    assert texts("keeps reasoning", load) == [[first, second, "Yes.<|end|>"]]
+    assert texts("keeps reasoning", load, "each") == [[first], [second], ["Yes.<|end|>"]]
+    assert texts("keeps reasoning", load, "last") == [["Yes.<|end|>"]]
+
+
+def test_steps_of_tools_stay_together_where_their_reasoning_is_kept(load: Callable[[Kind], Loaded]) -> None:
+    first, second, third = (
+        stretch for document in texts("drops earlier reasoning", load) for stretch in document
+    )
+    assert [len(document) for document in texts("drops earlier reasoning", load)] == [2, 1]
+    assert first.startswith("<think>\nI ask.\n</think>")
+    assert second == "<think>\nIt says so.\n</think>\n\nSunny.<|end|>"
+    assert third == "Yes.<|end|>"
+
+
+def test_a_turn_whose_calls_are_not_printed_is_context(load: Callable[[Kind], Loaded]) -> None:
+    assert texts("prints no calls", load) == [["Sunny.<|end|>", "Yes.<|end|>"]]
+
+
+def test_what_stops_generation_before_the_next_message_is_trained(load: Callable[[Kind], Loaded]) -> None:
+    ((first, second, third),) = texts("ends before the next", load)
+    assert first.endswith("</tool_call><|observation|>")
+    assert (second, third) == ("Sunny.<|user|>", "Yes.")
+
+
+@pytest.mark.parametrize("name", ["plain", "drops earlier reasoning", "channels", "prompt opens a thought"])
+@settings(max_examples=tries(1, 30), suppress_health_check=list(HealthCheck))
+@given(records=st.lists(conversations(parts=True), min_size=12, max_size=12), seed=st.integers(0, 2**32))
+def test_documents_do_not_depend_on_road_threads_and_neighbours(
+    name: str, records: list[Record], seed: int, load: Callable[[Kind], Loaded]
+) -> None:
+    tokenizer, _ = load(KINDS[name])
+    template = KINDS[name].source
+    for turns in CHOICES:
+        once = packed(records, tokenizer, turns=turns, threads=1)
+        for options in ({"threads": 2}, {"threads": 4}, {"chat_template": unfollowed(template)}):
+            assert packed(records, tokenizer, turns=turns, **options) == once, (turns, options)
+        order = list(range(len(records)))
+        random.Random(seed).shuffle(order)
+        shuffled = packed([records[at] for at in order], tokenizer, turns=turns)
+        assert shuffled == [once[at] for at in order], turns
+        assert packed(records * 3, tokenizer, turns=turns) == once * 3
+
+
+@pytest.mark.parametrize("turns", CHOICES)
+def test_every_function_makes_the_same_documents(
+    turns: str, load: Callable[[Kind], Loaded], write_jsonl: Callable[..., Path], tmp_path: Path
+) -> None:
+    tokenizer, _ = load(KINDS["drops earlier reasoning"])
+    records = [{"messages": AGENTIC["messages"][:end]} for end in (2, 4, 6)] * 5
+    path = write_jsonl(records)
+    alone = packed(records, tokenizer, turns=turns)
+    options: Any = {"tokenizer": tokenizer, "turns": turns, **ALONE}
+    assert by_record(fastpack.pack_files(path, columns=COLUMNS, **options), records) == alone
+    assert (
+        by_record(fastpack.pack_table(pa.Table.from_pylist(records), columns=COLUMNS, **options), records)
+        == alone
+    )
+    fastpack.pack_dir(path, tmp_path / "out", columns=COLUMNS, **options)
+    assert by_record(table_of(tmp_path / "out"), records) == alone
+    streamed = fastpack.stream(path, epochs=1, shuffle=False, lanes=1, columns=COLUMNS, **options)
+    assert by_record(pa.concat_tables(streamed), records) == alone
+    scanned = fastpack.scan(path, tokenizer=tokenizer, max_length=1 << 16, strategy="none", turns=turns)
+    assert scanned.documents == sum(map(len, alone))
