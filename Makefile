@@ -25,7 +25,7 @@ logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; e
 site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test campaign test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt help-pages signatures bench-stream test-cluster
+.PHONY: help setup demo check test campaign test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt help-pages signatures bench-stream bench-turns test-cluster turns-table
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -109,6 +109,9 @@ bench-objectives: $(STAMPS)/release  ## measure the objectives beside the causal
 bench-templates: $(STAMPS)/release  ## measure templates beside jinja2
 	$(BIN)/python benches/python/templates.py
 
+bench-turns: $(STAMPS)/release  ## measure conversations of tools and reasoning beside TRL and a loop, in one run
+	$(BIN)/python benches/python/turns.py
+
 profile: $(STAMPS)/release  ## count the instructions of a run by function, with valgrind
 	$(BIN)/python benches/python/instructions.py
 
@@ -154,6 +157,9 @@ screenshots: setup  ## leave screenshots of reports, notebook and site in .build
 
 signatures: $(STAMPS)/python  ## write the public functions and docs/options.md from the table of options
 	PYTHONPATH=python $(BIN)/python scripts/signatures.py
+
+turns-table: setup  ## write the table of docs/turns.md from the templates in TEMPLATES
+	$(BIN)/python benches/python/turn_table.py $(or $(TEMPLATES),$(DATA)/templates)
 
 help-pages: setup  ## write the golden help pages of the command line anew
 	FASTPACK_WRITE_HELP=1 $(BIN)/pytest -q tests/python/test_help.py
