@@ -79,19 +79,18 @@ impl<'a> Worker<'a> {
         let Some(shape) = asked.shape.filter(|_| self.may_leave_out) else { return Ok(made) };
         match &mut made {
             RenderedRecord::Text(Rendered { text, left_out, .. }, _) => {
-                let unread = record::left_out(raw, shape, |words| text.contains(words));
+                let unread = record::left_out(raw, shape, |words| is_in(words, text));
                 note(left_out, unread);
             }
             RenderedRecord::Texts(texts) => {
-                let holds =
-                    |words: &str| texts.iter().any(|rendered| rendered.text.contains(words));
+                let holds = |words: &str| texts.iter().any(|rendered| is_in(words, &rendered.text));
                 let unread = record::left_out(raw, shape, holds);
                 if let Some(first) = texts.first_mut() {
                     note(&mut first.left_out, unread);
                 }
             }
             RenderedRecord::Several(Several { texts, left_out, .. }) => {
-                let holds = |words: &str| texts.iter().any(|(text, _)| text.contains(words));
+                let holds = |words: &str| texts.iter().any(|(text, _)| is_in(words, text));
                 left_out.extend(record::left_out(raw, shape, holds));
             }
             RenderedRecord::Tokens(..) => {}
@@ -258,4 +257,9 @@ fn note(left_out: &mut LeftOut, fields: LeftOut) {
     left_out.extend(fields);
     left_out.sort_unstable();
     left_out.dedup();
+}
+
+/// Whether some words occur in a text. They may be as long as the text.
+fn is_in(words: &str, text: &str) -> bool {
+    memchr::memmem::find(text.as_bytes(), words.as_bytes()).is_some()
 }
