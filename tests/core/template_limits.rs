@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use chrono::NaiveDateTime;
 use fastpack_core::Control;
+use fastpack_core::config::Turns;
 use fastpack_core::json::{Json, Map};
 use fastpack_core::record::Conversation;
 use fastpack_core::template::{ChatTemplate, TemplateContext, WantedSpans};
@@ -260,7 +261,7 @@ fn trying_programs_out_takes_no_more_than_the_many_tiny_renders_may() {
         for wanted in
             [WantedSpans::Text, WantedSpans::Spans, WantedSpans::LastTurn, WantedSpans::Turns]
         {
-            let _ = template.replays(wanted);
+            let _ = template.replays(wanted, Turns::Auto);
         }
         let took = cpu_time(started).saturating_sub(before);
         assert!(took < 10 * PATIENCE, "{source}: {took:?}");
