@@ -119,10 +119,11 @@ impl Programs {
             + self.turns.as_ref().map_or(0, TurnPrograms::size)
     }
 
-    /// The program for the whole conversation, which tests make wrong.
+    /// All programs, which tests make wrong.
     #[cfg(test)]
-    pub(in crate::template) fn whole(&mut self) -> &mut Program {
-        &mut self.whole
+    pub(in crate::template) fn all(&mut self) -> impl Iterator<Item = &mut Program> {
+        let turns = self.turns.iter_mut().flat_map(TurnPrograms::all);
+        std::iter::once(&mut self.whole).chain(&mut self.before).chain(turns)
     }
 }
 

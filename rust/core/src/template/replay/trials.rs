@@ -170,11 +170,15 @@ fn conversations() -> impl Iterator<Item = String> {
         (0..TEXTS.len()).step_by(3).map(move |first| conversation(roles, first, true))
     });
     let calls = CALLS.iter().flat_map(|call| {
-        (0..TEXTS.len())
-            .step_by(2)
-            .map(move |first| with_tools(&call.replace("TEXT", text(first)), first))
+        (0..TEXTS.len()).step_by(2).map(move |first| {
+            with_tools(&call.replace("TEXT", text(first)), |step| text(first + step))
+        })
     });
-    plain.chain(parts).chain(calls)
+    // Programs are kept by the form of the texts, so some conversations differ in the calls alone.
+    let called = CALLS.iter().flat_map(|call| {
+        TEXTS.iter().map(move |own| with_tools(&call.replace("TEXT", own), |_| text(1)))
+    });
+    plain.chain(parts).chain(calls).chain(called)
 }
 
 fn text(at: usize) -> &'static str {
@@ -200,10 +204,10 @@ fn conversation(roles: &[&str], first: usize, parts: bool) -> String {
     format!(r#"{{"messages": [{}]}}"#, messages.join(", "))
 }
 
-/// A conversation with a tool call and the texts from `first` on.
-fn with_tools(call: &str, first: usize) -> String {
-    let [ask, think, answer, end] = [0, 5, 10, 15].map(|step| text(first + step));
-    let tools = TOOLS.replace("TEXT", text(first + 1));
+/// A conversation with a tool call and the texts of `text`.
+fn with_tools(call: &str, text: impl Fn(usize) -> &'static str) -> String {
+    let [ask, think, answer, end] = [0, 5, 10, 15].map(&text);
+    let tools = TOOLS.replace("TEXT", text(1));
     format!(
         r#"{{"messages": [{{"role": "user", "content": "{ask}"}}, {{"role": "assistant", "content": "{think}", "tool_calls": [{call}]}}, {{"role": "tool", "name": "find", "content": "{answer}"}}, {{"role": "assistant", "content": "{end}"}}], "tools": [{tools}]}}"#
     )
@@ -242,7 +246,9 @@ mod tests {
                 .into_iter();
         all.filter(|wanted| template.replays(*wanted, Turns::Auto).is_ok())
             .map(|wanted| {
-                try_out(&template, wanted, Turns::Auto, |programs| spoil(programs.whole()))
+                try_out(&template, wanted, Turns::Auto, |programs| {
+                    programs.all().for_each(spoil);
+                })
             })
             .collect()
     }
@@ -290,9 +296,11 @@ mod tests {
 
     #[test]
     fn a_program_that_takes_values_for_the_same_is_caught() {
-        let source = "{% for m in messages %}{% for call in m.tool_calls or [] %}\
-                      {% if call.function.arguments.text %}!{% endif %}{% endfor %}{% endfor %}";
+        let source = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for call in m.tool_calls or [] %}\
+                      {% if call.function.arguments.text %}!{% else %}?{% endif %}{% endfor %}<|im_end|>\n{% endfor %}\
+                      {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
         assert_eq!(template(source).replays(WantedSpans::Text, Turns::Auto), Ok(()));
-        assert!(is_caught(&spoilt(source, Program::drop_guards)));
+        let caught = spoilt(source, Program::drop_guards);
+        assert!(is_caught(&caught), "{caught:?}");
     }
 }

@@ -82,6 +82,14 @@ impl TurnPrograms {
         Ok(programs)
     }
 
+    /// All programs, which tests make wrong.
+    #[cfg(test)]
+    pub(super) fn all(&mut self) -> impl Iterator<Item = &mut Program> {
+        let turns = self.turns.iter_mut();
+        let turns = turns.flat_map(|turn| turn.prompt.iter_mut().chain([&mut turn.text]));
+        turns.chain(&mut self.guards)
+    }
+
     /// The number of steps and pieces.
     pub(super) fn size(&self) -> usize {
         let turns = self.turns.iter().flat_map(|turn| turn.prompt.iter().chain([&turn.text]));
