@@ -79,7 +79,7 @@ pub(super) fn job_of(options: &Value) -> Arc<Identity> {
             "transform": null, "trims": false,
         },
         "token_options": {
-            "train_on": "auto", "train_on_eos": null, "eos": "auto", "bos": "auto", "on_bad_record": "error",
+            "train_on": "auto", "turns": "auto", "train_on_eos": null, "eos": "auto", "bos": "auto", "on_bad_record": "error",
             "now": null,
         },
         "row_options": {

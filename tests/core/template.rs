@@ -191,17 +191,19 @@ fn what_looks_like_a_turn_in_a_message_is_no_turn() {
 }
 
 #[test]
-fn a_conversation_without_a_trace_of_its_turns_is_unmaskable() {
+fn turns_without_headers_and_ends_are_found_by_their_words() {
     let source = "{% for m in messages %}{{ m.content|upper }} {% endfor %}";
+    assert_eq!(spans(source, &[("user", "a"), ("assistant", "b")]), ["B"]);
+}
+
+#[test]
+fn a_conversation_that_does_not_show_where_a_turn_ends_is_unmaskable() {
+    let source = "{% for m in messages %}### {{ m.role }}\n{{ m.content|upper }}\n{% endfor %}### assistant\n";
     let template = ChatTemplate::new("test", source, context()).expect("supported");
     let fault = template
-        .render_with_spans(&conversation(&[("user", "a"), ("assistant", "b")]))
-        .expect_err("no turns");
-    assert!(
-        fault.message.contains("use a template with {% generation %} blocks"),
-        "{}",
-        fault.message
-    );
+        .render_with_spans(&conversation(&[("system", "s"), ("user", "a"), ("assistant", "b")]))
+        .expect_err("the header of the next turn follows each conversation");
+    assert!(fault.message.contains("does not show what"), "{}", fault.message);
 }
 
 /// `ChatML` that says nothing of a generation prompt.
@@ -211,8 +213,8 @@ const UNPROMPTED: &str =
 #[test]
 fn a_template_without_a_generation_prompt_trains_no_header() {
     let messages = [("user", "q"), ("assistant", "a"), ("user", "r"), ("assistant", "b c")];
-    assert_eq!(spans(UNPROMPTED, &messages), ["a<|im_end|>", "b c<|im_end|>"]);
-    assert_eq!(spans(UNPROMPTED, &messages), spans(CHATML, &messages));
+    // Without a prompt the model writes the blanks behind the header, too.
+    assert_eq!(spans(UNPROMPTED, &messages), ["\na<|im_end|>", "\nb c<|im_end|>"]);
 }
 
 #[test]

@@ -322,7 +322,11 @@ impl<'c> Renders<'c> {
         let words = words.filter(|words| whole[start..].starts_with(words));
         let words_end = words.map_or(words_end, |words| start + words.len());
         let rest = &whole[words_end..];
-        let closing = text[own..].trim_end();
+        let reopened = reopened(&whole[..start], &text[own..]);
+        if reopened > 0 && self.template.context.stops.is_empty() {
+            return Ok(None);
+        }
+        let closing = text[own..text.len() - reopened].trim_end();
         let shared = rest.char_indices().zip(closing.chars()).take_while(|((_, a), b)| a == b);
         let closing = shared.last().map_or(0, |((at, c), _)| at + c.len_utf8());
         let end = match (self.stops.first_in(&rest[..closing]), self.stops.written_in(rest)) {
@@ -392,10 +396,12 @@ impl<'c> Renders<'c> {
 /// Bytes at the end of the text behind a turn with which the text before the turn ends too: a template may write the
 /// header of another turn behind each conversation.
 fn reopened(before: &str, behind: &str) -> usize {
-    let pairs = before.chars().rev().zip(behind.chars().rev());
+    let said = behind.trim_end();
+    let pairs = before.trim_end().chars().rev().zip(said.chars().rev());
     let shared = pairs.take_while(|(one, other)| one == other).map(|(c, _)| c);
-    let length = shared.clone().map(char::len_utf8).sum();
-    if shared.clone().any(char::is_alphanumeric) { length } else { 0 }
+    let length: usize = shared.clone().map(char::len_utf8).sum();
+    let is_header = shared.clone().any(char::is_alphanumeric);
+    if is_header { behind.len() - said.len() + length } else { 0 }
 }
 
 /// The byte of `text` behind the last words that differ from those of `other`, not before `start`.
