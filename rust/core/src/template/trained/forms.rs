@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use aho_corasick::{AhoCorasick, MatchKind};
 use fastpack_template::Template;
 use fastpack_template::json::{Json, Map};
 
@@ -27,10 +28,9 @@ pub(super) const WORDS: &str = "Ww";
 pub(in crate::template) struct TurnForms {
     /// The string literals of the template, sorted.
     literals: Vec<String>,
-    /// Those of them that look like markup, longest first. A template may search for them in a text.
-    markers: Vec<String>,
-    /// The characters with which markers begin.
-    first_letters: Vec<char>,
+    /// Those of them that look like markup, the longest of those that begin at one place. A template may search for
+    /// them in a text. `None` if there are too many.
+    markers: Option<AhoCorasick>,
     /// Bytes of the longest literal.
     longest_literal: usize,
     pub(super) tried: Mutex<HashMap<Box<[u8]>, bool>>,
@@ -50,14 +50,12 @@ impl TurnForms {
         let written = Template::data(source);
         let written = written.iter().chain(&literals).flat_map(|text| markup(text));
         markers.extend(written.map(str::to_owned));
-        markers.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        markers.sort_unstable();
         markers.dedup();
-        let mut first_letters: Vec<char> =
-            markers.iter().filter_map(|it| it.chars().next()).collect();
-        first_letters.sort_unstable();
-        first_letters.dedup();
+        let markers =
+            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&markers).ok();
         let longest_literal = literals.iter().map(String::len).max().unwrap_or(0);
-        Self { literals, markers, first_letters, longest_literal, tried: Mutex::default() }
+        Self { literals, markers, longest_literal, tried: Mutex::default() }
     }
 
     /// The text with made-up words: what the template may search for stays.
@@ -81,7 +79,7 @@ impl TurnForms {
     pub(in crate::template) fn write_text(&self, number: u32, text: &str, key: &mut Vec<u8>) {
         let is_plain = !text.is_empty()
             && !text.starts_with(char::is_whitespace)
-            && !text.contains(&self.first_letters[..])
+            && self.first_marker(text).is_none()
             && (text.len() > self.longest_literal || !self.is_literal(text));
         if is_plain {
             return;
@@ -106,11 +104,7 @@ impl TurnForms {
 
     /// The place of the first marker in a text, the longest of those that begin there.
     fn first_marker(&self, text: &str) -> Option<Range<usize>> {
-        let found = self
-            .markers
-            .iter()
-            .filter_map(|marker| text.find(marker.as_str()).map(|at| at..at + marker.len()));
-        found.min_by_key(|place| (place.start, usize::MAX - place.end))
+        self.markers.as_ref()?.find(text).map(|found| found.range())
     }
 
     fn value(&self, value: &Json) -> Json {
