@@ -5,7 +5,7 @@
 //! marks around the texts of messages ([`marks`](super::marks)), and searches for the learned header and end
 //! of a turn around them ([`header`](super::header)). It is used where trials show that it finds what the other one
 //! finds ([`trust`](super::trust)): the definition, which renders each turn and what is before it
-//! ([`rule`](super::rule)).
+//! ([`rule`]).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -25,7 +25,7 @@ use fastpack_template::json::{Json, Map};
 impl ChatTemplate {
     /// Renders a conversation, and finds the spans that the assistant wrote.
     ///
-    /// Fails with [`Reason::Unmaskable`] if a template without `{% generation %}` blocks renders a record in
+    /// Fails with [`Reason::Unmaskable`](crate::ledger::Reason::Unmaskable) if a template without `{% generation %}` blocks renders a record in
     /// a way that does not show the spans.
     pub fn render_with_spans(
         &self,
