@@ -59,6 +59,14 @@ option_words! {
     }
 }
 
+impl Turns {
+    /// The weight of a turn in the loss: that of its message, if it has one, or else 1 for a turn that is chosen.
+    pub(crate) fn weight(self, own: Option<f32>, is_last: bool) -> f32 {
+        let is_chosen = self != Self::Last || is_last;
+        own.unwrap_or(if is_chosen { 1.0 } else { 0.0 })
+    }
+}
+
 option_words! {
     /// The end-of-turn tokens that are trained.
     pub enum TrainOnEos {

@@ -35,3 +35,4 @@ pub use select::select_template;
 pub use trained::documents::TurnText;
 pub use trained::spans::Turn;
 pub use trained::tokens::SharedTokens;
+pub(crate) use trained::turns::ends_of_turns;

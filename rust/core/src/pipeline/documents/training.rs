@@ -13,6 +13,7 @@ use crate::ledger::Reason;
 use crate::record::{Conversation, FastReader, Fault, Tokens, is_assistant};
 use crate::template::{
     ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, Turn, TurnText, WantedSpans,
+    ends_of_turns,
 };
 
 /// The options that choose the trained part.
@@ -153,11 +154,10 @@ impl Training {
         Ok(self.of_texts(texts, weight, left_out))
     }
 
-    /// The weight of a message: its own, or that of the choice of turns.
+    /// The weight of a message of the assistant, of which `last` is the last.
     fn weight(self, weights: Option<&[Option<f32>]>, last: Option<usize>, message: usize) -> f32 {
-        let is_chosen = self.turns != Turns::Last || Some(message) == last;
         let own = weights.and_then(|weights| weights[message]);
-        own.unwrap_or(if is_chosen { 1.0 } else { 0.0 })
+        self.turns.weight(own, Some(message) == last)
     }
 
     /// The documents of texts in which turns of these weights stand. What is noted of the record is noted of the first.
@@ -173,7 +173,12 @@ impl Training {
                 canvas.paint(&turn.span, weight(turn.message));
             }
             end_turns(&mut canvas, &turns, self.eos);
-            let turn_ends = if self.trims { cuts(&text, &turns) } else { Vec::new() };
+            let turn_ends = if self.trims {
+                let spans = turns.iter().map(|turn| turn.span.clone());
+                ends_of_turns(&text, spans)
+            } else {
+                Vec::new()
+            };
             let trained = Trained::Spans(canvas.spans);
             Rendered { text, trained, turn_ends, ..Rendered::default() }
         });
@@ -292,17 +297,6 @@ fn turn_ends(template: &ChatTemplate, conversation: &Conversation) -> Vec<usize>
     )
 }
 
-/// The places at which a text may be cut: the ends of its turns, and those of the whitespace after them.
-fn cuts(text: &str, turns: &[Turn]) -> Vec<usize> {
-    let ends = turns.iter().flat_map(|turn| {
-        let rest = &text[turn.span.end..];
-        [turn.span.end, turn.span.end + rest.len() - rest.trim_start().len()]
-    });
-    let mut ends: Vec<usize> = ends.filter(|&end| end < text.len()).collect();
-    ends.dedup();
-    ends
-}
-
 /// The last message of the assistant.
 fn last_turn(conversation: &Conversation) -> Option<usize> {
     let speaks = |message: &Arc<Map>| matches!(message.get("role"), Some(Json::String(role)) if is_assistant(role));
@@ -386,9 +380,8 @@ impl TrainedTurns<'_> {
             canvas.paint(&(0..length), 1.0);
         } else {
             for turn in turns {
-                if self.training.turns != Turns::Last || Some(turn.message) == self.last {
-                    canvas.paint(&turn.span, 1.0);
-                }
+                let weight = self.training.weight(None, self.last, turn.message);
+                canvas.paint(&turn.span, weight);
             }
         }
         let takes_all = self.completion.is_none() && self.training.train_on == TrainOn::All;

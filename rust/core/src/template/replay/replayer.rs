@@ -272,7 +272,7 @@ impl<'t> Replayer<'t> {
                 marked.derived(reader, whole, text, buffers, &mut self.places)
             };
             let Some(found) = found else {
-                self.refused = "turns that are found by rendering prefixes";
+                self.refused = "turns that marks do not show";
                 return Some(false);
             };
             *spans = found;
@@ -397,14 +397,9 @@ impl<'t> Replayer<'t> {
             unprinted.extend(numbered(reader, message, key, part));
         });
         let wanted = self.wanted_of(reader);
-        let is_each = self.choice == Turns::Each && reader.prompt().is_none();
-        if wanted.needs_turns()
-            && !template.generates
-            && messages.iter().any(|message| conversation::is_assistant(message))
-            && (is_each
-                || self.choice == Turns::Last && conversation::ends_in_a_run(&messages)
-                || !template.trusts_marks(conversation, &messages))
-        {
+        // A prompt and its completion are one document.
+        let choice = if reader.prompt().is_some() { Turns::Whole } else { self.choice };
+        if wanted.needs_turns() && template.needs_rule(choice, conversation, &messages) {
             let record = |count: usize, prompt: bool| {
                 let recorded = trace(&messages[..count], Some(prompt))?;
                 Some(recorded.map(|(program, _)| program))
@@ -416,7 +411,7 @@ impl<'t> Replayer<'t> {
             };
             return Some(Ok(Programs { whole, before: None, turns, unprinted }));
         }
-        if wanted.needs_turns() && is_each {
+        if wanted.needs_turns() && choice == Turns::Each {
             return Some(Err("marks of one turn alone, or no turn"));
         }
         let last = messages.iter().rposition(|message| conversation::is_assistant(message));
@@ -449,9 +444,8 @@ impl<'t> Replayer<'t> {
         }
         let template = self.template.serving(conversation);
         let last = messages.iter().rposition(|message| conversation::is_assistant(message));
-        let weight = |at: usize| reader.weights().and_then(|weights| weights[at]);
-        let is_chosen = |at: usize| self.choice != Turns::Last || Some(at) == last;
-        let is_trained = |at: usize| weight(at).map_or_else(|| is_chosen(at), |it| it > 0.0);
+        let own = |at: usize| reader.weights().and_then(|weights| weights[at]);
+        let is_trained = |at: usize| self.choice.weight(own(at), Some(at) == last) > 0.0;
         let (source, texts, values) = (reader.decoded(), reader.ranges(), reader.values());
         let input = ReplayInput { source, texts, values };
         let mut buffers = ProgramBuffers::new(template.meter(&|| 0));

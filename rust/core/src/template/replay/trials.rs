@@ -140,7 +140,7 @@ fn interpreted(
     }
     let serving = template.serving(conversation);
     let last = conversation.messages.iter().rposition(|message| is_assistant(message));
-    let is_trained = |at: usize| choice != Turns::Last || Some(at) == last;
+    let is_trained = |at: usize| choice.weight(None, Some(at) == last) > 0.0;
     let texts = serving.turn_texts(conversation, choice, &is_trained, left_out);
     if let Some(texts) = texts.ok()? {
         out.texts = texts;

@@ -25,8 +25,8 @@ use fastpack_template::json::{Json, Map};
 impl ChatTemplate {
     /// Renders a conversation, and finds the spans that the assistant wrote.
     ///
-    /// Fails with [`Reason::Unmaskable`](crate::ledger::Reason::Unmaskable) if a template without `{% generation %}` blocks renders a record in
-    /// a way that does not show the spans.
+    /// Fails with [`Reason::Unmaskable`](crate::ledger::Reason::Unmaskable) if a template without
+    /// `{% generation %}` blocks renders a record in a way that does not show the spans.
     pub fn render_with_spans(
         &self,
         conversation: &Conversation,

@@ -1,5 +1,9 @@
 //! The texts that a conversation becomes, by the choice of [`Turns`].
 
+use std::borrow::Cow;
+
+use fastpack_template::json::Map;
+
 use crate::config::Turns;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
@@ -52,19 +56,11 @@ impl ChatTemplate {
             texts.retain(|text| !text.turns.is_empty());
             return template.or_whole(texts, conversation, left_out).map(Some);
         }
-        let is_found = match choice {
-            Turns::Whole => true,
-            Turns::Each => false,
-            Turns::Last if ends_in_a_run(&messages) => false,
-            Turns::Auto | Turns::Last => template.trusts_marks(conversation, &messages),
-        };
-        if is_found || !messages.iter().any(|message| is_assistant(message)) {
+        if choice == Turns::Whole || !template.needs_rule(choice, conversation, &messages) {
             return Ok(None);
         }
         let whole = template.run_whole(&messages, conversation, left_out)?.text;
-        let turns = rule::turns(template, conversation, &messages, is_trained)?.into_iter();
-        let turns = turns.map(|turn| turn.found.in_text(turn.text, &turn.prompt));
-        let turns: Vec<TrainedTurn> = turns.collect();
+        let turns = rule::trained(template, conversation, &messages, is_trained)?;
         let learned = learned(template, conversation);
         Ok(Some(template.texts_of(
             &turns,
@@ -73,6 +69,22 @@ impl ChatTemplate {
             &Stops::of(template, conversation),
             learned.as_deref(),
         )))
+    }
+
+    /// Whether the turns of a conversation are found one by one, because the cheaper search does not find what `choice`
+    /// asks for.
+    pub(in crate::template) fn needs_rule(
+        &self,
+        choice: Turns,
+        conversation: &Conversation,
+        messages: &[Cow<'_, Map>],
+    ) -> bool {
+        let is_searched = match choice {
+            Turns::Each => false,
+            Turns::Last if ends_in_a_run(messages) => false,
+            Turns::Auto | Turns::Last | Turns::Whole => self.trusts_marks(conversation, messages),
+        };
+        !self.generates && !is_searched && messages.iter().any(|message| is_assistant(message))
     }
 
     /// The texts in which turns stand, as `choice` asks; `whole`, the render of all messages, if there is no turn.

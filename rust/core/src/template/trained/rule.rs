@@ -102,6 +102,19 @@ pub(in crate::template) fn turns(
     }
 }
 
+/// The turns of a conversation that `is_trained`, each in its text.
+///
+/// Fails as [`turns`] does.
+pub(in crate::template) fn trained(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    messages: &[Cow<'_, Map>],
+    is_trained: impl Fn(usize) -> bool,
+) -> Result<Vec<TrainedTurn>, Fault> {
+    let turns = turns(template, conversation, messages, is_trained)?.into_iter();
+    Ok(turns.map(|turn| turn.found.in_text(turn.text, &turn.prompt)).collect())
+}
+
 /// The documents of a conversation: the fewest texts such that each turn that `is_trained` stands behind exactly what
 /// the model sees there. `whole` is the render of all messages.
 ///
@@ -113,9 +126,7 @@ pub(in crate::template) fn documents(
     whole: &str,
     is_trained: impl Fn(usize) -> bool,
 ) -> Result<Vec<TurnDocument>, Fault> {
-    let turns = turns(template, conversation, messages, is_trained)?.into_iter();
-    let turns = turns.map(|turn| turn.found.in_text(turn.text, &turn.prompt));
-    let turns: Vec<TrainedTurn> = turns.collect();
+    let turns = trained(template, conversation, messages, is_trained)?;
     Ok(merged(&turns, whole, &Stops::of(template, conversation)))
 }
 

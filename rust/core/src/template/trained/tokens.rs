@@ -2,13 +2,19 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fastpack_tokenize::{Encoder, SpecialTokens, Tokenizer};
 
 /// Finds how far two texts begin with the same tokens. All threads share it: it is asked for few turns.
 #[derive(Clone)]
-pub struct SharedTokens(Arc<Mutex<Encoder>>);
+pub struct SharedTokens(Arc<LazyEncoder>);
+
+/// An encoder that is made at its first use.
+struct LazyEncoder {
+    tokenizer: Tokenizer,
+    encoder: OnceLock<Mutex<Encoder>>,
+}
 
 impl fmt::Debug for SharedTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,12 +25,15 @@ impl fmt::Debug for SharedTokens {
 impl SharedTokens {
     /// The tokens of `tokenizer`.
     pub fn of(tokenizer: &Tokenizer) -> Self {
-        Self(Arc::new(Mutex::new(tokenizer.encoder())))
+        let (tokenizer, encoder) = (tokenizer.clone(), OnceLock::new());
+        Self(Arc::new(LazyEncoder { tokenizer, encoder }))
     }
 
     /// Bytes of `text` in the tokens with which `other` begins too; `None` for texts that cannot be encoded.
     pub(super) fn shared(&self, other: &str, text: &str) -> Option<usize> {
-        let mut encoder = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let LazyEncoder { tokenizer, encoder } = &*self.0;
+        let encoder = encoder.get_or_init(|| Mutex::new(tokenizer.encoder()));
+        let mut encoder = encoder.lock().unwrap_or_else(PoisonError::into_inner);
         let mut encode = |text: &str| {
             let (mut ids, mut offsets): (Vec<u32>, Vec<Range<usize>>) = Default::default();
             encoder.encode_with_offsets(text, SpecialTokens::Omit, &mut ids, &mut offsets).ok()?;

@@ -30,10 +30,12 @@ pub(in crate::template) fn turn_ends(
     spans: &[Range<usize>],
     turns: usize,
 ) -> Vec<usize> {
-    if spans.len() != turns {
-        return Vec::new();
-    }
-    let ends = spans.iter().flat_map(|span| {
+    if spans.len() == turns { ends_of_turns(text, spans.iter().cloned()) } else { Vec::new() }
+}
+
+/// The bytes at which a text may be cut, ascending: the ends of its turns, and the ends of the whitespace after them.
+pub(crate) fn ends_of_turns(text: &str, spans: impl Iterator<Item = Range<usize>>) -> Vec<usize> {
+    let ends = spans.flat_map(|span| {
         let rest = &text[span.end..];
         [span.end, span.end + rest.len() - rest.trim_start().len()]
     });
