@@ -76,15 +76,15 @@ class FileSystem:
     def __init__(self, filesystem: FsspecFileSystem) -> None:
         """Wraps the filesystem."""
         self._filesystem = filesystem
-        self._raised: Exception | None = None
+        self._raised: list[Exception] = []
         protocol = filesystem.protocol
         first = protocol if isinstance(protocol, str) else next(iter(protocol), "")
         scheme = _NO_SCHEME.sub("-", str(first))
         self._scheme = scheme if len(scheme) > 1 and scheme[0].isalpha() else f"fs-{scheme}"
 
     def has_raised(self, failed: Exception) -> bool:
-        """Whether the filesystem raised this last."""
-        return failed is self._raised
+        """Tells an exception of this filesystem from others."""
+        return any(failed is raised for raised in self._raised)
 
     def name_of(self, path: str) -> str:
         """The name of a path, glob or folder of the caller: `scheme://` and the path as the filesystem has it."""
@@ -131,8 +131,8 @@ class FileSystem:
         return _Asked(self, _place(action, f"{self._scheme}://{path}"))
 
     def keep(self, raised: Exception) -> None:
-        """Keeps what the filesystem raised last."""
-        self._raised = raised
+        """Records an exception of the filesystem: readers side by side may fail together."""
+        self._raised.append(raised)
 
     def _info(self, own: str) -> Mapping[str, object]:
         return cast("Mapping[str, object]", self._filesystem.info(own))

@@ -124,7 +124,7 @@ def _follow(
 
 
 class _FilesystemFailed(Exception):  # noqa: N818  it is raised for Ray alone
-    """What the caller's filesystem raised in a task, which is started again for it; not for what a function raises."""
+    """An exception of the caller's filesystem in a task. Ray retries the task."""
 
     def __init__(self, raised: Exception) -> None:
         super().__init__(raised)

@@ -32,6 +32,7 @@ WORDS = [
     ({"strategy": "sequental"}, 'did you mean "sequential"?'),
     ({"strategy": "greedy"}, 'did you mean "sequential"?'),
     ({"train_on": "completions"}, 'did you mean "completion"?'),
+    ({"train_on": "last_assistant"}, '`turns="last"` trains the last turn alone'),
     ({"train_on": "assistant_only"}, 'did you mean "assistant"?'),
     ({"train_on": "asistant"}, 'did you mean "assistant"?'),
     ({"train_on_eos": False}, 'did you mean "none"?'),

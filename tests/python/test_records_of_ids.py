@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -144,6 +144,12 @@ def test_a_tokenizer_changes_nothing_about_ids(tokenizer_dir: Path, tmp_path: Pa
             for tokenizer in (None, fastpack.Tokenizer(tokenizer_dir)):
                 found += map(outcome, packed(records, tmp_path, tokenizer=tokenizer, **options))
             assert all(one == found[0] for one in found), options
+
+
+@pytest.mark.parametrize("turns", ["each", "last", "whole"])
+def test_ids_have_no_turns_to_choose(turns: str) -> None:
+    with pytest.raises(fastpack.OptionError, match="invalid option `turns`: needs a tokenizer"):
+        fastpack.pack_records([{"input_ids": [1, 2, 3]}], max_length=8, turns=cast("Any", turns))
 
 
 def test_a_row_without_labels_among_others_is_trained_whole(tmp_path: Path) -> None:

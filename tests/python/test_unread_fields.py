@@ -222,3 +222,13 @@ def test_what_a_model_generates_is_compared_with_answers_that_no_prompt_needs(
     record = {"prompt": said([["Which?", "a cat"]])[:1], "answer": "a dog", "context": "Here."}
     made = by_records([record], tokenizer_dir, tmp_path, max_length=512, objective="generation")
     assert set(fastpack.Report.of(made).left_out) == {"context"}
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content", "thinking", "context"])
+def test_a_field_that_is_not_read_is_no_matter_of_the_chat_template(
+    field: str, tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    record = {"question": "Which?", "answer": "a cat", field: "Other words."}
+    for road in ROADS:
+        [told] = fastpack.Report.of(road([record], tokenizer_dir, tmp_path, **OPTIONS)).warnings
+        assert f"lacks the field `{field}`" in told, road

@@ -269,6 +269,7 @@ def _refuse_without_tokenizer(given: Mapping[str, object]) -> None:
 _FOR_TOKENIZERS: Final[dict[str, tuple[object, ...]]] = {
     "eos": (default("eos"), False, None),
     "bos": (default("bos"), None),
+    "turns": (default("turns"), None),
     "train_on_eos": (None,),
     "verify": (default("verify"), None),
     "chat_template": (None,),

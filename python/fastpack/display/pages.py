@@ -79,6 +79,7 @@ def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
     for label, place in labelled("places", report.places):
         yield label, f"{place.path}:{place.line}: {place.reason}: {place.message}"
     yield from _left_out(report)
+    yield from _split(report)
     made_for = "" if report.objective == "causal" else f", for {report.objective}"
     yield "rows", f"{report.rows:,} of {report.room} tokens, by {report.strategy}{made_for}"
     yield "", f"{report.documents_per_row:.2f} documents a row"
@@ -117,6 +118,9 @@ def _listed(classes: list[str]) -> str:
 def _left_out(report: Report | ScanReport) -> Iterator[tuple[str, str]]:
     for label, (field, noted) in labelled("left out", report.left_out.items()):
         yield label, f"{field} of {counted(noted.records, 'record')}"
+
+
+def _split(report: Report | ScanReport) -> Iterator[tuple[str, str]]:
     split = report.split_conversations
     if split.records:
         more = split.tokens / max(split.last_tokens, 1) - 1
@@ -181,6 +185,7 @@ def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
                 f"  and {lost.documents - _SHOWN_PLACES:,} more, of which `lost` names {len(lost.places) - _SHOWN_PLACES:,}",
             )
     yield from _left_out(scan)
+    yield from _split(scan)
     yield (
         "tokens",
         f"{scan.read.tokens:,}, {scan.trained_share:.1%} trained; a document: {shown_lengths(scan.lengths)}",

@@ -146,6 +146,8 @@ OPTION_ADVICE: Final[dict[str, str]] = {
     "remove_columns": "`columns` names the columns that rows have",
     "add_special_tokens": "`eos` and `bos` say which special tokens a document gets",
     "add_generation_prompt": "a conversation that is trained on ends with its answer; leave it out",
+    "mask_history": _set("turns", "last", "trains the last turn alone"),
+    "train_on_last_turn": _set("turns", "last", "trains the last turn alone"),
     "completion_only_loss": _set("train_on", "completion", "trains the completions alone"),
     "completions_only": _set("train_on", "completion", "trains the completions alone"),
     "assistant_only_loss": _set("train_on", "assistant", "trains what the assistant writes alone"),
@@ -282,6 +284,10 @@ WORD_ADVICE: Final[dict[str, dict[str, str]]] = {
         "text": "rows hold tokens; `fastpack.inspect` shows their text",
         "messages": "rows hold tokens; `fastpack.inspect` shows their text",
     },
+    "train_on": dict.fromkeys(
+        ("last_assistant", "last", "last_turn", "final"),
+        _set("turns", "last", "trains the last turn alone"),
+    ),
     "pad_to": {
         "longest": "batches are not padded here; leave it out, `fastpack.torch.collate` joins rows without padding",
     },

@@ -2,10 +2,10 @@
 //! formatted already, answers that end in an end-of-text token, lists of texts that were joined.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::usual::is_said;
 use crate::error::{Origin, Result};
 use crate::message::counted;
 
@@ -15,8 +15,7 @@ const PLACES: usize = 3;
 /// The most fields that are counted by name: the first by the alphabet. Records may have any keys.
 const FIELDS: usize = 256;
 
-/// The fields of messages that hold what is said. Of other fields, those of ids and dates are counted without a
-/// warning, and those [that usually hold what is said](is_said) have a warning of their own.
+/// The fields of messages that hold what is said. Others, such as those of ids and dates, are counted without a warning.
 const SAID: [&str; 7] = [
     "tools",
     "tool_calls",
@@ -80,7 +79,7 @@ pub struct SplitConversationsReport {
 }
 
 impl SplitConversationsReport {
-    /// Whether no conversation was split.
+    /// True without a split conversation.
     pub(crate) fn is_empty(&self) -> bool {
         self.noted.is_empty()
     }
@@ -150,6 +149,9 @@ pub struct Notes {
     /// The records of which a field is left out of the text, by field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, Noted>,
+    /// The records with a text field that is not read and whose text the document lacks, by field.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unread: BTreeMap<String, Noted>,
     /// The records with a prompt that is formatted already, and is wrapped again.
     #[serde(default, skip_serializing_if = "Noted::is_empty")]
     pub formatted_prompts: Noted,
@@ -169,20 +171,19 @@ pub struct Notes {
 
 /// The notes of one record.
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own that a record has or not"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one record")]
 pub struct RecordNotes<'s> {
-    /// The fields that are left out of the text.
-    pub left_out: &'s [std::sync::Arc<str>],
+    /// The fields that the chat template leaves out of the text.
+    pub left_out: &'s [Arc<str>],
+    /// The text fields that are not read.
+    pub unread: &'s [Arc<str>],
     /// Whether a prompt is formatted already.
     pub has_formatted_prompt: bool,
     /// Whether an answer ends in an end-of-text token.
     pub has_ended_answer: bool,
-    /// Whether contents that are lists of texts were joined.
+    /// True if lists of texts were joined for the template.
     pub has_joined_parts: bool,
-    /// Whether a text of a user or a tool has a control token of the tokenizer.
+    /// True if a user or tool text contains a control token.
     pub has_control_token: bool,
     /// Its documents, if they are several.
     pub split: Option<SplitConversation>,
@@ -219,6 +220,36 @@ impl NotedReport {
     }
 }
 
+/// Counts the fields of a record.
+fn add_fields(
+    counts: &mut BTreeMap<String, Noted>,
+    fields: &[Arc<str>],
+    origin: impl Fn() -> Origin,
+) {
+    for field in fields {
+        match counts.get_mut(&**field) {
+            Some(noted) => noted.add(&origin),
+            None => counts.entry(field.to_string()).or_default().add(&origin),
+        }
+    }
+    shorten(counts);
+}
+
+/// Adds the counts of a later part of the input.
+fn merge_fields(counts: &mut BTreeMap<String, Noted>, later: BTreeMap<String, Noted>) {
+    for (field, noted) in later {
+        counts.entry(field).or_default().merge(noted);
+    }
+    shorten(counts);
+}
+
+/// Keeps the first fields by the alphabet, whatever the order in which they were found.
+fn shorten(counts: &mut BTreeMap<String, Noted>) {
+    while counts.len() > FIELDS {
+        counts.pop_last();
+    }
+}
+
 impl Notes {
     /// Whether nothing is told.
     pub(crate) fn is_empty(&self) -> bool {
@@ -227,13 +258,8 @@ impl Notes {
 
     /// Counts the notes of a record.
     pub(crate) fn add(&mut self, seen: RecordNotes<'_>, origin: impl Fn() -> Origin) {
-        for field in seen.left_out {
-            match self.left_out.get_mut(&**field) {
-                Some(noted) => noted.add(&origin),
-                None => self.left_out.entry(field.to_string()).or_default().add(&origin),
-            }
-        }
-        self.shorten();
+        add_fields(&mut self.left_out, seen.left_out, &origin);
+        add_fields(&mut self.unread, seen.unread, &origin);
         if seen.has_formatted_prompt {
             self.formatted_prompts.add(&origin);
         }
@@ -253,22 +279,13 @@ impl Notes {
 
     /// Adds the notes of a later part of the input.
     pub(crate) fn merge(&mut self, later: Self) {
-        for (field, noted) in later.left_out {
-            self.left_out.entry(field).or_default().merge(noted);
-        }
-        self.shorten();
+        merge_fields(&mut self.left_out, later.left_out);
+        merge_fields(&mut self.unread, later.unread);
         self.formatted_prompts.merge(later.formatted_prompts);
         self.ended_answers.merge(later.ended_answers);
         self.joined_parts.merge(later.joined_parts);
         self.control_tokens.merge(later.control_tokens);
         self.split_conversations.merge(later.split_conversations);
-    }
-
-    /// Keeps the first fields by the alphabet, whatever the order in which they were found.
-    fn shorten(&mut self) {
-        while self.left_out.len() > FIELDS {
-            self.left_out.pop_last();
-        }
     }
 
     /// The notes without places.
@@ -280,7 +297,7 @@ impl Notes {
 
     /// All notes.
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Noted> {
-        let fields = self.left_out.values_mut();
+        let fields = self.left_out.values_mut().chain(self.unread.values_mut());
         let others = [&mut self.formatted_prompts, &mut self.ended_answers, &mut self.joined_parts];
         let more = [&mut self.control_tokens, &mut self.split_conversations.noted];
         fields.chain(others).chain(more)
@@ -294,13 +311,14 @@ impl Notes {
         self.all_mut().flat_map(|noted| &mut noted.places).try_for_each(&mut change)
     }
 
-    /// The fields that were left out, as reports show them.
+    /// The fields that the documents lack, left out by the chat template or not read, as reports show them.
     pub(crate) fn left_out_report(
         &self,
         place: &dyn Fn(&Origin) -> String,
     ) -> BTreeMap<String, NotedReport> {
-        let fields = self.left_out.iter();
-        fields.map(|(field, noted)| (field.clone(), noted.report(place))).collect()
+        let mut fields = self.left_out.clone();
+        merge_fields(&mut fields, self.unread.clone());
+        fields.into_iter().map(|(field, noted)| (field, noted.report(place))).collect()
     }
 
     /// The warnings about them. `place` writes a place.
@@ -318,8 +336,7 @@ impl Notes {
                 first(noted)
             )
         });
-        let unread = self.left_out.iter().filter(|(field, _)| !said(field) && is_said(field));
-        let unread = unread.map(|(field, noted)| {
+        let unread = self.unread.iter().map(|(field, noted)| {
             format!(
                 "the text of {} lacks the field `{field}`{}, which is not read; `shape` or `fields` may name it, or a \
                  `map` can write it into a field that is read",

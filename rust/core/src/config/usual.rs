@@ -43,13 +43,13 @@ pub(crate) const TEMPLATE_KWARGS: &str = "chat_template_kwargs";
 pub(crate) const ATTENTION_MASK: &str = "attention_mask";
 /// The turns before a request.
 pub(crate) const HISTORY: [&str; 1] = ["history"];
-/// The mask of a record with ones where it is trained: an entry for each message, or for each id.
+/// The loss mask of a record: one entry for each message or id.
 pub(crate) const LOSS_MASK: [&str; 1] = ["loss_mask"];
 /// The fields of masks with ones for trained tokens.
 pub(crate) const MASKS: [&str; 2] = ["assistant_masks", "completion_mask"];
 
-/// The fields beside those of shapes that usually hold what is said.
-const ALSO_SAID: [&str; 10] = [
+/// Text fields that no shape reads.
+const OTHER_TEXT_FIELDS: [&str; 10] = [
     "choices",
     "options",
     "documents",
@@ -62,20 +62,16 @@ const ALSO_SAID: [&str; 10] = [
     "thinking",
 ];
 
-/// The fields that usually hold what is said, in records of some shape.
-pub(crate) fn said() -> impl Iterator<Item = &'static str> {
+/// The names of text fields, of shapes of messages, requests and texts and of others.
+pub(crate) fn text_fields() -> impl Iterator<Item = &'static str> {
     let requests = PROMPT.iter().chain(&INSTRUCTION).chain(&INPUT).chain(&QUESTION);
     let answers = COMPLETION.iter().chain(&OUTPUT).chain(&ANSWER);
-    let others = MESSAGES.iter().chain(&TEXT).chain(&SYSTEMS).chain(&HISTORY).chain(&ALSO_SAID);
+    let others =
+        MESSAGES.iter().chain(&TEXT).chain(&SYSTEMS).chain(&HISTORY).chain(&OTHER_TEXT_FIELDS);
     requests.chain(answers).chain(others).copied().chain([TOOLS])
 }
 
-/// Whether a field usually holds what is said.
-pub(crate) fn is_said(field: &str) -> bool {
-    said().any(|known| known == field)
-}
-
-/// Whether a field usually holds an answer.
+/// Tells the fields of answers from other fields, by name.
 pub(crate) fn is_answer(field: &str) -> bool {
     [&COMPLETION[..], &OUTPUT, &ANSWER].iter().any(|names| names.contains(&field))
 }

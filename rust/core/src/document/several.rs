@@ -19,12 +19,12 @@ pub struct Several {
     pub labels: Vec<u32>,
     /// The way in which the texts make a document.
     pub whole: Whole,
-    /// Whether contents that are lists of texts were joined in them.
+    /// True if lists of texts were joined for the template.
     pub has_joined_parts: bool,
-    /// Whether a text of a user or a tool has a control token of the tokenizer.
+    /// True if a user or tool text contains a control token.
     pub has_control_token: bool,
-    /// The fields of the record that the texts leave out.
-    pub left_out: Vec<Arc<str>>,
+    /// The text fields of the record that are not read.
+    pub unread: Vec<Arc<str>>,
 }
 
 impl Several {

@@ -77,7 +77,7 @@ pub struct FastReader {
     flagged: bool,
     /// The number of messages in the prompt.
     prompt: Option<usize>,
-    /// Whether a field that is not read may hold what is said.
+    /// True after an unread text field.
     has_unread: bool,
     /// The last tools, as text and as a value: many records have the same.
     tools: Option<(String, Json)>,
@@ -173,7 +173,7 @@ impl FastReader {
         self.prompt
     }
 
-    /// Whether a field that is not read may hold what is said.
+    /// True after an unread text field.
     pub fn has_unread(&self) -> bool {
         self.has_unread
     }
@@ -296,7 +296,7 @@ impl FastReader {
                 }
                 cursor.array(|cursor| self.message(|entry| cursor.object(entry)))
             } else if !shape.wants(key) {
-                self.has_unread |= shape.may_say(key);
+                self.has_unread |= shape.is_unread_text(key);
                 cursor.skip()
             } else if cursor.null() {
                 // Of equal keys the last one counts.
@@ -319,7 +319,7 @@ impl FastReader {
         let columns = batch.schema_ref().fields();
         for (number, (column, array)) in columns.iter().zip(batch.columns()).enumerate() {
             if !shape.wants(column.name()) {
-                self.has_unread |= shape.may_say(column.name());
+                self.has_unread |= shape.is_unread_text(column.name());
                 continue;
             }
             // Two columns of one name are ambiguous.

@@ -249,7 +249,7 @@ pub(super) fn check_content(content: &Json, place: &str) -> Result<(), Fault> {
     }
 }
 
-/// Whether parts of a type are no text.
+/// Tells types of media from types of text.
 fn is_media(kind: &str) -> bool {
     kind.split(['_', '-']).any(|word| MEDIA.contains(&word))
 }

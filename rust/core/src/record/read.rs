@@ -151,7 +151,7 @@ pub fn read_telling(
     let Some(shape) = shape else { return Err(shape::unknown(record, expected)) };
     if let Raw::Json(_) = raw {
         let mut fields = record.keys();
-        unread.set(fields.any(|field| shape.may_say(field) && !shape.takes(field, record)));
+        unread.set(fields.any(|field| shape.is_unread_text(field) && !shape.takes(field, record)));
     }
     let beside = || match raw {
         // Columns that no shape reads may hold any type.

@@ -84,7 +84,7 @@ impl Shape {
     fn with(name: ShapeName, parts: Vec<(Part, Arc<str>)>) -> Self {
         let (rivals, telling, messages) = (Vec::new(), Vec::new(), None);
         let mut shape = Self { name, parts, rivals, telling, messages, unread: Vec::new() };
-        shape.unread = usual::said().filter(|field| shape.leaves(field)).collect();
+        shape.unread = usual::text_fields().filter(|field| shape.never_reads(field)).collect();
         shape
     }
 
@@ -265,13 +265,13 @@ impl Shape {
         parts.map(ToString::to_string).chain(others).collect()
     }
 
-    /// Whether a field usually holds what is said, and is not read from every record.
-    pub(super) fn may_say(&self, field: &str) -> bool {
+    /// Tells text fields that are not read from every record.
+    pub(super) fn is_unread_text(&self, field: &str) -> bool {
         self.unread.contains(&field)
     }
 
-    /// Whether a field that usually holds what is said is not read from every record.
-    fn leaves(&self, field: &str) -> bool {
+    /// Tells text fields that the shape does not read, or not always.
+    fn never_reads(&self, field: &str) -> bool {
         let is_taken = match self.name {
             // Ids stand for texts that may be beside them.
             ShapeName::Tokens => true,

@@ -35,7 +35,7 @@ fn read_fast(line: &[u8], shape: &Shape, out: &mut String) -> Option<()> {
     let mut found = false;
     cursor.object(|cursor, key| {
         if key != field {
-            let is_needed = shape.wants(key) || shape.may_say(key);
+            let is_needed = shape.wants(key) || shape.is_unread_text(key);
             return if is_needed { cursor.null().then_some(()) } else { cursor.skip() };
         }
         if std::mem::replace(&mut found, true) {

@@ -15,18 +15,18 @@ const IN_RECORD: usize = 1;
 /// The fields that usually hold what is said, are not read from this record, and have a text that its document lacks.
 /// `holds` says whether the document has a text.
 pub fn left_out(raw: Raw<'_>, shape: &Shape, holds: impl Fn(&str) -> bool) -> Vec<Arc<str>> {
-    let may_say = |field: &str| shape.may_say(field);
+    let is_unread_text = |field: &str| shape.is_unread_text(field);
     let record = match raw {
-        Raw::Json(line) => fast(line, may_say)
-            .or_else(|| object(raw, may_say).ok().map(|record| (*record).clone())),
-        Raw::Row { batch, row } => Some(row::readable(batch, row, may_say)),
-        Raw::Cells { names, cells } => row::cells(names, cells, may_say).ok(),
-        Raw::Cbor(item) => cbor::parse(item, may_say, true).ok(),
+        Raw::Json(line) => fast(line, is_unread_text)
+            .or_else(|| object(raw, is_unread_text).ok().map(|record| (*record).clone())),
+        Raw::Row { batch, row } => Some(row::readable(batch, row, is_unread_text)),
+        Raw::Cells { names, cells } => row::cells(names, cells, is_unread_text).ok(),
+        Raw::Cbor(item) => cbor::parse(item, is_unread_text, true).ok(),
         Raw::Text(_) | Raw::Broken { .. } => None,
     };
     let record = record.unwrap_or_default();
     let unread = record.iter().filter(|(field, value)| {
-        may_say(field) && !shape.takes(field, &record) && lacks(value, &holds)
+        is_unread_text(field) && !shape.takes(field, &record) && lacks(value, &holds)
     });
     unread.map(|(field, _)| Arc::clone(field)).collect()
 }

@@ -9,7 +9,6 @@ use fastpack_template::{Allowance, Meter};
 use super::chat::ChatTemplate;
 use super::conversation::tools;
 use super::replay::wanted::TrialResults;
-use super::trained::forms::TurnForms;
 use crate::record::Conversation;
 use fastpack_template::json::{Json, Map};
 
@@ -30,7 +29,7 @@ impl ChatTemplate {
             source: self.source.clone(),
             tells_time: self.tells_time,
             turn: OnceLock::new(),
-            forms: TurnForms::of(&self.source),
+            forms: OnceLock::new(),
             paths: TrialResults::default(),
         }
     }

@@ -43,7 +43,7 @@ pub struct ChatTemplate {
     /// The markup of the assistant's turns for records without keyword arguments; learned at first use.
     pub(super) turn: OnceLock<Option<TurnMarkup>>,
     /// The forms of conversations for which the cheaper search for turns is tried.
-    pub(super) forms: TurnForms,
+    pub(super) forms: OnceLock<TurnForms>,
     /// The results of the trials of its programs; each trial runs at first use.
     pub(super) paths: TrialResults,
 }
@@ -140,7 +140,7 @@ impl ChatTemplate {
             source: source.to_owned(),
             tells_time: source.contains("strftime_now"),
             turn: OnceLock::new(),
-            forms: TurnForms::of(source),
+            forms: OnceLock::new(),
             paths: TrialResults::default(),
         })
     }
@@ -166,7 +166,7 @@ impl ChatTemplate {
     pub fn set_now(&mut self, now: NaiveDateTime) {
         self.context.now = now;
         self.turn = OnceLock::new();
-        self.forms = TurnForms::of(&self.source);
+        self.forms = OnceLock::new();
         if let Some(tool_use) = &mut self.tool_use {
             tool_use.set_now(now);
         }
@@ -231,6 +231,11 @@ impl ChatTemplate {
             Some(template) if tools(conversation).is_some() => template,
             _ => self,
         }
+    }
+
+    /// The forms of conversations for which the cheaper search for turns is tried.
+    pub(super) fn forms(&self) -> &TurnForms {
+        self.forms.get_or_init(|| TurnForms::of(&self.source))
     }
 
     /// The template for conversations with or without tools.

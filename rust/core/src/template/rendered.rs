@@ -1,6 +1,7 @@
 //! [`Rendered`]: a text ready to be tokenized, and the parts of it that are trained.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::left_out::LeftOut;
 
@@ -44,12 +45,14 @@ pub struct Rendered {
     pub end_untrained: bool,
     /// The fields of the record that the text leaves out.
     pub left_out: LeftOut,
+    /// The text fields of the record that are not read.
+    pub unread: Vec<Arc<str>>,
     /// Whether a prompt of the record is formatted already.
     pub has_formatted_prompt: bool,
     /// Whether an answer of the record ends in an end-of-text token, inside of its turn.
     pub has_ended_answer: bool,
-    /// Whether contents that are lists of texts were joined, because the template refuses the lists.
+    /// True if lists of texts were joined for the template.
     pub has_joined_parts: bool,
-    /// Whether a text of a user or a tool has a control token of the tokenizer.
+    /// True if a user or tool text contains a control token.
     pub has_control_token: bool,
 }

@@ -1,7 +1,5 @@
 //! Compiles the source of a template.
 
-use std::collections::BTreeSet;
-
 use crate::failure::Refusal;
 use crate::language::lexer::Token;
 use crate::language::tree::Template;
@@ -14,25 +12,18 @@ impl Template {
         Ok(scope::resolve(body, generates))
     }
 
-    /// The string literals of a source, sorted; none if it has an unknown token.
-    pub fn literals(source: &str) -> Vec<String> {
+    /// The texts outside of the tags of a source, and the string literals in them; none if it has an unknown token.
+    pub fn texts(source: &str) -> (Vec<String>, Vec<String>) {
         let tokens = lexer::tokenize(&lexer::normalize(source)).unwrap_or_default();
-        let literals = tokens.into_iter().filter_map(|(token, _)| match token {
-            Token::String(text) => Some(text),
-            _ => None,
-        });
-        let literals: BTreeSet<String> = literals.collect();
-        literals.into_iter().collect()
-    }
-
-    /// The texts outside of the tags of a source; none if it has an unknown token.
-    pub fn data(source: &str) -> Vec<String> {
-        let tokens = lexer::tokenize(&lexer::normalize(source)).unwrap_or_default();
-        let texts = tokens.into_iter().filter_map(|(token, _)| match token {
-            Token::Data(text) => Some(text),
-            _ => None,
-        });
-        texts.collect()
+        let (mut data, mut literals) = (Vec::new(), Vec::new());
+        for (token, _) in tokens {
+            match token {
+                Token::Data(text) => data.push(text),
+                Token::String(text) => literals.push(text),
+                _ => {}
+            }
+        }
+        (data, literals)
     }
 
     /// Whether it has `{% generation %}` blocks.

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use num_bigint::BigInt;
+use num_bigint::ToBigInt;
 
 use crate::failure::{Failure, Outcome};
 use crate::language::methods::View;
@@ -38,23 +38,10 @@ fn compare_numbers(
 
 /// The order of a float and an integer, exact as in Python; `None` for NaN.
 fn order_of_float(left: f64, right: &Value<'_>, meter: &Meter<'_>) -> Outcome<Option<Ordering>> {
-    if !left.is_finite() {
-        return Ok(left.partial_cmp(&0.0));
-    }
+    let Some(whole) = left.to_bigint() else { return Ok(left.partial_cmp(&0.0)) };
     let Some(right) = big(right, meter)? else { return Ok(None) };
-    let part = left.fract();
-    // The parts of the double: `mantissa` times two to the power of `exponent`.
-    let bits = left.trunc().to_bits();
-    let exponent = ((bits >> 52) & 0x7ff).cast_signed() - 1075;
-    let mantissa = BigInt::from((bits & ((1 << 52) - 1)) | (1 << 52));
-    let whole = match u64::try_from(exponent) {
-        _ if left.trunc() == 0.0 => BigInt::ZERO,
-        Ok(up) => mantissa << up,
-        Err(_) => mantissa >> exponent.unsigned_abs(),
-    };
-    let whole = if left.is_sign_negative() { -whole } else { whole };
     Ok(match whole.cmp(&right) {
-        Ordering::Equal => part.partial_cmp(&0.0),
+        Ordering::Equal => left.fract().partial_cmp(&0.0),
         other => Some(other),
     })
 }

@@ -320,7 +320,7 @@ impl<'a> Intake<'a> {
                 made?;
                 let path = documents.path();
                 let seen = RecordNotes {
-                    left_out: &several.left_out,
+                    unread: &several.unread,
                     has_joined_parts: several.has_joined_parts,
                     has_control_token: several.has_control_token,
                     ..RecordNotes::default()
@@ -355,6 +355,7 @@ impl<'a> Intake<'a> {
             if made.is_ok() {
                 let seen = RecordNotes {
                     left_out: &rendered.left_out,
+                    unread: &rendered.unread,
                     has_formatted_prompt: rendered.has_formatted_prompt,
                     has_ended_answer: rendered.has_ended_answer,
                     has_joined_parts: rendered.has_joined_parts,

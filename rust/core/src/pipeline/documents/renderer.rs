@@ -17,7 +17,7 @@ use crate::record::{
     Answers, Conversation, FastReader, Fault, FoundShape, Labelled, MessageForms, Pair, Prompted,
     Record, Tokens, as_messages,
 };
-use crate::template::{ChatTemplate, LeftOut, Prompts, Rendered, Replayed, joined_messages};
+use crate::template::{ChatTemplate, Prompts, Rendered, Replayed, joined_messages};
 
 /// The result of a record.
 pub(in crate::pipeline) enum RenderedRecord {
@@ -62,6 +62,8 @@ pub(in crate::pipeline) struct Renderer<'a> {
     /// The end-of-text token, if the tokenizer has one.
     last: Option<String>,
     template: std::result::Result<&'a ChatTemplate, &'a Error>,
+    /// The forms of messages that the chat template takes.
+    takes: MessageForms,
     /// The prompt format that the caller chose, if any.
     named: Option<Prompts>,
     /// The Alpaca prompt, for requests without a chat template.
@@ -91,6 +93,10 @@ impl<'a> Renderer<'a> {
                 JobTemplate::Ready(template) => Ok(template),
                 JobTemplate::Refused(error) => Err(error),
             },
+            takes: match &job.template {
+                JobTemplate::Ready(template) => template.message_forms(),
+                JobTemplate::Refused(_) => MessageForms { calls: false },
+            },
             named: match &reading.prompt {
                 Some(prompt) => Some(Prompts::new(prompt, &reading.examples)?),
                 None => None,
@@ -106,7 +112,7 @@ impl<'a> Renderer<'a> {
 
     /// The forms of messages that the chat template takes.
     pub(in crate::pipeline) fn takes(&self) -> MessageForms {
-        self.template.map_or(MessageForms { calls: false }, ChatTemplate::message_forms)
+        self.takes
     }
 
     /// The record as a conversation, if the chat template renders it. Its prompt is dropped unless only
@@ -167,7 +173,7 @@ impl<'a> Renderer<'a> {
             let made = template.with_lists(conversation, |it| template.render_prompt(it))?;
             Ok::<_, RecordFailure<'a>>(made)
         };
-        let (mut left_out, mut has_control_token) = (LeftOut::new(), false);
+        let (mut unread, mut has_control_token) = (Vec::new(), false);
         let has_controls =
             |messages: &[Arc<Map>]| self.markers.in_messages(messages).has_control_token;
         let (text, has_joined_parts) = match record {
@@ -195,7 +201,7 @@ impl<'a> Renderer<'a> {
             Record::Pair(pair) => {
                 let prompts = self.named.as_ref().unwrap_or(&self.alpaca);
                 let (mut text, answer) = prompts.render(&pair)?;
-                left_out = unplaced(&pair);
+                unread = unplaced(&pair);
                 has_control_token = self.asks_with_control_token(&pair);
                 text.truncate(answer.start);
                 ((text, TextKind::Text), false)
@@ -207,7 +213,7 @@ impl<'a> Renderer<'a> {
             whole: Whole::Answers,
             has_joined_parts,
             has_control_token,
-            left_out,
+            unread,
         }))
     }
 
@@ -256,14 +262,14 @@ impl<'a> Renderer<'a> {
         };
         let labels = label.into_iter().map(u32::from).collect();
         let whole = Whole::Answers;
-        let left_out = LeftOut::new();
+        let unread = Vec::new();
         Ok(RenderedRecord::Several(Several {
             texts,
             labels,
             whole,
             has_joined_parts,
             has_control_token,
-            left_out,
+            unread,
         }))
     }
 
@@ -328,7 +334,7 @@ impl<'a> Renderer<'a> {
         let rendered = Rendered {
             text,
             trained,
-            left_out: unplaced(pair),
+            unread: unplaced(pair),
             has_formatted_prompt,
             has_control_token: wraps && self.asks_with_control_token(pair),
             ..Rendered::default()
@@ -407,8 +413,8 @@ fn texts_of(
 }
 
 /// The fields of a pair for which a prompt of words has no place.
-fn unplaced(pair: &Pair) -> LeftOut {
-    if pair.history.is_empty() { LeftOut::new() } else { vec![Arc::from(usual::HISTORY[0])] }
+fn unplaced(pair: &Pair) -> Vec<Arc<str>> {
+    if pair.history.is_empty() { Vec::new() } else { vec![Arc::from(usual::HISTORY[0])] }
 }
 
 /// The end-of-text token, if the chat template writes it after an answer.

@@ -16,7 +16,7 @@ use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{self, Conversation, FastReader, Record, Shape, read_telling, read_text_fast};
 use crate::source::Raw;
-use crate::template::{LeftOut, Rendered, Replayed, Replayer, Trained};
+use crate::template::{Rendered, Replayed, Replayer, Trained};
 use crate::timing::{Clock, RenderCounts, Stage};
 
 /// The most bytes of a text buffer that are kept: a record of a GiB does not stay in memory.
@@ -78,20 +78,19 @@ impl<'a> Worker<'a> {
         let mut made = self.read_and_render(raw, asked, clock)?;
         let Some(shape) = asked.shape.filter(|_| self.may_leave_out) else { return Ok(made) };
         match &mut made {
-            RenderedRecord::Text(Rendered { text, left_out, .. }, _) => {
-                let unread = record::left_out(raw, shape, |words| is_in(words, text));
-                note(left_out, unread);
+            RenderedRecord::Text(Rendered { text, unread, .. }, _) => {
+                unread.extend(record::left_out(raw, shape, |words| is_in(words, text)));
             }
             RenderedRecord::Texts(texts) => {
                 let holds = |words: &str| texts.iter().any(|rendered| is_in(words, &rendered.text));
                 let unread = record::left_out(raw, shape, holds);
                 if let Some(first) = texts.first_mut() {
-                    note(&mut first.left_out, unread);
+                    first.unread.extend(unread);
                 }
             }
-            RenderedRecord::Several(Several { texts, left_out, .. }) => {
+            RenderedRecord::Several(Several { texts, unread, .. }) => {
                 let holds = |words: &str| texts.iter().any(|(text, _)| is_in(words, text));
-                left_out.extend(record::left_out(raw, shape, holds));
+                unread.extend(record::left_out(raw, shape, holds));
             }
             RenderedRecord::Tokens(..) => {}
         }
@@ -107,6 +106,7 @@ impl<'a> Worker<'a> {
         self.rendered.turn_ends.clear();
         self.rendered.literals.clear();
         self.rendered.left_out.clear();
+        self.rendered.unread.clear();
         (self.rendered.has_formatted_prompt, self.rendered.has_ended_answer) = (false, false);
         (self.rendered.has_joined_parts, self.rendered.has_control_token) = (false, false);
         let ReadOptions { words, reading, shape } = asked;
@@ -250,13 +250,6 @@ impl<'a> Worker<'a> {
             self.rendered = rendered;
         }
     }
-}
-
-/// Adds fields, each once.
-fn note(left_out: &mut LeftOut, fields: LeftOut) {
-    left_out.extend(fields);
-    left_out.sort_unstable();
-    left_out.dedup();
 }
 
 /// Whether some words occur in a text. They may be as long as the text.

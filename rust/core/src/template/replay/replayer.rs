@@ -197,11 +197,11 @@ impl<'t> Replayer<'t> {
         self.key.extend(weights.map(|weight| weight.map_or(2, |weight| u8::from(weight > 0.0))));
         let texts = reader.ranges().iter().map(|range| &reader.decoded()[range.clone()]);
         for (number, text) in (0_u32..).zip(texts) {
-            template.forms.write_text(number, text, &mut self.key);
+            template.forms().write_text(number, text, &mut self.key);
         }
         for (place, value) in reader.value_places().zip(reader.values()) {
             if let Some((_, name)) = place {
-                template.forms.write_field(name, value, &mut self.key);
+                template.forms().write_field(name, value, &mut self.key);
             }
         }
     }

@@ -39,7 +39,9 @@ pub(in crate::template) struct TurnForms {
 impl TurnForms {
     /// No forms, of a template of this source.
     pub(in crate::template) fn of(source: &str) -> Self {
-        let literals = Template::literals(source);
+        let (written, mut literals) = Template::texts(source);
+        literals.sort_unstable();
+        literals.dedup();
         let is_marker = |text: &&String| {
             text.trim().len() > 1
                 && text.contains(|c: char| !c.is_alphanumeric() && !c.is_whitespace())
@@ -47,7 +49,6 @@ impl TurnForms {
         let mut markers: Vec<String> =
             literals.iter().filter(is_marker).map(|text| text.trim().to_owned()).collect();
         // A text may begin with what a template writes, such as the `<think>` of a generation prompt.
-        let written = Template::data(source);
         let written = written.iter().chain(&literals).flat_map(|text| markup(text));
         markers.extend(written.map(str::to_owned));
         markers.sort_unstable();

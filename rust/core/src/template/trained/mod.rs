@@ -1,5 +1,4 @@
-//! Finds the trained parts of a rendered conversation: all of the assistant's turns, its last turn, or a
-//! completion.
+//! Finds the trained parts of a conversation and the texts that they stand in: turns of the assistant, or a completion.
 
 mod alike;
 pub(super) mod completion;

@@ -23,7 +23,7 @@ impl ChatTemplate {
     ) -> bool {
         let made: Vec<Json> = messages
             .iter()
-            .map(|message| Json::Map(Arc::new(self.forms.message(message))))
+            .map(|message| Json::Map(Arc::new(self.forms().message(message))))
             .collect();
         let made = Json::List(Arc::new(without_repeats(made)));
         let mut form = Vec::new();
@@ -35,7 +35,7 @@ impl ChatTemplate {
             Some(Json::List(tools)) if tools.is_empty() => b'0',
             Some(_) => b'1',
         });
-        let tried = || self.forms.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let tried = || self.forms().tried.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&known) = tried().get(&*form) {
             return known;
         }
