@@ -33,6 +33,6 @@ pub use replay::replayer::{Replayed, Replayer};
 pub use replay::wanted::WantedSpans;
 pub use select::select_template;
 pub use trained::documents::TurnText;
+pub use trained::rule::tokens::SharedTokens;
 pub use trained::spans::Turn;
-pub use trained::tokens::SharedTokens;
 pub(crate) use trained::turns::ends_of_turns;

@@ -10,9 +10,9 @@ use fastpack_template::{PiecePlace, Printed, Program, ProgramBuffers, ReplayInpu
 
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
+use crate::template::trained::rule::stops::Stops;
+use crate::template::trained::rule::texts::TrainedTurn;
 use crate::template::trained::rule::{self, FoundTexts, FoundTurn};
-use crate::template::trained::stops::Stops;
-use crate::template::trained::texts::TrainedTurn;
 
 /// The programs of the turns of one conversation.
 #[derive(Debug)]

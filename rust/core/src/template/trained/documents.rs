@@ -13,9 +13,9 @@ use crate::template::left_out::LeftOut;
 use super::header::learned;
 use super::markup::TurnMarkup;
 use super::rule;
+use super::rule::stops::Stops;
+use super::rule::texts::{self, TrainedTurn};
 use super::spans::{self, Turn};
-use super::stops::Stops;
-use super::texts::{self, TrainedTurn};
 
 /// A text in which trained turns stand, and those turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Finds the trained parts of a conversation and the texts that they stand in: turns of the assistant, or a completion.
 
-mod alike;
 pub(super) mod completion;
 pub(super) mod derive;
 pub(super) mod documents;
@@ -11,8 +10,5 @@ pub(super) mod marks;
 pub(super) mod markup;
 pub(super) mod rule;
 pub(super) mod spans;
-pub(super) mod stops;
-pub(super) mod texts;
-pub(super) mod tokens;
 mod trust;
 pub(super) mod turns;

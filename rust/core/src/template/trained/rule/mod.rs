@@ -6,14 +6,20 @@
 //! It takes some six renders a turn. Where trials show that the cheaper way ([`marks`](super::marks)) finds the same,
 //! that one is used ([`trust`](super::trust)).
 
+mod alike;
+pub(in crate::template) mod stops;
+pub(in crate::template) mod texts;
+pub(in crate::template) mod tokens;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
 use fastpack_template::json::Map;
 
-use super::alike::{has_calls, other_kinds, same_kind};
-use super::stops::Stops;
-use super::texts::{TrainedTurn, TurnDocument, merged};
+use alike::{has_calls, other_kinds, same_kind};
+use stops::Stops;
+use texts::{TrainedTurn, TurnDocument, merged};
+
 use crate::ledger::Reason;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;

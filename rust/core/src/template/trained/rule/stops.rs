@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::header::learned;
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
+use crate::template::trained::header::learned;
 
 /// The tokens at which generation stops.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Stops {
     }
 
     /// The first of them in a text.
-    pub(super) fn first_in(&self, text: &str) -> Option<Range<usize>> {
+    pub(in crate::template) fn first_in(&self, text: &str) -> Option<Range<usize>> {
         let stops = self.own.iter().filter(|stop| !stop.is_empty());
         let found = stops.filter_map(|stop| text.find(stop.as_str()).map(|at| at..at + stop.len()));
         found.min_by_key(|place| (place.start, usize::MAX - place.end))
@@ -47,12 +47,12 @@ impl Stops {
 
     /// Bytes of the blanks and the token at which generation stops with which the text behind a turn begins; 0 if it
     /// begins with none.
-    pub(super) fn before_next(&self, rest: &str) -> usize {
+    pub(in crate::template) fn before_next(&self, rest: &str) -> usize {
         token_at_start(&self.next, rest)
     }
 
     /// The same of the special tokens with which no turn begins.
-    pub(super) fn written_in(&self, rest: &str) -> usize {
+    pub(in crate::template) fn written_in(&self, rest: &str) -> usize {
         token_at_start(&self.closing, rest)
     }
 }
