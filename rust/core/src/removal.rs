@@ -264,8 +264,29 @@ impl Temporary {
         Ok(())
     }
 
+    /// Renames it to `to`, over a file there that is proved to be fastpack's. Others may do the same at the same time: one of
+    /// them stays.
+    pub(crate) fn put(self, to: &Path, evidence: &impl Evidence<Disk>) -> io::Result<()> {
+        let to = to.to_owned();
+        match prove(evidence, &to) {
+            Some(proof) => self.replace(&proof),
+            None => match self.place(&to) {
+                // It was placed since.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    prove(evidence, &to).map(drop).ok_or(error)
+                }
+                placed => placed,
+            },
+        }
+    }
+
     /// Renames it over the file that is proved to be fastpack's.
+    ///
+    /// # Panics
+    ///
+    /// If it has no name: the system gives such a file a name that is free alone.
     pub(crate) fn replace(mut self, proof: &Proof<Disk>) -> io::Result<()> {
+        assert!(self.unnamed.is_none(), "a file without a name is placed, and replaces none");
         replace_file(&self.path, proof)?;
         self.is_placed = true;
         Ok(())
@@ -290,5 +311,43 @@ impl Drop for Temporary {
         if let Some(proof) = prove(&*self, &self.path.clone()) {
             let _ = remove_file(proof);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Barrier;
+
+    use super::*;
+
+    /// Evidence for every file.
+    struct All;
+
+    impl Evidence<Disk> for All {
+        fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+            if Stamp::at(path).is_some() { Claim::Name } else { Claim::None }
+        }
+    }
+
+    #[test]
+    fn of_files_put_at_one_place_at_the_same_time_one_stays() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let together = Barrier::new(4);
+        let write = &|writer: usize| {
+            for number in 0..200 {
+                let path = dir.path().join(number.to_string());
+                let made = Temporary::beside(&path, &format!(".{writer}.new"));
+                let (new, mut file) = made.expect("a file");
+                file.write_all(b"whole").expect("space");
+                together.wait();
+                new.put(&path, &All).expect("one of them stays");
+            }
+        };
+        std::thread::scope(|scope| {
+            (0..4).for_each(|writer| drop(scope.spawn(move || write(writer))));
+        });
+        let left = std::fs::read_dir(dir.path()).expect("a folder").count();
+        assert_eq!(left, 200);
     }
 }

@@ -88,10 +88,7 @@ pub(crate) fn keep(path: &Path, object: &impl Serialize) -> Result<()> {
     let keep = || -> io::Result<()> {
         let (new, mut file) = Temporary::beside(path, ".new")?;
         file.write_all(seal(object).as_bytes())?;
-        match prove(&SealedFiles, &path.to_owned()) {
-            Some(proof) => new.replace(&proof),
-            None => new.place(path),
-        }
+        new.put(path, &SealedFiles)
     };
     match keep() {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),

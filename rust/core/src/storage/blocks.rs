@@ -104,10 +104,7 @@ impl BlockCache {
             let (new, mut file) = Temporary::beside(&path, ".new")?;
             file.write_all(bytes)?;
             file.write_all(&seal(&path, bytes).expect("its name is a hash"))?;
-            match self.own(&path) {
-                Some(proof) => new.replace(&proof),
-                None => new.place(&path),
-            }
+            new.put(&path, self)
         };
         if write().is_ok() {
             self.shrink(size);
