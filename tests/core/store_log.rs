@@ -217,6 +217,54 @@ fn a_block_with_a_spoilt_byte_is_as_good_as_missing() {
     assert!(Log::open(&path).expect("a log").entry(0, None).expect("readable").is_none());
 }
 
+#[test]
+fn a_damaged_block_behind_a_missing_one_waits_for_none() {
+    let (_dir, path) = log();
+    let written = Log::open(&path).expect("a log");
+    let made = |number: u64| {
+        let id = u32::try_from(number).expect("small");
+        vec![(vec![id; 9], Vec::new(), number, false)]
+    };
+    let mut starts = Vec::new();
+    for number in 0..4 {
+        starts.push(usize::try_from(fs::metadata(&path).expect("a file").len()).expect("small"));
+        append(&written, number, &made(number));
+    }
+    drop(written);
+    // The third block is missing, and the last byte of the fourth is another.
+    let mut bytes = fs::read(&path).expect("a file");
+    bytes.drain(starts[2]..starts[3]);
+    *bytes.last_mut().expect("blocks") ^= 1;
+    fs::write(&path, bytes).expect("room");
+
+    let log = Arc::new(Log::open(&path).expect("a log"));
+    assert_eq!(log.found().collect::<Vec<_>>(), [0, 1, 3]);
+    assert!(log.entry(3, None).expect("readable").is_none());
+    let mut store = Store::over(Arc::clone(&log), 0);
+    // The fourth is finished before the third.
+    let places = [3, 2].map(|number| {
+        let documents = documents("data.jsonl", &made(number));
+        let place = log.append(number, "", &documents, &Ledger::default()).expect("room");
+        (documents, place)
+    });
+    for (documents, place) in places {
+        store.push(documents, Some(place));
+    }
+    let stretches = [0, 1].map(|document| Stretch { document, start: 0, length: 9 });
+    let loaded =
+        store.load(&stretches, true, NonZeroUsize::MIN, &Control::default()).expect("readable");
+    assert_eq!(
+        [0, 1].map(|at| seen(loaded.document(at))),
+        [made(3), made(2)].map(|it| it[0].clone())
+    );
+    drop((loaded, store, log));
+    let read = Log::open(&path).expect("a log");
+    for number in 0..4 {
+        let (entry, _) = read.entry(number, None).expect("readable").expect("whole");
+        assert_eq!(entry.documents.iter().map(seen).collect::<Vec<_>>(), made(number));
+    }
+}
+
 /// A whole header of a frame that claims so many bytes, of no hash.
 fn header(number: u64, bytes: u64) -> Vec<u8> {
     let mut header = b"fpblock2".to_vec();

@@ -63,7 +63,8 @@ struct Tail {
     end: u64,
     /// The number of the block that is written next.
     next: u64,
-    /// The blocks that were finished before it. There are as many as threads finish out of order.
+    /// The blocks that were finished before it, which a killed run loses: at most as many as are unfinished at a time, some
+    /// for each thread (`ordered.rs`).
     early: BTreeMap<u64, FinishedEntry>,
     /// The bytes that were read in order, ahead of reading documents in random order.
     brought: u64,
@@ -151,10 +152,11 @@ impl Log {
         Ok(place)
     }
 
-    /// The entries that can be written, in order. A block that was there before, but damaged, comes after all others.
+    /// The entries that can be written, in order. A block that was there before, but damaged, waits for none: it comes behind
+    /// all that were there.
     fn take_ready(&self, tail: &mut Tail, number: u64) -> Vec<FinishedEntry> {
         let mut ready = Vec::new();
-        if number < tail.next {
+        if self.found.contains_key(&number) {
             ready.extend(tail.early.remove(&number));
         }
         while let Some(next) = tail.early.remove(&tail.next) {
