@@ -12,9 +12,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 
-use crate::control::Control;
-use crate::error::Result;
-
 /// The first bytes of a header. Change the digit with every change of the layout.
 pub(crate) const MARK: &[u8; 8] = b"fpblock2";
 
@@ -23,9 +20,6 @@ const CHECKED: usize = 8 + 8 + 8 + 32;
 
 /// Bytes of a header.
 pub(crate) const HEADER: usize = CHECKED + 8;
-
-/// Bytes of a payload that are hashed at once.
-const PIECE: usize = 1 << 20;
 
 /// A frame in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,28 +87,6 @@ impl Frame {
         hasher.update(&payload);
         Ok((self.hash == *hasher.finalize().as_bytes()).then_some(payload))
     }
-
-    /// Whether the payload matches the hash in the header.
-    fn is_whole(
-        &self,
-        file: &File,
-        piece: &mut Vec<u8>,
-        control: &Control,
-    ) -> Result<io::Result<bool>> {
-        let mut hasher = hasher(self.number, self.bytes);
-        let mut done = 0;
-        while done < self.bytes {
-            control.tick()?;
-            let next = usize::try_from(self.bytes - done).map_or(PIECE, |rest| rest.min(PIECE));
-            piece.resize(next, 0);
-            if let Err(error) = read_at(file, piece, self.start + done) {
-                return Ok(Err(error));
-            }
-            hasher.update(piece);
-            done += next as u64;
-        }
-        Ok(Ok(self.hash == *hasher.finalize().as_bytes()))
-    }
 }
 
 /// All frames of a file.
@@ -149,18 +121,6 @@ impl Frames {
         }
         Ok(Self { found, end, digest: digest.finalize() })
     }
-
-    /// Whether all payloads of `file` match their hashes. Of several frames with one number, the last counts.
-    pub(crate) fn are_whole(&self, file: &File, control: &Control) -> Result<io::Result<bool>> {
-        let mut piece = Vec::new();
-        for frame in self.found.values() {
-            match frame.is_whole(file, &mut piece, control)? {
-                Ok(true) => {}
-                other => return Ok(other),
-            }
-        }
-        Ok(Ok(true))
-    }
 }
 
 /// The digest of a file of frames whose bytes come one after another.
@@ -172,7 +132,7 @@ pub(crate) struct FramesHasher {
     open: Option<(Frame, Box<blake3::Hasher>, u64)>,
     /// The offset after the bytes so far.
     end: u64,
-    /// Whether the last frame of each number matches its hash.
+    /// Whether the last frame of each number matches its hash: of several, the last counts.
     are_whole: BTreeMap<u64, bool>,
     digest: Box<blake3::Hasher>,
     is_damaged: bool,

@@ -129,21 +129,30 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
 pub(crate) const PIECE: usize = 1 << 20;
 
 /// The hash of the rest of `file`, which is at `path`.
-pub(crate) fn hash(
+pub(crate) fn hash(file: impl Read, path: &Path, control: &Control) -> crate::Result<blake3::Hash> {
+    let mut hasher = blake3::Hasher::new();
+    each_piece(file, path, control, |piece| {
+        hasher.update(piece);
+    })?;
+    Ok(hasher.finalize())
+}
+
+/// Gives the rest of `file`, which is at `path`, piece by piece.
+pub(crate) fn each_piece(
     mut file: impl Read,
     path: &Path,
     control: &Control,
-) -> crate::Result<blake3::Hash> {
-    let mut hasher = blake3::Hasher::new();
+    mut take: impl FnMut(&[u8]),
+) -> crate::Result<()> {
     let mut piece = vec![0; PIECE];
     loop {
         control.tick()?;
         match file.read(&mut piece) {
-            Ok(0) => return Ok(hasher.finalize()),
-            Ok(read) => hasher.update(&piece[..read]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Ok(0) => return Ok(()),
+            Ok(read) => take(&piece[..read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(Error::io(path)(error)),
-        };
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::manifest::Manifest;
 use super::placed::remove_folder_of;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::frames::Frames;
+use crate::frames::FramesHasher;
 use crate::regular::{self, Links};
 use crate::removal::{Claim, Disk, Evidence, Stamp, prove, remove_file};
 
@@ -198,10 +198,9 @@ pub(super) fn is_whole(path: &Path, bytes: u64, blake3: &str, control: &Control)
 /// The hash of a log of blocks: the hash of its headers, if the blocks match them.
 pub(super) fn digest(path: &Path, control: &Control) -> Result<Option<blake3::Hash>> {
     let file = regular::open(path, Links::Refused).map_err(Error::io(path))?;
-    let frames = Frames::scan(&file).map_err(Error::io(path))?;
-    let whole = frames.are_whole(&file, control)?.map_err(Error::io(path))?;
-    let is_all = file.metadata().is_ok_and(|it| it.len() == frames.end);
-    Ok((whole && is_all).then_some(frames.digest))
+    let mut hasher = FramesHasher::default();
+    regular::each_piece(file, path, control, |piece| hasher.update(piece))?;
+    Ok(hasher.finalize())
 }
 
 /// The hash of a file; `None` if it can no longer be opened.
