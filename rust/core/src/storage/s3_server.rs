@@ -1,5 +1,5 @@
 //! [`S3Server`]: a small server of the protocol of S3 on this machine, for tests: puts, copies and uploads in parts, with the
-//! condition that nothing has the name.
+//! condition that nothing has the name, and the list of the unfinished uploads.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -26,6 +26,10 @@ pub(super) struct State {
     pub(super) comes_before_completion: Option<(String, Vec<u8>)>,
     /// Whether the server looks at conditions.
     pub(super) ignores_conditions: bool,
+    /// The most uploads that a page of their list holds; all if 0.
+    pub(super) uploads_of_a_page: usize,
+    /// Uploads that somebody else ends once the last page of the list has been asked for.
+    pub(super) gone_once_listed: Vec<usize>,
     begun: usize,
 }
 
@@ -169,9 +173,12 @@ impl State {
                 );
                 (200, Vec::new(), text)
             }
-            ("DELETE", Some(upload)) => {
-                self.uploads.remove(&upload);
-                (204, Vec::new(), String::new())
+            ("DELETE", Some(upload)) => match self.uploads.remove(&upload) {
+                Some(_) => (204, Vec::new(), String::new()),
+                None => (404, Vec::new(), "<Error><Code>NoSuchUpload</Code></Error>".to_owned()),
+            },
+            ("GET", None) if key.is_empty() && query.contains_key("uploads") => {
+                (200, Vec::new(), self.list_of_uploads(&query))
             }
             ("PUT", None) => {
                 if is_new_only && !self.ignores_conditions && self.objects.contains_key(&key) {
@@ -196,5 +203,34 @@ impl State {
             },
             _ => (501, Vec::new(), String::new()),
         }
+    }
+
+    /// A page of the list of unfinished uploads.
+    fn list_of_uploads(&mut self, query: &BTreeMap<String, String>) -> String {
+        let given = |name: &str| {
+            query.get(name).map_or("", |it| it).replace("%2F", "/").replace("%20", " ")
+        };
+        let behind = (given("key-marker"), given("upload-id-marker").parse().unwrap_or(0));
+        let prefix = given("prefix");
+        let named = self.uploads.iter().map(|(number, (key, ..))| (key.clone(), *number));
+        let mut listed: Vec<(String, usize)> =
+            named.filter(|it| it.0.starts_with(&prefix) && *it > behind).collect();
+        listed.sort();
+        let is_truncated = (1..listed.len()).contains(&self.uploads_of_a_page);
+        if is_truncated {
+            listed.truncate(self.uploads_of_a_page);
+        } else {
+            self.gone_once_listed.drain(..).for_each(|gone| drop(self.uploads.remove(&gone)));
+        }
+        let upload = |(key, number): &(String, usize)| {
+            format!("<Upload><Key>{key}</Key><UploadId>{number}</UploadId></Upload>")
+        };
+        let uploads: String = listed.iter().map(upload).collect();
+        let (key, number) = listed.pop().unwrap_or_default();
+        format!(
+            "<ListMultipartUploadsResult><IsTruncated>{is_truncated}</IsTruncated>\
+             <NextKeyMarker>{key}</NextKeyMarker><NextUploadIdMarker>{number}</NextUploadIdMarker>\
+             {uploads}</ListMultipartUploadsResult>"
+        )
     }
 }

@@ -1,6 +1,6 @@
 //! The uploads in parts that stopped runs have left in a bucket. Their parts are paid for, and no list of objects names them.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,8 +60,11 @@ impl Target {
                 let ended = bucket.abort_multipart(&path, &upload_id).await;
                 ended.map_err(|error| buckets::said(&error, &requests))
             });
-            if ended.is_err() {
-                return;
+            match ended {
+                Ok(()) => {}
+                // Somebody has ended it since it was listed.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(_) => return,
             }
         }
     }
@@ -95,4 +98,53 @@ async fn list(s3: &AmazonS3, requests: &Requests, prefix: String) -> io::Result<
         behind = Some(next);
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::removal::{Claim, Medium};
+    use crate::storage::s3_server::S3Server;
+
+    /// Evidence for all names that end so.
+    struct Ending(&'static str);
+
+    impl Evidence<Target> for Ending {
+        fn claim(&self, name: &String) -> Claim<<Target as Medium>::Stamp> {
+            if name.ends_with(self.0) { Claim::Name } else { Claim::None }
+        }
+    }
+
+    #[test]
+    fn all_unfinished_uploads_that_are_claimed_are_ended() {
+        let server = S3Server::start();
+        let opened = Target::open("s3://bucket/packed", &server.options(), Arc::default());
+        let target = opened.expect("a server");
+        let keys = [
+            "packed/uploads/a own",
+            "packed/uploads/b own",
+            "packed/uploads/b own",
+            "packed/uploads/c/d own",
+            "packed/uploads/foreign",
+            "packed/uploads/z own",
+            "packed/uploadss/x own",
+            "uploads/y own",
+        ];
+        for gone in [&[][..], &[1], &[2, 4], &[1, 2, 3, 4, 6]] {
+            server.with(|it| {
+                it.uploads = (1..)
+                    .zip(keys)
+                    .map(|(number, key)| (number, (key.to_owned(), None, BTreeMap::new())))
+                    .collect();
+                it.uploads_of_a_page = 2;
+                // Others end them once they are listed.
+                it.gone_once_listed = gone.to_vec();
+            });
+            target.end_unfinished("uploads", &Ending(" own"));
+            let left: Vec<usize> = server.with(|it| it.uploads.keys().copied().collect());
+            assert_eq!(left, [5, 7, 8], "without {gone:?}");
+        }
+    }
 }
