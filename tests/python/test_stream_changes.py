@@ -122,6 +122,11 @@ def check_refusal(refused: fastpack.OptionError, changed: Document, *, letters: 
     said = str(refused)
     # Another length in tokens deals the lanes other parts, and then only the names of the source are known.
     if letters and "other parts" in said:
+        assert re.search(
+            r"is of other records than \S.* now: a file was changed since it was read, at the same size, "
+            r"so that the lanes would read other parts of it$",
+            said,
+        ), said
         return
     # The first block named may be of another file of the source, before the changed one.
     places = [(Path(file).name, int(line)) for file, line in re.findall(r"([^ ]+[.]jsonl):([0-9]+)", said)]

@@ -425,7 +425,7 @@ pub(super) fn update_rows(hasher: &mut blake3::Hasher, rows: &RecordBatch) -> Re
 }
 
 /// The first bits of a hash.
-pub(super) fn short(hash: &blake3::Hash) -> u32 {
+pub(crate) fn short(hash: &blake3::Hash) -> u32 {
     let [first, second, third, fourth, ..] = *hash.as_bytes();
     u32::from_le_bytes([first, second, third, fourth])
 }

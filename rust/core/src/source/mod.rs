@@ -46,6 +46,7 @@ pub(crate) mod weigh;
 mod windows;
 mod zstd_frames;
 
+pub(crate) use block::short;
 pub use block::{Block, Cells, Fate, Raw, RawRecord};
 pub use blocks::Blocks;
 pub(crate) use blocks::Chooser;

@@ -48,6 +48,18 @@ pub(super) enum Place {
     Batch { batch: BatchPlace, first_row: u64 },
 }
 
+impl Place {
+    /// The place in few words. Of a shard they tell where the records lie, not the offsets of all others.
+    pub(super) fn in_words(&self) -> String {
+        match self {
+            Self::Records { head, records } => {
+                format!("Records {records:?} {:?}", head.bytes(records))
+            }
+            other => format!("{other:?}"),
+        }
+    }
+}
+
 /// The numbering of records and lines.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Numbering {

@@ -55,7 +55,8 @@ impl Extent {
     pub(crate) fn short_hash_of(extents: &[Self]) -> u32 {
         let mut hasher = blake3::Hasher::new();
         for Self { file, number, bytes, first_record, place, weight: _, decoded: _ } in extents {
-            let placed = format!("{file} {number} {bytes} {first_record} {place:?};");
+            let place = place.in_words();
+            let placed = format!("{file} {number} {bytes} {first_record} {place};");
             hasher.update(placed.as_bytes());
         }
         short(&hasher.finalize())
@@ -291,4 +292,67 @@ pub(crate) fn number_line(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::config::{Inputs, Reading, Source};
+    use crate::source::discover;
+
+    /// An MDS shard of texts of these lengths.
+    fn shard(lengths: &[u32]) -> Vec<u8> {
+        let columns =
+            br#"{"column_names":["text"],"column_encodings":["str"],"column_sizes":[null]}"#;
+        let word = |number: usize| u32::try_from(number).expect("small").to_le_bytes();
+        let mut at = 4 * (lengths.len() + 2) + columns.len();
+        let mut bytes = word(lengths.len()).to_vec();
+        bytes.extend(word(at));
+        for length in lengths {
+            at += 4 + *length as usize;
+            bytes.extend(word(at));
+        }
+        bytes.extend(columns);
+        for length in lengths {
+            bytes.extend(length.to_le_bytes());
+            bytes.extend(vec![b'a'; *length as usize]);
+        }
+        bytes
+    }
+
+    /// The extents of a shard, of about 100 bytes each.
+    fn extents_of(lengths: &[u32]) -> Vec<Extent> {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let path = dir.path().join("shard.00000.mds");
+        fs::write(&path, shard(lengths)).expect("room");
+        let source = Source::of(vec![path], Reading::default());
+        let inputs = Inputs { sources: vec![source], ..Inputs::default() };
+        let control = Control::default();
+        let found = discover(&inputs, &control).expect("a file");
+        let parts: Vec<Part> = found.files.iter().map(Part::whole).collect();
+        let numbering = Numbering { lines: false, records: false };
+        extents(&found, &[0], &parts, 100, numbering, Index(None), &control).expect("a shard")
+    }
+
+    #[test]
+    fn the_hash_of_records_of_a_shard_does_not_depend_on_the_others() {
+        let lengths: Vec<u32> = (0..400).map(|at| 20 + at % 7).collect();
+        let extents = extents_of(&lengths);
+        assert!(extents.len() > 50, "{} extents", extents.len());
+        assert!(extents.iter().all(|extent| extent.place.in_words().len() < 100));
+        // The last two records, with their cut at another place.
+        let mut others = lengths.clone();
+        others[398] -= 3;
+        others[399] += 3;
+        let others = extents_of(&others);
+        assert_eq!(others.len(), extents.len());
+        let hash = Extent::short_hash_of;
+        assert_eq!(hash(&others[..50]), hash(&extents[..50]));
+        // Those in front of them, each one byte further.
+        let mut moved = lengths;
+        moved[0] += 1;
+        assert_ne!(hash(&extents_of(&moved)[1..50]), hash(&extents[1..50]));
+    }
 }

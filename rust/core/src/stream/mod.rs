@@ -69,10 +69,10 @@ use lane::Lane;
 use made::Made;
 use mix::Mix;
 use order::Order;
-use place::{LaneState, PoolState};
+use place::{LaneState, PoolState, ReadHashes};
 use rounds::{Rounds, floor_of};
 use run::{End, Run};
-use walk::{Files, Known, Walk};
+use walk::{Files, Walk};
 
 pub use choice::{Choice, Numbers};
 pub use counts::Counted;
@@ -261,10 +261,9 @@ impl Run<'_> {
             for (pool, order) in orders.iter().zip(&rounds).enumerate() {
                 let order = (order.0, order.1.as_ref());
                 let place = from.pools.get(pool).copied().unwrap_or_default();
-                let known = Known { next: place.hash, open: place.open, dealt: place.dealt };
                 let again: VecDeque<_> = std::mem::take(&mut again[pool]);
                 let epochs = if place.gone { Some(0) } else { mix.epochs_of_walk() };
-                let next = (place.next, known);
+                let next = (place.next, place.hashes);
                 walks.push(Mutex::new(Walk::new(order, files, lane, epochs, again, next)));
             }
             let number = (lane, share.lanes);
@@ -339,7 +338,7 @@ impl<'a> Run<'a> {
             Some(state) => state.lane(lane).map(|mut state| {
                 // What is read now may be other records, and is known by their hashes from here on.
                 let unknown = state.pools.iter_mut().filter(|_| !*self.options.strict);
-                unknown.for_each(|pool| (pool.hash, pool.open, pool.dealt) = (None, None, None));
+                unknown.for_each(|pool| pool.hashes = ReadHashes::default());
                 state
             }),
         };

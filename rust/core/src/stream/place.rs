@@ -35,6 +35,40 @@ pub(super) struct PiecePlace {
     pub(super) part: Option<(u32, u32)>,
 }
 
+/// The hashes of what a lane has read of a pool, each if it is known: where it is, records that differ are refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ReadHashes {
+    /// The hash of the records of the next block, if they were read.
+    pub(super) next: Option<u32>,
+    /// The hash of the blocks with documents of open rows, which are read again.
+    pub(super) open: Option<u32>,
+    /// The hash of the extents that the lane reads in the portion of the next block, once it has read a block.
+    pub(super) dealt: Option<u32>,
+}
+
+impl ReadHashes {
+    fn write(self, bits: &mut BitWriter) {
+        let Self { next, open, dealt } = self;
+        for hash in [next, open, dealt] {
+            bits.put(u64::from(hash.is_some()), 1);
+            if let Some(hash) = hash {
+                bits.put(u64::from(hash), HASH);
+            }
+        }
+    }
+
+    /// The hashes; `None` if the bytes are invalid.
+    fn read(bits: &mut BitReader<'_>) -> Option<Self> {
+        let mut hashes = Self::default();
+        for hash in [&mut hashes.next, &mut hashes.open, &mut hashes.dealt] {
+            if bits.take(1)? == 1 {
+                *hash = Some(u32::try_from(bits.take(HASH)?).ok()?);
+            }
+        }
+        Some(hashes)
+    }
+}
+
 /// The place of a lane in a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "five facts that do not depend on each other")]
@@ -46,13 +80,9 @@ pub(super) struct PoolState {
     /// Whether it gives no more documents in this round, and in any.
     pub(super) ended: bool,
     pub(super) gone: bool,
-    /// Whether the records of the next block are counted already, and their hash, if it is known.
+    /// Whether the records of the next block are counted already.
     pub(super) counted: bool,
-    pub(super) hash: Option<u32>,
-    /// The hash of the blocks with documents of open rows, if it is known.
-    pub(super) open: Option<u32>,
-    /// The hash of the extents that the lane reads in the portion of the next block, once it has read a block.
-    pub(super) dealt: Option<u32>,
+    pub(super) hashes: ReadHashes,
     /// Whether the pass up to here had a document, and one of which a piece was packed.
     pub(super) found: bool,
     pub(super) packed: bool,
@@ -125,9 +155,7 @@ impl Snapshot {
             for is in [ended, gone, &pool.counted, &pool.found, &pool.packed] {
                 bits.put(u64::from(*is), 1);
             }
-            write_hash(&mut bits, pool.hash);
-            write_hash(&mut bits, pool.open);
-            write_hash(&mut bits, pool.dealt);
+            pool.hashes.write(&mut bits);
             bits.number(pool.chances);
         }
         write_pieces(&mut bits, &self.pieces);
@@ -203,18 +231,14 @@ impl LaneState {
             let credit = if credit & 1 == 1 { -size } else { size };
             let mut is = || Some(bits.take(1)? == 1);
             let (ended, gone, counted, found, packed) = (is()?, is()?, is()?, is()?, is()?);
-            let hash = read_hash(&mut bits)?;
-            let (open, dealt) = (read_hash(&mut bits)?, read_hash(&mut bits)?);
-            let chances = bits.number()?;
+            let (hashes, chances) = (ReadHashes::read(&mut bits)?, bits.number()?);
             pools.push(PoolState {
                 next,
                 credit,
                 ended,
                 gone,
                 counted,
-                hash,
-                open,
-                dealt,
+                hashes,
                 found,
                 packed,
                 chances,
@@ -267,19 +291,6 @@ fn bits_for(count: usize) -> u32 {
 
 /// The bits of a hash.
 const HASH: u32 = 32;
-
-fn write_hash(bits: &mut BitWriter, hash: Option<u32>) {
-    bits.put(u64::from(hash.is_some()), 1);
-    if let Some(hash) = hash {
-        bits.put(u64::from(hash), HASH);
-    }
-}
-
-/// A hash, if it is known; `None` if the bytes are invalid.
-#[expect(clippy::option_option, reason = "a hash may be unknown, and bytes may be invalid")]
-fn read_hash(bits: &mut BitReader<'_>) -> Option<Option<u32>> {
-    Some(if bits.take(1)? == 1 { Some(u32::try_from(bits.take(HASH)?).ok()?) } else { None })
-}
 
 fn write_address(bits: &mut BitWriter, address: &Address) {
     let Address { epoch, pass, portion, extent, block } = *address;
@@ -414,23 +425,20 @@ mod tests {
         let place = (0..1_u64 << 40, 0..9_u64)
             .prop_filter_map("a place", |(record, number)| place_of(record, number));
         let numbers = (place, -1_000_000_i64..1_000_000, 0..100_u64);
-        let hashes = any::<[Option<u32>; 3]>();
+        let hashes = any::<[Option<u32>; 3]>().prop_map(|[next, open, dealt]| ReadHashes {
+            next,
+            open,
+            dealt,
+        });
         let pool = (address(), numbers, any::<[bool; 5]>(), hashes).prop_map(
-            |(
-                address,
-                (place, credit, chances),
-                [ended, gone, counted, found, packed],
-                [hash, open, dealt],
-            )| {
+            |(address, (place, credit, chances), [ended, gone, counted, found, packed], hashes)| {
                 PoolState {
                     next: (address, place),
                     credit,
                     ended,
                     gone,
                     counted,
-                    hash,
-                    open,
-                    dealt,
+                    hashes,
                     found,
                     packed,
                     chances,

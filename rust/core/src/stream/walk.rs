@@ -5,21 +5,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::order::{Address, Dealt, Order};
+use super::place::ReadHashes;
 use super::rounds::{Rounds, round_of};
 use crate::control::Control;
 use crate::error::{Error, Origin, Result};
 use crate::message::ShownPath;
 use crate::pipeline::{FileHeads, SingleBlocks};
 use crate::record::Shape;
-use crate::source::Block;
 use crate::source::position::{Extent, ExtentBlocks, number_line};
+use crate::source::{Block, short};
 
-/// The records of a block that are packed, by their indices in the order of the block.
+/// The documents of a block that are packed, by their places in the order of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Chosen {
-    /// The records from this index on.
+    /// The documents from this place on.
     From(u64),
-    /// The records at these indices, ascending: they are in open rows.
+    /// The documents at these places, ascending: they are in open rows.
     Only(Vec<u64>),
 }
 
@@ -27,26 +28,14 @@ pub(super) enum Chosen {
 #[derive(Debug)]
 pub(super) struct Again {
     pub(super) address: Address,
-    /// The documents in the rows, by their indices in the order of the block, ascending.
+    /// The places of the documents in the rows, ascending.
     pub(super) places: Vec<u64>,
-}
-
-/// The hashes of what a lane has read, as its state holds them, where records that differ are refused.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Known {
-    /// The hash of the records of the next block, if they were read.
-    pub(super) next: Option<u32>,
-    /// The hash of the blocks that are read again.
-    pub(super) open: Option<u32>,
-    /// The hash of the extents of the lane in the portion of the next block.
-    pub(super) dealt: Option<u32>,
 }
 
 /// The hash of blocks, by their hashes in order.
 pub(super) fn hash_of_blocks(hashes: &[u32]) -> u32 {
     let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
-    let [first, second, third, fourth, ..] = *blake3::hash(&bytes).as_bytes();
-    u32::from_le_bytes([first, second, third, fourth])
+    short(&blake3::hash(&bytes))
 }
 
 /// A block of a lane.
@@ -61,6 +50,18 @@ pub(super) struct Found {
     /// The hash of its records, and that of the extents of the lane in its portion, if there are any.
     pub(super) hash: u32,
     pub(super) dealt: Option<u32>,
+}
+
+impl Found {
+    /// The block at an address, with all its documents.
+    fn of(
+        address: Address,
+        (extent, first_record, block, shape): (Extent, u64, Block, Option<Arc<Shape>>),
+        (hash, dealt): (u32, Option<u32>),
+    ) -> Self {
+        let chosen = Chosen::From(0);
+        Self { address, extent, chosen, first_record, block, shape, hash, dealt }
+    }
 }
 
 /// The files of a run, and the parts that a walk needs to read them.
@@ -83,8 +84,8 @@ pub(super) struct Walk<'w, 'a> {
     /// Blocks with documents of open rows, which are read again first.
     again: VecDeque<Again>,
     /// The hashes of the state, until they are compared.
-    known: Known,
-    /// The next block, and the place of its first record.
+    known: ReadHashes,
+    /// The next block, and the place of the next document in it.
     next: (Address, u64),
     /// Whether the lane is known to read a block in each epoch.
     reads: bool,
@@ -113,11 +114,11 @@ impl<'w, 'a> Walk<'w, 'a> {
         lane: usize,
         epochs: Option<u64>,
         again: VecDeque<Again>,
-        (next, known): ((Address, u64), Known),
+        (next, known): ((Address, u64), ReadHashes),
     ) -> Self {
         let reads = next != (Address::default(), 0);
         // Records that the caller gives lie in no file that could be changed, and are read once.
-        let known = if rounds.is_some() { Known::default() } else { known };
+        let known = if rounds.is_some() { ReadHashes::default() } else { known };
         let (entered, before) = (None, None);
         Self { order, rounds, files, lane, epochs, again, known, next, reads, entered, before }
     }
@@ -145,9 +146,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             if found.hash != hash {
                 return Err(refused(&format!("from {} on", self.origin_of(&found)?)));
             }
-            self.reads = true;
-            self.next = (Address { block: address.block + 1, ..address }, 0);
-            return Ok(Some(Found { chosen: Chosen::From(place), ..found }));
+            return Ok(Some(self.pass(found, place)));
         }
         loop {
             let (address, place) = self.next;
@@ -156,9 +155,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             }
             if self.rounds.is_some() {
                 if let Some(found) = self.go_to(address)? {
-                    self.reads = true;
-                    self.next = (Address { block: address.block + 1, ..address }, 0);
-                    return Ok(Some(Found { chosen: Chosen::From(place), ..found }));
+                    return Ok(Some(self.pass(found, place)));
                 }
                 if !std::mem::take(&mut self.reads) {
                     return Ok(None);
@@ -185,13 +182,19 @@ impl<'w, 'a> Walk<'w, 'a> {
                 continue;
             }
             if let Some(found) = self.go_to(address)? {
-                self.reads = true;
-                self.next = (Address { block: address.block + 1, ..address }, 0);
-                return Ok(Some(Found { chosen: Chosen::From(place), ..found }));
+                return Ok(Some(self.pass(found, place)));
             }
             self.before = self.entered.take().map(|entered| entered.blocks);
             self.next = (Address { extent: address.extent + 1, block: 0, ..address }, 0);
         }
+    }
+
+    /// The documents from `place` on of a block; the next block is the one behind it.
+    fn pass(&mut self, found: Found, place: u64) -> Found {
+        let address = found.address;
+        self.reads = true;
+        self.next = (Address { block: address.block + 1, ..address }, 0);
+        Found { chosen: Chosen::From(place), ..found }
     }
 
     /// The extents of a portion.
@@ -215,7 +218,8 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
         let files = self.order.shown_files();
         let reason = format!(
-            "is of other records than {files} now: a file was changed since it was read, at the same size, so that the lanes              would read other parts of it"
+            "is of other records than {files} now: a file was changed since it was read, at the same size, so that the lanes \
+             would read other parts of it"
         );
         Err(Error::option("state", reason))
     }
@@ -280,18 +284,8 @@ impl<'w, 'a> Walk<'w, 'a> {
             };
             let mut head = rounds.head();
             let shape = heads.shape_by(rounds.file(), single, || Ok(head.take()))?;
-            let chosen = Chosen::From(0);
-            let (hash, dealt) = (0, None);
-            return Ok(Some(Found {
-                address,
-                extent,
-                chosen,
-                first_record,
-                block,
-                shape,
-                hash,
-                dealt,
-            }));
+            let read = (extent, first_record, block, shape);
+            return Ok(Some(Found::of(address, read, (0, None))));
         }
         let in_extent = |at: &Address| Address { block: 0, ..*at };
         let stays = self.entered.as_ref().is_some_and(|entered| {
@@ -329,19 +323,9 @@ impl<'w, 'a> Walk<'w, 'a> {
                 };
                 let repetition = self.order.repetition(&address, block.source);
                 let block = block.read_again(repetition);
-                let (extent, chosen) = (entered.extent.clone(), Chosen::From(0));
-                let hash = block.short_hash()?;
-                let dealt = Some(entered.dealt.hash_of_lane(self.lane));
-                return Ok(Some(Found {
-                    address,
-                    extent,
-                    chosen,
-                    first_record,
-                    block,
-                    shape,
-                    hash,
-                    dealt,
-                }));
+                let hashes = (block.short_hash()?, Some(entered.dealt.hash_of_lane(self.lane)));
+                let read = (entered.extent.clone(), first_record, block, shape);
+                return Ok(Some(Found::of(address, read, hashes)));
             }
         }
     }

@@ -145,9 +145,9 @@ impl Lane {
         let state = Arc::from(encode(&from.to_bytes()));
         let pool = |at: usize| {
             let from = from.pools.get(at).copied().unwrap_or_default();
-            let PoolState { next, credit, ended, gone, dealt, found, packed, chances, .. } = from;
-            let counted = from.counted.then_some((next.0, from.hash));
-            let current = None;
+            let PoolState { next, credit, ended, gone, hashes, found, packed, chances, .. } = from;
+            let counted = from.counted.then_some((next.0, hashes.next));
+            let (current, dealt) = (None, hashes.dealt);
             Pool { next, current, ended, gone, credit, counted, dealt, found, packed, chances }
         };
         Self {
@@ -402,7 +402,8 @@ impl Lane {
             pool.dealt = made.dealt;
             let lengths = lengths_of(&made.documents);
             let numbers = self.store.push(made.documents, None);
-            pool.next = (address, pool.next.1.max(places.first().copied().unwrap_or(0)));
+            let from = if pool.next.0 == address { pool.next.1 } else { 0 };
+            pool.next = (address, from.max(places.first().copied().unwrap_or(0)));
             self.held.push_back(Held {
                 pool: number,
                 address,

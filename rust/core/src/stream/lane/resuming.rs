@@ -7,7 +7,9 @@ use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::pack::Piece;
 use crate::stream::order::Address;
-use crate::stream::place::{DocumentPlace, LaneState, PiecePlace, PoolState, RowPiece, Snapshot};
+use crate::stream::place::{
+    DocumentPlace, LaneState, PiecePlace, PoolState, ReadHashes, RowPiece, Snapshot,
+};
 use crate::stream::rounds::{LAST, Round, round_of};
 use crate::stream::rows::Packed;
 use crate::stream::walk::{Again, hash_of_blocks};
@@ -55,20 +57,9 @@ impl Lane {
                     pool.counted.filter(|(address, _)| *address == next.0).map(|(_, hash)| hash)
                 }
             };
-            let (counted, hash) = (read.is_some(), read.flatten());
-            PoolState {
-                next,
-                credit,
-                ended,
-                gone,
-                counted,
-                hash,
-                open,
-                dealt,
-                found,
-                packed,
-                chances,
-            }
+            let counted = read.is_some();
+            let hashes = ReadHashes { next: read.flatten(), open, dealt };
+            PoolState { next, credit, ended, gone, counted, hashes, found, packed, chances }
         };
         let snapshot = Snapshot {
             rows: self.rows,
