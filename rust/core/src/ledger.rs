@@ -10,9 +10,8 @@ use crate::message::counted;
 use crate::wording::{message, set};
 
 pub use crate::count::Count;
-pub use crate::notes::{
-    NotedReport, Notes, RecordNotes, SplitConversation, SplitConversationsReport,
-};
+pub use crate::note::{Note, NoteSet};
+pub use crate::notes::{NotedReport, Notes, RecordNotes, SplitConversations, SplitDocuments};
 pub use crate::reason::Reason;
 
 /// The most places of bad records in a report.

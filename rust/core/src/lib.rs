@@ -20,6 +20,7 @@ pub mod identity;
 pub mod ledger;
 pub mod message;
 mod mixing;
+mod note;
 mod notes;
 mod ordered;
 mod read_ahead;

@@ -1,5 +1,5 @@
-//! [`Notes`]: what is told of records that are kept: fields that are left out of the text, prompts that are
-//! formatted already, answers that end in an end-of-text token, lists of texts that were joined.
+//! [`Notes`]: what is told of records that are kept: fields that are left out of the text, conversations that became
+//! several documents, and each [`Note`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Origin, Result};
 use crate::message::counted;
+use crate::note::{Note, NoteSet};
 
 /// The most places of each note.
 const PLACES: usize = 3;
@@ -45,99 +46,79 @@ pub struct NotedReport {
     pub places: Vec<String>,
 }
 
-/// The conversations that became several documents, because the chat template writes earlier turns otherwise once others
-/// follow.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SplitConversations {
-    /// The number of conversations, and the places of the first.
-    #[serde(flatten)]
-    pub noted: Noted,
-    /// Their documents.
+/// The documents of conversations that became several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitDocuments {
+    /// Their number.
     pub documents: u64,
-    /// The tokens of these documents.
+    /// Their tokens.
     pub tokens: u64,
-    /// The tokens of the last document of each: about those that one document of the whole conversation has.
+    /// The tokens of the last document of each conversation: about those that one document of the whole has.
     pub last_tokens: u64,
     /// The turns that stand in other documents than the last, which one document would train in another form.
     pub rewritten_turns: u64,
 }
 
-/// [`SplitConversations`] as reports show it.
+/// The conversations that became several documents, because the chat template writes earlier turns otherwise once others
+/// follow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SplitConversationsReport {
+pub struct SplitConversations<N = Noted> {
     /// The number of conversations, and the places of the first.
     #[serde(flatten)]
-    pub noted: NotedReport,
+    pub noted: N,
     /// Their documents.
-    pub documents: u64,
-    /// The tokens of these documents.
-    pub tokens: u64,
-    /// The tokens of the last document of each.
-    pub last_tokens: u64,
-    /// The turns that stand in other documents than the last.
-    pub rewritten_turns: u64,
+    #[serde(flatten)]
+    pub split: SplitDocuments,
 }
 
-impl SplitConversationsReport {
+impl<N> SplitConversations<N> {
     /// True without a split conversation.
     pub(crate) fn is_empty(&self) -> bool {
-        self.noted.is_empty()
+        self.split.documents == 0
     }
 }
 
-/// The documents of one conversation, if they are several.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SplitConversation {
-    /// Their number.
-    pub documents: u64,
-    /// Their tokens.
-    pub tokens: u64,
-    /// The tokens of the last.
-    pub last_tokens: u64,
-    /// The turns in the others.
-    pub rewritten_turns: u64,
+impl SplitDocuments {
+    fn add(&mut self, more: Self) {
+        self.documents += more.documents;
+        self.tokens += more.tokens;
+        self.last_tokens += more.last_tokens;
+        self.rewritten_turns += more.rewritten_turns;
+    }
 }
 
 impl SplitConversations {
-    fn is_empty(&self) -> bool {
-        self.noted.is_empty()
-    }
-
-    fn add(&mut self, split: SplitConversation, origin: impl FnOnce() -> Origin) {
+    fn add(&mut self, split: SplitDocuments, origin: impl FnOnce() -> Origin) {
         self.noted.add(origin);
-        self.documents += split.documents;
-        self.tokens += split.tokens;
-        self.last_tokens += split.last_tokens;
-        self.rewritten_turns += split.rewritten_turns;
+        self.split.add(split);
     }
 
     fn merge(&mut self, later: Self) {
         self.noted.merge(later.noted);
-        self.documents += later.documents;
-        self.tokens += later.tokens;
-        self.last_tokens += later.last_tokens;
-        self.rewritten_turns += later.rewritten_turns;
+        self.split.add(later.split);
     }
 
     /// The note as reports show it. `place` writes a place.
-    pub(crate) fn report(&self, place: &dyn Fn(&Origin) -> String) -> SplitConversationsReport {
-        let Self { ref noted, documents, tokens, last_tokens, rewritten_turns } = *self;
-        let noted = noted.report(place);
-        SplitConversationsReport { noted, documents, tokens, last_tokens, rewritten_turns }
+    pub(crate) fn report(
+        &self,
+        place: &dyn Fn(&Origin) -> String,
+    ) -> SplitConversations<NotedReport> {
+        SplitConversations { noted: self.noted.report(place), split: self.split }
     }
 
     /// A warning, if the documents have more than half as many tokens again as one document a conversation.
     fn warning(&self) -> Option<String> {
-        let more = self.tokens.saturating_sub(self.last_tokens);
-        (2 * more > self.last_tokens).then(|| {
+        let SplitDocuments { documents, tokens, last_tokens, rewritten_turns } = self.split;
+        let more = tokens.saturating_sub(last_tokens);
+        (2 * more > last_tokens).then(|| {
             format!(
                 "{} became {} with {} % more tokens, because the chat template writes earlier turns otherwise once others \
                  follow; turns=\"whole\" makes one document each and trains {} in a form that the model never writes, \
                  turns=\"last\" makes one and trains the last turn alone",
                 counted(self.noted.records, "conversation"),
-                counted(self.documents, "document"),
-                100 * more / self.last_tokens.max(1),
-                counted(self.rewritten_turns, "turn"),
+                counted(documents, "document"),
+                100 * more / last_tokens.max(1),
+                counted(rewritten_turns, "turn"),
             )
         })
     }
@@ -152,18 +133,9 @@ pub struct Notes {
     /// The records with a text field that is not read and whose text the document lacks, by field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unread: BTreeMap<String, Noted>,
-    /// The records with a prompt that is formatted already, and is wrapped again.
-    #[serde(default, skip_serializing_if = "Noted::is_empty")]
-    pub formatted_prompts: Noted,
-    /// The records with an answer that ends in an end-of-text token, inside of its turn.
-    #[serde(default, skip_serializing_if = "Noted::is_empty")]
-    pub ended_answers: Noted,
-    /// The records whose contents were lists of texts, which were joined because the chat template refuses lists.
-    #[serde(default, skip_serializing_if = "Noted::is_empty")]
-    pub joined_parts: Noted,
-    /// The records with a control token of the tokenizer in a text of a user or a tool.
-    #[serde(default, skip_serializing_if = "Noted::is_empty")]
-    pub control_tokens: Noted,
+    /// The records with each other note.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noted: BTreeMap<Note, Noted>,
     /// The conversations that became several documents.
     #[serde(default, skip_serializing_if = "SplitConversations::is_empty")]
     pub split_conversations: SplitConversations,
@@ -171,29 +143,18 @@ pub struct Notes {
 
 /// The notes of one record.
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts about one record")]
 pub struct RecordNotes<'s> {
     /// The fields that the chat template leaves out of the text.
     pub left_out: &'s [Arc<str>],
     /// The text fields that are not read.
     pub unread: &'s [Arc<str>],
-    /// Whether a prompt is formatted already.
-    pub has_formatted_prompt: bool,
-    /// Whether an answer ends in an end-of-text token.
-    pub has_ended_answer: bool,
-    /// True if lists of texts were joined for the template.
-    pub has_joined_parts: bool,
-    /// True if a user or tool text contains a control token.
-    pub has_control_token: bool,
+    /// The other notes.
+    pub notes: NoteSet,
     /// Its documents, if they are several.
-    pub split: Option<SplitConversation>,
+    pub split: Option<SplitDocuments>,
 }
 
 impl Noted {
-    fn is_empty(&self) -> bool {
-        self.records == 0
-    }
-
     fn add(&mut self, origin: impl FnOnce() -> Origin) {
         self.records += 1;
         if self.places.len() < PLACES {
@@ -210,13 +171,6 @@ impl Noted {
     /// The note as reports show it. `place` writes a place.
     pub(crate) fn report(&self, place: &dyn Fn(&Origin) -> String) -> NotedReport {
         NotedReport { records: self.records, places: self.places.iter().map(place).collect() }
-    }
-}
-
-impl NotedReport {
-    /// Whether there is no such record.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.records == 0
     }
 }
 
@@ -260,17 +214,8 @@ impl Notes {
     pub(crate) fn add(&mut self, seen: RecordNotes<'_>, origin: impl Fn() -> Origin) {
         add_fields(&mut self.left_out, seen.left_out, &origin);
         add_fields(&mut self.unread, seen.unread, &origin);
-        if seen.has_formatted_prompt {
-            self.formatted_prompts.add(&origin);
-        }
-        if seen.has_ended_answer {
-            self.ended_answers.add(&origin);
-        }
-        if seen.has_joined_parts {
-            self.joined_parts.add(&origin);
-        }
-        if seen.has_control_token {
-            self.control_tokens.add(&origin);
+        for note in seen.notes.iter() {
+            self.noted.entry(note).or_default().add(&origin);
         }
         if let Some(split) = seen.split {
             self.split_conversations.add(split, &origin);
@@ -281,10 +226,9 @@ impl Notes {
     pub(crate) fn merge(&mut self, later: Self) {
         merge_fields(&mut self.left_out, later.left_out);
         merge_fields(&mut self.unread, later.unread);
-        self.formatted_prompts.merge(later.formatted_prompts);
-        self.ended_answers.merge(later.ended_answers);
-        self.joined_parts.merge(later.joined_parts);
-        self.control_tokens.merge(later.control_tokens);
+        for (note, noted) in later.noted {
+            self.noted.entry(note).or_default().merge(noted);
+        }
         self.split_conversations.merge(later.split_conversations);
     }
 
@@ -298,9 +242,7 @@ impl Notes {
     /// All notes.
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Noted> {
         let fields = self.left_out.values_mut().chain(self.unread.values_mut());
-        let others = [&mut self.formatted_prompts, &mut self.ended_answers, &mut self.joined_parts];
-        let more = [&mut self.control_tokens, &mut self.split_conversations.noted];
-        fields.chain(others).chain(more)
+        fields.chain(self.noted.values_mut()).chain([&mut self.split_conversations.noted])
     }
 
     /// Changes every place by `change`.
@@ -319,6 +261,14 @@ impl Notes {
         let mut fields = self.left_out.clone();
         merge_fields(&mut fields, self.unread.clone());
         fields.into_iter().map(|(field, noted)| (field, noted.report(place))).collect()
+    }
+
+    /// The records with other notes, as reports show them.
+    pub(crate) fn noted_report(
+        &self,
+        place: &dyn Fn(&Origin) -> String,
+    ) -> BTreeMap<Note, NotedReport> {
+        self.noted.iter().map(|(note, noted)| (*note, noted.report(place))).collect()
     }
 
     /// The warnings about them. `place` writes a place.
@@ -344,45 +294,9 @@ impl Notes {
                 first(noted)
             )
         });
-        let having = |noted: &Noted| {
-            let records = counted(noted.records, "record");
-            format!("{records} {}", if noted.records == 1 { "has" } else { "have" })
-        };
-        let formatted = Some(&self.formatted_prompts).filter(|noted| !noted.is_empty());
-        let formatted = formatted.map(|noted| {
-            format!(
-                "{} a prompt that is formatted already, which is wrapped again{}: it begins with a role \
-                 marker, or ends as `### Response:` does; the fields `prompt` and `completion` are joined as they are, \
-                 and a `map` can take the markers out",
-                having(noted),
-                first(noted)
-            )
+        let noted = self.noted.iter().map(|(note, noted)| {
+            note.warning(&counted(noted.records, "record"), noted.records == 1, &first(noted))
         });
-        let ended = Some(&self.ended_answers).filter(|noted| !noted.is_empty()).map(|noted| {
-            format!(
-                "{} an answer that ends in an end-of-text token, and the chat template ends the turn \
-                 after it{}; a `map` can take the token out",
-                having(noted),
-                first(noted)
-            )
-        });
-        let joined = Some(&self.joined_parts).filter(|noted| !noted.is_empty()).map(|noted| {
-            format!(
-                "{} content in lists of texts, which the chat template refuses: the texts are joined{}; a `map` can \
-                 join them in another way",
-                having(noted),
-                first(noted)
-            )
-        });
-        let controls = Some(&self.control_tokens).filter(|noted| !noted.is_empty()).map(|noted| {
-            format!(
-                "{} a control token of the tokenizer in a text of a user or a tool{}, which becomes that token, as \
-                 `transformers` encodes it; a `map` can take it out",
-                having(noted),
-                first(noted)
-            )
-        });
-        let noted = formatted.into_iter().chain(ended).chain(joined).chain(controls);
         fields.chain(unread).chain(noted).chain(self.split_conversations.warning()).collect()
     }
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::config::{MaxLost, Options};
 use crate::error::{Origin, Result};
 use crate::ledger::{
-    Count, DroppedRecord, Ledger, NotedReport, SplitConversationsReport, check_lost,
+    Count, DroppedRecord, Ledger, Note, NotedReport, SplitConversations, check_lost,
 };
 use crate::message::{counted, in_one_line};
 use crate::timing::{Timing, Work, rounded};
@@ -53,21 +54,12 @@ pub struct Report {
     /// The records of which the chat template leaves a field out, by field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, NotedReport>,
-    /// The records with a prompt that is formatted already, and is wrapped again.
-    #[serde(default, skip_serializing_if = "NotedReport::is_empty")]
-    pub formatted_prompts: NotedReport,
-    /// The records with an answer that ends in an end-of-text token, inside of its turn.
-    #[serde(default, skip_serializing_if = "NotedReport::is_empty")]
-    pub ended_answers: NotedReport,
-    /// The records whose contents were lists of texts, which were joined because the chat template refuses lists.
-    #[serde(default, skip_serializing_if = "NotedReport::is_empty")]
-    pub joined_parts: NotedReport,
-    /// The records with a control token of the tokenizer in a text of a user or a tool.
-    #[serde(default, skip_serializing_if = "NotedReport::is_empty")]
-    pub control_tokens: NotedReport,
+    /// The records with each other note, under the name of the note.
+    #[serde(flatten, deserialize_with = "known_notes")]
+    pub noted: BTreeMap<Note, NotedReport>,
     /// The conversations that became several documents.
-    #[serde(default, skip_serializing_if = "SplitConversationsReport::is_empty")]
-    pub split_conversations: SplitConversationsReport,
+    #[serde(default, skip_serializing_if = "SplitConversations::is_empty")]
+    pub split_conversations: SplitConversations<NotedReport>,
     /// Rows made.
     pub rows: u64,
     /// Documents a row holds on average.
@@ -152,6 +144,18 @@ pub struct InputReport {
     /// The limit of records for each reading, over all of these files; `None` without a limit.
     #[serde(default)]
     pub limit: Option<u64>,
+}
+
+/// The notes among the fields of a report that have no other name.
+fn known_notes<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<BTreeMap<Note, NotedReport>, D::Error> {
+    let fields = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
+    let known = fields.into_iter().filter_map(|(name, noted)| {
+        let note = serde_json::from_value(name.into()).ok()?;
+        Some(serde_json::from_value(noted).map(|noted| (note, noted)))
+    });
+    known.collect::<std::result::Result<_, _>>().map_err(D::Error::custom)
 }
 
 fn once() -> u64 {
@@ -367,10 +371,7 @@ impl Report {
             repeated: ledger.repeated,
             places: ledger.places.into_iter().map(PlaceReport::from).collect(),
             left_out: ledger.notes.left_out_report(&Origin::to_string),
-            formatted_prompts: ledger.notes.formatted_prompts.report(&Origin::to_string),
-            ended_answers: ledger.notes.ended_answers.report(&Origin::to_string),
-            joined_parts: ledger.notes.joined_parts.report(&Origin::to_string),
-            control_tokens: ledger.notes.control_tokens.report(&Origin::to_string),
+            noted: ledger.notes.noted_report(&Origin::to_string),
             split_conversations: ledger.notes.split_conversations.report(&Origin::to_string),
             rows,
             documents_per_row: ratio(ledger.kept.documents, rows),

@@ -7,7 +7,7 @@ use fastpack_tokenize::SpecialTokens;
 use super::tokenize::{DocumentMaker, TextKind};
 use super::{Documents, KINDS, LABELS, PARTS, TrainedRun};
 use crate::config::Eos;
-use crate::ledger::{Ledger, Reason};
+use crate::ledger::{Ledger, NoteSet, Reason};
 use crate::record::Fault;
 
 /// The texts of a document, and its labels.
@@ -19,10 +19,8 @@ pub struct Several {
     pub labels: Vec<u32>,
     /// The way in which the texts make a document.
     pub whole: Whole,
-    /// True if lists of texts were joined for the template.
-    pub has_joined_parts: bool,
-    /// True if a user or tool text contains a control token.
-    pub has_control_token: bool,
+    /// The notes of the record.
+    pub notes: NoteSet,
     /// The text fields of the record that are not read.
     pub unread: Vec<Arc<str>>,
 }

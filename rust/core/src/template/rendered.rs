@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::left_out::LeftOut;
+use crate::ledger::NoteSet;
 
 /// A trained part of a text, and its weight in the loss.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,10 +27,6 @@ pub enum Trained {
 
 /// A text ready to be tokenized.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "four facts of a text that do not depend on each other"
-)]
 pub struct Rendered {
     /// The text.
     pub text: String,
@@ -47,12 +44,6 @@ pub struct Rendered {
     pub left_out: LeftOut,
     /// The text fields of the record that are not read.
     pub unread: Vec<Arc<str>>,
-    /// Whether a prompt of the record is formatted already.
-    pub has_formatted_prompt: bool,
-    /// Whether an answer of the record ends in an end-of-text token, inside of its turn.
-    pub has_ended_answer: bool,
-    /// True if lists of texts were joined for the template.
-    pub has_joined_parts: bool,
-    /// True if a user or tool text contains a control token.
-    pub has_control_token: bool,
+    /// The notes of the record.
+    pub notes: NoteSet,
 }

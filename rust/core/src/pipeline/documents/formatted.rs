@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
+use crate::ledger::{Note, NoteSet};
 use crate::pipeline::documents::controls::ControlTokens;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{FastReader, is_assistant};
@@ -75,17 +76,6 @@ const RULES: [&str; 2] = ["system", "developer"];
 
 /// The key of the text of a message.
 const CONTENT: &str = "content";
-
-/// The facts that a conversation's texts show.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::pipeline) struct FoundMarkers {
-    /// Whether a prompt is formatted already.
-    pub(in crate::pipeline) has_formatted_prompt: bool,
-    /// Whether an answer ends in an end-of-text token.
-    pub(in crate::pipeline) has_ended_answer: bool,
-    /// Whether a text of a user or a tool has a control token of the tokenizer.
-    pub(in crate::pipeline) has_control_token: bool,
-}
 
 /// The markers that are searched for at the ends of texts.
 pub(in crate::pipeline) struct MarkersInTexts {
@@ -167,17 +157,18 @@ impl MarkersInTexts {
     }
 
     /// Looks at a text of a message, from `first` to `last` of its parts.
-    fn look(&self, role: &str, (first, last): (&str, &str), marked: &mut FoundMarkers) {
+    fn look(&self, role: &str, (first, last): (&str, &str), notes: &mut NoteSet) {
         if role == USER {
-            marked.has_formatted_prompt |= self.beginnings.begin(first) || self.ends.end(last);
+            let is_formatted = self.beginnings.begin(first) || self.ends.end(last);
+            notes.set(Note::FormattedPrompts, is_formatted);
         } else if is_assistant(role) {
-            marked.has_ended_answer |= self.stops.end(last);
+            notes.set(Note::EndedAnswers, self.stops.end(last));
         }
     }
 
     /// The facts of a conversation that the fast reader has read.
-    pub(in crate::pipeline) fn in_fast_read(&self, reader: &FastReader) -> FoundMarkers {
-        let mut marked = FoundMarkers::default();
+    pub(in crate::pipeline) fn in_fast_read(&self, reader: &FastReader) -> NoteSet {
+        let mut notes = NoteSet::default();
         let mut roles = reader.roles().enumerate();
         let mut current = roles.next();
         for ((message, key), range) in reader.places().zip(reader.ranges()) {
@@ -186,8 +177,8 @@ impl MarkersInTexts {
             }
             if let Some((_, role)) = current.filter(|_| key == CONTENT) {
                 let text = &reader.decoded()[range.clone()];
-                self.look(role, (text, text), &mut marked);
-                marked.has_control_token |= is_given(role) && self.controls.occur_in(text);
+                self.look(role, (text, text), &mut notes);
+                notes.set(Note::ControlTokens, is_given(role) && self.controls.occur_in(text));
             }
         }
         for (place, value) in reader.value_places().zip(reader.values()) {
@@ -195,17 +186,18 @@ impl MarkersInTexts {
                 && let Some(role) = reader.roles().nth(message)
             {
                 if let Some(texts) = ends_of(value) {
-                    self.look(role, texts, &mut marked);
+                    self.look(role, texts, &mut notes);
                 }
-                marked.has_control_token |= is_given(role) && self.controls.occur_in_value(value);
+                let has = is_given(role) && self.controls.occur_in_value(value);
+                notes.set(Note::ControlTokens, has);
             }
         }
-        marked
+        notes
     }
 
     /// The facts of the messages of a conversation.
-    pub(in crate::pipeline) fn in_messages(&self, messages: &[Arc<Map>]) -> FoundMarkers {
-        let mut marked = FoundMarkers::default();
+    pub(in crate::pipeline) fn in_messages(&self, messages: &[Arc<Map>]) -> NoteSet {
+        let mut notes = NoteSet::default();
         for message in messages {
             let (Some(Json::String(role)), Some(content)) =
                 (message.get("role"), message.get(CONTENT))
@@ -213,11 +205,12 @@ impl MarkersInTexts {
                 continue;
             };
             if let Some(texts) = ends_of(content) {
-                self.look(role, texts, &mut marked);
+                self.look(role, texts, &mut notes);
             }
-            marked.has_control_token |= is_given(role) && self.controls.occur_in_value(content);
+            let has = is_given(role) && self.controls.occur_in_value(content);
+            notes.set(Note::ControlTokens, has);
         }
-        marked
+        notes
     }
 }
 

@@ -11,7 +11,7 @@ use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending, TextKind};
 use crate::document::{Documents, INPUTS, Pass, TURN_ENDS, ids};
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{DroppedRecord, Ledger, Reason, RecordNotes, SplitConversation};
+use crate::ledger::{DroppedRecord, Ledger, Reason, RecordNotes, SplitDocuments};
 use crate::objective::document_columns;
 use crate::ordered::ordered;
 use crate::pipeline::documents::made::{DocumentFunction, made};
@@ -321,8 +321,7 @@ impl<'a> Intake<'a> {
                 let path = documents.path();
                 let seen = RecordNotes {
                     unread: &several.unread,
-                    has_joined_parts: several.has_joined_parts,
-                    has_control_token: several.has_control_token,
+                    notes: several.notes,
                     ..RecordNotes::default()
                 };
                 ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
@@ -332,8 +331,7 @@ impl<'a> Intake<'a> {
         let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
         let mut checked = Verification::No;
         let count = texts.len();
-        let mut split =
-            SplitConversation { documents: count as u64, ..SplitConversation::default() };
+        let mut split = SplitDocuments { documents: count as u64, ..SplitDocuments::default() };
         for (number, rendered) in texts.into_iter().enumerate() {
             let before = ledger.read.tokens;
             let made = maker.make(&rendered, kind, raw.line, documents, ledger);
@@ -356,10 +354,7 @@ impl<'a> Intake<'a> {
                 let seen = RecordNotes {
                     left_out: &rendered.left_out,
                     unread: &rendered.unread,
-                    has_formatted_prompt: rendered.has_formatted_prompt,
-                    has_ended_answer: rendered.has_ended_answer,
-                    has_joined_parts: rendered.has_joined_parts,
-                    has_control_token: rendered.has_control_token,
+                    notes: rendered.notes,
                     split: (is_last && count > 1 && asked.words.splits_as_needed())
                         .then_some(split),
                 };

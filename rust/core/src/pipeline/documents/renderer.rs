@@ -9,8 +9,8 @@ use crate::document::ids::TrainedIds;
 use crate::document::tokenize::TextKind;
 use crate::document::{Several, Whole, labels};
 use crate::error::{Error, Result};
-use crate::ledger::Reason;
-use crate::pipeline::documents::formatted::{FoundMarkers, MarkersInTexts};
+use crate::ledger::{Note, NoteSet, Reason};
+use crate::pipeline::documents::formatted::MarkersInTexts;
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
@@ -173,9 +173,7 @@ impl<'a> Renderer<'a> {
             let made = template.with_lists(conversation, |it| template.render_prompt(it))?;
             Ok::<_, RecordFailure<'a>>(made)
         };
-        let (mut unread, mut has_control_token) = (Vec::new(), false);
-        let has_controls =
-            |messages: &[Arc<Map>]| self.markers.in_messages(messages).has_control_token;
+        let (mut unread, mut notes) = (Vec::new(), NoteSet::default());
         let (text, has_joined_parts) = match record {
             Record::Tokens(tokens) => {
                 return Ok(RenderedRecord::Tokens(
@@ -187,14 +185,14 @@ impl<'a> Renderer<'a> {
             Record::Labelled(labelled) => return self.labelled(labelled),
             Record::Text(text) => ((text, TextKind::Text), false),
             Record::Conversation(conversation) => {
-                has_control_token = has_controls(&conversation.messages);
+                notes = self.controls_in(&conversation.messages);
                 let (text, joined) = prompt_of(&conversation)?;
                 ((text, TextKind::Conversation), joined)
             }
             Record::Pair(pair) if self.named.is_none() && self.template.is_ok() => {
                 let mut asked = as_messages(&pair, &self.examples);
                 asked.messages.pop();
-                has_control_token = has_controls(&asked.messages);
+                notes = self.controls_in(&asked.messages);
                 let (text, joined) = prompt_of(&asked)?;
                 ((text, TextKind::Conversation), joined)
             }
@@ -202,17 +200,17 @@ impl<'a> Renderer<'a> {
                 let prompts = self.named.as_ref().unwrap_or(&self.alpaca);
                 let (mut text, answer) = prompts.render(&pair)?;
                 unread = unplaced(&pair);
-                has_control_token = self.asks_with_control_token(&pair);
+                notes = self.controls_asked(&pair);
                 text.truncate(answer.start);
                 ((text, TextKind::Text), false)
             }
         };
+        notes.set(Note::JoinedParts, has_joined_parts);
         Ok(RenderedRecord::Several(Several {
             texts: vec![text],
             labels: Vec::new(),
             whole: Whole::Answers,
-            has_joined_parts,
-            has_control_token,
+            notes,
             unread,
         }))
     }
@@ -238,7 +236,7 @@ impl<'a> Renderer<'a> {
     /// Renders a prompt, and the prompt with each of its answers, as the trainers of TRL do.
     fn answers(&self, answers: Answers) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let Answers { prompted, label } = answers;
-        let mut has_control_token = false;
+        let mut notes = NoteSet::default();
         let (texts, has_joined_parts) = match prompted {
             Prompted::Texts { prompt, answers } => {
                 let whole = answers.into_iter().map(|answer| {
@@ -255,22 +253,16 @@ impl<'a> Renderer<'a> {
                 ([(prompt, TextKind::Text)].into_iter().chain(whole).collect(), false)
             }
             Prompted::Messages { prompt, answers } => {
-                let has = |it: &Vec<_>| self.markers.in_messages(it).has_control_token;
-                has_control_token = has(&prompt.messages) || answers.iter().any(has);
+                let spoken = std::iter::once(&prompt.messages).chain(&answers);
+                notes = spoken.fold(notes, |notes, said| notes.and(self.controls_in(said)));
                 asked_and_answered(self.template()?, prompt, answers)?
             }
         };
+        notes.set(Note::JoinedParts, has_joined_parts);
         let labels = label.into_iter().map(u32::from).collect();
         let whole = Whole::Answers;
         let unread = Vec::new();
-        Ok(RenderedRecord::Several(Several {
-            texts,
-            labels,
-            whole,
-            has_joined_parts,
-            has_control_token,
-            unread,
-        }))
+        Ok(RenderedRecord::Several(Several { texts, labels, whole, notes, unread }))
     }
 
     /// Whether a conversation becomes several documents only where one cannot be right for all turns.
@@ -330,34 +322,38 @@ impl<'a> Renderer<'a> {
         let kind = if begun { TextKind::BegunText } else { TextKind::Text };
         // A plain prompt and its completion are joined as they are.
         let wraps = self.named.is_some() || !pair.plain;
-        let has_formatted_prompt = wraps && self.markers.is_formatted(&pair.request);
+        let notes = if wraps { self.controls_asked(pair) } else { NoteSet::default() };
+        let is_formatted = wraps && self.markers.is_formatted(&pair.request);
         let rendered = Rendered {
             text,
             trained,
             unread: unplaced(pair),
-            has_formatted_prompt,
-            has_control_token: wraps && self.asks_with_control_token(pair),
+            notes: notes.and(NoteSet::of(Note::FormattedPrompts, is_formatted)),
             ..Rendered::default()
         };
         Ok(self.made(rendered, kind))
     }
 
     /// Whether the texts of a request have a control token of the tokenizer.
-    fn asks_with_control_token(&self, pair: &Pair) -> bool {
+    fn controls_asked(&self, pair: &Pair) -> NoteSet {
         let mut texts = [Some(&pair.request), pair.input.as_ref()].into_iter().flatten();
-        texts.any(|text| self.markers.has_control_token(text))
+        let has = texts.any(|text| self.markers.has_control_token(text));
+        NoteSet::of(Note::ControlTokens, has)
     }
 
-    /// The texts of a conversation. The facts that its texts show are noted of the first.
-    fn conversation_texts(&self, mut texts: Vec<Rendered>, marked: FoundMarkers) -> RenderedRecord {
+    /// Whether messages of users and tools have a control token of the tokenizer.
+    fn controls_in(&self, messages: &[Arc<Map>]) -> NoteSet {
+        let has = self.markers.in_messages(messages).has(Note::ControlTokens);
+        NoteSet::of(Note::ControlTokens, has)
+    }
+
+    /// The texts of a conversation. What is noted of it is noted of the first.
+    fn conversation_texts(&self, mut texts: Vec<Rendered>, notes: NoteSet) -> RenderedRecord {
         for rendered in &mut texts {
             rendered.end_untrained = self.training.leaves_end();
         }
         if let Some(first) = texts.first_mut() {
-            let FoundMarkers { has_formatted_prompt, has_ended_answer, has_control_token } = marked;
-            first.has_formatted_prompt = has_formatted_prompt;
-            first.has_ended_answer = has_ended_answer;
-            first.has_control_token = has_control_token;
+            first.notes = first.notes.and(notes);
         }
         RenderedRecord::Texts(texts)
     }

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use crate::config::{Reading, ShapeName};
 use crate::document::Several;
 use crate::document::tokenize::TextKind;
+use crate::ledger::{Note, NoteSet};
 use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord, Renderer};
 use crate::pipeline::documents::training::Training;
@@ -107,8 +108,7 @@ impl<'a> Worker<'a> {
         self.rendered.literals.clear();
         self.rendered.left_out.clear();
         self.rendered.unread.clear();
-        (self.rendered.has_formatted_prompt, self.rendered.has_ended_answer) = (false, false);
-        (self.rendered.has_joined_parts, self.rendered.has_control_token) = (false, false);
+        self.rendered.notes = NoteSet::default();
         let ReadOptions { words, reading, shape } = asked;
         let unread = Cell::new(true);
         let read_record = || {
@@ -205,7 +205,7 @@ impl<'a> Worker<'a> {
         if let Ok(RenderedRecord::Texts(texts)) = &mut made
             && let Some(first) = texts.first_mut()
         {
-            first.has_joined_parts = true;
+            first.notes.set(Note::JoinedParts, true);
         }
         made
     }

@@ -14,7 +14,7 @@ use crate::config::{Inputs, Options, RowColumn, Source};
 use crate::control::{Control, Phase};
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{Count, DroppedRecord, Ledger, NotedReport, Reason, SplitConversationsReport};
+use crate::ledger::{Count, DroppedRecord, Ledger, Note, NotedReport, Reason, SplitConversations};
 use crate::objective::causal;
 use crate::pack::{Pieces, TICK, lower_bound, plan};
 use crate::pipeline::accounts::about::About;
@@ -50,21 +50,12 @@ pub struct Scan {
     /// The records of which the chat template leaves a field out, by field.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, NotedReport>,
-    /// The records with a prompt that is formatted already, and is wrapped again.
-    #[serde(skip_serializing_if = "NotedReport::is_empty")]
-    pub formatted_prompts: NotedReport,
-    /// The records with an answer that ends in an end-of-text token, inside of its turn.
-    #[serde(skip_serializing_if = "NotedReport::is_empty")]
-    pub ended_answers: NotedReport,
-    /// The records whose contents were lists of texts, which were joined because the chat template refuses lists.
-    #[serde(skip_serializing_if = "NotedReport::is_empty")]
-    pub joined_parts: NotedReport,
-    /// The records with a control token of the tokenizer in a text of a user or a tool.
-    #[serde(skip_serializing_if = "NotedReport::is_empty")]
-    pub control_tokens: NotedReport,
+    /// The records with each other note, under the name of the note.
+    #[serde(flatten)]
+    pub noted: BTreeMap<Note, NotedReport>,
     /// The conversations that became several documents.
-    #[serde(skip_serializing_if = "SplitConversationsReport::is_empty")]
-    pub split_conversations: SplitConversationsReport,
+    #[serde(skip_serializing_if = "SplitConversations::is_empty")]
+    pub split_conversations: SplitConversations<NotedReport>,
     /// Lengths of the documents, in tokens.
     pub lengths: Lengths,
     /// Tokens with a label in all documents.
@@ -167,12 +158,9 @@ impl Scan {
         };
         counts(&mut self.read);
         self.left_out.values_mut().for_each(|noted| all(&mut noted.records));
-        all(&mut self.formatted_prompts.records);
-        all(&mut self.ended_answers.records);
-        all(&mut self.joined_parts.records);
-        all(&mut self.control_tokens.records);
-        let split = &mut self.split_conversations;
-        all(&mut split.noted.records);
+        self.noted.values_mut().for_each(|noted| all(&mut noted.records));
+        all(&mut self.split_conversations.noted.records);
+        let split = &mut self.split_conversations.split;
         all(&mut split.documents);
         all(&mut split.tokens);
         all(&mut split.last_tokens);
@@ -394,10 +382,7 @@ impl ScanState {
             documents: self.documents,
             lost,
             left_out: notes.left_out_report(&place),
-            formatted_prompts: notes.formatted_prompts.report(&place),
-            ended_answers: notes.ended_answers.report(&place),
-            joined_parts: notes.joined_parts.report(&place),
-            control_tokens: notes.control_tokens.report(&place),
+            noted: notes.noted_report(&place),
             split_conversations: notes.split_conversations.report(&place),
             lengths: self.lengths.lengths(),
             trained_tokens: self.trained_tokens,
