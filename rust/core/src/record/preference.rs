@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::fault::{Fault, wrong_type};
+use super::flags;
 use super::kinds::{Answers, Conversation, Prompted, Record};
 use super::messages::{self, MessageForms};
 use super::shape::Shape;
@@ -33,10 +34,12 @@ pub(super) fn read_pair(
         let context = conversation(record, own.then_some(prompt), fields[0], shape, takes)?;
         let read = |field| messages::read_list(record, field, takes);
         let [mut chosen, mut rejected] = [read(fields[0])?, read(fields[1])?];
+        let same = if own { 0 } else { shared_messages(&chosen, &rejected) };
+        check_flags(&chosen, fields[0], same)?;
+        check_flags(&rejected, fields[1], same)?;
         let mut prompt = context;
         if !own {
             // A prompt that is a text beside messages repeats what the answers begin with.
-            let same = shared_messages(&chosen, &rejected);
             if same == 0 {
                 let message = format!(
                     "`{}` and `{}` begin with different messages, so that neither tells the prompt; give it as `prompt`",
@@ -71,8 +74,9 @@ pub(super) fn read_judged(
         Prompted::Texts { prompt: string(record, prompt)?, answers }
     } else {
         let context = conversation(record, Some(prompt), prompt, shape, takes)?;
-        let answers = vec![messages::read_list(record, completion, takes)?];
-        Prompted::Messages { prompt: context, answers }
+        let answer = messages::read_list(record, completion, takes)?;
+        check_flags(&answer, completion, 0)?;
+        Prompted::Messages { prompt: context, answers: vec![answer] }
     };
     Ok(Answers { prompted, label: Some(label) })
 }
@@ -98,14 +102,48 @@ fn conversation(
     shape: &Shape,
     takes: MessageForms,
 ) -> Result<Conversation, Fault> {
-    let mut read = messages::read(record, prompt.unwrap_or(answers), shape, takes)?;
-    if prompt.is_none() {
+    let (mut read, before) =
+        messages::read_unmasked(record, prompt.unwrap_or(answers), shape, takes)?;
+    let weights = read.weights.take();
+    match prompt {
+        Some(prompt) => {
+            let own = weights.iter().flat_map(|weights| &weights[before..]);
+            own.enumerate().try_for_each(|(at, weight)| check_weight(*weight, prompt, at, true))?;
+        }
         // Its messages were those of an answer, after those of a system text.
-        let own = messages::read_list(record, answers, takes)?.len();
-        read.messages.truncate(read.messages.len() - own);
+        None => read.messages.truncate(before),
     }
-    read.weights = None;
     Ok(read)
+}
+
+/// Fails for a message of the answers in `field` that asks to be trained otherwise than answers are: as a whole, behind
+/// a prompt of the first `prompt` messages that is not trained.
+fn check_flags(messages: &[Arc<Map>], field: &str, prompt: usize) -> Result<(), Fault> {
+    let weights = flags::read(messages, field)?;
+    let mut weights = weights.into_iter().flatten().enumerate();
+    weights.try_for_each(|(at, weight)| check_weight(weight, field, at, at < prompt))
+}
+
+/// Fails for a message that asks for another weight than one of a prompt or an answer has.
+fn check_weight(weight: Option<f32>, field: &str, at: usize, is_prompt: bool) -> Result<(), Fault> {
+    let (due, reason) = if is_prompt {
+        (0.0, "only answers are compared, and it is of the prompt")
+    } else {
+        (1.0, "answers are compared as a whole")
+    };
+    match weight.filter(|weight| weight.to_bits() != f32::to_bits(due)) {
+        None => Ok(()),
+        Some(weight) => Err(Fault::new(
+            Reason::Unmaskable,
+            format!(
+                "`{field}[{at}]` asks to be trained with the weight {weight}, but {reason}; a `map` can take its `{}`, \
+                 `{}` or `{}` out",
+                flags::TRAIN,
+                flags::LOSS,
+                flags::WEIGHT
+            ),
+        )),
+    }
 }
 
 /// Whether a field holds a text rather than messages.
@@ -127,8 +165,20 @@ fn string(record: &Map, field: &str) -> Result<String, Fault> {
 /// The number of messages that both answers begin with: what `extract_prompt` of TRL takes for the prompt.
 fn shared_messages(chosen: &[Arc<Map>], rejected: &[Arc<Map>]) -> usize {
     let shortest = chosen.len().min(rejected.len());
-    let differs = (0..shortest).find(|&at| chosen[at] != rejected[at]);
-    differs.unwrap_or(shortest - 1)
+    let mut pairs = chosen.iter().zip(rejected);
+    pairs.position(|(one, other)| !is_same(one, other)).unwrap_or(shortest - 1)
+}
+
+/// Whether two messages say the same, whatever their flags.
+fn is_same(one: &Map, other: &Map) -> bool {
+    let said = |message: &Map| {
+        let mut said = message.clone();
+        said.retain(|name, _| !flags::NAMES.contains(&&**name));
+        said
+    };
+    one == other
+        || (flags::NAMES.iter().any(|flag| one.contains_key(*flag) || other.contains_key(*flag))
+            && said(one) == said(other))
 }
 
 /// The prompt that both texts begin with, and the rest of each: the rule of `extract_prompt` of TRL.

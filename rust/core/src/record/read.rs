@@ -25,8 +25,13 @@ pub fn parse_conversation(json: &[u8]) -> Result<Conversation, Fault> {
     conversation(&*object(Raw::Json(json), |_| true)?, MessageForms::ALL)
 }
 
-/// The messages of a pair with its history, after the messages of the examples.
-pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> Conversation {
+/// The messages of a pair with its history, after the messages of the examples. Those `trains_examples` leaves as they
+/// are; otherwise their answers are context.
+pub fn as_messages(
+    pair: &Pair,
+    examples: &[(String, String)],
+    trains_examples: bool,
+) -> Conversation {
     let message =
         |role: &str, text: &str| Arc::new(messages::message(role, Json::String(Arc::from(text))));
     let request = match &pair.input {
@@ -35,27 +40,22 @@ pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> Conversation {
     };
     let mut list: Vec<Arc<Map>> = Vec::with_capacity(2 * examples.len() + 3);
     list.extend(pair.system.as_ref().map(|system| message("system", system)));
+    let mut weights = vec![None; list.len()];
     for (request, answer) in examples {
         list.extend([message("user", request), message("assistant", answer)]);
+        weights.extend([None, Some(0.0).filter(|_| !trains_examples)]);
     }
-    let weights = history_weights(pair, &list);
+    match &pair.history_weights {
+        Some(own) => weights.extend(own),
+        None => weights.resize(weights.len() + pair.history.len(), None),
+    }
     list.extend(pair.history.iter().cloned());
     list.push(message("user", &request));
     let prompt = Some(list.len());
     list.push(message("assistant", &pair.answer));
+    weights.resize(list.len(), None);
+    let weights = Some(weights).filter(|weights| weights.iter().any(Option::is_some));
     Conversation { messages: list, tools: None, template_kwargs: Map::default(), weights, prompt }
-}
-
-/// The weights of the messages of a pair with a history, after the `examples`, which are not trained.
-fn history_weights(pair: &Pair, examples: &[Arc<Map>]) -> Option<Vec<Option<f32>>> {
-    let own = &pair.history_weights;
-    if pair.history.is_empty() || (examples.is_empty() && own.is_none()) {
-        return None;
-    }
-    let mut weights = vec![Some(0.0); examples.len()];
-    weights.extend(own.clone().unwrap_or_else(|| vec![None; pair.history.len()]));
-    weights.extend([None, None]);
-    Some(weights)
 }
 
 /// A raw record as an object. Of a table, only the columns that are `wanted`.

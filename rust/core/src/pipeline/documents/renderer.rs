@@ -121,7 +121,7 @@ impl<'a> Renderer<'a> {
         &self,
         record: Record,
     ) -> std::result::Result<Record, Fault> {
-        let mut has_history = false;
+        let mut keeps_prompt = self.training.heeds_prompts();
         let mut conversation = match record {
             Record::Conversation(conversation) => conversation,
             Record::Pair(mut pair)
@@ -130,13 +130,13 @@ impl<'a> Renderer<'a> {
                 if let Some(end) = &self.end {
                     strip_end(&mut pair.answer, end)?;
                 }
-                has_history = !pair.history.is_empty();
-                as_messages(&pair, &self.examples)
+                // The answers of a history are turns like that of the record.
+                keeps_prompt &= pair.history.is_empty() || !self.training.takes_unprompted();
+                as_messages(&pair, &self.examples, keeps_prompt || self.training.takes_all())
             }
             other => return Ok(other),
         };
-        // The answers of a history are turns like that of the record.
-        if !self.training.heeds_prompts() || (has_history && self.training.takes_unprompted()) {
+        if !keeps_prompt {
             conversation.prompt = None;
         }
         Ok(Record::Conversation(conversation))
@@ -190,7 +190,7 @@ impl<'a> Renderer<'a> {
                 ((text, TextKind::Conversation), joined)
             }
             Record::Pair(pair) if self.named.is_none() && self.template.is_ok() => {
-                let mut asked = as_messages(&pair, &self.examples);
+                let mut asked = as_messages(&pair, &self.examples, true);
                 asked.messages.pop();
                 notes = self.controls_in(&asked.messages);
                 let (text, joined) = prompt_of(&asked)?;

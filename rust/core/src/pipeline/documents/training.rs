@@ -83,6 +83,11 @@ impl Training {
         self.train_on != TrainOn::Completion
     }
 
+    /// Whether everything is trained, whoever says it.
+    pub(super) fn takes_all(self) -> bool {
+        self.train_on == TrainOn::All
+    }
+
     /// Whether the end-of-text token of a text is not trained.
     pub(super) fn leaves_end(self) -> bool {
         self.eos == Some(TrainOnEos::None)
