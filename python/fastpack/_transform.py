@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
+import warnings
 from typing import TYPE_CHECKING, cast
 
 from fastpack._checks import check_type, shown
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
         list[str],
     ]
 
-__all__ = ["NativeTransform", "transform"]
+__all__ = ["NativeTransform", "refuse_state_of_unknown", "transform", "warn_of_unknown"]
 
 
 def transform(
@@ -36,27 +38,50 @@ def transform(
     map: RecordMap | None,  # noqa: A002
     objective: DocumentFunction | None,
     fingerprints: Mapping[str, str | None],
-    unfollowed: str | None = None,
+    unknown: str | None = None,
     shared: bool = False,
 ) -> NativeTransform:
     """Wraps the functions for the core.
 
-    If `unfollowed` is given, adds their identity, and for each without one a warning with what `unfollowed` says.
-    `fingerprints` are the names that the caller gives the functions in place of an identity. A function without either is
-    refused where several ranks share the job.
+    A function is known by the fingerprint that the caller gives it. If `unknown` is given, adds a warning for each without
+    one, with what `unknown` says of it. Such a function is refused where several ranks share the job.
     """
     functions: dict[str, object] = {"filter": filter, "map": map, "objective_function": objective}
     for option, function in functions.items():
         _check(option, function, fingerprints.get(option))
     given = {option: function for option, function in functions.items() if function is not None}
-    told, warnings = _told(given, fingerprints, unfollowed, shared=shared) if unfollowed else ([], [])
+    identity, unnamed = _identity(given, fingerprints, unknown, shared=shared) if unknown else ([], [])
     return (
         None if filter is None else _masking(filter),
         None if map is None else _mapping("map", map),
         None if objective is None else _mapping("objective_function", objective),
-        " ".join(told) or None,
-        warnings,
+        " ".join(identity) or None,
+        unnamed,
     )
+
+
+def warn_of_unknown(functions: NativeTransform) -> None:
+    """Warns the caller of fastpack of each function without a fingerprint."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001  `skip_file_prefixes` came with Python 3.12
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fastpack."):
+        level, frame = level + 1, frame.f_back
+    *_, unnamed = functions
+    for warning in unnamed:
+        warnings.warn(warning, stacklevel=level + 1)
+
+
+def refuse_state_of_unknown(given: Mapping[str, object]) -> None:
+    """Refuses a state of which nobody can tell whether it was made by the same functions."""
+    given_ones = [it for it in ("filter", "map", "objective_function") if given[it] is not None]
+    unknown = [option for option in given_ones if given[f"{option}_fingerprint"] is None]
+    if unknown:
+        named = ", ".join(f"`{option}`" for option in unknown)
+        message = Message(
+            f"may be of another {named}, which has no fingerprint; name the function with ",
+            Setting(f"{unknown[0]}_fingerprint", "v1"),
+            " in both runs, or resume with strict=False",
+        )
+        raise OptionError(message, "state")
 
 
 def _check(option: str, function: object, fingerprint: object) -> None:
@@ -76,39 +101,33 @@ def _check(option: str, function: object, fingerprint: object) -> None:
         raise OptionError(message, name)
 
 
-def _told(
+def _identity(
     functions: Mapping[str, object],
     fingerprints: Mapping[str, str | None],
-    unfollowed: str,
+    unknown: str,
     *,
     shared: bool,
 ) -> tuple[list[str], list[str]]:
-    """The identity of each function, and a warning for each that has none."""
-    from fastpack._identity import UnfollowedError, identity  # noqa: PLC0415  most calls need none of it
-
-    told, warnings = [], []
-    for option, function in functions.items():
+    """What each function is known by, and a warning for each without a fingerprint."""
+    identity, unnamed = [], []
+    for option in functions:
         fingerprint = fingerprints.get(option)
         if fingerprint is not None:
-            told.append(f"{option} named {json.dumps(fingerprint)}")
+            identity.append(f"{option} named {json.dumps(fingerprint)}")
             continue
-        try:
-            told.append(f"{option}={identity(function)}")
-        except UnfollowedError as found:
-            reason = f"uses {found}, which cannot be followed"
-            if shared:
-                message = Message(
-                    f"{reason}, so ranks cannot tell whether they share one job; name the function with ",
-                    Setting(f"{option}_fingerprint", "v1"),
-                    ", and rename it whenever it changes",
-                )
-                raise OptionError(message, option) from None
-            told.append(f"{option} {reason}")
-            warnings.append(
-                f"`{option}` {reason}: {unfollowed}; name the function with "
-                f'{option}_fingerprint="v1", and rename it whenever it changes'
+        if shared:
+            message = Message(
+                "has no fingerprint, so ranks cannot tell whether they share one job; name the function with ",
+                Setting(f"{option}_fingerprint", "v1"),
+                ", and rename it whenever it changes",
             )
-    return told, warnings
+            raise OptionError(message, option)
+        identity.append(f"{option} has no fingerprint")
+        unnamed.append(
+            f"`{option}` has no fingerprint: {unknown}; name the function with "
+            f'{option}_fingerprint="v1", and rename it whenever it changes'
+        )
+    return identity, unnamed
 
 
 def _masking(function: RecordFilter) -> Callable[[pa.RecordBatch], pa.BooleanArray]:

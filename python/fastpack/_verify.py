@@ -280,7 +280,7 @@ class _Checked:
         except FastpackError as refused:
             self.problems.append(f"the inputs cannot be packed again: {refused}")
             return
-        other = _other_parts(self._packed, again, functions)
+        other = _other_parts(self._packed, again)
         if other is None:
             self._look_for(table)
         else:
@@ -369,28 +369,23 @@ def _differing_functions(packed: Folder, given: Mapping[str, object]) -> str | N
     return unused and f"no `{unused}`, which is given here"
 
 
-def _other_parts(packed: Folder, again: Folder, functions: _Functions) -> str | None:
-    """The tokenizer, template or function that differs in two folders, in words; `None` if there is none."""
+def _other_parts(packed: Folder, again: Folder) -> str | None:
+    """The tokenizer or template that differs in two folders, in words; `None` if there is none."""
     before, now = packed.of_job("made_by"), again.of_job("made_by")
-    for name, words in (("tokenizer", "tokenizer"), ("template", "chat template")):
-        if now.get(name) != before.get(name):
-            return words
-    known, given = _functions_of(packed), _functions_of(again)
-    return next(
-        (f"`{name}`" for name in functions if known.get(name) and known[name] != given.get(name)), None
-    )
+    parts = (("tokenizer", "tokenizer"), ("template", "chat template"))
+    return next((words for name, words in parts if now.get(name) != before.get(name)), None)
 
 
-def _functions_of(packed: Folder) -> dict[str, str]:
-    """The functions that a folder was packed with, each with its identity, or an empty text if it had none."""
+def _functions_of(packed: Folder) -> list[str]:
+    """The functions that a folder was packed with."""
     told = str(packed.of_job("made_by").get("transform") or "")
-    identities = dict(re.findall(r"(?:^| )(filter|map)=(\S*)", told))
-    named = re.findall(r"(?:^| )(filter|map)(?:=| named | uses )", told)
     recipe = packed.manifest.get("recipe")
     listed = recipe if isinstance(recipe, dict) else {}
     unheld = listed.get("unheld")
     recorded = [*listed, *(unheld if isinstance(unheld, dict) else {})]
-    return {name: identities.get(name, "") for name in _FUNCTIONS if name in named or name in recorded}
+    return [
+        name for name in _FUNCTIONS if name in recorded or re.search(rf"(?:^| ){name} (?:named|has) ", told)
+    ]
 
 
 def _packed_again(
@@ -439,6 +434,8 @@ def _packed_again(
             progress=False,
             **{name: value for name, value in recipe.items() if name in _SAME},  # type: ignore[arg-type]  # likewise
             **functions,  # type: ignore[arg-type]  # likewise
+            # Nothing resumes this job, so nobody is to be warned.
+            **{f"{name}_fingerprint": "given" for name in functions},  # type: ignore[arg-type]  # likewise
         )
         again = Folder(Path(folder) / "again")
         table = again.read(again.splits[0])

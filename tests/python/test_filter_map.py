@@ -237,16 +237,20 @@ def test_a_wrong_answer_is_named(options, message, path, tokenizer_dir):
 
 
 def test_a_job_is_the_same_if_its_functions_are(path, tokenizer_dir, tmp_path):
-    def job(function):
-        return fastpack.pack_dir(path, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS, filter=function)
+    def job(number):
+        options = OPTIONS | {"filter_fingerprint": f"above {number}"}
+        return fastpack.pack_dir(
+            path,
+            tmp_path / "out",
+            tokenizer=tokenizer_dir,
+            **options,
+            filter=lambda batch: pc.greater(batch["score"], number),
+        )
 
-    def least(number):
-        return lambda batch: pc.greater(batch["score"], number)
-
-    report = job(least(1))
-    assert job(least(1)) == report
+    report = job(1)
+    assert job(1) == report
     with pytest.raises(fastpack.OutputError, match="`transform`"):
-        job(least(2))
+        job(2)
 
 
 def test_a_stream_goes_on_from_the_state_of_the_same_functions_alone(tmp_path, tokenizer_dir):
@@ -260,11 +264,16 @@ def test_a_stream_goes_on_from_the_state_of_the_same_functions_alone(tmp_path, t
         return [True] * len(records)
 
     options = {"tokenizer": tokenizer_dir, "max_length": 32, "filter": all_of, "map": longer}
+    options |= {"filter_fingerprint": "all", "map_fingerprint": "longer"}
     state = fastpack.state_of(next(iter(fastpack.stream(path, **options))))
     again = fastpack.stream(path, **options)
     again.load_state_dict(state)
     assert next(iter(again)).num_rows > 0
-    for changed in [{"map": None}, {"filter": lambda records: [False] * len(records)}]:
+    changes = [
+        {"map": None, "map_fingerprint": None},
+        {"filter": lambda records: [False] * len(records), "filter_fingerprint": "none"},
+    ]
+    for changed in changes:
         other = fastpack.stream(path, **{**options, **changed})
         other.load_state_dict(state)
         with pytest.raises(fastpack.FastpackError, match="filter, map and objective_function"):

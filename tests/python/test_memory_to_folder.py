@@ -447,7 +447,9 @@ def test_functions_are_told_apart(tokenizer_dir, tmp_path):
         def chosen(batch):
             return [wanted in text for text in batch["text"].to_pylist()]
 
-        return fastpack.pack_table(table, tokenizer_dir, max_length=64, output=tmp_path, filter=chosen)
+        return fastpack.pack_table(
+            table, tokenizer_dir, max_length=64, output=tmp_path, filter=chosen, filter_fingerprint=wanted
+        )
 
     assert job("1") == job("1")
     with pytest.raises(fastpack.OutputError, match="differs in `transform`"):

@@ -38,7 +38,8 @@ def unchanged(documents):
     return documents.select(["input_ids", "labels", "loss_weights"])
 
 
-FUNCTION = {"objective": "function", "objective_function": mirror, "max_length": 512, "columns": COLUMNS}
+NAMED = {"objective_function": mirror, "objective_function_fingerprint": "mirror"}
+FUNCTION = {"objective": "function", **NAMED, "max_length": 512, "columns": COLUMNS}
 
 
 def split(table):
@@ -101,7 +102,7 @@ def test_every_road_gives_what_the_function_makes(lines, tokenizer_dir, wanted, 
     out = tmp_path / "out"
     fastpack.pack_dir(lines, out, tokenizer=tokenizer_dir, keep_tokens=True, memory=1, **FUNCTION)
     roads.append(fastpack.read(out))
-    kept = {name: value for name, value in FUNCTION.items() if name != "objective_function"}
+    kept = {name: value for name, value in FUNCTION.items() if name not in NAMED}
     fastpack.repack(out, tmp_path / "again", tokenizer=tokenizer_dir, strategy="sequential", **kept)
     roads.append(fastpack.read(tmp_path / "again"))
     fastpack.pack_dir(lines, tmp_path / "groups", tokenizer=tokenizer_dir, group_size="2KB", **FUNCTION)
@@ -165,21 +166,19 @@ def test_a_stream_resumed_anywhere_gives_the_same_rows(lines, tokenizer_dir):
 
 def test_another_function_is_another_job(lines, tokenizer_dir, tmp_path):
     options = {"tokenizer": tokenizer_dir, "max_length": 256, "objective": "function", "columns": COLUMNS}
-    first = fastpack.pack_dir(lines, tmp_path / "out", objective_function=mirror, **options)
-    again = fastpack.pack_dir(lines, tmp_path / "out", objective_function=mirror, **options)
+    other = {"objective_function": unchanged, "objective_function_fingerprint": "unchanged"}
+    first = fastpack.pack_dir(lines, tmp_path / "out", **NAMED, **options)
+    again = fastpack.pack_dir(lines, tmp_path / "out", **NAMED, **options)
     assert again.to_dict() == first.to_dict()
     with pytest.raises(fastpack.OutputError):
-        fastpack.pack_dir(lines, tmp_path / "out", objective_function=unchanged, **options)
+        fastpack.pack_dir(lines, tmp_path / "out", **other, **options)
     cached = {"cache_dir": tmp_path / "cache", **options}
-    tables = [
-        fastpack.pack_files(lines, objective_function=function, **cached)
-        for function in [mirror, unchanged, mirror]
-    ]
+    tables = [fastpack.pack_files(lines, **function, **cached) for function in [NAMED, other, NAMED]]
     assert tables[0].equals(tables[2])
     assert tables[0]["input_ids"] != tables[1]["input_ids"]
-    stream = fastpack.stream(lines, objective_function=mirror, **options)
+    stream = fastpack.stream(lines, **NAMED, **options)
     state = fastpack.state_of(next(iter(stream)))
-    other = fastpack.stream(lines, objective_function=unchanged, **options)
+    other = fastpack.stream(lines, **other, **options)
     other.load_state_dict(state)
     with pytest.raises(fastpack.FastpackError, match="objective_function"):
         next(iter(other))

@@ -32,6 +32,7 @@ tokenizer = "{tokenizer_dir.as_posix()}"
 max_length = 64
 strategy = "sequential"
 filter = "filters.py:short"
+filter_fingerprint = "v1"
 columns = ["input_ids", "labels"]
 now = 2026-01-31T12:00:00
 """

@@ -111,7 +111,9 @@ def test_an_error_comes_again_at_each_next(raised: Exception, source: bool, reco
     for call in (1, 30):
         failing = Failing({call: raised})
         given: dict[str, Any] = (
-            {"files": failing.records} if source else {"files": records, "filter": failing}
+            {"files": failing.records}
+            if source
+            else {"files": records, "filter": failing, "filter_fingerprint": "v1"}
         )
         stream = fastpack.stream(**given, **OPTIONS)
         taken, said = [], []

@@ -128,7 +128,7 @@ def opened(
             options.setdefault("weights", {name: 1})
     else:
         files = {name: write(folder, name, records) for name, records in trial.sources.items()}
-        options["filter"] = Watch(budget)
+        options |= {"filter": Watch(budget), "filter_fingerprint": "v1"}
     if world_size > 1 and options["epochs"]:
         options["cache_dir"] = folder / "counts"
     return fastpack.stream(

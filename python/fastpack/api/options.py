@@ -22,7 +22,7 @@ from fastpack._sources import choose_inputs, choose_reading
 from fastpack._storage import choose_storage, staged
 from fastpack._threads import available_threads, is_one_of_many
 from fastpack._tokenizer import check_access, choose_template
-from fastpack._transform import transform
+from fastpack._transform import transform, warn_of_unknown
 from fastpack._types import Splits
 from fastpack._urls import is_url
 from fastpack.errors import OptionError, OutputError
@@ -163,7 +163,8 @@ def native_model(
 ) -> tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform]:
     """Makes the tokenizer if there is one, the chat template, and the functions of the caller.
 
-    Their identity is made where output on disk is found again by it, and where a stream `resumes`.
+    A function without a fingerprint is warned of where the run cannot be resumed for it; of a stream, which `resumes` from a
+    state, at its first table.
     """
     model = _taken(MODEL, given)
     loaded = None
@@ -176,11 +177,13 @@ def native_model(
     )
     if loaded is None:
         _refuse_without_tokenizer(given)
-    unfollowed = None
+    unknown = None
     if resumes:
-        unfollowed = "a stream that goes on from a state cannot tell whether it is the same function"
+        unknown = (
+            "no stream resumes from the states of this one, unless load_state_dict is given strict=False"
+        )
     elif given.get("output") is not None or given.get("cache_dir") is not None:
-        unfollowed = "this run cannot be resumed, and no cache is used"
+        unknown = "this run cannot be resumed, and no cache is used"
     functions = transform(
         filter=model.filter,
         map=model.map,
@@ -190,9 +193,11 @@ def native_model(
             "map": model.map_fingerprint,
             "objective_function": model.objective_function_fingerprint,
         },
-        unfollowed=unfollowed,
+        unknown=unknown,
         shared=is_one_of_many(),
     )
+    if not resumes:
+        warn_of_unknown(functions)
     return loaded, template, functions
 
 

@@ -14,6 +14,7 @@ from fastpack._checks import check_switch, check_type, folder_of, shown
 from fastpack._failures import noted
 from fastpack._progress import watcher
 from fastpack._ranks import rank_of
+from fastpack._transform import refuse_state_of_unknown, warn_of_unknown
 from fastpack.api.again import Answers, is_passing, renewed
 from fastpack.api.closing import Closing
 from fastpack.api.estimate import named_sources, sampled_epoch
@@ -91,6 +92,11 @@ class _Parts:
         return _fastpack.StreamTables(
             self.inputs, self.options, *self.model, self.packing, state, strict, self._answers, self.progress
         )
+
+    @property
+    def functions(self) -> NativeTransform:
+        """The functions of the caller."""
+        return self.model[2]
 
     def first_state(self) -> str:
         """The state before the first table."""
@@ -190,10 +196,11 @@ class PackStream(Closing):
         self._strict = strict
         self._ended = False
         self._closed = False
-        # The error that comes again at each `next`; whether the next table is made once more; and whether the caller was warned.
+        # The error that comes again at each `next`; whether the next table is made once more; and of what the caller was warned.
         self._failure: Exception | None = None
         self._again = False
         self._warned = False
+        self._warned_of_functions = False
         self._waited = 0.0
         # When this process asked for its first table, and the tokens before it; and when `log` was called.
         self._begun: tuple[float, int] | None = None
@@ -276,6 +283,9 @@ class PackStream(Closing):
 
     def _warn(self, tables: _fastpack.StreamTables) -> None:
         """Warns once of what the caller should know before the end."""
+        if not self._warned_of_functions:
+            self._warned_of_functions = True
+            warn_of_unknown(self._parts.functions)
         if not self._warned and (warning := tables.warning) is not None:
             self._warned = True
             warnings.warn(warning, stacklevel=3)
@@ -327,11 +337,13 @@ class PackStream(Closing):
 
         Raises:
             OptionError: It is not a state; of other inputs or options, which is found when the next table is asked for;
-                or without a lane of this rank.
+                without a lane of this rank; or `strict`, and a function of the stream has no fingerprint.
         """
         check_switch("strict", strict)
         text = text_of(state_dict)
-        _fastpack.check_state(text)
+        is_beginning = _fastpack.is_beginning(text)
+        if strict and not is_beginning:
+            refuse_state_of_unknown(self._given)
         with self._lock:
             tables, self._tables = self._tables, None
             self._failure, self._again = None, False

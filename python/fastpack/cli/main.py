@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from fastpack.cli.actions import Failed
@@ -44,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         flags = flags_of(command)
         as_json = bool(given.pop("json", False))
         function = command.function()
-        shown = command.act(function, given) if command.act else function(**given)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            shown = command.act(function, given) if command.act else function(**given)
         if isinstance(shown, Failed):
             write(shown.shown, as_json=as_json)
             raise shown.error
@@ -79,6 +82,11 @@ def _complain(message: str, code: int) -> int:
     """Prints an error in one line."""
     sys.stderr.write(f"fastpack: {message}\n")
     return code
+
+
+def _warn(message: Warning | str, *_of: object, **_at: object) -> None:
+    """Prints a warning in one line, without the place in the code."""
+    sys.stderr.write(f"fastpack: warning: {message}\n")
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> NoReturn:

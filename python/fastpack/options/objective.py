@@ -275,9 +275,9 @@ OBJECTIVE_OPTIONS: Final[tuple[Option, ...]] = (
         group=MODEL,
         flag=Flag(
             "--objective-function-fingerprint",
-            "name for that function, to be changed with it, where its code cannot be followed",
+            "name for that function, to be changed with it, so that the job can be resumed",
             metavar="NAME",
-            unset="made of its code",
+            unset="none",
         ),
         objectives=("function",),
     ),

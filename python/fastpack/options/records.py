@@ -237,17 +237,16 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         None,
         TOKENIZING_CALLS,
         (
-            'A name for `filter`, such as `"v1"`, that stands for its code where a job is resumed or found in a '
-            "cache; change it whenever the function changes. If not given, the function is told by its code and all "
-            "that this reaches. If it reaches what cannot be followed, such as a file, the run starts anew each time, "
-            "and the report says why."
+            'A name for `filter`, such as `"v1"`, that stands for it where a job is resumed or found in a cache; '
+            "change it whenever the function changes. If not given, the run cannot be resumed and uses no cache, of "
+            "which it warns."
         ),
         group=MODEL,
         flag=Flag(
             "--filter-fingerprint",
-            "name for that function, to be changed with it, where its code cannot be followed",
+            "name for that function, to be changed with it, so that the job can be resumed",
             metavar="NAME",
-            unset="made of its code",
+            unset="none",
         ),
     ),
     Option(
@@ -275,9 +274,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         TOKENIZING_CALLS,
         "A name for `map`, as `filter_fingerprint` is one for `filter`.",
         group=MODEL,
-        flag=Flag(
-            "--map-fingerprint", "name for that function, likewise", metavar="NAME", unset="made of its code"
-        ),
+        flag=Flag("--map-fingerprint", "name for that function, likewise", metavar="NAME", unset="none"),
     ),
     Option(
         "on_bad_record",

@@ -266,7 +266,7 @@ impl Temporary {
 
     /// Renames it to `to`, over a file there that is proved to be fastpack's. Others may do the same at the same time: one of
     /// them stays.
-    pub(crate) fn put(self, to: &Path, evidence: &impl Evidence<Disk>) -> io::Result<()> {
+    pub(crate) fn persist(self, to: &Path, evidence: &impl Evidence<Disk>) -> io::Result<()> {
         let to = to.to_owned();
         match prove(evidence, &to) {
             Some(proof) => self.replace(&proof),
@@ -341,7 +341,7 @@ mod tests {
                 let (new, mut file) = made.expect("a file");
                 file.write_all(b"whole").expect("space");
                 together.wait();
-                new.put(&path, &All).expect("one of them stays");
+                new.persist(&path, &All).expect("one of them stays");
             }
         };
         std::thread::scope(|scope| {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::regular::{self, Links};
-use crate::removal::{Claim, Disk, Evidence, Stamp, Temporary, prove};
+use crate::removal::{Claim, Disk, Evidence, Stamp, Temporary};
 
 /// The beginning of sealed text.
 const BEGIN: &str = "{\n  \"blake3\": \"";
@@ -88,7 +88,7 @@ pub(crate) fn keep(path: &Path, object: &impl Serialize) -> Result<()> {
     let keep = || -> io::Result<()> {
         let (new, mut file) = Temporary::beside(path, ".new")?;
         file.write_all(seal(object).as_bytes())?;
-        new.put(path, &SealedFiles)
+        new.persist(path, &SealedFiles)
     };
     match keep() {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),

@@ -79,8 +79,8 @@ mod _fastpack {
     use crate::storage::PyStorageOptions;
     #[pymodule_export]
     use crate::stream::{
-        PyStreamOptions, PyStreamTables, check_state, count_stream, first_state, merge_states,
-        state_after_row,
+        PyStreamOptions, PyStreamTables, check_state, count_stream, first_state, is_beginning,
+        merge_states, state_after_row,
     };
     #[pymodule_export]
     use crate::words::option_words;

@@ -298,6 +298,12 @@ pub(crate) fn check_state(state: &str) -> PyResult<()> {
     State::from_json(state).map(drop).map_err(error::to_py)
 }
 
+/// Whether the state of a stream is one before the first table.
+#[pyfunction]
+pub(crate) fn is_beginning(state: &str) -> PyResult<bool> {
+    State::from_json(state).map(|state| state.is_beginning()).map_err(error::to_py)
+}
+
 /// The state of a stream with these options before its first table; of any stream without them.
 #[pyfunction]
 pub(crate) fn first_state(

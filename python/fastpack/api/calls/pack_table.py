@@ -298,10 +298,9 @@ def pack_table(
         filter: A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns a
             boolean for each. Those left out are counted in the report, as `filtered`. It is called in the order
             of the input, on the thread of this call.
-        filter_fingerprint: A name for `filter`, such as `"v1"`, that stands for its code where a job is resumed
-            or found in a cache; change it whenever the function changes. If not given, the function is told by
-            its code and all that this reaches. If it reaches what cannot be followed, such as a file, the run
-            starts anew each time, and the report says why.
+        filter_fingerprint: A name for `filter`, such as `"v1"`, that stands for it where a job is resumed or
+            found in a cache; change it whenever the function changes. If not given, the run cannot be resumed and
+            uses no cache, of which it warns.
         map: A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of
             them and returns one with as many rows.
         map_fingerprint: A name for `map`, as `filter_fingerprint` is one for `filter`.

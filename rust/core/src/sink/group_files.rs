@@ -102,7 +102,7 @@ pub(super) fn put(path: &Path, text: &[u8]) -> io::Result<()> {
     let (new, mut file) = Temporary::beside(path, NEW_ENDING)?;
     file.write_all(text)?;
     file.sync_all()?;
-    new.put(path, &GroupFiles)
+    new.persist(path, &GroupFiles)
 }
 
 /// Removes a file of the groups. What cannot be removed does no harm, and has nobody to be reported to.

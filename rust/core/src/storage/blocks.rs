@@ -104,7 +104,7 @@ impl BlockCache {
             let (new, mut file) = Temporary::beside(&path, ".new")?;
             file.write_all(bytes)?;
             file.write_all(&seal(&path, bytes).expect("its name is a hash"))?;
-            new.put(&path, self)
+            new.persist(&path, self)
         };
         if write().is_ok() {
             self.shrink(size);

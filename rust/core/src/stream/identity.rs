@@ -72,11 +72,12 @@ impl Identity {
         let tokenizer = tokenizer.as_ref().map(Tokenizer::fingerprint);
         identity.insert("tokenizer".to_owned(), json!(tokenizer.map(short)));
         identity.insert("chat_template".to_owned(), json!(template.as_deref().map(short)));
-        // The identity of functions is a text of any length, and begins with their names.
-        let functions = transform.identity.as_deref();
-        let functions = functions.map(|it| blake3::hash(it.as_bytes()).to_hex());
-        let name = "filter, map and objective_function".to_owned();
-        identity.insert(name, json!(functions.as_deref().map(short)));
+        // Fingerprints are texts of any length. That a function has none is said as it is: nobody can tell whether it is the same.
+        let functions = transform.identity.as_deref().map(|it| match transform.is_identified() {
+            true => short(&blake3::hash(it.as_bytes()).to_hex()).to_owned(),
+            false => it.to_owned(),
+        });
+        identity.insert("filter, map and objective_function".to_owned(), json!(functions));
         let tokens = json!([bos_id, eos_id, pad_id, begin, end, special_tokens, finds_classes]);
         let tokens = blake3::hash(tokens.to_string().as_bytes()).to_hex();
         identity.insert("special tokens".to_owned(), json!(short(&tokens)));

@@ -169,7 +169,7 @@ impl State {
     }
 
     /// Whether this is the state before the first table. The next run decides its lanes.
-    pub(super) fn is_beginning(&self) -> bool {
+    pub fn is_beginning(&self) -> bool {
         self.lanes == 0
     }
 

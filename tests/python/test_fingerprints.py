@@ -1,4 +1,4 @@
-"""Functions that cannot be followed: each run is a fresh one and says so, unless the caller names the function."""
+"""Functions without a fingerprint: each run is a fresh one and says so at its start."""
 
 from __future__ import annotations
 
@@ -47,18 +47,26 @@ def expected(least, tokenizer):
     return fastpack.pack_records(chosen, tokenizer, **OPTIONS).to_pylist()
 
 
+def unnamed_pack_dir(*arguments, **options):
+    with pytest.warns(UserWarning, match="has no fingerprint"):
+        return fastpack.pack_dir(*arguments, **options)
+
+
 def rows(folder):
     return pa.ipc.open_stream(folder / "train-00000.arrow").read_all().to_pylist()
 
 
 def test_no_cache_is_used_for_one_and_the_report_says_why(path, above, tokenizer_dir, tmp_path):
     for least in (1, 3):
-        table = fastpack.pack_files(
-            path, tokenizer_dir, filter=above(least), cache_dir=tmp_path / "cache", **OPTIONS
-        )
+        with pytest.warns(UserWarning, match="no cache is used") as caught:
+            table = fastpack.pack_files(
+                path, tokenizer_dir, filter=above(least), cache_dir=tmp_path / "cache", **OPTIONS
+            )
+        assert caught[0].filename == __file__
         assert table.to_pylist() == expected(least, tokenizer_dir)
         (warning,) = fastpack.Report.of(table).warnings
-        assert warning.startswith("`filter` uses `open` in `above.<locals>.make.<locals>.good`, which cannot")
+        assert warning == str(caught[0].message)
+        assert warning.startswith("`filter` has no fingerprint: ")
         assert 'filter_fingerprint="v1"' in warning
     assert not (tmp_path / "cache").exists()
 
@@ -71,9 +79,10 @@ def test_without_a_folder_nothing_is_said(path, above, tokenizer_dir):
 def test_a_finished_folder_is_not_taken_for_that_of_the_job(path, above, tokenizer_dir, tmp_path):
     def job(least, **options):
         options |= {"tokenizer": tokenizer_dir, "filter": above(least)}
-        return fastpack.pack_dir(path, tmp_path / "out", **OPTIONS, **options)
+        with pytest.warns(UserWarning, match="`filter` has no fingerprint: this run cannot be resumed"):
+            return fastpack.pack_dir(path, tmp_path / "out", **OPTIONS, **options)
 
-    assert "`filter` uses `open`" in job(1).warnings[0]
+    assert "`filter` has no fingerprint" in job(1).warnings[0]
     with pytest.raises(fastpack.OutputError, match="whether its records and functions were the same"):
         job(3)
     assert rows(tmp_path / "out") == expected(1, tokenizer_dir)
@@ -85,7 +94,7 @@ def test_a_finished_folder_is_not_taken_for_that_of_the_job(path, above, tokeniz
 
 def test_kept_tokens_of_another_run_are_packed_again(path, above, tokenizer_dir, tmp_path):
     for least in (1, 3):
-        fastpack.pack_dir(
+        unnamed_pack_dir(
             path,
             tmp_path / "kept",
             tokenizer=tokenizer_dir,
@@ -182,23 +191,70 @@ def test_a_name_finds_the_cache(path, above, tokenizer_dir, tmp_path):
     assert [entries(1, "v1"), entries(1, "v1"), entries(3, "v2")] == [1, 1, 2]
 
 
-def test_a_name_of_one_function_leaves_the_other_as_it_is(path, above, tokenizer_dir, tmp_path):
-    def same(batch):
-        Path.home()
+def test_each_function_is_named_by_itself(path, above, tokenizer_dir, tmp_path):
+    options = {"filter": above(1), "map": lambda batch: batch, "filter_fingerprint": "v1"}
+    with pytest.warns(UserWarning, match="`map` has no fingerprint") as caught:
+        table = fastpack.pack_files(path, tokenizer_dir, **options, cache_dir=tmp_path / "cache", **OPTIONS)
+    assert [str(it.message) for it in caught] == fastpack.Report.of(table).warnings
+    assert 'map_fingerprint="v1"' in str(caught[0].message)
+
+
+def test_a_stream_warns_at_its_first_table_and_refuses_a_state(path, tokenizer_dir):
+    def stream(**options):
+        return fastpack.stream(path, tokenizer_dir, **OPTIONS, batch_size=2, **options)
+
+    def every(batch):
+        return [True] * len(batch)
+
+    unnamed = stream(filter=every)
+    unnamed.load_state_dict(unnamed.state_dict())  # the beginning
+    with pytest.warns(UserWarning, match="`filter` has no fingerprint: no stream resumes") as caught:
+        first = next(unnamed)
+    assert len(caught) == 1
+    rest = next(unnamed), next(unnamed)
+    state = fastpack.state_of(first)
+    assert "has no fingerprint" in json.dumps(state)
+
+    again = stream(filter=every)
+    with pytest.raises(
+        fastpack.OptionError, match=r'another `filter`.*filter_fingerprint="v1".*strict=False'
+    ):
+        again.load_state_dict(state)
+    again.load_state_dict(state, strict=False)
+    with pytest.warns(UserWarning, match="has no fingerprint"):
+        assert next(again) == rest[0]
+    for other in ({"filter": every, "filter_fingerprint": "v1"}, {}):
+        named = stream(**other)
+        named.load_state_dict(state)
+        with pytest.raises(fastpack.OptionError, match="filter, map and objective_function"):
+            next(named)
+    named = stream(filter=every, filter_fingerprint="v1")
+    state = fastpack.state_of(next(named))
+    renamed = stream(filter=every, filter_fingerprint="v2")
+    renamed.load_state_dict(state)
+    with pytest.raises(fastpack.OptionError, match="filter, map and objective_function"):
+        next(renamed)
+    same = stream(filter=every, filter_fingerprint="v1")
+    same.load_state_dict(state)
+    assert next(same) == rest[0]
+
+
+def test_a_stream_goes_on_after_an_interrupt_without_a_fingerprint(path, tokenizer_dir):
+    calls = [0]
+
+    def interrupting(batch):
+        calls[0] += 1
+        if calls[0] == 30:
+            raise KeyboardInterrupt
         return batch
 
-    table = fastpack.pack_files(
-        path,
-        tokenizer_dir,
-        filter=above(1),
-        filter_fingerprint="v1",
-        map=same,
-        cache_dir=tmp_path / "cache",
-        **OPTIONS,
-    )
-    (warning,) = fastpack.Report.of(table).warnings
-    assert warning.startswith("`map` uses `pathlib.Path` in ")
-    assert 'map_fingerprint="v1"' in warning
+    plain = fastpack.stream(path, tokenizer_dir, **OPTIONS, batch_size=1)
+    stream = fastpack.stream(path, tokenizer_dir, **OPTIONS, batch_size=1, map=interrupting)
+    with pytest.warns(UserWarning, match="has no fingerprint"):
+        tables = [next(stream)]
+    with pytest.raises(KeyboardInterrupt):
+        tables.extend(stream)
+    assert [*tables, *stream] == list(plain)
 
 
 def test_ranks_refuse_one_that_has_no_name(path, above, tokenizer_dir, tmp_path, monkeypatch):
@@ -212,7 +268,7 @@ def test_ranks_refuse_one_that_has_no_name(path, above, tokenizer_dir, tmp_path,
         ),
     ):
         with pytest.raises(
-            fastpack.OptionError, match=r'`filter`: .*`open`.*filter_fingerprint="v1"'
+            fastpack.OptionError, match=r'`filter`: has no fingerprint.*filter_fingerprint="v1"'
         ) as refused:
             call(filter=above(1))
         assert refused.value.option == "filter"
@@ -263,19 +319,24 @@ def test_records_of_ids_take_functions_and_their_names_without_a_tokenizer(tmp_p
     assert fastpack.pack_table(table, output=tmp_path / "out", **options) == report
 
 
-def test_the_command_line_names_a_function_and_follows_the_functions_beside_it(path, tokenizer_dir, tmp_path):
+def test_the_command_line_names_a_function(path, tokenizer_dir, tmp_path):
     functions = tmp_path / "choose.py"
-    text = "def least(): return 1\ndef good(batch): return [score > least() for score in batch['score'].to_pylist()]\n"
+    functions.write_text(
+        "def good(batch): return [score > 1 for score in batch['score'].to_pylist()]\n", encoding="utf-8"
+    )
     command = [sys.executable, "-m", "fastpack", "pack", "-i", path, "-t", tokenizer_dir, "-m", "128"]
     command += ["--filter", f"{functions}:good", "-o"]
 
-    def done(least, *arguments):
-        functions.write_text(text.replace("1", str(least)), encoding="utf-8")
+    def done(*arguments):
         return subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
 
     out, named = tmp_path / "out", tmp_path / "named"
-    assert [done(1, out).returncode, done(1, out).returncode] == [0, 0]
-    refused = done(3, out)
-    assert (refused.returncode, "`transform`" in refused.stderr) == (1, True)
-    assert done(1, named, "--filter-fingerprint", "v1").returncode == 0
-    assert done(3, named, "--filter-fingerprint", "v1").returncode == 0
+    unnamed = done(out)
+    assert (unnamed.returncode, unnamed.stderr.count("fastpack: warning: `filter` has no fingerprint")) == (
+        0,
+        1,
+    )
+    assert done(out).returncode == 1
+    assert done(named, "--filter-fingerprint", "v1").returncode == 0
+    again = done(named, "--filter-fingerprint", "v1")
+    assert (again.returncode, again.stderr) == (0, "")
