@@ -4,26 +4,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fastpack_tokenize::{Engine, LONGEST_COMPARED, Tokenizer};
+use fastpack_tokenize::{Engine, Tokenizer};
 
 use crate::config::{Bos, OnBadRecord, Source};
 use crate::control::{Control, Phase};
-use crate::document::tokenize::{DocumentMaker, Ending, TextKind};
-use crate::document::{Documents, INPUTS, Pass, TURN_ENDS, ids};
+use crate::document::tokenize::{DocumentMaker, Ending};
+use crate::document::{Documents, INPUTS, Pass, TURN_ENDS};
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{DroppedRecord, Ledger, Reason, RecordNotes, SplitDocuments};
+use crate::ledger::{DroppedRecord, Ledger, Reason};
 use crate::objective::document_columns;
 use crate::ordered::ordered;
 use crate::pipeline::documents::made::{DocumentFunction, made};
+use crate::pipeline::documents::per_record::{Verification, take_record};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
-use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord, Renderer};
+use crate::pipeline::documents::renderer::{RecordFailure, Renderer};
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{Fault, Shape};
 use crate::sample::places_before;
-use crate::source::{Block, Blocks, RawRecord};
+use crate::source::{Block, Blocks};
 use crate::store::{Log, LoggedBlock};
-use crate::template::Trained;
 use crate::timing::{Clock, Stage, Stages, Work};
 
 /// Replaces the offset of a record by the number of its line.
@@ -252,7 +252,8 @@ impl<'a> Intake<'a> {
                 let number_of_line = record.line;
                 let oracle = reference.as_mut().filter(|_| verify > 0);
                 let ways = (&mut worker, maker.as_mut(), oracle);
-                match Self::record(record, asked, ways, ending, &mut clock, &mut outcome) {
+                let filled = (&mut outcome.documents, &mut outcome.ledger);
+                match take_record(record, asked, ways, ending, &mut clock, filled) {
                     Ok(Verification::No) => {}
                     Ok(Verification::Agrees) => verify -= 1,
                     Ok(Verification::Differs) => {
@@ -287,84 +288,6 @@ impl<'a> Intake<'a> {
             outcome.work.rendered = worker.take_rendered();
             Ok(outcome)
         }
-    }
-
-    /// Processes one record, through all stages to a document.
-    fn record(
-        raw: RawRecord<'_>,
-        asked: ReadOptions<'_, 'a>,
-        (worker, maker, mut reference): WorkerParts<'_, 'a>,
-        ending: Ending,
-        clock: &mut Clock,
-        outcome: &mut Outcome,
-    ) -> std::result::Result<Verification, RecordFailure<'a>> {
-        let made = worker.put(raw.raw, asked, clock)?;
-        let Outcome { documents, ledger, .. } = outcome;
-        let (texts, kind) = match made {
-            RenderedRecord::Text(rendered, kind) => (vec![rendered], kind),
-            RenderedRecord::Texts(texts) => (texts, TextKind::Conversation),
-            RenderedRecord::Tokens(tokens, trained) => {
-                ids::take(tokens, trained, ending, raw.line, documents, ledger)?;
-                return Ok(Verification::No);
-            }
-            RenderedRecord::Several(several) => {
-                let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
-                let made = maker.make_several(&several, raw.line, documents, ledger);
-                let checked = match reference {
-                    Some(reference) if made.is_ok() && several.longest() <= LONGEST_COMPARED => {
-                        Verification::of(maker.agree(&several.texts, reference))
-                    }
-                    _ => Verification::No,
-                };
-                clock.lap(Stage::Encode);
-                made?;
-                let path = documents.path();
-                let seen = RecordNotes {
-                    unread: &several.unread,
-                    notes: several.notes,
-                    ..RecordNotes::default()
-                };
-                ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
-                return Ok(checked);
-            }
-        };
-        let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
-        let mut checked = Verification::No;
-        let count = texts.len();
-        let mut split = SplitDocuments { documents: count as u64, ..SplitDocuments::default() };
-        for (number, rendered) in texts.into_iter().enumerate() {
-            let before = ledger.read.tokens;
-            let made = maker.make(&rendered, kind, raw.line, documents, ledger);
-            if let Some(reference) = &mut reference
-                && made.is_ok()
-                && rendered.text.len() <= LONGEST_COMPARED
-                && !matches!(checked, Verification::Differs)
-            {
-                checked = Verification::of(maker.agrees(&rendered, kind, reference));
-            }
-            clock.lap(Stage::Encode);
-            split.tokens += ledger.read.tokens - before;
-            let is_last = number + 1 == count;
-            if is_last {
-                split.last_tokens = ledger.read.tokens - before;
-            } else if let Trained::Spans(spans) = &rendered.trained {
-                split.rewritten_turns += spans.len() as u64;
-            }
-            if made.is_ok() {
-                let seen = RecordNotes {
-                    left_out: &rendered.left_out,
-                    unread: &rendered.unread,
-                    notes: rendered.notes,
-                    split: (is_last && count > 1 && asked.words.splits_as_needed())
-                        .then_some(split),
-                };
-                let path = documents.path();
-                ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
-            }
-            worker.give_back(rendered);
-            made?;
-        }
-        Ok(checked)
     }
 
     /// The place of a record, by the number of its line.
@@ -471,23 +394,4 @@ pub(crate) struct BlockTask {
     pub(super) verify: u64,
     /// The records to make documents from, if not all.
     pub(super) wanted: Option<Vec<bool>>,
-}
-
-/// The worker of one thread, its tokenizer if there is one, and the reference engine if documents are compared
-/// with it.
-type WorkerParts<'w, 'a> =
-    (&'w mut Worker<'a>, Option<&'w mut DocumentMaker>, Option<&'w mut DocumentMaker>);
-
-/// Whether a document was compared with the reference engine.
-enum Verification {
-    No,
-    Agrees,
-    Differs,
-}
-
-impl Verification {
-    /// The result of a comparison.
-    fn of(agrees: bool) -> Self {
-        if agrees { Self::Agrees } else { Self::Differs }
-    }
 }

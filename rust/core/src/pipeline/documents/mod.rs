@@ -7,6 +7,7 @@ pub(crate) mod formatted;
 pub(crate) mod intake;
 pub(crate) mod made;
 pub(crate) mod markers;
+mod per_record;
 pub(crate) mod recognise;
 pub(crate) mod renderer;
 pub(crate) mod single;

@@ -1,0 +1,110 @@
+//! One record, through all stages to its documents.
+
+use std::sync::Arc;
+
+use fastpack_tokenize::LONGEST_COMPARED;
+
+use crate::document::tokenize::{DocumentMaker, Ending, TextKind};
+use crate::document::{Documents, ids};
+use crate::error::Origin;
+use crate::ledger::{Ledger, RecordNotes, SplitDocuments};
+use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord};
+use crate::pipeline::documents::worker::{ReadOptions, Worker};
+use crate::source::RawRecord;
+use crate::template::Trained;
+use crate::timing::{Clock, Stage};
+
+/// Takes one record through all stages to its documents.
+pub(super) fn take_record<'a>(
+    raw: RawRecord<'_>,
+    asked: ReadOptions<'_, 'a>,
+    (worker, maker, mut reference): WorkerParts<'_, 'a>,
+    ending: Ending,
+    clock: &mut Clock,
+    (documents, ledger): (&mut Documents, &mut Ledger),
+) -> Result<Verification, RecordFailure<'a>> {
+    let made = worker.put(raw.raw, asked, clock)?;
+    let (texts, kind) = match made {
+        RenderedRecord::Text(rendered, kind) => (vec![rendered], kind),
+        RenderedRecord::Texts(texts) => (texts, TextKind::Conversation),
+        RenderedRecord::Tokens(tokens, trained) => {
+            ids::take(tokens, trained, ending, raw.line, documents, ledger)?;
+            return Ok(Verification::No);
+        }
+        RenderedRecord::Several(several) => {
+            let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
+            let made = maker.make_several(&several, raw.line, documents, ledger);
+            let checked = match reference {
+                Some(reference) if made.is_ok() && several.longest() <= LONGEST_COMPARED => {
+                    Verification::of(maker.agree(&several.texts, reference))
+                }
+                _ => Verification::No,
+            };
+            clock.lap(Stage::Encode);
+            made?;
+            let path = documents.path();
+            let seen = RecordNotes {
+                unread: &several.unread,
+                notes: several.notes,
+                ..RecordNotes::default()
+            };
+            ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
+            return Ok(checked);
+        }
+    };
+    let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
+    let mut checked = Verification::No;
+    let count = texts.len();
+    let mut split = SplitDocuments { documents: count as u64, ..SplitDocuments::default() };
+    for (number, rendered) in texts.into_iter().enumerate() {
+        let before = ledger.read.tokens;
+        let made = maker.make(&rendered, kind, raw.line, documents, ledger);
+        if let Some(reference) = &mut reference
+            && made.is_ok()
+            && rendered.text.len() <= LONGEST_COMPARED
+            && !matches!(checked, Verification::Differs)
+        {
+            checked = Verification::of(maker.agrees(&rendered, kind, reference));
+        }
+        clock.lap(Stage::Encode);
+        split.tokens += ledger.read.tokens - before;
+        let is_last = number + 1 == count;
+        if is_last {
+            split.last_tokens = ledger.read.tokens - before;
+        } else if let Trained::Spans(spans) = &rendered.trained {
+            split.rewritten_turns += spans.len() as u64;
+        }
+        if made.is_ok() {
+            let seen = RecordNotes {
+                left_out: &rendered.left_out,
+                unread: &rendered.unread,
+                notes: rendered.notes,
+                split: (is_last && count > 1 && asked.words.splits_as_needed()).then_some(split),
+            };
+            let path = documents.path();
+            ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
+        }
+        worker.give_back(rendered);
+        made?;
+    }
+    Ok(checked)
+}
+
+/// The worker of one thread, its tokenizer if there is one, and the reference engine if documents are compared
+/// with it.
+pub(super) type WorkerParts<'w, 'a> =
+    (&'w mut Worker<'a>, Option<&'w mut DocumentMaker>, Option<&'w mut DocumentMaker>);
+
+/// Whether a document was compared with the reference engine.
+pub(super) enum Verification {
+    No,
+    Agrees,
+    Differs,
+}
+
+impl Verification {
+    /// The result of a comparison.
+    pub(super) fn of(agrees: bool) -> Self {
+        if agrees { Self::Agrees } else { Self::Differs }
+    }
+}
