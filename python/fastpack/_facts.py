@@ -53,14 +53,17 @@ class Noted(NamedTuple):
 
 
 class SplitConversations(NamedTuple):
-    """Conversations that became several documents, because the chat template rewrites earlier turns.
+    """Conversations that became several documents: the chat template rewrites earlier turns, or `turns` is `"each"`.
 
     Attributes:
         records: The number of conversations.
         places: The places of the first of them: `file:line`.
         documents: Their documents.
         tokens: The tokens of these documents.
-        last_tokens: The tokens of the last document of each: about those that `turns="whole"` and `"last"` make.
+        last_tokens: The tokens that `turns="last"` makes of these conversations.
+        whole_tokens: The tokens that `turns="whole"` makes of them: estimated from the bytes where the template rewrites
+            the last turn too.
+        turns: Their trained turns.
         rewritten_turns: The turns that `turns="whole"` would train in a form that the model never writes.
     """
 
@@ -69,6 +72,8 @@ class SplitConversations(NamedTuple):
     documents: int
     tokens: int
     last_tokens: int
+    whole_tokens: int
+    turns: int
     rewritten_turns: int
 
 
@@ -169,7 +174,7 @@ class Facts:
 
     @property
     def split_conversations(self) -> SplitConversations:
-        """The conversations that became several documents, because the chat template rewrites earlier turns."""
+        """The conversations that became several documents, by `turns`."""
         return _split_of(self._mapping("split_conversations"))
 
     @property
@@ -250,7 +255,7 @@ def _noted_of(entry: Mapping[str, JsonValue]) -> Noted:
 
 def _split_of(entry: Mapping[str, JsonValue]) -> SplitConversations:
     """Reads the conversations that became several documents."""
-    counts = (whole(entry.get(name)) for name in ("documents", "tokens", "last_tokens", "rewritten_turns"))
+    counts = (whole(entry.get(name)) for name in SplitConversations._fields[2:])
     return SplitConversations(*_noted_of(entry), *counts)
 
 

@@ -93,6 +93,8 @@ class Document:
 
     text: str
     trained: list[tuple[int, int]]
+    messages: list[int] = dataclasses.field(default_factory=list)
+    """The last message of each trained turn."""
 
 
 class Rule:
@@ -140,7 +142,9 @@ class Rule:
         is_continued = len(rest) < len(whole)
         ahead = self._stop_ahead(rest) if is_continued and not turn.is_stopped else 0
         trained = (len(turn.seen), len(text) + ahead)
-        return Document(whole if is_last and is_continued else text + rest[:ahead], [trained])
+        return Document(
+            whole if is_last and is_continued else text + rest[:ahead], [trained], turn.messages[-1:]
+        )
 
     def _fewest(self, turns: list[Turn], whole: str) -> list[Document]:
         """One text for all turns that it continues; the last goes on to the end of the conversation if it can."""
@@ -158,6 +162,7 @@ class Rule:
                 last += self._stop_ahead(documents[home].text[last:])
             if turn.said:
                 documents[home].trained.append((first, last))
+                documents[home].messages.append(turn.messages[-1])
         return documents
 
     def first_stop(self, text: str) -> int | None:

@@ -32,7 +32,7 @@ pub use rendered::{Rendered, Span, Trained};
 pub use replay::replayer::{Replayed, Replayer};
 pub use replay::wanted::WantedSpans;
 pub use select::select_template;
-pub use trained::documents::TurnText;
+pub use trained::documents::{TurnText, TurnTexts, WholeText};
 pub use trained::rule::tokens::SharedTokens;
 pub use trained::spans::Turn;
 pub(crate) use trained::turns::ends_of_turns;

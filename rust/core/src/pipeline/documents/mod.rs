@@ -2,6 +2,7 @@
 //! functions of the caller.
 
 pub(crate) mod chat;
+pub(crate) mod choices;
 mod controls;
 pub(crate) mod formatted;
 pub(crate) mod intake;

@@ -82,8 +82,13 @@ pub(in crate::pipeline) struct Renderer<'a> {
 
 impl<'a> Renderer<'a> {
     pub(in crate::pipeline) fn new(job: &'a Job, reading: &Reading) -> Result<Self> {
+        Self::by_turns(job, reading, job.options.tokens.turns)
+    }
+
+    /// A renderer with another choice of the documents of a conversation.
+    pub(super) fn by_turns(job: &'a Job, reading: &Reading, turns: Turns) -> Result<Self> {
         Ok(Self {
-            training: Training::of(&job.options),
+            training: Training::by_turns(&job.options, turns),
             kind: job.options.tokens.documents,
             classes: &job.options.tokens.classes,
             finds_classes: job.finds_classes && job.options.tokens.classes.is_unknown(),
@@ -263,11 +268,6 @@ impl<'a> Renderer<'a> {
         let whole = Whole::Answers;
         let unread = Vec::new();
         Ok(RenderedRecord::Several(Several { texts, labels, whole, notes, unread }))
-    }
-
-    /// Whether a conversation becomes several documents only where one cannot be right for all turns.
-    pub(in crate::pipeline) fn splits_as_needed(&self) -> bool {
-        self.training.turns() == Turns::Auto
     }
 
     /// Whether conversations without a prompt are trained.

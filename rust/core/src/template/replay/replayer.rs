@@ -22,7 +22,7 @@ use crate::template::chat::ChatTemplate;
 use crate::template::conversation::{self, prepared};
 use crate::template::left_out::{self, LeftOut};
 use crate::template::trained::completion::last_spans;
-use crate::template::trained::documents::TurnText;
+use crate::template::trained::documents::TurnTexts;
 use crate::template::trained::header;
 use crate::template::trained::marks::MarkPlace;
 use crate::template::trained::markup::TurnMarkup;
@@ -53,7 +53,7 @@ pub struct Replayed {
     /// The assistant's turns, if they are wanted.
     pub turns: Vec<Turn>,
     /// The texts in which the turns stand, if that is not the text alone.
-    pub texts: Vec<TurnText>,
+    pub texts: TurnTexts,
     /// Bytes at which the text may be cut; empty if the conversation has a prompt.
     pub cuts: Vec<usize>,
     /// The fields of the record that the text leaves out.
@@ -221,7 +221,7 @@ impl<'t> Replayer<'t> {
         let Replayed { printed, turns, texts: own_texts, cuts, left_out } = out;
         printed.clear();
         turns.clear();
-        own_texts.clear();
+        *own_texts = TurnTexts::default();
         cuts.clear();
         left_out.clear();
         let wanted = self.wanted_of(reader);

@@ -26,6 +26,18 @@ pub(in crate::template) struct TrainedTurn {
     pub(super) is_stopped: bool,
 }
 
+impl TrainedTurn {
+    /// The text that the model sees before the turn, and the turn.
+    pub(in crate::template) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the model generates something in it.
+    pub(in crate::template) fn is_generated(&self) -> bool {
+        self.text.len() > self.start
+    }
+}
+
 /// The fewest documents of these turns: a text that another one continues needs no document of its own.
 pub(in crate::template) fn merged(
     turns: &[TrainedTurn],
