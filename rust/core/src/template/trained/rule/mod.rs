@@ -416,8 +416,12 @@ fn reopened(before: &str, behind: &str) -> usize {
     let said = behind.trim_end();
     let pairs = before.trim_end().chars().rev().zip(said.chars().rev());
     let shared = pairs.take_while(|(one, other)| one == other).map(|(c, _)| c);
-    let length: usize = shared.clone().map(char::len_utf8).sum();
-    let is_header = shared.clone().any(char::is_alphanumeric);
+    let length: usize = shared.map(char::len_utf8).sum();
+    // What begins inside of a word or a mark is the end of another: `think>` of `</think>`.
+    let (other, same) = said.split_at(said.len() - length);
+    let is_broken =
+        same.starts_with(char::is_alphanumeric) && other.ends_with(|c: char| !c.is_whitespace());
+    let is_header = !is_broken && same.contains(char::is_alphanumeric);
     if is_header { behind.len() - said.len() + length } else { 0 }
 }
 
