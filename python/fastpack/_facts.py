@@ -173,6 +173,41 @@ class Facts:
         return _noted_of(self._mapping("control_tokens"))
 
     @property
+    def last_reasoning_left_out(self) -> Noted:
+        """The records whose text lacks reasoning of the last turn, in a field or cut out of the content."""
+        return _noted_of(self._mapping("last_reasoning_left_out"))
+
+    @property
+    def earlier_reasoning_left_out(self) -> Noted:
+        """The records whose texts lack reasoning of an earlier turn, in a field or cut out of the content."""
+        return _noted_of(self._mapping("earlier_reasoning_left_out"))
+
+    @property
+    def calls_left_out(self) -> Noted:
+        """The records whose text lacks a call of a tool."""
+        return _noted_of(self._mapping("calls_left_out"))
+
+    @property
+    def other_openings(self) -> Noted:
+        """The records with a turn whose trained text begins elsewhere than the generation prompt ends."""
+        return _noted_of(self._mapping("other_openings"))
+
+    @property
+    def unended_turns(self) -> Noted:
+        """The records with a trained turn that no token and no text ends."""
+        return _noted_of(self._mapping("unended_turns"))
+
+    @property
+    def untrained_turns(self) -> Noted:
+        """The records with a turn of the assistant of which nothing is trained, though it was to be."""
+        return _noted_of(self._mapping("untrained_turns"))
+
+    @property
+    def encoded_arguments(self) -> Noted:
+        """The records with arguments of calls in JSON text that the chat template encodes a second time."""
+        return _noted_of(self._mapping("encoded_arguments"))
+
+    @property
     def split_conversations(self) -> SplitConversations:
         """The conversations that became several documents, by `turns`."""
         return _split_of(self._mapping("split_conversations"))

@@ -81,6 +81,8 @@ class Turn:
     said: str
     is_stopped: bool
     """Whether what is said ends with a token at which generation stops."""
+    opens_otherwise: bool
+    """Whether what is said begins elsewhere than the generation prompt ends."""
 
     @property
     def text(self) -> str:
@@ -135,6 +137,10 @@ class Rule:
         if turns == "each":
             return [self._alone(turn, whole, is_last=turn is found[-1]) for turn in found if turn.said]
         return self._fewest(found, whole) or [Document(whole, [])]
+
+    def turns(self, messages: list[Message], tools: Any = None) -> list[Turn]:
+        """The turns of the assistant. Raises what the template raises for all of them."""
+        return _Chat(self, without_nulls(messages), tools).turns()
 
     def _alone(self, turn: Turn, whole: str, *, is_last: bool) -> Document:
         """The text up to a turn; that of the last goes on to the end of the conversation if it can."""
@@ -275,7 +281,8 @@ class _Chat:
             silent = {name: value for name, value in message.items() if name != "tool_calls"}
             if self.attempt([*past, silent]) == text:
                 end = start
-        return Turn(messages, seen, text[start:end], stop is not None)
+        opens = before.opens_otherwise if before and len(messages) > 1 else seen != prompt
+        return Turn(messages, seen, text[start:end], stop is not None, opens)
 
     def behind_words(self, text: str, changed: str, start: int = 0) -> int:
         """Where the words of a message end in `text`, whose words are others in `changed`; not before `start`."""

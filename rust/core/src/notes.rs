@@ -17,15 +17,8 @@ const PLACES: usize = 3;
 const FIELDS: usize = 256;
 
 /// The fields of messages that hold what is said. Others, such as those of ids and dates, are counted without a warning.
-const SAID: [&str; 7] = [
-    "tools",
-    "tool_calls",
-    "function_call",
-    "reasoning_content",
-    "reasoning",
-    "thinking",
-    "refusal",
-];
+/// Those of reasoning and calls have notes of their own.
+const SAID: [&str; 2] = ["tools", "refusal"];
 
 /// The number of records with the same note, and the places of the first of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -33,6 +33,7 @@ pub use replay::replayer::{Replayed, Replayer};
 pub use replay::wanted::WantedSpans;
 pub use select::select_template;
 pub use trained::documents::{TurnText, TurnTexts, WholeText};
+pub use trained::noted::TrainedParts;
 pub use trained::rule::tokens::SharedTokens;
 pub use trained::spans::Turn;
 pub(crate) use trained::turns::ends_of_turns;

@@ -6,11 +6,11 @@ use std::ops::Range;
 
 use crate::config::{Options, TrainOn, TrainOnEos, Turns};
 use crate::document::ids::TrainedIds;
-use crate::ledger::Reason;
+use crate::ledger::{NoteSet, Reason};
 use crate::record::{Conversation, FastReader, Fault, Tokens, is_assistant};
 use crate::template::{
-    ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, Turn, TurnText, TurnTexts,
-    WantedSpans, ends_of_turns,
+    ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, TrainedParts, Turn,
+    TurnText, TurnTexts, WantedSpans, ends_of_turns,
 };
 
 /// The options that choose the trained part.
@@ -63,6 +63,23 @@ impl Training {
     /// The documents that a conversation becomes.
     pub(in crate::pipeline) fn turns(self) -> Turns {
         self.turns
+    }
+
+    /// What is trained of conversations.
+    pub(super) fn parts(self) -> TrainedParts {
+        TrainedParts {
+            turns: self.turns,
+            are_turns: self.train_on != TrainOn::All,
+            have_ends: self.eos.is_some(),
+        }
+    }
+
+    /// The notes on the turns of a conversation.
+    pub(super) fn notes(self, template: &ChatTemplate, conversation: &Conversation) -> NoteSet {
+        let weights = conversation.weights.as_deref();
+        let last = conversation.speaking().rposition(|speaks| speaks);
+        let is_trained = self.turns.trains(weights, last);
+        template.turn_notes(conversation, self.parts(), &is_trained)
     }
 
     /// Whether the places at which a conversation may be cut are needed.
@@ -279,7 +296,7 @@ impl Training {
         replayed: &mut Replayed,
         reader: &FastReader,
     ) -> Result<Vec<Rendered>, Fault> {
-        let Replayed { printed, turns, texts, cuts, left_out } = std::mem::take(replayed);
+        let Replayed { printed, turns, texts, cuts, left_out, .. } = std::mem::take(replayed);
         let speaks = || reader.roles().map(is_assistant);
         if !texts.texts.is_empty() {
             let last = reader.roles().rposition(is_assistant);

@@ -63,7 +63,9 @@ impl<'a> Worker<'a> {
         Self {
             texts: training.takes_whole_texts(),
             replayer: template.map(|template| {
-                Replayer::new(template, training.wanted(), training.turns(), training.cuts())
+                let (wanted, turns) = (training.wanted(), training.turns());
+                let replayer = Replayer::new(template, wanted, turns, training.cuts());
+                replayer.noting(training.parts())
             }),
             reader: FastReader::default(),
             replayed: Replayed::default(),

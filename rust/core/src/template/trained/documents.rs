@@ -164,7 +164,11 @@ impl ChatTemplate {
     }
 
     /// The text up to the turn at message `at` of a conversation, with that turn, by the marks of the template.
-    fn turn_alone(&self, conversation: &Conversation, at: usize) -> Result<TurnText, Fault> {
+    pub(super) fn turn_alone(
+        &self,
+        conversation: &Conversation,
+        at: usize,
+    ) -> Result<TurnText, Fault> {
         let messages = conversation.messages[..=at].to_vec();
         let before = Conversation { messages, weights: None, ..conversation.clone() };
         let (text, mut turns) = self.render_turns(&before, None)?;
