@@ -187,7 +187,7 @@ def published() -> dict[str, Kind]:
     return {name: kind_of(source) for name, source in sources.items() if "endgeneration" not in source}
 
 
-SOME = st.lists(conversations(), min_size=4, max_size=4)
+SOME = st.lists(conversations(), min_size=tries(2, 4), max_size=tries(2, 4))
 MOST = settings(max_examples=tries(1, 40), suppress_health_check=list(HealthCheck), deadline=None)
 
 
@@ -200,7 +200,7 @@ def test_turns_are_noted_as_defined(name: str, records: list[Record], load: Call
 
 
 @pytest.mark.campaign
-@settings(max_examples=tries(4, 600), suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=tries(3, 600), suppress_health_check=list(HealthCheck), deadline=None)
 @given(kind=st.sampled_from(list(published().values())), records=SOME)
 def test_turns_of_published_templates_are_noted_as_defined(
     kind: Kind, records: list[Record], load: Callable[[Kind], Loaded]
@@ -209,7 +209,7 @@ def test_turns_of_published_templates_are_noted_as_defined(
 
 
 @pytest.mark.campaign
-@settings(max_examples=tries(4, 400), suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=tries(3, 400), suppress_health_check=list(HealthCheck), deadline=None)
 @given(kind=kinds(), records=SOME)
 def test_turns_of_random_templates_are_noted_as_defined(
     kind: Kind, records: list[Record], load: Callable[[Kind], Loaded]
