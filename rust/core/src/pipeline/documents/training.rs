@@ -76,9 +76,8 @@ impl Training {
 
     /// The notes on the turns of a conversation.
     pub(super) fn notes(self, template: &ChatTemplate, conversation: &Conversation) -> NoteSet {
-        let weights = conversation.weights.as_deref();
         let last = conversation.speaking().rposition(|speaks| speaks);
-        let is_trained = self.turns.trains(weights, last);
+        let is_trained = self.turns.trains(conversation.weights.as_deref(), last);
         template.turn_notes(conversation, self.parts(), &is_trained)
     }
 
