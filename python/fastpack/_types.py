@@ -190,7 +190,6 @@ Column: TypeAlias = Literal[
     "unpadded_lengths",
     "source_file",
     "source_row",
-    "source_turn",
     "source_start",
     "attn_cost",
     "group",

@@ -8,6 +8,7 @@ import linecache
 import os
 import random
 import resource
+import signal
 import socket
 import stat
 import subprocess
@@ -18,13 +19,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from campaign import tries
 from conftest import sentence
+from pyarrow import flight
 
 import fastpack
 from fastpack.api import connection as connecting
 from fastpack.api import serving
+from fastpack.api.loader import exchange, service
+from fastpack.api.loader.address import SocketFolder
 from fastpack.api.loader.place import PlaceFile
 from fastpack.api.serving import StreamServer
 
@@ -162,35 +167,39 @@ def test_a_state_counts_only_tables_that_were_returned(
     """The server dies before it is told of a table, which the client has got in whole; or the client's `next` is interrupted."""
     address = f"unix:{folder}/s"
     expected = steps_of(given, 1)
-    real = connecting.send
-    for failure in (BrokenPipeError(), KeyboardInterrupt()):
+    real = exchange.Exchange.acknowledge
+    for failure in (None, KeyboardInterrupt()):
         found, failing = [], [True]
 
-        def send(
-            peer: socket.socket,
-            letter: bytes,
-            content: bytes = b"",
+        def acknowledge(
+            call: exchange.Exchange,
+            name: str,
+            step: int,
             failing: list[bool] = failing,
-            failure: BaseException = failure,
+            failure: BaseException | None = failure,
         ) -> None:
-            if letter == b"A" and failing and connection.step % 3 == 2:
+            if failing and connection.step % 3 == 2:
                 failing.clear()
-                raise failure
-            if letter == b"A":
-                failing.append(True)
-            real(peer, letter, content)
+                if failure is not None:
+                    raise failure
+                call._hang_up()
+                return
+            failing.append(True)
+            real(call, name, step)
 
-        monkeypatch.setattr(connecting, "send", send)
+        monkeypatch.setattr(exchange.Exchange, "acknowledge", acknowledge)
+        lost = 0
         with StreamServer(given, address), fastpack.connect(address) as connection:
             while True:
                 try:
                     found.append(ids_of(next(connection)))
                 except StopIteration:
                     break
-                except KeyboardInterrupt:
-                    pass
+                except (KeyboardInterrupt, fastpack.ConnectionLostError):
+                    lost += 1
                 assert connection.state_dict()["step"] == len(found)
         assert found == expected
+        assert lost > 3
 
 
 def test_closing_waits_until_what_was_taken_is_kept(given: dict[str, Any], folder: Path) -> None:
@@ -220,6 +229,35 @@ def test_an_error_of_the_data_comes_again_and_a_connection_that_has_ended_stays_
             assert again.value is not first.value
         connection.close()
         assert list(connection) == []
+
+
+def test_what_the_server_sends_while_it_waits_is_no_table(
+    given: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_PULSE", 0.02)
+    with (
+        StreamServer(given, f"unix:{folder}/s") as server,
+        fastpack.connect(server.address) as connection,
+    ):
+        found = []
+        for table in connection:
+            found.append(ids_of(table))
+            if len(found) % 10 == 1:
+                time.sleep(0.2)
+    assert found == steps_of(given, 1)
+
+
+def test_a_table_of_several_pieces_comes_whole(
+    given: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given |= {"batch_size": 6}
+    monkeypatch.setattr(serving, "PIECE", 1_000)
+    with StreamServer(given, f"unix:{folder}/s") as server:
+        found = list(fastpack.connect(server.address))
+    local = list(fastpack.stream(**given))
+    assert found[0].column(0).num_chunks > 1
+    assert found == local
+    assert [table.schema.metadata for table in found] == [table.schema.metadata for table in local]
 
 
 # The file of the state.
@@ -329,14 +367,12 @@ def test_files_of_others_beside_the_state_are_left_alone(given: dict[str, Any], 
 # The socket.
 
 
-@pytest.mark.parametrize(
-    "kind", ["stale", "datagram", "listening", "file", "folder", "pipe", "link", "dangling"]
-)
-@pytest.mark.parametrize("name", ["s", "s.lock"])
-def test_what_others_left_at_the_place_of_the_socket_stays(
-    kind: str, name: str, given: dict[str, Any], folder: Path
-) -> None:
-    path = folder / name
+KINDS = ["stale", "datagram", "listening", "file", "folder", "pipe", "link", "dangling"]
+
+
+@contextlib.contextmanager
+def planted(kind: str, path: Path) -> Iterator[None]:
+    """Something of others at a path, which must be there and the same afterwards."""
     with contextlib.ExitStack() as opened:
         if kind in ("stale", "datagram", "listening"):
             made = opened.enter_context(
@@ -352,27 +388,79 @@ def test_what_others_left_at_the_place_of_the_socket_stays(
         elif kind == "pipe":
             os.mkfifo(path)
         else:
-            (folder / "target").write_text("mine", encoding="utf-8") if kind == "link" else None
-            path.symlink_to(folder / "target")
+            target = path.with_name("target")
+            if kind == "link":
+                target.mkdir()
+            path.symlink_to(target)
         before = os.lstat(path)
-        with pytest.raises(fastpack.FastpackError, match="in the way") as caught:
-            StreamServer(given, f"unix:{folder}/s")
-        assert str(path) in str(caught.value)
+        yield
         after = os.lstat(path)
         assert (before.st_ino, before.st_mtime_ns, before.st_mode) == (
             after.st_ino,
             after.st_mtime_ns,
             after.st_mode,
         )
-        assert {each.name for each in folder.iterdir()} <= {name, "target"}
 
 
-def test_a_socket_that_took_the_place_of_the_server_s_own_stays(given: dict[str, Any], folder: Path) -> None:
+def refused_address(given: dict[str, Any], path: Path) -> None:
+    before = sorted(path.parent.rglob("*"))
+    with pytest.raises(fastpack.OutputError, match="in the way") as caught:
+        StreamServer(given, f"unix:{path}")
+    assert str(path) in str(caught.value)
+    assert sorted(path.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_others_left_at_the_place_of_the_socket_stays(
+    kind: str, given: dict[str, Any], folder: Path
+) -> None:
+    with planted(kind, folder / "s"):
+        refused_address(given, folder / "s")
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("name", ["socket", "other"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_others_left_in_the_folder_of_the_socket_stays(
+    kind: str, name: str, is_killed: bool, given: dict[str, Any], folder: Path
+) -> None:
+    """In a folder of others, or in that of a server that was killed, also in place of its socket."""
     path = folder / "s"
-    with StreamServer(given, f"unix:{path}"), socket.socket(socket.AF_UNIX) as other:
-        path.unlink()
-        other.bind(str(path))
-    assert path.is_socket()
+    if is_killed:
+        left_by_a_killed_server(path)
+        (path / name).unlink(missing_ok=True)
+    else:
+        path.mkdir(mode=0o700)
+    with planted(kind, path / name):
+        refused_address(given, path)
+
+
+def left_by_a_killed_server(path: Path) -> None:
+    """The folder, as a server leaves it that is killed."""
+    made = SocketFolder(str(path))
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(f"{path}/{made.bound}")
+        made.publish()
+    os.close(made._folder)
+
+
+def test_the_folder_of_a_killed_server_is_taken_over(given: dict[str, Any], folder: Path) -> None:
+    left_by_a_killed_server(folder / "s")
+    with StreamServer(given, f"unix:{folder}/s") as server:
+        assert taken(server.address, 1, 2) == steps_of(given, 1)[:2]
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_took_the_place_of_the_server_s_own_socket_stays(
+    kind: str, given: dict[str, Any], folder: Path
+) -> None:
+    path = folder / "s" / "socket"
+    server = StreamServer(given, f"unix:{folder}/s")
+    path.unlink()
+    with planted(kind, path):
+        server.close()
+        refused_address(given, folder / "s")
 
 
 @pytest.mark.parametrize("path", ["x" * 200, "a/" * 80 + "s", "s\0t"])
@@ -401,6 +489,12 @@ def dialled(server: StreamServer) -> socket.socket:
 def test_strangers_take_no_memory_and_keep_nobody_out(
     letter: bytes, guarded: StreamServer, given: dict[str, Any]
 ) -> None:
+    def connected() -> int:
+        found = [peer for peer, _ in guarded._service._connected()]
+        for peer in found:
+            peer.close()
+        return len(found)
+
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with contextlib.ExitStack() as opened:
         for _ in range(tries(80, 400)):
@@ -408,7 +502,10 @@ def test_strangers_take_no_memory_and_keep_nobody_out(
             with contextlib.suppress(OSError):
                 stranger.sendall(letter + (64 << 20).to_bytes(8, "big"))
                 stranger.sendall(b"\0" * (1 << 16))
-        assert len(guarded._strangers) <= 64
+        until = time.monotonic() + 10
+        while connected() > 64 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert connected() <= 64
         assert [ids_of(table) for table in fastpack.connect(guarded.address)] == steps_of(given, 1)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 100 << 10, "kilobytes"
@@ -418,7 +515,7 @@ def test_strangers_take_no_memory_and_keep_nobody_out(
 def test_who_says_the_secret_slowly_is_sent_away(
     said: bytes, guarded: StreamServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "_PATIENCE", 1.0)
+    monkeypatch.setattr(service, "_PATIENCE", 1.0)
     with dialled(guarded) as stranger:
         stranger.sendall(said)
         since = time.monotonic()
@@ -436,6 +533,17 @@ def test_who_says_the_secret_slowly_is_sent_away(
     assert not any(thread.name == "fastpack-rank" for thread in threading.enumerate())
 
 
+def test_who_has_said_the_secret_is_never_sent_away(
+    guarded: StreamServer, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_PATIENCE", 0.2)
+    monkeypatch.setattr(service, "_LOOK", 0.05)
+    with fastpack.connect(guarded.address) as connection:
+        found = [ids_of(next(connection))]
+        time.sleep(1)
+        assert [*found, *map(ids_of, connection)] == steps_of(given, 1)
+
+
 def select_readable(peer: socket.socket) -> bool:
     """Whether something arrives within half a second."""
     peer.settimeout(0.5)
@@ -447,57 +555,100 @@ def select_readable(peer: socket.socket) -> bool:
         peer.settimeout(60)
 
 
-def test_what_no_server_sends_is_an_error_of_ours(folder: Path) -> None:
-    """A foreign program answers at the address."""
-    welcome = json.dumps({"connection": "c", "place": [0, None]}).encode()
-    answers = [
-        b"",
-        b"HTTP/1.1 400 Bad Request\r\n\r\n",
-        b"K" + bytes(8),
-        b"K" + bytes(8) + b"T" + (1 << 39).to_bytes(8, "big") + bytes(64),
-        b"K" + bytes(8) + b"E" + (4).to_bytes(8, "big") + b"null",
-        b"E" + (6).to_bytes(8, "big") + b"[" * 6,
-        b"K" + bytes(8) + b"W" + (2).to_bytes(8, "big") + b"{}",
-        b"K"
-        + bytes(8)
-        + b"W"
-        + len(welcome).to_bytes(8, "big")
-        + welcome
-        + b"T"
-        + (40).to_bytes(8, "big")
-        + (1).to_bytes(8, "big")
-        + bytes(32),
-        b"K"
-        + bytes(8)
-        + b"W"
-        + len(welcome).to_bytes(8, "big")
-        + welcome
-        + b"T"
-        + (1 << 39).to_bytes(8, "big")
-        + (1).to_bytes(8, "big")
-        + bytes(32),
-    ]
-    for answer in answers:
-        path = folder / "s"
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(str(path))
-            listening.listen()
+SETTINGS = bytes(3) + b"\x04" + bytes(5)
+"""The first frame of HTTP/2."""
 
-            def serve(listening: socket.socket = listening, answer: bytes = answer) -> None:
-                peer, _ = listening.accept()
-                with peer, contextlib.suppress(OSError):
-                    peer.sendall(answer)
-                    peer.shutdown(socket.SHUT_WR)
-                    while peer.recv(1 << 16):
-                        pass
 
-            thread = threading.Thread(target=serve, daemon=True)
-            thread.start()
-            with pytest.raises(fastpack.FastpackError) as caught:
-                next(fastpack.connect(f"unix:{path}"))
-            assert len(str(caught.value)) < 500
-            thread.join(10)
-        path.unlink()
+@pytest.mark.parametrize(
+    "answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", SETTINGS, SETTINGS + b"\xff" * 64]
+)
+def test_what_speaks_no_flight_is_an_error_of_ours(
+    answer: bytes | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A foreign program answers at the address, or does not."""
+    monkeypatch.setattr(connecting, "_PATIENCE", 1.0)
+    (folder / "s").mkdir()
+    with socket.socket(socket.AF_UNIX) as listening, contextlib.ExitStack() as opened:
+        listening.bind(str(folder / "s" / "socket"))
+        listening.listen()
+        listening.settimeout(0.1)
+        is_over = threading.Event()
+
+        def serve() -> None:
+            while not is_over.is_set():
+                with contextlib.suppress(OSError):
+                    peer, _ = listening.accept()
+                    opened.enter_context(peer)
+                    if answer is not None:
+                        peer.sendall(answer)
+                        if answer != SETTINGS:
+                            peer.shutdown(socket.SHUT_WR)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        since = time.monotonic()
+        with pytest.raises(fastpack.ConnectionLostError, match="no stream is served at") as caught:
+            next(fastpack.connect(f"unix:{folder}/s"))
+        assert time.monotonic() - since < 5
+        assert f"unix:{folder}/s" in str(caught.value)
+        assert len(str(caught.value)) < 500
+        is_over.set()
+        thread.join()
+
+
+BATCH = pa.record_batch({"input_ids": [[1, 2]]})
+PULSE = b'["pulse"]'
+WELCOME = b'["welcome", "c", [0, null]]'
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [],
+        [b"\xff"],
+        [b"3"],
+        [b"[" * 100_000],
+        [WELCOME],
+        [PULSE, b'["nothing"]'],
+        [PULSE, b'["welcome", "c"]'],
+        [PULSE, b'["welcome", "c", [-1, null]]'],
+        [PULSE, b'["welcome", "c", [true, null]]'],
+        [PULSE, b'["error", 3]'],
+        [PULSE, b'["error", "Exit", ["' + b"x" * 100_000 + b'"]]'],
+        [PULSE, b'["error", "RecordError", []]'],
+        [PULSE, WELCOME, b'["table", "c", 1, {}]'],
+        [PULSE, WELCOME, BATCH, b'["table", "c", 1, {}]'],
+        [PULSE, WELCOME, BATCH, b'["table", "c", 1, {"a": [3]}]'],
+        [PULSE, WELCOME, BATCH, b'["table", "c", 2, {}]'],
+        [PULSE, WELCOME, BATCH, b'["table", "c", 1]'],
+        None,
+    ],
+    ids=lambda answers: ascii(answers)[:60],
+)
+def test_what_no_server_sends_is_an_error_of_ours(answers: list[Any] | None, folder: Path) -> None:
+    """A foreign server of Flight answers at the address."""
+
+    class Foreign(flight.FlightServerBase):
+        def do_exchange(self, _: Any, __: Any, reader: Any, writer: Any) -> None:
+            if answers is None:
+                raise NotImplementedError
+            writer.begin(BATCH.schema)
+            for answer in answers:
+                if isinstance(answer, bytes):
+                    writer.write_metadata(answer)
+                else:
+                    writer.write_batch(answer)
+            with contextlib.suppress(StopIteration):
+                while answers:
+                    reader.read_chunk()
+
+    (folder / "s").mkdir()
+    with Foreign(f"grpc+unix://{folder}/s/socket"):
+        connection = fastpack.connect(f"unix:{folder}/s")
+        with pytest.raises(fastpack.FastpackError) as caught:
+            next(connection)
+        assert len(str(caught.value)) < 1_500
+        connection.close()
 
 
 class Stopped(BaseException):
@@ -552,3 +703,197 @@ def test_a_rank_that_is_interrupted_anywhere_goes_on_with_the_next_table(
             if line > 10:
                 break
     assert line > 20
+
+
+# Over TLS.
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The files of certificates that vouch for themselves, for this machine and for another, and of their keys."""
+    folder = tmp_path_factory.mktemp("certificates")
+    for name, host in (("this", "IP:127.0.0.1"), ("other", "DNS:elsewhere.example")):
+        command = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+        ]
+        command += ["-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName={host}"]
+        command += ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.pem")]
+        subprocess.run(command, check=True, capture_output=True)
+    return {path.name: str(path) for path in folder.iterdir()}
+
+
+def test_tables_come_over_tls(
+    given: dict[str, Any], certificates: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FASTPACK_STREAM_TOKEN", "a secret \u00fc")
+    pair = {"certificate": certificates["this.pem"], "key": certificates["this.key"]}
+    with StreamServer(given, "tls://127.0.0.1:0", **pair) as server:
+        assert server.address.startswith("tls://127.0.0.1:")
+        trusted = fastpack.connect(server.address, certificate=certificates["this.pem"])
+        assert [ids_of(table) for table in trusted] == steps_of(given, 1)
+        trusted.close()
+        plain = server.address.replace("tls", "tcp")
+        for address, vouching in ((server.address, "other.pem"), (server.address, None), (plain, None)):
+            file = None if vouching is None else certificates[vouching]
+            with pytest.raises(fastpack.ConnectionLostError, match="no stream is served at") as caught:
+                next(fastpack.connect(address, certificate=file))
+            assert address in str(caught.value)
+            assert len(str(caught.value)) < 500
+        monkeypatch.setenv("FASTPACK_STREAM_TOKEN", "another")
+        with pytest.raises(fastpack.FastpackError, match="is not that of the server") as caught:
+            next(fastpack.connect(server.address, certificate=certificates["this.pem"]))
+        assert "secret \u00fc" not in repr(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("to", "certificate", "key", "option", "said"),
+    [
+        ("tls://127.0.0.1:0", None, None, "certificate", "must be given"),
+        ("tls://127.0.0.1:0", "this.pem", None, "key", "must be given"),
+        ("tls://127.0.0.1:0", "this.pem", "other.key", "certificate", "goes with `key`"),
+        ("tls://127.0.0.1:0", "this.key", "this.key", "certificate", "holds no certificate"),
+        ("tcp://127.0.0.1:0", "this.pem", "this.key", "certificate", "goes with an address of tls"),
+        ("unix:{folder}/s", "this.pem", "this.key", "certificate", "goes with an address of tls"),
+        ("tcp://0.0.0.0:0", None, None, "to", "leaves this machine unencrypted"),
+        ("tcp://host.example:80", None, None, "to", "leaves this machine unencrypted"),
+    ],
+)
+def test_what_makes_no_encrypted_server_is_refused_by_name(
+    to: str,
+    certificate: str | None,
+    key: str | None,
+    option: str,
+    said: str,
+    given: dict[str, Any],
+    folder: Path,
+    certificates: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FASTPACK_STREAM_TOKEN", "a secret")
+    files = {"certificate": certificate, "key": key}
+    named = {name: certificates[file] for name, file in files.items() if file is not None}
+    with pytest.raises(fastpack.OptionError, match=said) as caught:
+        StreamServer(given, to.format(folder=folder), **named)
+    assert caught.value.option == option
+    assert list(folder.iterdir()) == []
+
+
+def test_a_port_in_use_is_refused_as_the_system_says_it(guarded: StreamServer, given: dict[str, Any]) -> None:
+    with pytest.raises(fastpack.StorageError, match="in use") as caught:
+        StreamServer(given, guarded.address)
+    assert caught.value.filename == guarded.address
+
+
+# Who does not answer, and who is interrupted.
+
+WAITING = """
+import sys, time
+import fastpack
+connection = fastpack.connect(sys.argv[1], rank=0, world_size=2)
+next(connection)
+print("took", flush=True)
+{then}
+"""
+
+
+def client(address: str, then: str) -> subprocess.Popen[str]:
+    """A process that takes a table, and does something then."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITING.format(then=then), address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "took\n"
+    return process
+
+
+@pytest.mark.parametrize(
+    "then", ["", "sys.exit(0)", "connection.close()", "connection.close(); next(connection, None)"]
+)
+def test_a_process_ends_quickly_and_quietly_whatever_it_leaves_open(
+    then: str, given: dict[str, Any], folder: Path
+) -> None:
+    with StreamServer(given | {"epochs": None}, f"unix:{folder}/s") as server:
+        process = client(server.address, then)
+        since = time.monotonic()
+        assert process.communicate(timeout=60) == ("", "")
+        assert process.returncode == 0
+        assert time.monotonic() - since < 5
+
+
+@pytest.mark.alone
+def test_ctrl_c_is_heard_within_half_a_second_where_no_table_comes(
+    given: dict[str, Any], folder: Path
+) -> None:
+    """The server is stopped, so that it answers nothing."""
+    command = [sys.executable, "-c", SERVING.format(given=given), f"unix:{folder}/s"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        process = client(f"unix:{folder}/s", HEARD)
+        server.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        since = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60) == ("interrupted\n", "")
+        assert time.monotonic() - since < 0.5
+        server.kill()
+
+
+SERVING = """
+import sys, time
+from fastpack.api.serving import StreamServer
+from pathlib import PosixPath
+with StreamServer({given!r} | {{"epochs": None}}, sys.argv[1]) as server:
+    print("serving", flush=True)
+    try:
+        server.wait()
+    except KeyboardInterrupt:
+        pass
+"""
+
+HEARD = """
+try:
+    while True:
+        next(connection)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_server_ends_within_half_a_second_of_ctrl_c_and_leaves_nothing(
+    is_stopped: bool, given: dict[str, Any], folder: Path
+) -> None:
+    """Its client takes nothing, or is stopped and answers nothing."""
+    command = [sys.executable, "-c", SERVING.format(given=given), f"unix:{folder}/s"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        process = client(f"unix:{folder}/s", "time.sleep(1000)")
+        if is_stopped:
+            process.send_signal(signal.SIGSTOP)
+        since = time.monotonic()
+        server.send_signal(signal.SIGINT)
+        assert server.communicate(timeout=60) == ("", "")
+        assert time.monotonic() - since < 0.5
+        assert server.returncode == 0
+        assert list(folder.iterdir()) == []
+        process.kill()
+        process.communicate()
+
+
+def test_importing_fastpack_loads_no_flight() -> None:
+    code = "import sys, fastpack; fastpack.connect; print([name for name in sys.modules if 'flight' in name])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -21,6 +21,7 @@ from conftest import sentence
 
 import fastpack
 from fastpack.api import serving
+from fastpack.api.connection import StreamConnection
 from fastpack.api.serving import StreamServer
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def test_tables_come_through_a_socket_with_their_states(
 ) -> None:
     local = list(fastpack.stream(texts, tokenizer_dir, **OPTIONS))
     with StreamServer(arguments(texts, tokenizer_dir), place) as server:
-        assert stat.S_IMODE(Path(place.removeprefix("unix:")).stat().st_mode) == 0o600
+        assert stat.S_IMODE(Path(place.removeprefix("unix:")).stat().st_mode) == 0o700
         with fastpack.connect(server.address) as connection:
             found = list(connection)
         server.wait()
@@ -219,7 +220,7 @@ def test_other_talk_ends_that_connection_only(
 ) -> None:
     with StreamServer(arguments(texts, tokenizer_dir), place):
         with socket.socket(socket.AF_UNIX) as peer:
-            peer.connect(place.removeprefix("unix:"))
+            peer.connect(f"{place.removeprefix('unix:')}/socket")
             peer.sendall(said)
             peer.shutdown(socket.SHUT_WR)
             with contextlib.suppress(ConnectionError):
@@ -259,7 +260,7 @@ def leave_behind(texts: Path, tokenizer_dir: Path, place: str) -> None:
         assert server.stderr is not None
         assert b"serving" in server.stderr.readline()
         server.kill()
-    assert Path(place.removeprefix("unix:")).is_socket()
+    assert Path(f"{place.removeprefix('unix:')}/socket").is_socket()
 
 
 def test_a_socket_in_use_is_refused_and_a_stale_one_taken(
@@ -292,7 +293,14 @@ def test_one_connection_a_rank_and_one_number_of_ranks(
         with pytest.raises(fastpack.OptionError, match="count from 0"):
             next(fastpack.connect(place, rank=5, world_size=2))
         next(first)
+        with pytest.raises(fastpack.OptionError, match="other ranks are dealt whole tables"):
+            next(StreamConnection(place, rank=1, world_size=2, by_row=True))
         first.close()
+        by_row = StreamConnection(place, rank=0, world_size=2, by_row=True)
+        next(by_row)
+        with pytest.raises(fastpack.OptionError, match="other ranks are dealt single rows"):
+            next(fastpack.connect(place, rank=1, world_size=2))
+        by_row.close()
 
 
 # The command line.
@@ -367,7 +375,7 @@ def test_a_killed_run_goes_on_with_the_next_table(
         until = time.monotonic() + 30
         while time.monotonic() < until:
             with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
-                probe.connect(place.removeprefix("unix:"))
+                probe.connect(f"{place.removeprefix('unix:')}/socket")
                 return process
             time.sleep(0.05)
         raise AssertionError

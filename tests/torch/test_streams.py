@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -289,3 +290,116 @@ def test_a_trainer_that_is_checked_trains_the_same(files, tmp_path):
         done = run(files, "trainer", 4, tmp_path / name, 1, **environment)
         assert done.returncode == 0, done.stderr[-3000:]
     assert trained(tmp_path / "checked") == trained(tmp_path / "plain")
+
+
+# A stream that another process makes.
+
+
+@pytest.fixture
+def address(files):
+    """The address of a server of `stream_of(files)`."""
+    with tempfile.TemporaryDirectory(prefix="fp-") as folder:
+        place = f"unix:{folder}/s"
+        options = "-m 24 --batch-size 3 --lanes 12 --open-packs 4 --epochs 0 --threads 1 --seed 5"
+        command = [sys.executable, "-m", "fastpack", "stream", f"{files}/*.jsonl", *options.split()]
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "python")}
+        with subprocess.Popen([*command, "--to", place], stderr=subprocess.PIPE, env=environment) as server:
+            assert b"serving" in server.stderr.readline()
+            yield place
+            server.terminate()
+
+
+def run_served(script, *arguments):
+    """The lines that a process of its own prints: gRPC does not survive a fork, and other tests have started it here."""
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1] / "python")},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()
+
+
+LOADER = """
+import itertools, json, sys
+import fastpack
+from fastpack.torch import StreamDataset, collate
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+def batches_of(start):
+    return StatefulDataLoader(
+        StreamDataset(fastpack.connect(sys.argv[1])),
+        batch_size=4,
+        num_workers=0 if start is None else 1,
+        multiprocessing_context=start,
+        collate_fn=collate,
+    )
+
+if __name__ == "__main__":
+    start = json.loads(sys.argv[2])
+    loader = batches_of(start)
+    loop = iter(loader)
+    for _ in range(5):
+        print(json.dumps(next(loop)["input_ids"].tolist()))
+    state = loader.state_dict()
+    del loop, loader  # a rank has one connection
+    loader = batches_of(start)
+    loader.load_state_dict(state)
+    for batch in itertools.islice(loader, 3):
+        print(json.dumps(batch["input_ids"].tolist()))
+"""
+
+
+@pytest.mark.parametrize("start", [None, "fork", "spawn"])
+def test_a_loader_of_a_served_stream_has_its_rows_and_goes_on_at_the_very_row(files, address, start):
+    """The worker makes the connection."""
+    loader = DataLoader(StreamDataset(stream_of(files)), batch_size=4, collate_fn=collate)
+    expected = [each["input_ids"].tolist() for each in itertools.islice(loader, 8)]
+    assert [json.loads(line) for line in run_served(LOADER, address, json.dumps(start))] == expected
+
+
+def test_a_loop_over_a_served_stream_begins_where_one_over_the_stream_does(files, address):
+    local, served = StreamDataset(stream_of(files)), StreamDataset(fastpack.connect(address))
+    for rows in (5, 4):
+        assert taken(served, rows) == taken(local, rows)
+        served.load_state_dict(json.loads(json.dumps(served.state_dict())))
+        local.load_state_dict(local.state_dict())
+    assert taken(pickle.loads(pickle.dumps(served)), 4) == taken(local, 4)
+
+
+def test_ranks_share_the_documents_of_a_served_stream(files, address):
+    ranks = [StreamDataset(fastpack.connect(address), rank=rank, world_size=2) for rank in range(2)]
+    loops = [iter(dataset) for dataset in ranks]
+    shared = [documents_of(itertools.islice(loop, 6)) for loop in loops]
+    alone = taken(StreamDataset(stream_of(files, batch_size=6)), 12)
+    assert sorted(itertools.chain.from_iterable(shared)) == sorted(alone)
+    for loop in loops:
+        loop.close()
+
+
+FORKED = """
+import multiprocessing, sys
+import fastpack
+
+def take(address):
+    try:
+        next(fastpack.connect(address))
+    except fastpack.FastpackError as refused:
+        print(refused, flush=True)
+
+connection = fastpack.connect(sys.argv[1], rank=0, world_size=2)
+next(connection)
+child = multiprocessing.get_context("fork").Process(target=take, args=(sys.argv[1],))
+child.start()
+child.join(30)
+print(child.exitcode, fastpack.state_of(next(connection))["step"])
+"""
+
+
+def test_a_child_of_a_process_that_has_connected_is_refused_by_name(address):
+    said, codes = run_served(FORKED, address)
+    assert "gRPC does not survive a fork" in said
+    assert codes == "0 2"

@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import threading
-from typing import TYPE_CHECKING, Final, final
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
 
 from fastpack import _fastpack
-from fastpack._checks import check_switch
+from fastpack._checks import check_switch, local_path, shown
 from fastpack._ranks import rank_of
 from fastpack.api.closing import Closing
 from fastpack.api.loader.address import Address
-from fastpack.api.loader.frames import (
-    ACKNOWLEDGED,
+from fastpack.api.loader.exchange import Exchange
+from fastpack.api.loader.messages import (
     ADDRESS,
-    END,
-    ERROR,
-    HELLO,
-    KEY,
-    LEAVE,
-    TABLE,
     TOKEN,
-    WELCOME,
-    Deadline,
-    acknowledgement,
-    hello_frame,
-    raise_frame,
-    receive,
-    receive_step,
-    receive_table,
-    receive_text,
-    send,
+    ForeignError,
+    content_of,
+    error_of,
+    message_of,
     welcome_of,
 )
 from fastpack.api.loader.place import step_of
-from fastpack.api.loader.protocol import Client, Place
+from fastpack.api.loader.protocol import START, Client, Place
 from fastpack.api.states import loaded, state_text, text_of
-from fastpack.errors import ConnectionLostError, FastpackError, OptionError
+from fastpack.errors import ConnectionLostError, FastpackError, OptionError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
@@ -60,18 +48,23 @@ def connect(
     rank: int | None = None,
     world_size: int | None = None,
     state_dict: Mapping[str, JsonValue] | None = None,
+    certificate: str | None = None,
 ) -> StreamConnection:
     """Connects to a stream that `fastpack stream --to` makes in another process.
 
     Args:
-        address: `unix:PATH` or `tcp://HOST:PORT`; if not given, that of the environment variable `FASTPACK_STREAM`, which
-            `fastpack stream ... -- python train.py` sets. A server on TCP asks for the secret in `FASTPACK_STREAM_TOKEN`.
+        address: `unix:PATH`, `tcp://HOST:PORT` or `tls://HOST:PORT`; if not given, that of the environment variable
+            `FASTPACK_STREAM`, which `fastpack stream ... -- python train.py` sets. A server on TCP asks for the secret in
+            `FASTPACK_STREAM_TOKEN`.
         rank: The data-parallel rank, from 0; as for `stream` if not given.
         world_size: The number of data-parallel ranks.
         state_dict: The state to resume from. If not given, the server resumes behind the last table that this rank took.
+        certificate: The file of the certificates that vouch for a server at `tls://`, as PEM; if not given, those that the
+            system trusts. A certificate that vouches for itself is its own file.
 
     Returns:
-        An iterator of tables, each with its state, as `stream` returns it.
+        An iterator of tables, each with its state, as `stream` returns it. It connects where the first table is asked for, in
+        the process that asks, and `fastpack.torch.StreamDataset` takes it in place of a stream.
 
     Raises:
         OptionError: There is no address, or the rank or the state is none.
@@ -81,7 +74,9 @@ def connect(
     if found is None:
         message = f"must be given, or stand in the environment variable {ADDRESS}"
         raise OptionError(message, "address")
-    return StreamConnection(found, rank=rank, world_size=world_size, state_dict=state_dict)
+    return StreamConnection(
+        found, rank=rank, world_size=world_size, state_dict=state_dict, certificate=certificate
+    )
 
 
 @final
@@ -90,7 +85,7 @@ class StreamConnection(Closing):
 
     A table counts as taken once it was returned. The server is told so, and it keeps at most some tables ahead. Where the
     connection is lost, `next` raises `ConnectionLostError`, and the next `next` connects again and goes on behind the last
-    table that was returned, whatever the server knows of it.
+    table that was returned, whatever the server knows of it. It can be pickled until it connects.
     """
 
     def __init__(
@@ -100,50 +95,107 @@ class StreamConnection(Closing):
         rank: int | None = None,
         world_size: int | None = None,
         state_dict: Mapping[str, JsonValue] | None = None,
+        certificate: str | None = None,
+        by_row: bool = False,
     ) -> None:
-        """Connects, as `connect` does."""
-        self._address = address
+        """Sees whether a server is there, as `connect` does.
+
+        With `by_row` the ranks are dealt rows one by one, and begin at the beginning without a state.
+        """
+        self._given: dict[str, Any] = {  # type: ignore[explicit-any]
+            "address": address,
+            "rank": rank,
+            "world_size": world_size,
+            "certificate": certificate,
+        }
+        self._place = Address.of(address, "address")
+        self._roots = None if certificate is None else _certificate(certificate, self._place)
         number = rank_of(rank, world_size)
-        place = None if state_dict is None else _place_of(state_dict)
-        self._client = Client(number.rank, number.world_size, place)
+        begun = START if by_row else None
+        place = begun if state_dict is None else _place_of(state_dict)
+        self._client = Client(number.rank, number.world_size, place, by_row=by_row)
         self._lock = threading.Lock()
-        self._peer: socket.socket | None = None
+        self._exchange: Exchange | None = None
         self._name: str | None = None
         self._ended = False
-        self._open()
+        self._try_out()
 
-    def _open(self) -> None:
-        """Connects, and says which rank this is and where to begin."""
-        place = Address.of(self._address, "address")
-        peer = place.open()
+    def __getstate__(self) -> dict[str, object]:
+        """The pickled values: what it was given, and its place.
+
+        Raises:
+            FastpackError: It has connected.
+        """
+        if self._exchange is not None or self._ended or self._name is not None:
+            message = "a connection that was used belongs to its process; make one in the process that reads"
+            raise FastpackError(message)
+        place = self._client.place
+        return {"given": dict(self._given), "state": None if place is None else place.state}
+
+    def __setstate__(self, pickled: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]
+        state = pickled["state"]
+        self.__init__(**pickled["given"], state_dict=None if state is None else loaded(state))
+
+    @property
+    def _shown(self) -> str:
+        """The address, for messages."""
+        return str(self._given["address"])
+
+    def _try_out(self) -> None:
+        """Sees whether somebody listens."""
         try:
-            peer.settimeout(_PATIENCE)
-            peer.connect(place.place)
-            send(peer, KEY, os.fsencode(os.environ.get(TOKEN, "")))
-            deadline = Deadline(_PATIENCE)
-            frame = receive(peer, (KEY, ERROR), deadline)
-            if frame is None:
-                raise ConnectionResetError  # noqa: TRY301  as a server that is killed
-            said = receive_text(peer, frame[1], deadline)
-            if frame[0] == ERROR:
-                raise_frame(said)
-            peer.settimeout(None)
-            send(peer, HELLO, hello_frame(self._client.hello()))
+            self._place.try_out(listens=False, seconds=_PATIENCE)
         except OSError as failed:
-            peer.close()
-            if isinstance(failed, FastpackError):
-                raise
-            reason = failed.strerror or str(failed) or "it closed the connection"
-            message = f"no stream is served at `{self._address}`: {reason}"
-            raise ConnectionLostError(message) from failed
-        except BaseException:
-            peer.close()
-            raise
-        self._peer, self._name = peer, None
+            raise self._absent(failed.strerror or str(failed) or "it closed the connection") from failed
+
+    def _open(self) -> Exchange:
+        """Connects, and says which rank this is and where to begin."""
+        self._try_out()
+        hello = message_of("hello", *self._client.hello())
+        self._name = None
+        self._exchange = exchange = Exchange(self._place.location(), self._roots, hello)
+        weakref.finalize(self, exchange.at_exit)
+        try:
+            kind, content, _ = exchange.next(_PATIENCE)
+            if kind != "pulse":
+                raise error_of(content) if kind == "error" else ForeignError(kind)  # noqa: TRY301  as below
+        except Exception as failed:
+            raise self._failed(failed, self._absent) from failed
+        return exchange
+
+    def _failed(self, failed: Exception, lost: Callable[[str], ConnectionLostError]) -> Exception:
+        """The error for one of Flight's or of the messages."""
+        import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+        from pyarrow import flight  # noqa: PLC0415  importing fastpack is to cost nothing
+
+        if isinstance(failed, FastpackError) and not isinstance(failed, ForeignError):
+            return failed
+        if isinstance(failed, (ForeignError, pa.ArrowInvalid, pa.ArrowTypeError)):
+            return FastpackError(f"what answers at `{self._shown}` is no stream of fastpack")
+        if isinstance(failed, flight.FlightUnauthenticatedError):
+            message = (
+                f"the secret in the environment variable {TOKEN} is not that of the server at `{self._shown}`"
+            )
+            return FastpackError(message)
+        # Such as: Flight returned unavailable error, with message: Socket closed. gRPC client debug context: ...
+        said = str(failed).partition(" gRPC client debug context")[0]
+        return lost(shown(said.partition("with message: ")[2] or said))
 
     def __iter__(self) -> StreamConnection:
         """The connection itself."""
         return self
+
+    def __len__(self) -> int:
+        """Refuses: what asks for a length, such as a `DataLoader`, takes the connection for a list of samples."""
+        message = (
+            "a stream has no length; give a DataLoader `fastpack.torch.StreamDataset(fastpack.connect())`, or take the tables as "
+            "they come"
+        )
+        raise TypeError(message)
+
+    def __bool__(self) -> bool:
+        """A connection is true, whether it has ended or not."""
+        return True
 
     def __next__(self) -> pa.Table:
         """The next table.
@@ -159,8 +211,7 @@ class StreamConnection(Closing):
                 table, place = self._take()
                 self._client.place = place
                 # The table is there, whether the server hears of it or not: the next call would notice its end.
-                with contextlib.suppress(OSError):
-                    send(self._now(), ACKNOWLEDGED, acknowledgement(place.step))
+                self._now().acknowledge(str(self._name), place.step)
             return table  # noqa: TRY300  what interrupts this takes the table from the caller
         except BaseException:
             # Such as Ctrl-C: the caller does not have the table, so it comes again, over another connection.
@@ -173,63 +224,62 @@ class StreamConnection(Closing):
         """Receives the next table, and the place behind it."""
         if self._ended:
             raise StopIteration
-        if self._peer is None:
-            self._open()
+        exchange = self._open() if self._exchange is None else self._exchange
         try:
-            return self._receive()
-        except OSError as failed:
-            if isinstance(failed, FastpackError):
-                raise
+            return self._receive(exchange)
+        except StopIteration:
+            raise
+        except Exception as failed:
             if self._ended:
                 raise StopIteration from failed  # another thread has closed it
-            raise self._lost(failed.strerror or str(failed) or "it closed the connection") from failed
+            raise self._failed(failed, self._lost) from failed
 
-    def _receive(self) -> tuple[pa.Table, Place]:
-        """Receives frames up to the next table."""
+    def _receive(self, exchange: Exchange) -> tuple[pa.Table, Place]:
+        """Receives messages up to the next table."""
+        import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
         while True:
-            peer = self._now()
-            frame = receive(peer, (WELCOME, TABLE, END, ERROR))
-            if frame is None:
-                raise ConnectionResetError
-            letter, length = frame
-            if letter == TABLE and self._name is not None:
-                step = receive_step(peer)
-                table = receive_table(peer, length)
-                if self._client.is_next(self._name, step):
-                    return table, Place(step, state_text(table))
-                continue
-            said = receive_text(peer, length)
-            if letter == WELCOME:
-                welcome = welcome_of(said)
+            kind, content, batches = exchange.next()
+            if kind == "welcome":
+                welcome = welcome_of(content)
                 self._client.welcome(welcome)
                 self._name = welcome.connection
-            elif letter == ERROR:
-                raise_frame(said)
-            elif letter == END:
+            elif kind == "table":
+                name, step, metadata = content_of(content, str, int, dict)
+                if self._client.is_next(name, step):
+                    table = pa.Table.from_batches(batches).replace_schema_metadata(metadata)
+                    return table, Place(step, state_text(table))
+            elif kind == "end":
                 self._ended = True
                 raise StopIteration
-            else:
-                message = f"`{self._address}` sent a table before it said where it begins"
-                raise FastpackError(message)
+            elif kind == "error":
+                error = error_of(content)
+                raise self._lost(str(error)) if isinstance(error, ConnectionLostError) else error
+            elif kind != "pulse":
+                raise ForeignError(kind)
 
-    def _now(self) -> socket.socket:
-        """The socket, which another thread may have closed."""
-        peer = self._peer
-        if peer is None:
+    def _now(self) -> Exchange:
+        """The exchange, which another thread may have closed."""
+        exchange = self._exchange
+        if exchange is None:
             raise StopIteration
-        return peer
+        return exchange
+
+    def _absent(self, reason: str) -> ConnectionLostError:
+        message = f"no stream is served at `{self._shown}`: {reason}"
+        return ConnectionLostError(message)
 
     def _lost(self, reason: str) -> ConnectionLostError:
         message = (
-            f"the stream at `{self._address}` was lost after table {self.step}: {reason}; ask for the next table to connect "
+            f"the stream at `{self._shown}` was lost after table {self.step}: {reason}; ask for the next table to connect "
             "again, or call `fastpack.connect` with the `state_dict()` of this connection"
         )
         return ConnectionLostError(message)
 
     def _hang_up(self) -> None:
-        peer, self._peer = self._peer, None
-        if peer is not None:
-            peer.close()
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange._hang_up()  # noqa: SLF001  of this package
 
     def state_dict(self) -> StateDict:
         """The state after the last table that was returned, as `PackStream.state_dict` returns it.
@@ -241,7 +291,7 @@ class StreamConnection(Closing):
         return loaded(_fastpack.first_state(None, None) if known is None else known)
 
     def load_state_dict(self, state_dict: Mapping[str, JsonValue], *, strict: bool = True) -> None:
-        """Resumes from a state: connects again, and the next table is the one that followed it.
+        """Resumes from a state: the next table is the one that followed it, over another connection.
 
         Args:
             state_dict: The state of this rank, or of all ranks.
@@ -257,7 +307,7 @@ class StreamConnection(Closing):
             self._hang_up()
             self._client.stand_at(place, strict=strict)
             self._ended = False
-            self._open()
+            self._try_out()
 
     @property
     def step(self) -> int:
@@ -268,21 +318,14 @@ class StreamConnection(Closing):
     def close(self) -> None:
         """Ends the connection, once the server has kept what was taken. Another one resumes behind the last table."""
         self._ended = True
-        peer = self._peer
-        if peer is None:
+        exchange = self._exchange
+        if exchange is None:
             return
         if not self._lock.acquire(blocking=False):
-            # Another thread waits for a table: it wakes, and hangs up.
-            with contextlib.suppress(OSError):
-                peer.shutdown(socket.SHUT_RDWR)
+            exchange._hang_up()  # noqa: SLF001  another thread waits for a table: it wakes
             return
         try:
-            with contextlib.suppress(OSError):
-                deadline = Deadline(_PATIENCE)
-                send(peer, LEAVE)
-                deadline.apply(peer)
-                while peer.recv(1 << 16):
-                    deadline.apply(peer)  # tables that were not asked for
+            exchange.leave(_PATIENCE)
         finally:
             self._hang_up()
             self._lock.release()
@@ -293,3 +336,18 @@ def _place_of(state_dict: object) -> Place:
     text = text_of(state_dict)
     _fastpack.check_state(text)
     return Place(step_of(text), text)
+
+
+def _certificate(path: object, place: Address) -> str:
+    """The certificates in a file."""
+    file = local_path("certificate", path, "the path of a file")
+    if place.scheme != "tls":
+        message = "goes with an address of tls://HOST:PORT"
+        raise OptionError(message, "certificate")
+    try:
+        return Path(file).read_text(encoding="ascii")
+    except UnicodeError as refused:
+        message = f"is no file of PEM: `{file}`"
+        raise OptionError(message, "certificate") from refused
+    except OSError as failed:
+        raise StorageError(failed.errno, failed.strerror or str(failed), file) from failed

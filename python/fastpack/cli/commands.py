@@ -184,7 +184,7 @@ COMMANDS: Final = {
             _SOURCES,
             Flag(
                 "--to",
-                "the address: unix:PATH, tcp://HOST:PORT, or - for standard output",
+                "the address: unix:PATH, tcp://HOST:PORT on this machine, tls://HOST:PORT, or - for standard output",
                 metavar="ADDRESS",
                 beside=True,
             ),
@@ -194,6 +194,8 @@ COMMANDS: Final = {
                 metavar="FILE",
                 beside=True,
             ),
+            Flag("--certificate", "the certificate to serve at tls://, as PEM", metavar="FILE", beside=True),
+            Flag("--key", "the key of the certificate, as PEM", metavar="FILE", beside=True),
             _JSON,
         ),
         function=lambda: fastpack.stream,

@@ -33,16 +33,17 @@ def index(function: Function, given: dict[str, object]) -> object:
 
 def stream(function: Function, given: dict[str, object]) -> object:
     """Serves a stream until its ranks have had all tables, or its trainer ends."""
-    to, state, trainer = given.pop("to", None), given.pop("state", None), given.pop("trainer", None)
+    to, trainer = given.pop("to", None), given.pop("trainer", None)
+    files = {name: given.pop(name, None) for name in ("state", "certificate", "key")}
     options = _sources(given)
-    if to == "-" and trainer is None and state is None:
+    if to == "-" and trainer is None and set(files.values()) == {None}:
         _write(function(**options))  # type: ignore[arg-type]  # fastpack.stream
         return None
     if not isinstance(to, str) and not isinstance(trainer, list):
-        reason = "must be given: `unix:PATH`, `tcp://HOST:PORT`, or `-` for standard output; or a command after `--`"
+        reason = "must be given: `unix:PATH`, `tcp://HOST:PORT`, `tls://HOST:PORT`, or `-` for standard output; or a command after `--`"
         raise OptionError(reason, "to")
     if to == "-":
-        reason = "is standard output, which has neither a state nor a trainer; serve at `unix:PATH`"
+        reason = "is standard output, which has no state, certificate or trainer; serve at `unix:PATH`"
         raise OptionError(reason, "to")
     from fastpack.api.serving import StreamServer  # noqa: PLC0415  few command lines serve
 
@@ -50,7 +51,8 @@ def stream(function: Function, given: dict[str, object]) -> object:
     arguments = function(**options).arguments()  # type: ignore[attr-defined]  # fastpack.stream
     with contextlib.ExitStack() as made:
         address = to if isinstance(to, str) else f"unix:{_short_folder(made)}/stream"
-        with StreamServer(arguments, address, state=state if isinstance(state, str) else None) as server:
+        named = {name: path for name, path in files.items() if isinstance(path, str)}
+        with StreamServer(arguments, address, **named) as server:
             if isinstance(trainer, list):
                 code = _run(trainer, server.address)
                 server.close()
@@ -101,7 +103,7 @@ def _write(tables: PackStream) -> None:
 
 def _run(command: Sequence[str], address: str) -> int:
     """Runs the trainer with the address in its environment, and returns its exit code."""
-    from fastpack.api.loader.frames import ADDRESS  # noqa: PLC0415
+    from fastpack.api.loader.messages import ADDRESS  # noqa: PLC0415
 
     try:
         process = subprocess.Popen(list(command), env=os.environ | {ADDRESS: address})  # noqa: S603  what the user typed

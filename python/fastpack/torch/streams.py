@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
     from fastpack._types import JsonValue
+    from fastpack.api.connection import StreamConnection
     from fastpack.api.states import StateDict
     from fastpack.api.streaming import PackStream
 
@@ -64,7 +65,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
 
     def __init__(
         self,
-        stream: PackStream,
+        stream: PackStream | StreamConnection,
         *,
         rank: int | None = None,
         world_size: int | None = None,
@@ -74,7 +75,8 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         """Takes a stream that has not started.
 
         Args:
-            stream: A stream from `fastpack.stream`.
+            stream: A stream from `fastpack.stream`, or a connection from `fastpack.connect`. Each loop makes a connection of
+                its own, in the process that reads: in a worker, if the `DataLoader` has one.
             rank: The data-parallel rank; if not given, that of `mesh`, of `torch.distributed`, or that of the stream.
             world_size: The number of data-parallel ranks; goes with `rank`.
             mesh: The data-parallel dimension of a `DeviceMesh`, such as `mesh["dp"]`.
@@ -86,14 +88,17 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
                 the lanes of the stream cannot be shared by so many ranks.
             FastpackError: The stream has started.
         """
+        from fastpack.api.connection import StreamConnection  # noqa: PLC0415  loads the native module
         from fastpack.api.streaming import PackStream  # noqa: PLC0415  loads the native module
 
         super().__init__()
-        check_type("stream", stream, PackStream, "a stream from `fastpack.stream`")
+        wanted = "a stream from `fastpack.stream`, or a connection from `fastpack.connect`"
+        check_type("stream", stream, (PackStream, StreamConnection), wanted)
         check_switch("gather", gather)
         pickled = stream.__getstate__()
         ranked = _ranked(rank, world_size, mesh)
         self._given: dict[str, Any] = {**pickled["given"], **ranked, "by_row": True}  # type: ignore[dict-item,explicit-any]  # a mapping
+        self._is_served = isinstance(stream, StreamConnection)
         self._gather = gather
         self._group = None if mesh is None else mesh.get_group()
         self._rank, self._world_size, _ = rank_of(self._given["rank"], self._given["world_size"])
@@ -109,9 +114,9 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         """The number of rows of this rank, if the stream has `max_steps`: `max_steps` times its `batch_size`.
 
         Raises:
-            TypeError: The stream has no `max_steps`, so the number is unknown.
+            TypeError: The stream has no `max_steps`, or is made in another process, so the number is unknown.
         """
-        steps = self._given["max_steps"]
+        steps = self._given.get("max_steps")
         if steps is None:
             message = "a stream without `max_steps` has no length"
             raise TypeError(message)
@@ -142,7 +147,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
 
     def _check(self) -> None:
         """Refuses a loop that would lose or repeat rows."""
-        _check_loop(sized=self._given["max_steps"] is not None)
+        _check_loop(sized=self._given.get("max_steps") is not None)
         worker = get_worker_info()
         if worker is not None and worker.num_workers > 1:
             message = (
@@ -173,11 +178,12 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         self._origin = self._place = None
         self._shared[_ENDED] = self._loads
 
-    def _opened(self) -> PackStream:
+    def _opened(self) -> PackStream | StreamConnection:
         """The stream of this rank, from its beginning."""
+        from fastpack.api.connection import StreamConnection  # noqa: PLC0415  loads the native module
         from fastpack.api.streaming import PackStream  # noqa: PLC0415  loads the native module
 
-        return PackStream(self._given)
+        return StreamConnection(**self._given) if self._is_served else PackStream(self._given)
 
     def __getstate__(self) -> dict[str, object]:
         """The pickled values for workers, which cannot gather the states of ranks."""

@@ -1,257 +1,208 @@
-"""`Address`: where a server is; and `Listener`: the socket on which it listens, with the proof that the socket is its own."""
+"""`Address`: where a server is; and `SocketFolder`: the folder of its socket, with the proof that the folder is its own."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import json
+import ipaddress
 import os
+import secrets
 import socket
 import stat
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+from urllib.parse import quote
 
-from fastpack.errors import FastpackError, OptionError, OutputError, StorageError
+from fastpack.errors import OptionError, OutputError
 
-if TYPE_CHECKING:
-    from fastpack._types import JsonValue
+__all__ = ["Address", "SocketFolder"]
 
-__all__ = ["Address", "Listener"]
+_SOCKET: Final = "socket"
+"""The name of the socket in its folder."""
 
-_LONGEST: Final = 107 if sys.platform.startswith("linux") else 103
-"""The most bytes of a socket's path."""
-
-_QUIET: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
-"""Seconds without traffic before the system asks whether the other machine is there, between questions, and their number."""
-
-_MOST: Final = 4096
-"""The most bytes of a lock that are read."""
+_LONGEST: Final = (107 if sys.platform.startswith("linux") else 103) - len("/01234567")
+"""The most bytes of the path of a folder in which a socket is bound: that of a socket, without its name."""
 
 
 class Address(NamedTuple):
     """The address of a server.
 
     Attributes:
-        family: The family of its socket.
-        place: What a socket binds or connects to.
+        scheme: `unix`, `tcp` or `tls`.
+        host: The host; of `unix` the path of the folder.
+        port: The port.
     """
 
-    family: socket.AddressFamily
-    place: str | tuple[str, int]
+    scheme: str
+    host: str
+    port: int = 0
 
     @classmethod
     def of(cls, text: object, option: str) -> Address:
-        """Reads `unix:PATH` or `tcp://HOST:PORT`."""
+        """Reads `unix:PATH`, `tcp://HOST:PORT` or `tls://HOST:PORT`."""
         if isinstance(text, str) and "\0" not in text and _is_encodable(text):
-            if text.startswith("unix:") and len(text) > len("unix:") and hasattr(socket, "AF_UNIX"):
-                path = text.removeprefix("unix:")
+            scheme, _, rest = text.partition(":")
+            if scheme == "unix" and rest and hasattr(socket, "AF_UNIX"):
+                path = os.path.abspath(rest)  # noqa: PTH100  a path as the socket has it
                 length = len(os.fsencode(path))
                 if length > _LONGEST:
-                    message = f"has a path of {length:,} bytes, and that of a socket has at most {_LONGEST}; choose a shorter one"
+                    message = f"has a path of {length:,} bytes, and that of a socket's folder has at most {_LONGEST}; choose a shorter one"
                     raise OptionError(message, option)
-                return cls(socket.AF_UNIX, path)
-            host, colon, port = text.removeprefix("tcp://").rpartition(":")
+                return cls(scheme, path)
+            host, colon, port = rest.removeprefix("//").rpartition(":")
             decimal = port.isascii() and port.isdecimal() and len(port) <= len(str(1 << 16))
-            if text.startswith("tcp://") and host and colon and decimal and int(port) < 1 << 16:
-                return cls(socket.AF_INET, (host, int(port)))
-        message = f"must be unix:PATH or tcp://HOST:PORT, not `{text}`"
+            if (
+                scheme in {"tcp", "tls"}
+                and rest.startswith("//")
+                and host
+                and colon
+                and decimal
+                and int(port) < 1 << 16
+            ):
+                if scheme == "tcp" and not _is_this_machine(host):
+                    message = f"leaves this machine unencrypted at `{text}`; give `tls://HOST:PORT`, with a certificate and its key on the server"
+                    raise OptionError(message, option)
+                return cls(scheme, host, int(port))
+        message = f"must be unix:PATH or tcp://HOST:PORT, or tls://HOST:PORT where it leaves this machine, not `{text}`"
         raise OptionError(message, option)
 
-    def open(self) -> socket.socket:
-        """A socket of the family. One of TCP notices a machine that has gone."""
-        opened = socket.socket(self.family, socket.SOCK_STREAM)
-        if self.family == socket.AF_INET:
-            _tune(opened)
-        return opened
+    def location(self, name: str = _SOCKET) -> str:
+        """The URI by which Flight knows the address, or the socket of a name in the folder."""
+        if self.scheme == "unix":
+            return f"grpc+unix://{quote(quote(os.fsencode(f'{self.host}/{name}')))}"  # Arrow decodes it, and gRPC once more
+        return f"grpc+{self.scheme}://{self.host}:{self.port}"
+
+    def try_out(self, *, listens: bool, seconds: float) -> None:
+        """Connects, or listens, without gRPC, whose errors are long.
+
+        Raises:
+            OSError: Nobody listens there, or nobody can.
+        """
+        if self.scheme == "unix":
+            with socket.socket(socket.AF_UNIX) as peer:
+                peer.settimeout(seconds)
+                peer.connect(f"{self.host}/{_SOCKET}")
+            return
+        place = self.host.strip("[]"), self.port
+        if not listens:
+            socket.create_connection(place, seconds).close()
+            return
+        family, kind, *_, bound = socket.getaddrinfo(*place, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as peer:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            peer.bind(bound)
+            peer.listen()
 
 
 def _is_encodable(text: str) -> bool:
     """Whether the system takes an address: as a path, or as the name of a host."""
     try:
         os.fsencode(text)
-        if text.startswith("tcp://"):
-            text.removeprefix("tcp://").rpartition(":")[0].encode("idna")
+        if not text.startswith("unix:"):
+            text.partition("://")[2].rpartition(":")[0].encode("idna")
     except UnicodeError:
         return False
     return True
 
 
-def _tune(peer: socket.socket) -> None:
-    """Lets the system ask whether the other machine is there while nothing is sent, and send acknowledgements at once."""
-    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _QUIET.items():
-        if hasattr(socket, name):
-            peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+def _is_this_machine(host: str) -> bool:
+    """Whether what is sent to a host stays on this machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
-class Listener:
-    """A socket that listens.
+class SocketFolder:
+    """A folder of mode 700 that a server makes, and holds locked while it lives. In it lies the socket.
 
-    Attributes:
-        address: Its address, as clients connect to it.
-    """
-
-    def __init__(self, address: Address, to: str) -> None:
-        """Binds and listens.
-
-        Raises:
-            OutputError: Another server listens there, or something of others is there.
-            StorageError: The system refuses.
-        """
-        self._socket = address.open()
-        self._lock: _Lock | None = None
-        try:
-            if address.family == socket.AF_INET:
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                self._socket.bind(address.place)
-                host, port = self._socket.getsockname()
-                self.address = f"tcp://{host}:{port}"
-            else:
-                self._lock = _Lock(str(address.place))
-                self._lock.remove_own()
-                before = os.umask(0o177)
-                try:
-                    self._socket.bind(address.place)
-                finally:
-                    os.umask(before)
-                self._lock.record()
-                self.address = f"unix:{address.place}"
-            self._socket.listen()
-        except OSError as failed:
-            self.close()
-            if isinstance(failed, FastpackError):
-                raise
-            raise StorageError(failed.errno, failed.strerror or str(failed), to) from failed
-
-    def accept(self) -> socket.socket:
-        """The next connection."""
-        peer, _ = self._socket.accept()
-        if peer.family == socket.AF_INET:
-            _tune(peer)
-        return peer
-
-    def close(self) -> None:
-        """Ends the listening, and removes the socket."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            lock.release()
-
-
-class _Lock:
-    """The file beside a socket that a server holds locked as long as it lives, and that names the socket it made.
-
-    What it names may be removed, by its server and by the next one; nothing else is.
+    An empty file beside the socket has a name by which a later server knows the socket that a killed one left. Nothing else
+    is removed: gRPC would remove any socket of the name that it binds, and when it ends once more, so it binds another name.
     """
 
     def __init__(self, path: str) -> None:
-        """Takes the lock.
+        """Makes the folder, or takes that of a server that was killed.
 
         Raises:
-            OutputError: A server holds it, or the file is none of fastpack's.
+            OutputError: A server listens there, or what is there is none of fastpack's.
+            OSError: The system refuses.
         """
-        self._socket, self._path = path, f"{path}.lock"
-        self._own: JsonValue = None
+        self._path = path
+        self._mark: str | None = None
+        self.bound = secrets.token_hex(4)
+        """The name that gRPC binds."""
         while True:
-            self._file, is_new = self._opened()
-            try:
-                found = self._taken()
-                is_there = _identity(os.fstat(self._file)) == _identity_at(self._path)
-                if is_there and not is_new and found is None:
-                    raise _in_the_way(self._path)  # noqa: TRY301  the file is closed for each reason
-            except BaseException:
-                os.close(self._file)
-                raise
-            if is_there:
+            is_new = self._is_made()
+            self._folder = self._locked()
+            if self._is_there():
                 break
-            os.close(self._file)  # the server before has removed it meanwhile
-        self._own = None if found is None else found.get("socket")
-        self._write()
+            os.close(self._folder)  # the server before has removed it meanwhile
+        if not is_new:
+            found = os.listdir(self._folder)  # noqa: PTH208  that of the open folder
+            if set(found) != {_SOCKET, self._mark_of_socket()}:
+                os.close(self._folder)
+                raise self._in_the_way()
+            for name in found:
+                os.unlink(name, dir_fd=self._folder)
 
-    def _opened(self) -> tuple[int, bool]:
-        """The open file, and whether it was made."""
-        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        while True:
-            with contextlib.suppress(FileExistsError):
-                return os.open(self._path, flags | os.O_CREAT | os.O_EXCL, 0o600), True
-            with contextlib.suppress(FileNotFoundError):
-                try:
-                    file = os.open(self._path, flags)
-                except OSError as failed:
-                    if failed.errno in {errno.ELOOP, errno.ENXIO, errno.EISDIR}:
-                        raise _in_the_way(self._path) from failed
-                    raise
-                if not stat.S_ISREG(os.fstat(file).st_mode):
-                    os.close(file)
-                    raise _in_the_way(self._path)
-                return file, False
+    def _is_made(self) -> bool:
+        try:
+            os.mkdir(self._path, 0o700)  # noqa: PTH102  a path as the socket has it
+        except FileExistsError:
+            return False
+        return True
 
-    def _taken(self) -> dict[str, JsonValue] | None:
-        """Locks the file; returns what is in it, `None` if that is none of fastpack's."""
+    def _locked(self) -> int:
+        """The open folder, locked."""
         import fcntl  # noqa: PLC0415  where there are Unix sockets
 
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as held:
-            message = "has a server that listens already"
-            raise OutputError(errno.EADDRINUSE, message, self._socket) from held
+            folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as failed:
+            if failed.errno in {errno.ENOTDIR, errno.ELOOP}:
+                raise self._in_the_way() from failed
+            raise
         try:
-            found = json.loads(os.pread(self._file, _MOST, 0))
-        except (ValueError, RecursionError):
-            return None
-        return found if isinstance(found, dict) and found.get("fastpack") == "stream server" else None
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as held:
+            os.close(folder)
+            message = "has a server that listens already"
+            raise OutputError(errno.EADDRINUSE, message, self._path) from held
+        return folder
 
-    def _write(self) -> None:
-        content = json.dumps({"fastpack": "stream server", "socket": self._own}).encode()
-        os.pwrite(self._file, content, 0)
-        os.ftruncate(self._file, len(content))
+    def _is_there(self) -> bool:
+        """Whether the open folder is the one at the path still."""
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(self._folder), os.lstat(self._path))
+        return False
 
-    def remove_own(self) -> None:
-        """Removes the socket of a server that was killed.
-
-        Raises:
-            OutputError: Something else is there.
-        """
-        found = _identity_at(self._socket)
-        if found is None:
-            return
-        if found != self._own:
-            raise _in_the_way(self._socket)
-        os.unlink(self._socket)  # noqa: PTH108  a path as the socket has it
-
-    def record(self) -> None:
-        """Notes the socket that was made."""
-        self._own = _identity_at(self._socket)
-        self._write()
-
-    def release(self) -> None:
-        """Removes the socket that was made, and the file."""
-        with contextlib.suppress(OSError):
-            if self._own is not None and _identity_at(self._socket) == self._own:
-                os.unlink(self._socket)  # noqa: PTH108  a path as the socket has it
-        with contextlib.suppress(OSError):
-            if _identity(os.fstat(self._file)) == _identity_at(self._path):
-                os.unlink(self._path)  # noqa: PTH108  a path as the socket has it
-        os.close(self._file)
-
-
-def _identity(found: os.stat_result) -> list[JsonValue]:
-    """What no other file has: a number that is used again has another time."""
-    time = found.st_mtime_ns if stat.S_ISSOCK(found.st_mode) else 0
-    return [found.st_dev, found.st_ino, time]
-
-
-def _identity_at(path: str) -> JsonValue:
-    """The identity of what lies at a path, if anything does."""
-    try:
-        return _identity(os.lstat(path))
-    except FileNotFoundError:
+    def _mark_of_socket(self) -> str | None:
+        """The name of the file beside the socket that is there: its number, which may be used again, and its time."""
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(_SOCKET, dir_fd=self._folder, follow_symlinks=False)
+            if stat.S_ISSOCK(found.st_mode):
+                return f"{_SOCKET}-{found.st_ino}-{found.st_mtime_ns}"
         return None
 
+    def publish(self) -> None:
+        """Gives the socket that gRPC has bound its name, and notes which one it is."""
+        os.rename(self.bound, _SOCKET, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        self._mark = self._mark_of_socket()
+        if self._mark is not None:
+            os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self._folder))
 
-def _in_the_way(path: str) -> OutputError:
-    message = "is in the way of the socket, and no server of fastpack has left it; remove it, or choose another path"
-    return OutputError(errno.EEXIST, message, path)
+    def release(self) -> None:
+        """Removes the socket that was made, and the folder, unless others have put something there."""
+        with contextlib.suppress(OSError):
+            if self._mark is not None:
+                if self._mark_of_socket() == self._mark:
+                    os.unlink(_SOCKET, dir_fd=self._folder)
+                os.unlink(self._mark, dir_fd=self._folder)
+        with contextlib.suppress(OSError):
+            if self._is_there():
+                os.rmdir(self._path)  # noqa: PTH106  a path as the socket has it
+        os.close(self._folder)
+
+    def _in_the_way(self) -> OutputError:
+        message = "is in the way of the socket's folder, and no server of fastpack has left it; remove it, or choose another path"
+        return OutputError(errno.EEXIST, message, self._path)

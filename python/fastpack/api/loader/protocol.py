@@ -55,6 +55,7 @@ class Hello(NamedTuple):
         world_size: The number of ranks.
         place: Behind which table it stands; `None` if it leaves that to the server.
         strict: Whether the place must be one of this run.
+        by_row: Whether the ranks are dealt rows one by one, instead of tables.
     """
 
     client: str
@@ -63,6 +64,7 @@ class Hello(NamedTuple):
     world_size: int
     place: Place | None
     strict: bool = True
+    by_row: bool = False
 
 
 class Welcome(NamedTuple):
@@ -128,11 +130,19 @@ class Server:
         self._name = secrets.token_hex(8)
         self._connections = 0
         self._world: int | None = None
+        self._by_row = False
         self._ranks: dict[int, _Rank] = {}
 
     def hindrance(self, hello: Hello) -> OptionError | None:
         """The reason for which a client cannot be greeted now. It goes away when other connections end."""
         others = [rank for rank in self._ranks.values() if rank.connection and rank.client[0] != hello.client]
+        if others and self._by_row != hello.by_row:
+            message = (
+                "other ranks are dealt whole tables"
+                if hello.by_row
+                else "other ranks are dealt single rows, by a StreamDataset"
+            )
+            return OptionError(message, "rank")
         if others and self._world != hello.world_size:
             message = f"is {hello.world_size}, but other ranks said {self._world}"
             return OptionError(message, "world_size")
@@ -151,9 +161,9 @@ class Server:
         hindrance = self.hindrance(hello)
         if hindrance is not None:
             raise hindrance
-        if self._world != hello.world_size:
-            # What single ranks took counts among ranks of this number alone.
-            self._world, self._ranks = hello.world_size, {}
+        if (self._world, self._by_row) != (hello.world_size, hello.by_row):
+            # What single ranks took counts among ranks of this number alone, which are dealt the same.
+            self._world, self._by_row, self._ranks = hello.world_size, hello.by_row, {}
         rank = self._ranks.setdefault(hello.rank, _Rank())
         name, number = rank.client
         if name == hello.client and hello.number <= number:
@@ -264,10 +274,10 @@ class Client:
         place: The place behind the last table that it returned, or at which it began; `None` before a server told it.
     """
 
-    def __init__(self, rank: int, world_size: int, place: Place | None) -> None:
+    def __init__(self, rank: int, world_size: int, place: Place | None, *, by_row: bool = False) -> None:
         """Begins at a place, or where the server says."""
         self._name = secrets.token_hex(8)
-        self._rank, self._world_size = rank, world_size
+        self._rank, self._world_size, self._by_row = rank, world_size, by_row
         self._strict = True
         self._connections = 0
         self._connection: str | None = None
@@ -281,7 +291,15 @@ class Client:
         """The first message of a connection. What arrives over an earlier one is thrown away from now on."""
         self._connection = None
         self._connections += 1
-        return Hello(self._name, self._connections, self._rank, self._world_size, self.place, self._strict)
+        return Hello(
+            self._name,
+            self._connections,
+            self._rank,
+            self._world_size,
+            self.place,
+            self._strict,
+            self._by_row,
+        )
 
     def welcome(self, welcome: Welcome) -> None:
         """Notes the server's answer.

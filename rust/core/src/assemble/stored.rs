@@ -64,7 +64,6 @@ impl Stored {
                 | RowColumn::UnpaddedLengths
                 | RowColumn::SourceFile
                 | RowColumn::SourceRow
-                | RowColumn::SourceTurn
                 | RowColumn::SourceStart
                 | RowColumn::AttnCost
                 | RowColumn::Group

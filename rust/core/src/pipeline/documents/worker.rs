@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use crate::config::{Reading, ShapeName, Turns};
+use crate::config::{Reading, ShapeName};
 use crate::document::Several;
 use crate::document::tokenize::TextKind;
 use crate::ledger::{Note, NoteSet};
@@ -50,12 +50,7 @@ pub(in crate::pipeline) struct ReadOptions<'r, 'a> {
 
 impl<'a> Worker<'a> {
     pub(in crate::pipeline) fn new(job: &'a Job) -> Self {
-        Self::by_turns(job, job.options.tokens.turns)
-    }
-
-    /// A worker with another choice of the documents of a conversation.
-    pub(super) fn by_turns(job: &'a Job, turns: Turns) -> Self {
-        let training = Training::by_turns(&job.options, turns);
+        let training = Training::of(&job.options);
         let template = match &job.template {
             JobTemplate::Ready(template) => Some(&**template),
             JobTemplate::Refused(_) => None,
@@ -63,9 +58,7 @@ impl<'a> Worker<'a> {
         Self {
             texts: training.takes_whole_texts(),
             replayer: template.map(|template| {
-                let (wanted, turns) = (training.wanted(), training.turns());
-                let replayer = Replayer::new(template, wanted, turns, training.cuts());
-                replayer.noting(training.parts())
+                Replayer::new(template, training.wanted(), training.turns(), training.cuts())
             }),
             reader: FastReader::default(),
             replayed: Replayed::default(),
@@ -116,7 +109,6 @@ impl<'a> Worker<'a> {
         self.rendered.left_out.clear();
         self.rendered.unread.clear();
         self.rendered.notes = NoteSet::default();
-        (self.rendered.turn, self.rendered.whole) = (0, None);
         let ReadOptions { words, reading, shape } = asked;
         let unread = Cell::new(true);
         let read_record = || {

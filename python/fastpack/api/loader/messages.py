@@ -1,0 +1,164 @@
+"""The messages of the loader process: JSON beside the record batches of a `DoExchange` of Arrow Flight.
+
+A message is a list: its kind and its content. The client begins with `hello`. The server answers at once with `pulse`, which it
+repeats while it waits for the client; then with `welcome`, and for each table with its record batches and `table`: the name of the
+connection, the step, and the metadata of the schema, in which the state is; at last with `end` or `error`. The client answers
+each table that it took with `acknowledged`: the name of the connection and the step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import fastpack.errors as known
+from fastpack._checks import shown
+from fastpack.api.loader.protocol import Hello, Place, Welcome
+from fastpack.errors import FastpackError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastpack._types import JsonValue
+
+__all__ = [
+    "ADDRESS",
+    "HEADER",
+    "PIECE",
+    "TOKEN",
+    "ForeignError",
+    "content_of",
+    "error_of",
+    "error_said",
+    "hello_of",
+    "message_of",
+    "read_message",
+    "token_header",
+    "welcome_of",
+]
+
+ADDRESS: Final = "FASTPACK_STREAM"
+"""The environment variable with the address of the server."""
+
+TOKEN: Final = "FASTPACK_STREAM_TOKEN"  # noqa: S105  the name of a variable
+"""The environment variable with the secret that server and clients share."""
+
+HEADER: Final = "authorization"
+"""The header of a call that tells that the client knows the secret."""
+
+PIECE: Final = 64 << 20
+"""Bytes of a record batch, beyond which a table is sent in several: gRPC takes less than 2 GiB at once."""
+
+_LARGEST: Final = 64 << 20
+"""The most bytes of a message: far more than a state takes."""
+
+_LONGEST: Final = 1 << 16
+"""The most characters of an error's argument."""
+
+
+class ForeignError(FastpackError):
+    """What was sent is no message."""
+
+
+def token_header(token: str) -> str:
+    """The value of the header for a secret: its hash, which any secret has in few letters."""
+    return f"Bearer {hashlib.sha256(os.fsencode(token)).hexdigest()}"
+
+
+def message_of(kind: str, *content: object) -> bytes:
+    """A message."""
+    return json.dumps([kind, *content]).encode()
+
+
+def read_message(said: pa.Buffer) -> tuple[str, list[JsonValue]]:
+    """The kind and the content of a message.
+
+    Raises:
+        ForeignError: It is none.
+    """
+    try:
+        if said.size > _LARGEST:
+            raise ValueError  # noqa: TRY301  one message for all
+        kind, *content = json.loads(said.to_pybytes())
+        return str(kind), content
+    except (ValueError, TypeError, RecursionError) as refused:
+        raise _foreign() from refused
+
+
+def content_of(content: list[JsonValue], *types: type) -> list[Any]:  # type: ignore[explicit-any]
+    """The content, if it has these types; numbers are whole ones from 0.
+
+    Raises:
+        ForeignError: It has others.
+    """
+    fits = len(content) == len(types) and all(
+        type(value) is expected and not (isinstance(value, int) and value < 0)
+        for value, expected in zip(content, types, strict=True)
+    )
+    if not fits:
+        raise _foreign()
+    return content
+
+
+def hello_of(content: list[JsonValue]) -> Hello:
+    """The `Hello` of a message.
+
+    Raises:
+        ForeignError: It is none.
+    """
+    *said, place, strict, by_row = content if len(content) == len(Hello._fields) else [None] * 3
+    client, number, rank, world_size, strict, by_row = content_of(
+        [*said, strict, by_row], str, int, int, int, bool, bool
+    )
+    return Hello(
+        client, number, rank, world_size, None if place is None else _place_of(place), strict, by_row
+    )
+
+
+def welcome_of(content: list[JsonValue]) -> Welcome:
+    """The `Welcome` of a message.
+
+    Raises:
+        ForeignError: It is none.
+    """
+    connection, place = content_of(content, str, list)
+    return Welcome(connection, _place_of(place))
+
+
+def _place_of(said: JsonValue) -> Place:
+    """A place, as JSON has it: a list."""
+    if not isinstance(said, list) or len(said) != len(Place._fields):
+        raise _foreign()
+    step, state = content_of(said, int, type(None) if said[1] is None else str)
+    return Place(step, state)
+
+
+def _foreign() -> ForeignError:
+    message = "the other end of the connection is no fastpack stream"
+    return ForeignError(message)
+
+
+def error_said(error: BaseException) -> bytes:
+    """An error as a message: its class and arguments."""
+    arguments: list[object] = list(error.args)
+    if isinstance(error, OSError):
+        arguments = [error.errno, error.strerror, error.filename]
+    arguments = [it[:_LONGEST] if isinstance(it, str) else it for it in arguments]
+    try:
+        return message_of("error", type(error).__name__, arguments)
+    except (TypeError, ValueError):
+        return message_of("error", type(error).__name__, [str(error)[:_LONGEST]])
+
+
+def error_of(content: list[JsonValue]) -> FastpackError:
+    """The error of a message, with its class where it is one of fastpack's."""
+    kind, arguments = content_of(content, str, list)
+    found: type[FastpackError] | None = getattr(known, kind, None) if kind in known.__all__ else None
+    try:
+        if found is not None:
+            return found(*arguments)
+    except TypeError:
+        pass
+    return FastpackError(f"{shown(kind)}: {arguments}")
