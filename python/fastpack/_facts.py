@@ -53,14 +53,17 @@ class Noted(NamedTuple):
 
 
 class SplitConversations(NamedTuple):
-    """Conversations that became several documents, because the chat template rewrites earlier turns.
+    """Conversations that became several documents: the chat template rewrites earlier turns, or `turns` is `"each"`.
 
     Attributes:
         records: The number of conversations.
         places: The places of the first of them: `file:line`.
         documents: Their documents.
         tokens: The tokens of these documents.
-        last_tokens: The tokens of the last document of each: about those that `turns="whole"` and `"last"` make.
+        last_tokens: The tokens that `turns="last"` makes of these conversations.
+        whole_tokens: The tokens that `turns="whole"` makes of them: estimated from the bytes where the template rewrites
+            the last turn too.
+        turns: Their trained turns.
         rewritten_turns: The turns that `turns="whole"` would train in a form that the model never writes.
     """
 
@@ -69,6 +72,8 @@ class SplitConversations(NamedTuple):
     documents: int
     tokens: int
     last_tokens: int
+    whole_tokens: int
+    turns: int
     rewritten_turns: int
 
 
@@ -168,8 +173,43 @@ class Facts:
         return _noted_of(self._mapping("control_tokens"))
 
     @property
+    def last_reasoning_left_out(self) -> Noted:
+        """The records whose text lacks reasoning of the last turn, in a field or cut out of the content."""
+        return _noted_of(self._mapping("last_reasoning_left_out"))
+
+    @property
+    def earlier_reasoning_left_out(self) -> Noted:
+        """The records whose texts lack reasoning of an earlier turn, in a field or cut out of the content."""
+        return _noted_of(self._mapping("earlier_reasoning_left_out"))
+
+    @property
+    def calls_left_out(self) -> Noted:
+        """The records whose text lacks a call of a tool."""
+        return _noted_of(self._mapping("calls_left_out"))
+
+    @property
+    def other_openings(self) -> Noted:
+        """The records with a turn whose trained text begins elsewhere than the generation prompt ends."""
+        return _noted_of(self._mapping("other_openings"))
+
+    @property
+    def unended_turns(self) -> Noted:
+        """The records with a trained turn that no token and no text ends."""
+        return _noted_of(self._mapping("unended_turns"))
+
+    @property
+    def untrained_turns(self) -> Noted:
+        """The records with a turn of the assistant of which nothing is trained, though it was to be."""
+        return _noted_of(self._mapping("untrained_turns"))
+
+    @property
+    def encoded_arguments(self) -> Noted:
+        """The records with arguments of calls in JSON text that the chat template encodes a second time."""
+        return _noted_of(self._mapping("encoded_arguments"))
+
+    @property
     def split_conversations(self) -> SplitConversations:
-        """The conversations that became several documents, because the chat template rewrites earlier turns."""
+        """The conversations that became several documents, by `turns`."""
         return _split_of(self._mapping("split_conversations"))
 
     @property
@@ -250,7 +290,7 @@ def _noted_of(entry: Mapping[str, JsonValue]) -> Noted:
 
 def _split_of(entry: Mapping[str, JsonValue]) -> SplitConversations:
     """Reads the conversations that became several documents."""
-    counts = (whole(entry.get(name)) for name in ("documents", "tokens", "last_tokens", "rewritten_turns"))
+    counts = (whole(entry.get(name)) for name in SplitConversations._fields[2:])
     return SplitConversations(*_noted_of(entry), *counts)
 
 

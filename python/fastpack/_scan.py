@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from fastpack._types import JsonValue, StrPath
 
-__all__ = ["Fit", "Lost", "Sampled", "ScanReport"]
+__all__ = ["Fit", "Lost", "Sampled", "ScanReport", "TurnChoice"]
 
 
 class Lost(NamedTuple):
@@ -57,6 +57,22 @@ class Fit(NamedTuple):
         return self.truncated.tokens + sum(lost.tokens for lost in self.dropped.values())
 
 
+class TurnChoice(NamedTuple):
+    """The documents that a choice of `turns` gives.
+
+    Attributes:
+        documents: The number of documents with at least one label.
+        tokens: The number of their tokens.
+        trained_tokens: The number of their tokens with a label.
+        rewritten_turns: The trained turns that they have in a form that the model never writes.
+    """
+
+    documents: int
+    tokens: int
+    trained_tokens: int
+    rewritten_turns: int
+
+
 class Sampled(NamedTuple):
     """The sample of the files that was read, from which the scan estimates the whole.
 
@@ -96,6 +112,15 @@ class ScanReport(Facts):
         return found
 
     @property
+    def turn_choices(self) -> dict[str, TurnChoice]:
+        """The documents that each choice of `turns` gives; empty without conversations whose turns are trained."""
+        found = {}
+        for turns, counts in self._mapping("turn_choices").items():
+            if isinstance(counts, dict):
+                found[turns] = TurnChoice(*(whole(counts.get(name)) for name in TurnChoice._fields))
+        return found
+
+    @property
     def fits(self) -> list[Fit]:
         """The result of packing for each row length."""
         listed = self._values.get("fits")
@@ -116,8 +141,13 @@ class ScanReport(Facts):
 
     @property
     def seconds(self) -> float:
-        """The time of the scan in seconds. Packing the same records takes this time, and the time to write the rows."""
+        """The time of the scan in seconds."""
         return real(self._mapping("timing").get("seconds"))
+
+    @property
+    def packing_seconds(self) -> float:
+        """The time of the scan without that of `turn_choices`: packing takes it, and the time to write the rows."""
+        return max(self.seconds - real(self._mapping("timing").get("turn_choices_seconds")), 0.0)
 
     @property
     def threads(self) -> int:

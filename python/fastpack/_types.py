@@ -190,6 +190,7 @@ Column: TypeAlias = Literal[
     "unpadded_lengths",
     "source_file",
     "source_row",
+    "source_turn",
     "source_start",
     "attn_cost",
     "group",

@@ -16,6 +16,7 @@ COLUMNS = [
     "unpadded_lengths",
     "source_file",
     "source_row",
+    "source_turn",
     "source_start",
     "attn_cost",
 ]

@@ -102,9 +102,10 @@ def test_a_stream_has_the_documents_of_a_table(
     assert report.documents.kept == (documents or every)
     split = report.split_conversations
     several = sum(len(turn) > 2 for turn in messages)
-    if turns == "auto":
+    if turns in ("auto", "each"):
         assert (split.records, split.rewritten_turns) == (several, every - len(messages))
         assert split.documents == split.records + split.rewritten_turns
-        assert split.tokens > split.last_tokens > 0
+        assert split.tokens > split.last_tokens == split.whole_tokens > 0
+        assert split.turns == split.documents
     else:
         assert split.records == 0

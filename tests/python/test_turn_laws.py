@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from campaign import CAMPAIGN, tries
 from conftest import DATA
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from rows import table_of
 from template_helpers import NOW, FixedClock, trl_templates, unfollowed
-from turn_conversations import conversations, kinds
+from turn_conversations import FEATURES, conversations, features, kinds
 from turn_rule import Rule
-from turn_templates import KINDS, Kind, kind_of, write_folder
+from turn_templates import KINDS, Kind, kind_of, with_macros, write_folder
 
 import fastpack
 
@@ -114,6 +114,24 @@ def compare(records: list[Record], loaded: Loaded) -> int:
     return made
 
 
+def test_conversations_have_all_that_turns_depend_on() -> None:
+    found: set[str] = set()
+
+    @settings(
+        max_examples=400,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(record=conversations(parts=True))
+    def look(record: Record) -> None:
+        found.update(features(record))
+
+    look()
+    assert found >= FEATURES, sorted(FEATURES - found)
+
+
 SOME = st.lists(conversations(parts=True), min_size=4, max_size=4)
 PLAIN = st.lists(conversations(), min_size=4, max_size=4)
 
@@ -200,6 +218,21 @@ def test_what_stops_generation_before_the_next_message_is_trained(load: Callable
     ((first, second, third),) = texts("ends before the next", load)
     assert first.endswith("</tool_call><|observation|>")
     assert (second, third) == ("Sunny.<|user|>", "Yes.")
+
+
+def test_the_end_of_a_thought_is_not_the_beginning_of_one(load: Callable[[Kind], Loaded]) -> None:
+    source = (
+        "{% for m in messages %}<|start|>{{ m.role }}{{ '\\n' }}"
+        "{% if m.role == 'assistant' and loop.last %}{{ '<think>\\n\\n</think>\\n\\n' }}{% endif %}{{ said(m) }}{{ '\\n' }}"
+        "{% endfor %}{% if add_generation_prompt %}{{ '<|start|>assistant\\n<think>\\n' }}{% endif %}"
+    )
+    loaded = load(Kind(with_macros(source), ("<|eos|>",)))
+    talk = [
+        {"role": "user", "content": "river"},
+        {"role": "assistant", "content": ""},
+        {"role": "user", "content": "x"},
+    ]
+    assert compare([{"messages": talk}], loaded) == 3
 
 
 @pytest.mark.parametrize("name", ["plain", "drops earlier reasoning", "channels", "prompt opens a thought"])

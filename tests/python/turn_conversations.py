@@ -40,6 +40,10 @@ EDGES = [
     "0",
     "1",
     "\U000f0000",
+    "\ufeff",
+    "\u200b",
+    "\u202e",
+    "\u0301",
 ]
 MIDDLES = ["river", "the old town", "2 + 2", "It is sunny.", "naïve", "a\n\nb", "city", "{", '"q"', "Zz"]
 
@@ -51,19 +55,21 @@ WORDS = st.tuples(st.sampled_from(["", *EDGES]), st.sampled_from(MIDDLES), st.sa
 @st.composite
 def contents(draw: st.DrawFn, *, parts: bool) -> Any:
     """Words, nothing, or a list of parts."""
-    form = draw(st.sampled_from(["words"] * 6 + ["empty", "blank"] + ["parts"] * parts))
+    form = draw(st.sampled_from(["words"] * 6 + ["empty", "blank", "null"] + ["parts"] * parts))
     if form == "parts":
         return [{"type": "text", "text": draw(WORDS)} for _ in range(draw(st.integers(1, 2)))]
-    return {"words": draw(WORDS), "empty": "", "blank": " "}[form]
+    return {"words": draw(WORDS), "empty": "", "blank": " ", "null": None}[form]
 
 
 @st.composite
 def answers(draw: st.DrawFn, *, parts: bool, field: str) -> Message:
     """A message of the assistant, perhaps with its reasoning."""
     message = {"role": "assistant", "content": draw(contents(parts=parts))}
-    form = draw(st.sampled_from(["none", "none", "field", "inline"]))
+    form = draw(st.sampled_from(["none", "none", "field", "inline", "empty"]))
     if form == "field":
         message[field] = draw(WORDS)
+    elif form == "empty":
+        message[field] = draw(st.sampled_from(["", None]))
     elif form == "inline" and isinstance(message["content"], str):
         between = draw(st.sampled_from(["", "\n", "\n\n"]))
         message["content"] = (
@@ -98,7 +104,7 @@ def conversations(draw: st.DrawFn, *, parts: bool = False) -> dict[str, Any]:
             messages.append({**step, "tool_calls": calls})
             for call in calls:
                 result = {"role": "tool", "tool_call_id": call["id"], "name": "weather"}
-                messages.append({**result, "content": draw(contents(parts=False))})
+                messages.append({**result, "content": draw(contents(parts=parts))})
         if has_tools and draw(st.integers(0, 7)) == 0:
             continue  # The results have no answer.
         messages.append(draw(answers(parts=parts, field=field)))
@@ -108,6 +114,47 @@ def conversations(draw: st.DrawFn, *, parts: bool = False) -> dict[str, Any]:
         messages.append({"role": "user", "content": draw(WORDS)})
     return {"messages": messages, **({"tools": TOOLS} if has_tools else {})}
 
+
+def features(record: dict[str, Any]) -> set[str]:
+    """What of a conversation the laws of turns have to hold for."""
+    found = {"tools"} if record.get("tools") else set()
+    for before, message in zip([{}, *record["messages"]], record["messages"], strict=False):
+        role, content = message["role"], message["content"]
+        calls = message.get("tool_calls", [])
+        found |= (
+            {f"{len(calls)} calls", f"arguments as {type(calls[0]['function']['arguments']).__name__}"}
+            if calls
+            else set()
+        )
+        found |= {f"reasoning in {field}" for field in FIELDS if message.get(field)}
+        found |= {"no reasoning in a field" for field in FIELDS if not message.get(field, "words")}
+        found |= {"a run of the assistant"} if before.get("role") == role == "assistant" else set()
+        form = {str: "text", list: "parts", type(None): "null"}[type(content)]
+        found.add(f"{role}: {form if content or content is None else 'empty'}")
+        texts = [part["text"] for part in content] if isinstance(content, list) else [content or ""]
+        found |= {"inline reasoning"} if "</think>" in texts[0] else set()
+        found |= {f"begins with {edge!r}" for edge in EDGES for text in texts if text.startswith(edge)}
+        found |= {f"ends with {edge!r}" for edge in EDGES for text in texts if text.endswith(edge)}
+    found.add(f"ends with {record['messages'][-1]['role']}")
+    return found
+
+
+FIELDS = ("reasoning_content", "reasoning", "thinking")
+"""The fields of reasoning."""
+
+FEATURES = {
+    *("tools", "1 calls", "2 calls", "arguments as str", "arguments as dict", "a run of the assistant"),
+    *(f"reasoning in {field}" for field in FIELDS),
+    *("no reasoning in a field", "inline reasoning"),
+    *(
+        f"{role}: {form}"
+        for role in ("user", "assistant", "tool")
+        for form in ("text", "empty", "null", "parts")
+    ),
+    *(f"{at} with {edge!r}" for at in ("begins", "ends") for edge in EDGES),
+    *(f"ends with {role}" for role in ("user", "assistant", "tool")),
+}
+"""All of them."""
 
 THOUGHTS = {
     "never": "false",

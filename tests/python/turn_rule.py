@@ -81,6 +81,8 @@ class Turn:
     said: str
     is_stopped: bool
     """Whether what is said ends with a token at which generation stops."""
+    opens_otherwise: bool
+    """Whether what is said begins elsewhere than the generation prompt ends."""
 
     @property
     def text(self) -> str:
@@ -93,6 +95,8 @@ class Document:
 
     text: str
     trained: list[tuple[int, int]]
+    messages: list[int] = dataclasses.field(default_factory=list)
+    """The last message of each trained turn."""
 
 
 class Rule:
@@ -134,13 +138,19 @@ class Rule:
             return [self._alone(turn, whole, is_last=turn is found[-1]) for turn in found if turn.said]
         return self._fewest(found, whole) or [Document(whole, [])]
 
+    def turns(self, messages: list[Message], tools: Any = None) -> list[Turn]:
+        """The turns of the assistant. Raises what the template raises for all of them."""
+        return _Chat(self, without_nulls(messages), tools).turns()
+
     def _alone(self, turn: Turn, whole: str, *, is_last: bool) -> Document:
         """The text up to a turn; that of the last goes on to the end of the conversation if it can."""
         text, rest = turn.text, whole.removeprefix(turn.text)
         is_continued = len(rest) < len(whole)
         ahead = self._stop_ahead(rest) if is_continued and not turn.is_stopped else 0
         trained = (len(turn.seen), len(text) + ahead)
-        return Document(whole if is_last and is_continued else text + rest[:ahead], [trained])
+        return Document(
+            whole if is_last and is_continued else text + rest[:ahead], [trained], turn.messages[-1:]
+        )
 
     def _fewest(self, turns: list[Turn], whole: str) -> list[Document]:
         """One text for all turns that it continues; the last goes on to the end of the conversation if it can."""
@@ -158,6 +168,7 @@ class Rule:
                 last += self._stop_ahead(documents[home].text[last:])
             if turn.said:
                 documents[home].trained.append((first, last))
+                documents[home].messages.append(turn.messages[-1])
         return documents
 
     def first_stop(self, text: str) -> int | None:
@@ -270,7 +281,8 @@ class _Chat:
             silent = {name: value for name, value in message.items() if name != "tool_calls"}
             if self.attempt([*past, silent]) == text:
                 end = start
-        return Turn(messages, seen, text[start:end], stop is not None)
+        opens = before.opens_otherwise if before and len(messages) > 1 else seen != prompt
+        return Turn(messages, seen, text[start:end], stop is not None, opens)
 
     def behind_words(self, text: str, changed: str, start: int = 0) -> int:
         """Where the words of a message end in `text`, whose words are others in `changed`; not before `start`."""

@@ -14,6 +14,7 @@ from fastpack._removal import Temporary
 from fastpack.display.charts import bins, histogram, named_bars
 from fastpack.display.markup import STYLE, escaped, listed, section, table
 from fastpack.display.notebook import (
+    choices_table,
     left_out_table,
     losses_table,
     report_tiles,
@@ -21,6 +22,7 @@ from fastpack.display.notebook import (
     scan_fits,
     scan_losses,
     scan_tiles,
+    turns_table,
 )
 from fastpack.display.pages import shown_lengths
 from fastpack.display.rows import row_title
@@ -106,6 +108,7 @@ def scan_html(scan: ScanReport) -> str:
             _figure(chart, "The share of the tokens that rows of each length would lose."),
         ),
         section("Lost whatever the length", scan_losses(scan), left_out_table(scan)),
+        section("Documents of conversations", turns_table(scan, scan.read.tokens), choices_table(scan)),
         section("Lengths of documents, in tokens", f"<p>{escaped(shown_lengths(scan.lengths))}</p>"),
         section(
             "How it is made", table((), [("engine", scan.engine), ("template", scan.template or "none")])
@@ -140,6 +143,7 @@ def _report_parts(report: Report, packed: StrPath | None) -> Iterator[str]:
         left_out_table(report),
         _places(report),
     )
+    yield section("Documents of conversations", turns_table(report, report.tokens.read))
     facts = None
     if packed is not None:
         from fastpack.display.facts import facts_of  # noqa: PLC0415  loads pyarrow

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fastpack._counted import counted
 from fastpack.display.markup import STYLE, escaped, listed, table, tiles
-from fastpack.display.pages import labelled, shown_lengths
+from fastpack.display.pages import labelled, shown_lengths, split_sentence
 from fastpack.display.rows import heading, row_title
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fastpack.tokenizer import Tokenizer
 
 __all__ = [
+    "choices_table",
     "losses_table",
     "report_fragment",
     "report_tiles",
@@ -32,6 +33,7 @@ __all__ = [
     "splits_fragment",
     "stream_fragment",
     "tokenizer_fragment",
+    "turns_table",
 ]
 
 
@@ -47,6 +49,7 @@ def report_fragment(report: Report) -> str:
         table((), labelled("inputs", (it.named for it in report.inputs))),
         losses_table(report),
         left_out_table(report),
+        turns_table(report, report.tokens.read),
         table((), [("lengths", shown_lengths(report.lengths)), *_splits(report)]),
         listed("warnings", report.warnings),
     )
@@ -97,6 +100,19 @@ def left_out_table(report: Report | ScanReport) -> str:
     return table(("left out of the text", "records", "first at"), rows, numbers=(1,)) if rows else ""
 
 
+def turns_table(report: Report | ScanReport, read: int) -> str:
+    """The conversations that became several documents, among `read` tokens."""
+    split = report.split_conversations
+    return table((), [("turns", split_sentence(split, read))]) if split.records else ""
+
+
+def choices_table(scan: ScanReport) -> str:
+    """The documents that each choice of `turns` gives."""
+    rows = [(turns, *(f"{count:,}" for count in choice)) for turns, choice in scan.turn_choices.items()]
+    heads = ("turns", "documents", "tokens", "trained", "turns as the model never writes")
+    return table(heads, rows, numbers=(1, 2, 3, 4)) if rows else ""
+
+
 def _place(place: object) -> str:
     path, line, message = (getattr(place, name, "") for name in ("path", "line", "message"))
     return f"{path}:{line}: {message}" if path else ""
@@ -120,6 +136,8 @@ def scan_fragment(scan: ScanReport) -> str:
         scan_fits(scan),
         scan_losses(scan),
         left_out_table(scan),
+        turns_table(scan, scan.read.tokens),
+        choices_table(scan),
         table((), [("lengths", shown_lengths(scan.lengths)), ("engine", scan.engine)]),
         listed("warnings", scan.warnings),
     )

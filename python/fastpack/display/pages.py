@@ -10,11 +10,12 @@ from fastpack.display.terminal import page
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from fastpack._facts import SplitConversations
     from fastpack._scan import ScanReport
     from fastpack._status import JobStatus
     from fastpack.report import Report
 
-__all__ = ["labelled", "report_page", "scan_page", "shown_lengths", "status_page"]
+__all__ = ["labelled", "report_page", "scan_page", "shown_lengths", "split_sentence", "status_page"]
 
 _Item = TypeVar("_Item")
 
@@ -79,7 +80,7 @@ def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
     for label, place in labelled("places", report.places):
         yield label, f"{place.path}:{place.line}: {place.reason}: {place.message}"
     yield from _left_out(report)
-    yield from _split(report)
+    yield from _split(report, report.tokens.read)
     made_for = "" if report.objective == "causal" else f", for {report.objective}"
     yield "rows", f"{report.rows:,} of {report.room} tokens, by {report.strategy}{made_for}"
     yield "", f"{report.documents_per_row:.2f} documents a row"
@@ -120,16 +121,31 @@ def _left_out(report: Report | ScanReport) -> Iterator[tuple[str, str]]:
         yield label, f"{field} of {counted(noted.records, 'record')}"
 
 
-def _split(report: Report | ScanReport) -> Iterator[tuple[str, str]]:
-    split = report.split_conversations
-    if split.records:
-        more = split.tokens / max(split.last_tokens, 1) - 1
+def split_sentence(split: SplitConversations, read: int) -> str:
+    """What splitting conversations cost among `read` tokens, and what other choices of `turns` would give."""
+    more = max(split.tokens - split.whole_tokens, 0)
+    return (
+        f"{counted(split.records, 'conversation')} as {counted(split.documents, 'document')} of "
+        f"{counted(split.tokens, 'token')}, {more:,} more than by `whole`, {more / max(read - more, 1):.0%} of all; `whole` "
+        f"gives {split.whole_tokens:,} and trains {split.rewritten_turns:,} of {counted(split.turns, 'turn')} in a form that "
+        f"the model never writes, `last` gives {split.last_tokens:,} and trains {split.records:,} of them"
+    )
+
+
+def _split(report: Report | ScanReport, read: int) -> Iterator[tuple[str, str]]:
+    if report.split_conversations.records:
+        yield "turns", split_sentence(report.split_conversations, read)
+
+
+def _choices(scan: ScanReport) -> Iterator[tuple[str, str]]:
+    for label, (turns, choice) in labelled("by turns", scan.turn_choices.items()):
+        rewritten = choice.rewritten_turns
+        wrong = f", {counted(rewritten, 'turn')} as the model never writes" if rewritten else ""
         yield (
-            "turns",
+            label,
             (
-                f"{counted(split.records, 'conversation')} as {counted(split.documents, 'document')}, {more:.0%} more tokens "
-                f'than turns="whole", which would train {counted(split.rewritten_turns, "turn")} in a form that the model '
-                f"never writes"
+                f"{turns}: {counted(choice.documents, 'document')} of {counted(choice.tokens, 'token')}, "
+                f"{choice.trained_tokens:,} trained{wrong}"
             ),
         )
 
@@ -185,7 +201,8 @@ def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
                 f"  and {lost.documents - _SHOWN_PLACES:,} more, of which `lost` names {len(lost.places) - _SHOWN_PLACES:,}",
             )
     yield from _left_out(scan)
-    yield from _split(scan)
+    yield from _split(scan, scan.read.tokens)
+    yield from _choices(scan)
     yield (
         "tokens",
         f"{scan.read.tokens:,}, {scan.trained_share:.1%} trained; a document: {shown_lengths(scan.lengths)}",
@@ -200,7 +217,9 @@ def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
     if scan.template:
         yield "template", scan.template
     yield "engine", scan.engine
-    packing = "about as long" if sample is None else f"about {sample.seconds:,.2f} for all"
+    packing = (
+        f"about {scan.packing_seconds:,.2f}" if sample is None else f"about {sample.seconds:,.2f} for all"
+    )
     yield (
         "seconds",
         f"{scan.seconds:.2f} on {counted(scan.threads, 'thread')}, {scan.megabytes_per_second:,.1f} MB/s; packing takes {packing}",

@@ -24,7 +24,7 @@ __all__ = ["Repacked", "check_repackable"]
 
 _PER_TOKEN: Final = ("input_ids", "labels", "loss_weights")
 
-_PER_DOCUMENT: Final = ("source_file", "source_row")
+_PER_DOCUMENT: Final = ("source_file", "source_row", "source_turn")
 
 
 def check_repackable(folders: Sequence[Folder]) -> None:

@@ -351,6 +351,7 @@ def _blank(row: Mapping[str, object], pad_token_id: int) -> dict[str, object]:
         "labels": NOT_TRAINED,
         "source_file": -1,
         "source_row": -1,
+        "source_turn": -1,
         "source_start": -1,
     }
     nothing = ("loss_weights", "attention_mask", "document_ids", "unpadded_lengths", "token_type_ids")

@@ -14,6 +14,20 @@ pub enum Note {
     JoinedParts,
     /// A control token of the tokenizer stands in a text of a user or a tool.
     ControlTokens,
+    /// The texts lack reasoning of the last turn, from a field or from the content.
+    LastReasoningLeftOut,
+    /// The texts lack reasoning of an earlier turn.
+    EarlierReasoningLeftOut,
+    /// The texts lack a call of a tool.
+    CallsLeftOut,
+    /// The trained text of a turn begins elsewhere than the generation prompt ends.
+    OtherOpenings,
+    /// A trained turn ends without a token or text that stops generation.
+    UnendedTurns,
+    /// Nothing of a turn is trained.
+    UntrainedTurns,
+    /// The arguments of a call are JSON text, which the chat template encodes a second time.
+    EncodedArguments,
 }
 
 /// Some notes of one record.
@@ -32,6 +46,12 @@ impl NoteSet {
         let mut set = Self::default();
         set.set(note, holds);
         set
+    }
+
+    /// The notes but for one.
+    #[must_use]
+    pub fn without(self, note: Note) -> Self {
+        Self(self.0 & !(1 << note as u16))
     }
 
     /// The notes of both.
@@ -53,8 +73,19 @@ impl NoteSet {
 
 impl Note {
     /// All notes, in the order of their warnings.
-    pub const ALL: [Self; 4] =
-        [Self::FormattedPrompts, Self::EndedAnswers, Self::JoinedParts, Self::ControlTokens];
+    pub const ALL: [Self; 11] = [
+        Self::FormattedPrompts,
+        Self::EndedAnswers,
+        Self::JoinedParts,
+        Self::ControlTokens,
+        Self::LastReasoningLeftOut,
+        Self::EarlierReasoningLeftOut,
+        Self::CallsLeftOut,
+        Self::OtherOpenings,
+        Self::UnendedTurns,
+        Self::UntrainedTurns,
+        Self::EncodedArguments,
+    ];
 
     /// The warning about `records` with this note, the `first` of them at a place.
     pub(crate) fn warning(self, records: &str, is_one: bool, first: &str) -> String {
@@ -76,6 +107,37 @@ impl Note {
             Self::ControlTokens => format!(
                 "{records} {have} a control token of the tokenizer in a text of a user or a tool{first}, which becomes \
                  that token, as `transformers` encodes it; a `map` can take it out"
+            ),
+            Self::LastReasoningLeftOut => format!(
+                "the chat template leaves `reasoning` of the last turn out of the text of {records}{first}; \
+                 another `chat_template` may print it"
+            ),
+            Self::EarlierReasoningLeftOut => format!(
+                "the chat template leaves `reasoning` of earlier turns out of the text of {records}{first}; \
+                 turns=\"auto\" and \"each\" train it where the template prints that of the last turn, or another \
+                 `chat_template` may print it"
+            ),
+            Self::CallsLeftOut => format!(
+                "the chat template leaves `tool_calls` out of the text of {records}{first}; another `chat_template` \
+                 may print it, or a `map` can write it into the content"
+            ),
+            Self::OtherOpenings => format!(
+                "{records} {have} a turn whose trained text begins elsewhere than the generation prompt ends{first}: the \
+                 model never sees that prompt before it; another `chat_template`, or `chat_template_kwargs`, may \
+                 make them alike"
+            ),
+            Self::UnendedTurns => format!(
+                "{records} {have} a trained turn without an end{first}, so that the model does not learn to stop there; \
+                 eos=True adds the end-of-text token, and train_on_eos=\"turn\" trains an end that the chat \
+                 template writes and does not mark"
+            ),
+            Self::UntrainedTurns => format!(
+                "{records} {have} a turn of the assistant of which nothing is trained{first}, because the chat template \
+                 writes nothing of it, or leaves out its calls of tools"
+            ),
+            Self::EncodedArguments => format!(
+                "{records} {have} calls of tools with arguments in JSON text{first}, which the chat template encodes a \
+                 second time, as `transformers` does; a `map` can decode it"
             ),
         }
     }

@@ -17,15 +17,8 @@ const PLACES: usize = 3;
 const FIELDS: usize = 256;
 
 /// The fields of messages that hold what is said. Others, such as those of ids and dates, are counted without a warning.
-const SAID: [&str; 7] = [
-    "tools",
-    "tool_calls",
-    "function_call",
-    "reasoning_content",
-    "reasoning",
-    "thinking",
-    "refusal",
-];
+/// Those of reasoning and calls have notes of their own.
+const SAID: [&str; 2] = ["tools", "refusal"];
 
 /// The number of records with the same note, and the places of the first of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,14 +46,19 @@ pub struct SplitDocuments {
     pub documents: u64,
     /// Their tokens.
     pub tokens: u64,
-    /// The tokens of the last document of each conversation: about those that one document of the whole has.
+    /// The tokens of the last document of each conversation, which `turns="last"` makes.
     pub last_tokens: u64,
-    /// The turns that stand in other documents than the last, which one document would train in another form.
+    /// The tokens of one document of each, which `turns="whole"` makes: those of the last document, in proportion to
+    /// its text where the one document has another.
+    pub whole_tokens: u64,
+    /// The trained turns.
+    pub turns: u64,
+    /// Those that one document has otherwise than the model writes them, or behind another text.
     pub rewritten_turns: u64,
 }
 
 /// The conversations that became several documents, because the chat template writes earlier turns otherwise once others
-/// follow.
+/// follow, or because each turn was to have one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitConversations<N = Noted> {
     /// The number of conversations, and the places of the first.
@@ -83,6 +81,8 @@ impl SplitDocuments {
         self.documents += more.documents;
         self.tokens += more.tokens;
         self.last_tokens += more.last_tokens;
+        self.whole_tokens += more.whole_tokens;
+        self.turns += more.turns;
         self.rewritten_turns += more.rewritten_turns;
     }
 }
@@ -106,19 +106,24 @@ impl SplitConversations {
         SplitConversations { noted: self.noted.report(place), split: self.split }
     }
 
-    /// A warning, if the documents have more than half as many tokens again as one document a conversation.
-    fn warning(&self) -> Option<String> {
-        let SplitDocuments { documents, tokens, last_tokens, rewritten_turns } = self.split;
-        let more = tokens.saturating_sub(last_tokens);
-        (2 * more > last_tokens).then(|| {
+    /// A warning, if all documents, of `read` tokens, have more than half as many tokens again as with one document a
+    /// conversation.
+    fn warning(&self, read: u64) -> Option<String> {
+        let SplitDocuments { documents, tokens, last_tokens, whole_tokens, turns, rewritten_turns } =
+            self.split;
+        let more = tokens.saturating_sub(whole_tokens);
+        let without = read.saturating_sub(more);
+        (2 * more > without).then(|| {
+            let records = self.noted.records;
             format!(
-                "{} became {} with {} % more tokens, because the chat template writes earlier turns otherwise once others \
-                 follow; turns=\"whole\" makes one document each and trains {} in a form that the model never writes, \
-                 turns=\"last\" makes one and trains the last turn alone",
-                counted(self.noted.records, "conversation"),
+                "{} became {} of {tokens} tokens, {more} more than turns=\"whole\" makes, which is {} % of all; \
+                 turns=\"whole\" makes one document of each, of {whole_tokens} tokens, and trains {rewritten_turns} of \
+                 {} in a form that the model never writes; turns=\"last\" makes one of each, of {last_tokens} tokens, \
+                 and trains the last turn alone",
+                counted(records, "conversation"),
                 counted(documents, "document"),
-                100 * more / last_tokens.max(1),
-                counted(rewritten_turns, "turn"),
+                100 * more / without.max(1),
+                counted(turns, "turn"),
             )
         })
     }
@@ -271,8 +276,8 @@ impl Notes {
         self.noted.iter().map(|(note, noted)| (*note, noted.report(place))).collect()
     }
 
-    /// The warnings about them. `place` writes a place.
-    pub(crate) fn warnings(&self, place: &dyn Fn(&Origin) -> String) -> Vec<String> {
+    /// The warnings about them, of records with `read` tokens. `place` writes a place.
+    pub(crate) fn warnings(&self, place: &dyn Fn(&Origin) -> String, read: u64) -> Vec<String> {
         let first = |noted: &Noted| {
             let place = noted.places.first().map(place);
             place.map_or_else(String::new, |place| format!(", first at {place}"))
@@ -297,6 +302,6 @@ impl Notes {
         let noted = self.noted.iter().map(|(note, noted)| {
             note.warning(&counted(noted.records, "record"), noted.records == 1, &first(noted))
         });
-        fields.chain(unread).chain(noted).chain(self.split_conversations.warning()).collect()
+        fields.chain(unread).chain(noted).chain(self.split_conversations.warning(read)).collect()
     }
 }

@@ -331,7 +331,7 @@ impl Report {
     pub(crate) fn timeless(mut facts: RunFacts, tally: Tally, options: &Options) -> Self {
         let Tally { ledger, lengths, rows, .. } = tally;
         facts.warnings.extend(much_lost(&ledger, &lengths));
-        facts.warnings.extend(ledger.notes.warnings(&Origin::to_string));
+        facts.warnings.extend(ledger.notes.warnings(&Origin::to_string, ledger.read.tokens));
         for text in [&mut facts.engine_reason, &mut facts.template_engine_reason]
             .into_iter()
             .flatten()

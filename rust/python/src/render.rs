@@ -113,8 +113,8 @@ pub(crate) fn replay_template(
             reader.read(line, &shape) && replayer.render(&reader, read, &mut made)
         };
         let Printed { mut text, spans: mut found, .. } = made.printed;
-        let is_one = !spans || made.texts.len() <= 1;
-        if let (true, Some(own)) = (spans, made.texts.pop()) {
+        let is_one = !spans || made.texts.texts.len() <= 1;
+        if let (true, Some(own)) = (spans, made.texts.texts.pop()) {
             (text, found) = (own.text, own.turns.into_iter().map(|turn| turn.span).collect());
         }
         let found = found.into_iter().map(|span| (span.start, span.end)).collect();

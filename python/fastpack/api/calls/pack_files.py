@@ -198,12 +198,14 @@ def pack_files(
             `input_ids`: `document_ids`, which number the documents of a row from 1, with 0 for padding;
             `loss_weights`, what messages say of their weight, 0 where there is no label. Lists as long as
             `seq_lengths`: `unpadded_lengths`, how much of each is no padding; `source_file`, the number of a
-            document's file in `Report.sources`; `source_row`, its line or record there, from 1; `source_start`,
-            the place of its first token in its document, from 0; all are -1 for padding. Numbers: `attn_cost`,
-            the sum of the squares of `seq_lengths` without the row's padding; `group`, the number of the step
-            that `balanced` puts the row in. `attention_mask` is 1 for each token and 0 for padding;
-            `token_type_ids` are 1 for what a tokenizer counts to the second text of a pair, else 0. With `span`,
-            `target_seq_lengths` and `decoder_attention_mask` are those of the targets, which `labels` hold.
+            document's file in `Report.sources`; `source_row`, its line or record there, from 1; `source_turn`,
+            the last turn that it trains, counted among the messages of the assistant in its record from 1, or 0
+            if it is of no conversation; `source_start`, the place of its first token in its document, from 0; all
+            are -1 for padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` without the row's
+            padding; `group`, the number of the step that `balanced` puts the row in. `attention_mask` is 1 for
+            each token and 0 for padding; `token_type_ids` are 1 for what a tokenizer counts to the second text of
+            a pair, else 0. With `span`, `target_seq_lengths` and `decoder_attention_mask` are those of the
+            targets, which `labels` hold.
         objective: What a model learns from the rows: `causal`, to predict each token from those before it; `mlm`,
             to predict masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels
             stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.

@@ -31,7 +31,7 @@ pub use layout::{Layout, NumberedFiles};
 pub use padding::Padding;
 pub use ranges::{BatchRanges, batch_ranges};
 
-/// The value of padding in `source_file`, `source_row` and `source_start`.
+/// The value of padding in `source_file`, `source_row`, `source_turn` and `source_start`.
 const NO_SOURCE: i32 = -1;
 
 /// Bytes of a value that a row has for each of its tokens.
@@ -159,6 +159,9 @@ impl<'a> ColumnRows<'a> {
             }),
             RowColumn::SourceRow => self.per_segment::<Int64Type>(|segment| {
                 segment.origin().map_or_else(|| NO_SOURCE.into(), |it| it.line.cast_signed())
+            }),
+            RowColumn::SourceTurn => self.per_segment::<Int32Type>(|segment| {
+                segment.excerpt.map_or(NO_SOURCE, |it| it.document.turn().cast_signed())
             }),
             RowColumn::SourceStart => self.per_segment::<Int32Type>(|segment| {
                 segment.excerpt.map_or(NO_SOURCE, |it| it.first.cast_signed())

@@ -64,6 +64,7 @@ impl Stored {
                 | RowColumn::UnpaddedLengths
                 | RowColumn::SourceFile
                 | RowColumn::SourceRow
+                | RowColumn::SourceTurn
                 | RowColumn::SourceStart
                 | RowColumn::AttnCost
                 | RowColumn::Group

@@ -24,6 +24,9 @@ option_words! {
         SourceFile = "source_file",
         /// The line or record of each document in its file, from 1.
         SourceRow = "source_row",
+        /// The number of the last turn that each document trains, among the messages of the assistant of its record, from 1;
+        /// 0 for a document of no conversation, or without a turn.
+        SourceTurn = "source_turn",
         /// The place in its document of the first token of each entry of `seq_lengths`, from 0.
         SourceStart = "source_start",
         /// The cost of attention: the sum of the squared lengths of the documents.
@@ -99,6 +102,7 @@ impl RowColumn {
             | Self::TargetSeqLengths
             | Self::UnpaddedLengths
             | Self::SourceFile
+            | Self::SourceTurn
             | Self::SourceStart => (Number::Int32, Per::Document),
             Self::SourceRow => (Number::Int64, Per::Document),
             Self::AttnCost => (Number::Int64, Per::Row),

@@ -255,8 +255,13 @@ impl ObjectiveOptions {
 
     /// Whether rows can have a column.
     pub(super) fn makes(&self, column: RowColumn) -> bool {
-        let of_the_source =
-            [RowColumn::SourceFile, RowColumn::SourceRow, RowColumn::SourceStart].contains(&column);
+        let of_the_source = [
+            RowColumn::SourceFile,
+            RowColumn::SourceRow,
+            RowColumn::SourceTurn,
+            RowColumn::SourceStart,
+        ]
+        .contains(&column);
         match self {
             Self::Causal | Self::Mlm(_) | Self::Span(_) | Self::Fim(_) | Self::Function => {
                 let of_answers = [

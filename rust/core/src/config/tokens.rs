@@ -65,6 +65,18 @@ impl Turns {
         let is_chosen = self != Self::Last || is_last;
         own.unwrap_or(if is_chosen { 1.0 } else { 0.0 })
     }
+
+    /// Whether messages of these weights are trained, of which `last` is the last of the assistant.
+    pub(crate) fn trains(
+        self,
+        weights: Option<&[Option<f32>]>,
+        last: Option<usize>,
+    ) -> impl Fn(usize) -> bool {
+        move |at| {
+            let own = weights.and_then(|weights| weights[at]);
+            self.weight(own, Some(at) == last) > 0.0
+        }
+    }
 }
 
 option_words! {

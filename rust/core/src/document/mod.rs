@@ -178,6 +178,12 @@ impl<'a> Document<'a> {
         alone
     }
 
+    /// The number of the last turn of its record that it trains, among the messages of the assistant, from 1; 0 if it is
+    /// of no conversation, or trains none.
+    pub fn turn(&self) -> u32 {
+        self.documents.turns[self.index]
+    }
+
     /// The place of its record.
     pub fn origin(&self) -> Origin {
         self.documents.origin_of(self.documents.lines[self.index])
@@ -193,6 +199,7 @@ pub struct Documents {
     runs: Vec<TrainedRun>,
     run_offsets: Vec<usize>,
     lines: Vec<u64>,
+    turns: Vec<u32>,
     texts: Vec<bool>,
 }
 
@@ -207,6 +214,7 @@ impl Documents {
             runs: Vec::new(),
             run_offsets: vec![0],
             lines: Vec::new(),
+            turns: Vec::new(),
             texts: Vec::new(),
         }
     }
@@ -226,6 +234,7 @@ impl Documents {
         self.runs.reserve(documents);
         self.run_offsets.reserve(documents);
         self.lines.reserve(documents);
+        self.turns.reserve(documents);
         self.texts.reserve(documents);
         self
     }
@@ -246,6 +255,7 @@ impl Documents {
         self.runs.shrink_to_fit();
         self.run_offsets.shrink_to_fit();
         self.lines.shrink_to_fit();
+        self.turns.shrink_to_fit();
         self.texts.shrink_to_fit();
         self
     }
@@ -268,6 +278,7 @@ impl Documents {
         self.runs.extend(trained.into_iter().filter(|run| run.start < run.end));
         self.run_offsets.push(self.runs.len());
         self.lines.push(line);
+        self.turns.push(0);
         self.texts.push(false);
     }
 
@@ -275,6 +286,13 @@ impl Documents {
     pub fn mark_text(&mut self) {
         if let Some(last) = self.texts.last_mut() {
             *last = true;
+        }
+    }
+
+    /// Remembers the [turn](Document::turn) of the document pushed last.
+    pub fn mark_turn(&mut self, turn: u32) {
+        if let Some(last) = self.turns.last_mut() {
+            *last = turn;
         }
     }
 
@@ -292,6 +310,7 @@ impl Documents {
             run_offsets: ends(&runs).collect(),
             runs: runs.concat(),
             lines: indices.iter().map(|&index| self.lines[index]).collect(),
+            turns: indices.iter().map(|&index| self.turns[index]).collect(),
             texts: indices.iter().map(|&index| self.texts[index]).collect(),
         }
     }

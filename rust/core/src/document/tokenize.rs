@@ -117,6 +117,7 @@ impl DocumentMaker {
         } else {
             ledger.straddling += self.straddling();
             push(documents, &self.encoding.ids, &self.turn_ends, self.runs.drain(..), line);
+            documents.mark_turn(rendered.turn);
             if kind != TextKind::Conversation {
                 documents.mark_text();
             }

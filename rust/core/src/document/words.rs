@@ -1,11 +1,11 @@
 //! Documents as 32-bit words and back: how they lie in a file.
 //!
-//! A record is its line, whether it is text, its trained runs, and the ids of its columns, in this order. So all but
+//! A record is its line, its turn and whether it is text, its trained runs, and the ids of its columns, in this order. So all but
 //! the ids is read at once where a stretch of a long document is wanted.
 
 use super::{Documents, Ragged, TrainedRun};
 
-/// Marks a document that was made of plain text.
+/// Marks a document that was made of plain text. The bits above it are the number of its turn.
 const TEXT: u32 = 1;
 
 /// Words of a record before the lengths of its columns: its line in two, marks, and the number of its runs.
@@ -18,6 +18,7 @@ const RUN: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHead {
     line: u64,
+    turn: u32,
     text: bool,
     runs: usize,
     lengths: Vec<usize>,
@@ -35,6 +36,7 @@ impl RecordHead {
         let lengths = record.get(FIXED..FIXED + columns)?;
         Some(Self {
             line: u64::from(low) | u64::from(high) << 32,
+            turn: marks >> 1,
             text: marks & TEXT != 0,
             runs: runs as usize,
             lengths: lengths.iter().map(|&length| length as usize).collect(),
@@ -62,7 +64,7 @@ impl Documents {
     /// Appends one of the documents to `words`.
     pub(crate) fn write_words(&self, index: usize, words: &mut Vec<u32>) {
         // Every field by its name: one that is added must be written too.
-        let Self { path: _, pass: _, columns, runs: _, run_offsets: _, lines, texts } = self;
+        let Self { path: _, pass: _, columns, runs: _, run_offsets: _, lines, turns, texts } = self;
         let count = |count: usize| u32::try_from(count).expect("lengths of documents are 32-bit");
         let runs = self.document(index).trained();
         let (low, high) = (lines[index] & u64::from(u32::MAX), lines[index] >> 32);
@@ -70,7 +72,7 @@ impl Documents {
         words.extend([
             half(low),
             half(high),
-            if texts[index] { TEXT } else { 0 },
+            turns[index] << 1 | if texts[index] { TEXT } else { 0 },
             count(runs.len()),
         ]);
         words.extend(columns.iter().map(|(_, column)| count(column.length(index))));
@@ -118,6 +120,7 @@ impl Documents {
             weight: f32::from_bits(run[2]),
         });
         self.push(columns, runs, head.line);
+        self.mark_turn(head.turn);
         if head.text {
             self.mark_text();
         }
@@ -125,11 +128,13 @@ impl Documents {
 
     /// The memory of the documents, in bytes.
     pub(crate) fn memory(&self) -> u64 {
-        let Self { path: _, pass: _, columns, runs, run_offsets, lines, texts } = self;
+        let Self { path: _, pass: _, columns, runs, run_offsets, lines, turns, texts } = self;
         let columns: usize = columns.iter().map(|(_, column)| column.memory()).sum();
         let runs =
             runs.capacity() * size_of::<TrainedRun>() + run_offsets.capacity() * size_of::<usize>();
-        let others = lines.capacity() * size_of::<u64>() + texts.capacity();
+        let others = lines.capacity() * size_of::<u64>()
+            + turns.capacity() * size_of::<u32>()
+            + texts.capacity();
         (columns + runs + others) as u64
     }
 }

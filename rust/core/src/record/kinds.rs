@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
+use super::flags::speaks;
 use super::labelled::Labelled;
 use super::tokens::Tokens;
 
@@ -66,6 +67,13 @@ pub struct Conversation {
     /// The number of messages in the prompt, which the other messages complete; `None` where the record has
     /// no prompt.
     pub prompt: Option<usize>,
+}
+
+impl Conversation {
+    /// Whether each message is of the assistant.
+    pub fn speaking(&self) -> impl DoubleEndedIterator<Item = bool> + ExactSizeIterator {
+        self.messages.iter().map(|message| speaks(message))
+    }
 }
 
 /// A request, and its answer as text.

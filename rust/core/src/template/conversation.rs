@@ -37,9 +37,14 @@ pub(super) fn is_assistant(message: &Map) -> bool {
     matches!(message.get("role"), Some(Json::String(role)) if record::is_assistant(role))
 }
 
+/// The last message of the assistant.
+pub(super) fn last_turn(messages: &[Cow<'_, Map>]) -> Option<usize> {
+    messages.iter().rposition(|message| is_assistant(message))
+}
+
 /// Whether the last message of the assistant follows another one of it. A template may join them to one turn.
 pub(super) fn ends_in_a_run(messages: &[Cow<'_, Map>]) -> bool {
-    let last = messages.iter().rposition(|message| is_assistant(message));
+    let last = last_turn(messages);
     last.is_some_and(|last| last > 0 && is_assistant(&messages[last - 1]))
 }
 

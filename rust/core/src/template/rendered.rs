@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::left_out::LeftOut;
+use super::trained::documents::WholeText;
 use crate::ledger::NoteSet;
 
 /// A trained part of a text, and its weight in the loss.
@@ -40,6 +41,11 @@ pub struct Rendered {
     pub turn_ends: Vec<usize>,
     /// Whether an end-of-text token that follows the text is not trained.
     pub end_untrained: bool,
+    /// The number of the last turn that it trains among the messages of the assistant, from 1; 0 if it is of no
+    /// conversation, or trains none.
+    pub turn: u32,
+    /// What one text of the whole conversation would be. Of the texts of a conversation that has several, the last has it.
+    pub whole: Option<WholeText>,
     /// The fields of the record that the text leaves out.
     pub left_out: LeftOut,
     /// The text fields of the record that are not read.

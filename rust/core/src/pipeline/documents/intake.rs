@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 
 use fastpack_tokenize::{Engine, Tokenizer};
 
-use crate::config::{Bos, OnBadRecord, Source};
+use crate::config::{OnBadRecord, Source};
 use crate::control::{Control, Phase};
-use crate::document::tokenize::{DocumentMaker, Ending};
+use crate::document::tokenize::DocumentMaker;
 use crate::document::{Documents, INPUTS, Pass, TURN_ENDS};
 use crate::error::{Error, Origin, Result};
 use crate::ledger::{DroppedRecord, Ledger, Reason};
 use crate::objective::document_columns;
 use crate::ordered::ordered;
+use crate::pipeline::documents::choices::{TurnChoices, TurnRenderers};
 use crate::pipeline::documents::made::{DocumentFunction, made};
-use crate::pipeline::documents::per_record::{Verification, take_record};
+use crate::pipeline::documents::per_record::{Verification, ending, take_record};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
 use crate::pipeline::documents::renderer::{RecordFailure, Renderer};
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
@@ -37,6 +38,8 @@ pub(crate) struct Intake<'a> {
     keeps_shares: bool,
     /// Whether every record that is left out is listed.
     names_all: bool,
+    /// Whether the documents of every choice of `turns` are counted.
+    compares_turns: bool,
     /// Finds the line number of a record that is identified by its offset.
     number: Option<&'a Numbering<'a>>,
     /// The place of the blocks among those of the job, if they are not all.
@@ -67,6 +70,8 @@ pub(crate) struct Outcome {
     pub(crate) share: Option<BlockTask>,
     /// The records that were left out, if all are listed.
     pub(crate) left_out: Vec<DroppedRecord>,
+    /// The documents of every choice of `turns`, if they are counted.
+    pub(crate) choices: TurnChoices,
     /// The record of each document, counted from 0 in the block, if only some records were wanted.
     pub(crate) records: Vec<u32>,
     /// The error that ends the run after these documents, if any.
@@ -75,7 +80,8 @@ pub(crate) struct Outcome {
 
 impl<'a> Intake<'a> {
     pub(crate) fn new(job: &'a Job, control: &'a Control) -> Self {
-        Self { job, control, keeps_shares: false, names_all: false, number: None, part: None }
+        let (keeps_shares, names_all, compares_turns) = (false, false, false);
+        Self { job, control, keeps_shares, names_all, compares_turns, number: None, part: None }
     }
 
     /// Numbers a record by `number` before an error of the job names it.
@@ -91,6 +97,11 @@ impl<'a> Intake<'a> {
     /// Lists every record that is left out.
     pub(in crate::pipeline) fn naming_all(self) -> Self {
         Self { names_all: true, ..self }
+    }
+
+    /// Counts the documents of every choice of `turns`.
+    pub(in crate::pipeline) fn comparing_turns(self) -> Self {
+        Self { compares_turns: true, ..self }
     }
 
     /// Hands over the blocks too, so that they can be processed [`twice`](Self::twice).
@@ -126,6 +137,11 @@ impl<'a> Intake<'a> {
         }
         let sources = blocks.sources().to_vec();
         let words = self.words(&sources)?;
+        let compared = if self.compares_turns {
+            TurnRenderers::of(self.job, &sources, self.control)?
+        } else {
+            None
+        };
         let mut recogniser = Recogniser::new(self.job);
         let mut numbers = first_block..;
         let next = || {
@@ -147,8 +163,16 @@ impl<'a> Intake<'a> {
         };
         let worker = || {
             let mut work = self.worker(&sources, &words, reference.as_ref(), log);
+            let mut counter = compared.as_ref().map(TurnRenderers::counter);
+            let sources = &sources;
             move |share: BlockTask| {
-                let outcome = work(&share)?;
+                let mut outcome = work(&share)?;
+                if let Some(counter) = &mut counter {
+                    let BlockTask { block, shape, .. } = &share;
+                    let source = &sources[block.source];
+                    outcome.choices =
+                        counter.count(block, source, shape.as_deref(), &outcome.documents)?;
+                }
                 let read = outcome.ledger.read;
                 self.control.count_block(share.block.size, read.documents, read.tokens);
                 Ok(Outcome { share: self.keeps_shares.then_some(share), ..outcome })
@@ -204,11 +228,7 @@ impl<'a> Intake<'a> {
         reference: Option<&Tokenizer>,
         log: Option<&Log>,
     ) -> impl FnMut(&BlockTask) -> Result<Outcome> {
-        let ending = Ending {
-            eos: self.job.options.tokens.eos,
-            eos_id: self.job.eos_id,
-            bos_id: self.job.bos_id.filter(|_| self.job.options.tokens.bos == Bos::Always),
-        };
+        let ending = ending(self.job);
         let made = |tokenizer| DocumentMaker::new(tokenizer, ending).stopped_by(self.control);
         let mut maker = self.job.tokenizer.as_ref().map(made);
         let mut worker = Worker::new(self.job);
@@ -228,6 +248,7 @@ impl<'a> Intake<'a> {
                 fingerprint: log.map(|_| block.fingerprint()).transpose()?,
                 share: None,
                 left_out: Vec::new(),
+                choices: TurnChoices::default(),
                 records: Vec::new(),
                 end: None,
             };

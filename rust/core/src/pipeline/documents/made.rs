@@ -179,6 +179,7 @@ impl MadeTokens {
         let types = self.types.as_ref().map_or_else(Vec::new, bits);
         let columns = [&bits(&self.ids)[..], &bits(&self.labels), &types];
         made.push(&columns, self.runs(), document.origin().line);
+        made.mark_turn(document.turn());
         if document.is_text() {
             made.mark_text();
         }

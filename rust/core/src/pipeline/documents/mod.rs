@@ -1,7 +1,9 @@
 //! From blocks of records to documents: recognises shapes, renders, tokenizes, finds the trained tokens, and calls the
 //! functions of the caller.
 
+mod answers;
 pub(crate) mod chat;
+pub(crate) mod choices;
 mod controls;
 pub(crate) mod formatted;
 pub(crate) mod intake;

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use fastpack_tokenize::LONGEST_COMPARED;
 
+use crate::config::Bos;
 use crate::document::tokenize::{DocumentMaker, Ending, TextKind};
 use crate::document::{Documents, ids};
 use crate::error::Origin;
 use crate::ledger::{Ledger, RecordNotes, SplitDocuments};
 use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord};
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
+use crate::pipeline::job::Job;
 use crate::source::RawRecord;
-use crate::template::Trained;
 use crate::timing::{Clock, Stage};
 
 /// Takes one record through all stages to its documents.
@@ -69,17 +70,18 @@ pub(super) fn take_record<'a>(
         clock.lap(Stage::Encode);
         split.tokens += ledger.read.tokens - before;
         let is_last = number + 1 == count;
-        if is_last {
+        if let Some(whole) = rendered.whole.filter(|_| is_last) {
             split.last_tokens = ledger.read.tokens - before;
-        } else if let Trained::Spans(spans) = &rendered.trained {
-            split.rewritten_turns += spans.len() as u64;
+            split.whole_tokens = scaled(split.last_tokens, rendered.text.len(), whole.bytes);
+            split.turns = whole.turns;
+            split.rewritten_turns = whole.rewritten_turns;
         }
         if made.is_ok() {
             let seen = RecordNotes {
                 left_out: &rendered.left_out,
                 unread: &rendered.unread,
                 notes: rendered.notes,
-                split: (is_last && count > 1 && asked.words.splits_as_needed()).then_some(split),
+                split: (is_last && count > 1).then_some(split),
             };
             let path = documents.path();
             ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
@@ -88,6 +90,21 @@ pub(super) fn take_record<'a>(
         made?;
     }
     Ok(checked)
+}
+
+/// Some tokens of a text of `from` bytes in proportion to one of `to` bytes.
+fn scaled(tokens: u64, from: usize, to: usize) -> u64 {
+    let scaled = u128::from(tokens) * to as u128 / from.max(1) as u128;
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+/// The tokens at the beginning and end of the documents of a job.
+pub(super) fn ending(job: &Job) -> Ending {
+    Ending {
+        eos: job.options.tokens.eos,
+        eos_id: job.eos_id,
+        bos_id: job.bos_id.filter(|_| job.options.tokens.bos == Bos::Always),
+    }
 }
 
 /// The worker of one thread, its tokenizer if there is one, and the reference engine if documents are compared

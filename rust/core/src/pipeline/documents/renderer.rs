@@ -10,6 +10,7 @@ use crate::document::tokenize::TextKind;
 use crate::document::{Several, Whole, labels};
 use crate::error::{Error, Result};
 use crate::ledger::{Note, NoteSet, Reason};
+use crate::pipeline::documents::answers::asked_and_answered;
 use crate::pipeline::documents::formatted::MarkersInTexts;
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
@@ -17,7 +18,7 @@ use crate::record::{
     Answers, Conversation, FastReader, Fault, FoundShape, Labelled, MessageForms, Pair, Prompted,
     Record, Tokens, as_messages,
 };
-use crate::template::{ChatTemplate, Prompts, Rendered, Replayed, joined_messages};
+use crate::template::{ChatTemplate, Prompts, Rendered, Replayed, TrainedParts};
 
 /// The result of a record.
 pub(in crate::pipeline) enum RenderedRecord {
@@ -82,8 +83,13 @@ pub(in crate::pipeline) struct Renderer<'a> {
 
 impl<'a> Renderer<'a> {
     pub(in crate::pipeline) fn new(job: &'a Job, reading: &Reading) -> Result<Self> {
+        Self::by_turns(job, reading, job.options.tokens.turns)
+    }
+
+    /// A renderer with another choice of the documents of a conversation.
+    pub(super) fn by_turns(job: &'a Job, reading: &Reading, turns: Turns) -> Result<Self> {
         Ok(Self {
-            training: Training::of(&job.options),
+            training: Training::by_turns(&job.options, turns),
             kind: job.options.tokens.documents,
             classes: &job.options.tokens.classes,
             finds_classes: job.finds_classes && job.options.tokens.classes.is_unknown(),
@@ -185,7 +191,10 @@ impl<'a> Renderer<'a> {
             Record::Labelled(labelled) => return self.labelled(labelled),
             Record::Text(text) => ((text, TextKind::Text), false),
             Record::Conversation(conversation) => {
+                let seen =
+                    self.template()?.turn_notes(&conversation, TrainedParts::TEXTS, &|_| true);
                 notes = self.controls_in(&conversation.messages);
+                notes = notes.and(seen.without(Note::UnendedTurns));
                 let (text, joined) = prompt_of(&conversation)?;
                 ((text, TextKind::Conversation), joined)
             }
@@ -255,6 +264,12 @@ impl<'a> Renderer<'a> {
             Prompted::Messages { prompt, answers } => {
                 let spoken = std::iter::once(&prompt.messages).chain(&answers);
                 notes = spoken.fold(notes, |notes, said| notes.and(self.controls_in(said)));
+                let template = self.template()?;
+                for answer in &answers {
+                    let messages = [&prompt.messages[..], answer].concat();
+                    let whole = Conversation { messages, ..prompt.clone() };
+                    notes = notes.and(template.turn_notes(&whole, TrainedParts::TEXTS, &|_| true));
+                }
                 asked_and_answered(self.template()?, prompt, answers)?
             }
         };
@@ -263,11 +278,6 @@ impl<'a> Renderer<'a> {
         let whole = Whole::Answers;
         let unread = Vec::new();
         Ok(RenderedRecord::Several(Several { texts, labels, whole, notes, unread }))
-    }
-
-    /// Whether a conversation becomes several documents only where one cannot be right for all turns.
-    pub(in crate::pipeline) fn splits_as_needed(&self) -> bool {
-        self.training.turns() == Turns::Auto
     }
 
     /// Whether conversations without a prompt are trained.
@@ -281,8 +291,10 @@ impl<'a> Renderer<'a> {
         replayed: &mut Replayed,
         reader: &FastReader,
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
+        let notes = replayed.notes;
         let rendered = self.training.replayed(replayed, reader)?;
-        Ok(self.conversation_texts(rendered, self.markers.in_fast_read(reader)))
+        let notes = notes.and(self.markers.in_fast_read(reader));
+        Ok(self.conversation_texts(rendered, notes))
     }
 
     fn text(&self, text: String) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
@@ -300,8 +312,11 @@ impl<'a> Renderer<'a> {
         &self,
         conversation: &Conversation,
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
-        let rendered = self.training.render(self.template()?, conversation)?;
-        Ok(self.conversation_texts(rendered, self.markers.in_messages(&conversation.messages)))
+        let template = self.template()?;
+        let rendered = self.training.render(template, conversation)?;
+        let notes = self.training.notes(template, conversation);
+        let notes = notes.and(self.markers.in_messages(&conversation.messages));
+        Ok(self.conversation_texts(rendered, notes))
     }
 
     /// The conversation with its lists of texts joined, if the template refuses it with them.
@@ -353,6 +368,10 @@ impl<'a> Renderer<'a> {
             rendered.end_untrained = self.training.leaves_end();
         }
         if let Some(first) = texts.first_mut() {
+            // Ends that are left out by an option are not missed, nor those that it adds.
+            let is_ended =
+                self.training.leaves_end() || self.eos == Eos::Always && self.last.is_some();
+            let notes = if is_ended { notes.without(Note::UnendedTurns) } else { notes };
             first.notes = first.notes.and(notes);
         }
         RenderedRecord::Texts(texts)
@@ -367,45 +386,6 @@ impl<'a> Renderer<'a> {
     fn template(&self) -> std::result::Result<&'a ChatTemplate, RecordFailure<'a>> {
         self.template.map_err(RecordFailure::NoTemplate)
     }
-}
-
-/// The text of a prompt, and of the prompt with each of its answers. If the template refuses lists of texts in any of
-/// them, those of all are joined, which is returned too.
-fn asked_and_answered(
-    template: &ChatTemplate,
-    mut prompt: Conversation,
-    mut answers: Vec<Vec<Arc<Map>>>,
-) -> std::result::Result<(Vec<(String, TextKind)>, bool), Fault> {
-    let refused = match texts_of(template, &prompt, &answers) {
-        Ok(texts) => return Ok((texts, false)),
-        Err(fault) => fault,
-    };
-    let mut has_joined = false;
-    for messages in std::iter::once(&mut prompt.messages).chain(&mut answers) {
-        if let Some(joined) = joined_messages(messages) {
-            *messages = joined;
-            has_joined = true;
-        }
-    }
-    if refused.reason != Reason::Template || !has_joined {
-        return Err(refused);
-    }
-    Ok((texts_of(template, &prompt, &answers)?, true))
-}
-
-fn texts_of(
-    template: &ChatTemplate,
-    prompt: &Conversation,
-    answers: &[Vec<Arc<Map>>],
-) -> std::result::Result<Vec<(String, TextKind)>, Fault> {
-    let mut texts = vec![(template.render_prompt(prompt)?, TextKind::Conversation)];
-    let mut whole = prompt.clone();
-    for answer in answers {
-        whole.messages.truncate(prompt.messages.len());
-        whole.messages.extend(answer.iter().cloned());
-        texts.push((template.render(&whole)?, TextKind::Conversation));
-    }
-    Ok(texts)
 }
 
 /// The fields of a pair for which a prompt of words has no place.

@@ -3,17 +3,14 @@
 //! `document` turns spans into runs of tokens, and `assemble` turns runs into labels.
 
 use std::ops::Range;
-use std::sync::Arc;
-
-use fastpack_template::json::{Json, Map};
 
 use crate::config::{Options, TrainOn, TrainOnEos, Turns};
 use crate::document::ids::TrainedIds;
-use crate::ledger::Reason;
+use crate::ledger::{NoteSet, Reason};
 use crate::record::{Conversation, FastReader, Fault, Tokens, is_assistant};
 use crate::template::{
-    ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, Turn, TurnText, WantedSpans,
-    ends_of_turns,
+    ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, TrainedParts, Turn,
+    TurnText, TurnTexts, WantedSpans, ends_of_turns,
 };
 
 /// The options that choose the trained part.
@@ -31,11 +28,16 @@ pub(in crate::pipeline) struct Training {
 impl Training {
     /// The training options in `options`.
     pub(in crate::pipeline) fn of(options: &Options) -> Self {
+        Self::by_turns(options, options.tokens.turns)
+    }
+
+    /// The training options in `options`, with another choice of the documents of a conversation.
+    pub(in crate::pipeline) fn by_turns(options: &Options, turns: Turns) -> Self {
         Self {
             train_on: options.tokens.train_on,
             // Where all is trained, or an answer, there are no turns to part.
             turns: match options.tokens.train_on {
-                TrainOn::Auto | TrainOn::Assistant => options.tokens.turns,
+                TrainOn::Auto | TrainOn::Assistant => turns,
                 TrainOn::All | TrainOn::Completion => Turns::Whole,
             },
             eos: options.tokens.train_on_eos,
@@ -61,6 +63,22 @@ impl Training {
     /// The documents that a conversation becomes.
     pub(in crate::pipeline) fn turns(self) -> Turns {
         self.turns
+    }
+
+    /// What is trained of conversations.
+    pub(super) fn parts(self) -> TrainedParts {
+        TrainedParts {
+            turns: self.turns,
+            are_turns: self.train_on != TrainOn::All,
+            have_ends: self.eos.is_some(),
+        }
+    }
+
+    /// The notes on the turns of a conversation.
+    pub(super) fn notes(self, template: &ChatTemplate, conversation: &Conversation) -> NoteSet {
+        let last = conversation.speaking().rposition(|speaks| speaks);
+        let is_trained = self.turns.trains(conversation.weights.as_deref(), last);
+        template.turn_notes(conversation, self.parts(), &is_trained)
     }
 
     /// Whether the places at which a conversation may be cut are needed.
@@ -147,7 +165,7 @@ impl Training {
         if prompt.is_some() || self.train_on == TrainOn::All {
             return Ok(vec![self.render_whole(template, conversation)?]);
         }
-        let last = last_turn(conversation);
+        let last = conversation.speaking().rposition(|speaks| speaks);
         let weight = |message: usize| self.weight(weights.as_deref(), last, message);
         let mut left_out = LeftOut::new();
         let is_trained = |message: usize| weight(message) > 0.0;
@@ -155,8 +173,9 @@ impl Training {
         let Some(texts) = template.turn_texts(conversation, self.turns, &is_trained, noted)? else {
             return Ok(vec![self.render_whole(template, conversation)?]);
         };
-        check_shown(weights.as_deref(), &texts)?;
-        Ok(self.of_texts(texts, weight, left_out))
+        check_shown(weights.as_deref(), &texts.texts)?;
+        let number = |message| turn_number(conversation.speaking(), message);
+        Ok(self.of_texts(texts, weight, number, left_out))
     }
 
     /// The weight of a message of the assistant, of which `last` is the last.
@@ -165,11 +184,25 @@ impl Training {
         self.turns.weight(own, Some(message) == last)
     }
 
+    /// The number of the last turn that is trained of a conversation in which these messages are of the assistant; 0 if
+    /// there is none.
+    fn last_turn<I: Iterator<Item = bool>>(
+        self,
+        weights: Option<&[Option<f32>]>,
+        speaks: impl Fn() -> I,
+    ) -> u32 {
+        let speaking = || speaks().enumerate().filter(|(_, speaks)| *speaks).map(|(at, _)| at);
+        let last = speaking().last();
+        let trained = speaking().filter(|at| self.weight(weights, last, *at) > 0.0).last();
+        trained.map_or(0, |message| turn_number(speaks(), message))
+    }
+
     /// The documents of texts in which turns of these weights stand. What is noted of the record is noted of the first.
     fn of_texts(
         self,
-        texts: Vec<TurnText>,
+        TurnTexts { texts, whole }: TurnTexts,
         weight: impl Fn(usize) -> f32,
+        number: impl Fn(usize) -> u32,
         left_out: LeftOut,
     ) -> Vec<Rendered> {
         let rendered = texts.into_iter().map(|TurnText { text, turns }| {
@@ -185,9 +218,13 @@ impl Training {
                 Vec::new()
             };
             let trained = Trained::Spans(canvas.spans);
-            Rendered { text, trained, turn_ends, ..Rendered::default() }
+            let turn = turns.last().map_or(0, |turn| number(turn.message));
+            Rendered { text, trained, turn_ends, turn, ..Rendered::default() }
         });
         let mut rendered: Vec<Rendered> = rendered.collect();
+        if let [_, .., last] = &mut rendered[..] {
+            last.whole = Some(whole);
+        }
         if let Some(first) = rendered.first_mut() {
             first.left_out = left_out;
         }
@@ -201,6 +238,7 @@ impl Training {
         conversation: &Conversation,
     ) -> Result<Rendered, Fault> {
         let Conversation { prompt, weights, .. } = conversation;
+        let turn = || self.last_turn(weights.as_deref(), || conversation.speaking());
         let mut left_out = LeftOut::new();
         let noted = Some(&mut left_out);
         let (text, spans) = match self.wanted().of(weights.is_some(), prompt.is_some()) {
@@ -212,8 +250,9 @@ impl Training {
                 } else {
                     Vec::new()
                 };
-                let trained = self.of_spans(ranges);
-                return Ok(Rendered { text, trained, turn_ends, left_out, ..Rendered::default() });
+                let (trained, turn) = (self.of_spans(ranges), turn());
+                let rendered = Rendered { text, trained, turn_ends, ..Rendered::default() };
+                return Ok(Rendered { turn, left_out, ..rendered });
             }
             WantedSpans::LastTurn => {
                 let (text, ranges) = template.render_last_turn(conversation, noted)?;
@@ -233,7 +272,7 @@ impl Training {
                 let choice = TrainedTurns {
                     training: self,
                     weights: weights.as_deref(),
-                    last: last_turn(conversation),
+                    last: conversation.speaking().rposition(|speaks| speaks),
                     completion,
                     messages: conversation.messages.len(),
                 };
@@ -246,7 +285,8 @@ impl Training {
         } else {
             Vec::new()
         };
-        Ok(Rendered { text, trained: spans, turn_ends, left_out, ..Rendered::default() })
+        let turn = turn();
+        Ok(Rendered { text, trained: spans, turn_ends, turn, left_out, ..Rendered::default() })
     }
 
     /// The documents of a replayed conversation, each with its trained part and the places at which it may be cut.
@@ -255,12 +295,14 @@ impl Training {
         replayed: &mut Replayed,
         reader: &FastReader,
     ) -> Result<Vec<Rendered>, Fault> {
-        let Replayed { printed, turns, texts, cuts, left_out } = std::mem::take(replayed);
-        if !texts.is_empty() {
+        let Replayed { printed, turns, texts, cuts, left_out, .. } = std::mem::take(replayed);
+        let speaks = || reader.roles().map(is_assistant);
+        if !texts.texts.is_empty() {
             let last = reader.roles().rposition(is_assistant);
             let weight = |message| self.weight(reader.weights(), last, message);
-            check_shown(reader.weights(), &texts)?;
-            return Ok(self.of_texts(texts, weight, left_out));
+            check_shown(reader.weights(), &texts.texts)?;
+            let number = |message| turn_number(speaks(), message);
+            return Ok(self.of_texts(texts, weight, number, left_out));
         }
         let Printed { text, spans, literals } = printed;
         let is_weighed = reader.weights().is_some();
@@ -279,8 +321,16 @@ impl Training {
                 Trained::Spans(choice.spans(text.len(), &turns)?)
             }
         };
-        let turn_ends = cuts;
-        Ok(vec![Rendered { text, literals, trained, turn_ends, left_out, ..Rendered::default() }])
+        let (turn_ends, turn) = (cuts, self.last_turn(reader.weights(), speaks));
+        Ok(vec![Rendered {
+            text,
+            literals,
+            trained,
+            turn_ends,
+            turn,
+            left_out,
+            ..Rendered::default()
+        }])
     }
 
     /// The trained part of a text in which the assistant wrote `ranges`.
@@ -302,10 +352,10 @@ fn turn_ends(template: &ChatTemplate, conversation: &Conversation) -> Vec<usize>
     )
 }
 
-/// The last message of the assistant.
-fn last_turn(conversation: &Conversation) -> Option<usize> {
-    let speaks = |message: &Arc<Map>| matches!(message.get("role"), Some(Json::String(role)) if is_assistant(role));
-    conversation.messages.iter().rposition(speaks)
+/// The number of a message among those of the assistant, from 1.
+fn turn_number(speaks: impl Iterator<Item = bool>, message: usize) -> u32 {
+    let number = speaks.take(message + 1).filter(|speaks| *speaks).count();
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Fails for a message that asks to be trained and stands in none of the texts.

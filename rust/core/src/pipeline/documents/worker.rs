@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use crate::config::{Reading, ShapeName};
+use crate::config::{Reading, ShapeName, Turns};
 use crate::document::Several;
 use crate::document::tokenize::TextKind;
 use crate::ledger::{Note, NoteSet};
@@ -50,7 +50,12 @@ pub(in crate::pipeline) struct ReadOptions<'r, 'a> {
 
 impl<'a> Worker<'a> {
     pub(in crate::pipeline) fn new(job: &'a Job) -> Self {
-        let training = Training::of(&job.options);
+        Self::by_turns(job, job.options.tokens.turns)
+    }
+
+    /// A worker with another choice of the documents of a conversation.
+    pub(super) fn by_turns(job: &'a Job, turns: Turns) -> Self {
+        let training = Training::by_turns(&job.options, turns);
         let template = match &job.template {
             JobTemplate::Ready(template) => Some(&**template),
             JobTemplate::Refused(_) => None,
@@ -58,7 +63,9 @@ impl<'a> Worker<'a> {
         Self {
             texts: training.takes_whole_texts(),
             replayer: template.map(|template| {
-                Replayer::new(template, training.wanted(), training.turns(), training.cuts())
+                let (wanted, turns) = (training.wanted(), training.turns());
+                let replayer = Replayer::new(template, wanted, turns, training.cuts());
+                replayer.noting(training.parts())
             }),
             reader: FastReader::default(),
             replayed: Replayed::default(),
@@ -109,6 +116,7 @@ impl<'a> Worker<'a> {
         self.rendered.left_out.clear();
         self.rendered.unread.clear();
         self.rendered.notes = NoteSet::default();
+        (self.rendered.turn, self.rendered.whole) = (0, None);
         let ReadOptions { words, reading, shape } = asked;
         let unread = Cell::new(true);
         let read_record = || {

@@ -13,6 +13,7 @@ use crate::identity::{Identity, JobInputs};
 use crate::objective::{Vocabulary, objective};
 use crate::ordered::ordered;
 use crate::pipeline::accounts::about::About;
+use crate::pipeline::documents::choices::TurnChoices;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::packing::Packing;
@@ -173,6 +174,7 @@ pub(in crate::pipeline) fn take_all<'a>(
                 fingerprint: Some(entry.fingerprint),
                 share: None,
                 left_out: Vec::new(),
+                choices: TurnChoices::default(),
                 records: Vec::new(),
                 end: None,
             })

@@ -20,6 +20,7 @@ use crate::pack::{Pieces, TICK, lower_bound, plan};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
 use crate::pipeline::accounts::fate::Cutter;
+use crate::pipeline::documents::choices::{TurnChoice, TurnChoices};
 use crate::pipeline::documents::intake::{Intake, Outcome};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::runs::pace::{Machine, Pace, Scale};
@@ -56,6 +57,9 @@ pub struct Scan {
     /// The conversations that became several documents.
     #[serde(skip_serializing_if = "SplitConversations::is_empty")]
     pub split_conversations: SplitConversations<NotedReport>,
+    /// The documents that each choice of `turns` gives, by its word; empty without conversations whose turns are trained.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub turn_choices: BTreeMap<&'static str, TurnChoice>,
     /// Lengths of the documents, in tokens.
     pub lengths: Lengths,
     /// Tokens with a label in all documents.
@@ -75,10 +79,20 @@ pub struct Scan {
     /// Warnings.
     pub warnings: Vec<String>,
     /// The timing.
-    pub timing: Timing,
+    pub timing: ScanTiming,
     /// The part of the files that was read, if not all. Then all counts outside `timing` are estimates for
     /// all files.
     pub sample: Option<Sampled>,
+}
+
+/// The timing of a scan.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScanTiming {
+    /// The timing.
+    #[serde(flatten)]
+    pub timing: Timing,
+    /// The seconds in which the documents of each choice of `turns` were counted. Packing does not take them.
+    pub turn_choices_seconds: f64,
 }
 
 /// The part of the files that was read, as a sample.
@@ -164,7 +178,15 @@ impl Scan {
         all(&mut split.documents);
         all(&mut split.tokens);
         all(&mut split.last_tokens);
+        all(&mut split.whole_tokens);
+        all(&mut split.turns);
         all(&mut split.rewritten_turns);
+        for choice in self.turn_choices.values_mut() {
+            all(&mut choice.documents);
+            all(&mut choice.tokens);
+            all(&mut choice.trained_tokens);
+            all(&mut choice.rewritten_turns);
+        }
         all(&mut self.documents);
         all(&mut self.trained_tokens);
         self.lost.values_mut().for_each(|lost| counts(&mut lost.count));
@@ -219,7 +241,7 @@ pub fn scan(
         max_lengths.iter().map(|&length| Fitting::new(&job.options, length)).collect();
     let blocks = Blocks::new(found).sampled(sample.clone());
     let sources = blocks.sources().to_vec();
-    let mut intake = Intake::new(job, control).naming_all();
+    let mut intake = Intake::new(job, control).naming_all().comparing_turns();
     if sample.is_some() {
         intake = intake.keeping_shares();
     }
@@ -261,6 +283,7 @@ struct ScanState {
     documents: u64,
     lengths: Histogram,
     trained_tokens: u64,
+    choices: TurnChoices,
     /// The first document that needs a column of weights.
     weighed: Option<Origin>,
     work: Work,
@@ -271,8 +294,9 @@ impl ScanState {
     fn take(&mut self, mut outcome: Outcome) {
         let spread = self.spread.contains(outcome.documents.path());
         self.pace.take(&mut outcome, spread);
-        let Outcome { documents, ledger, work, left_out, .. } = outcome;
+        let Outcome { documents, ledger, work, left_out, choices, .. } = outcome;
         self.work += work;
+        self.choices += choices;
         for index in 0..documents.len() {
             let document = documents.document(index);
             let length = u32::try_from(document.column(INPUTS).len())
@@ -372,7 +396,7 @@ impl ScanState {
             }
         };
         let notes = &self.ledger.notes;
-        let warnings = about.facts.warnings.into_iter().chain(notes.warnings(&place));
+        let warnings = about.facts.warnings.into_iter().chain(notes.warnings(&place, read.tokens));
         Scan {
             fastpack: env!("CARGO_PKG_VERSION").to_owned(),
             files: about.facts.files,
@@ -384,6 +408,7 @@ impl ScanState {
             left_out: notes.left_out_report(&place),
             noted: notes.noted_report(&place),
             split_conversations: notes.split_conversations.report(&place),
+            turn_choices: self.choices.report(),
             lengths: self.lengths.lengths(),
             trained_tokens: self.trained_tokens,
             trained_share: ratio(self.trained_tokens, self.lengths.tokens()),
@@ -393,7 +418,15 @@ impl ScanState {
             engine: about.facts.engine,
             engine_reason: about.facts.engine_reason,
             warnings: warnings.collect(),
-            timing: Timing::new(seconds, threads, (bytes, read.tokens), &self.work),
+            timing: ScanTiming {
+                timing: Timing::new(seconds, threads, (bytes, read.tokens), &self.work),
+                turn_choices_seconds: rounded(
+                    self.choices
+                        .took
+                        .div_f64(f64::from(u32::try_from(threads).unwrap_or(u32::MAX)))
+                        .as_secs_f64(),
+                ),
+            },
             sample: None,
         }
     }

@@ -17,15 +17,17 @@ use super::turns::TurnPrograms;
 use super::unprinted::{Unprinted, numbered};
 use super::wanted::WantedSpans;
 use crate::config::Turns;
+use crate::ledger::NoteSet;
 use crate::record::{Conversation, FastReader, is_assistant};
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::{self, prepared};
+use crate::template::conversation::{last_turn, prepared};
 use crate::template::left_out::{self, LeftOut};
 use crate::template::trained::completion::last_spans;
-use crate::template::trained::documents::TurnText;
+use crate::template::trained::documents::TurnTexts;
 use crate::template::trained::header;
 use crate::template::trained::marks::MarkPlace;
 use crate::template::trained::markup::TurnMarkup;
+use crate::template::trained::noted::TrainedParts;
 use crate::template::trained::spans::{self, Turn};
 use crate::template::trained::turns::turn_ends;
 
@@ -53,11 +55,13 @@ pub struct Replayed {
     /// The assistant's turns, if they are wanted.
     pub turns: Vec<Turn>,
     /// The texts in which the turns stand, if that is not the text alone.
-    pub texts: Vec<TurnText>,
+    pub texts: TurnTexts,
     /// Bytes at which the text may be cut; empty if the conversation has a prompt.
     pub cuts: Vec<usize>,
     /// The fields of the record that the text leaves out.
     pub left_out: LeftOut,
+    /// The notes on its turns.
+    pub notes: NoteSet,
 }
 
 /// Renders conversations that the fast reader has read by recorded programs. Each thread has its own.
@@ -66,6 +70,8 @@ pub struct Replayer<'t> {
     template: &'t ChatTemplate,
     wanted: WantedSpans,
     choice: Turns,
+    /// What is trained, if it is noted.
+    noted: Option<TrainedParts>,
     cuts: bool,
     known: HashMap<Box<[u8]>, RenderPath<'t>>,
     /// The outline of the current conversation, and the form of its texts where turns are wanted.
@@ -110,6 +116,8 @@ pub(in crate::template) struct Programs {
     turns: Option<TurnPrograms>,
     /// The texts and values that are not printed, and the names of their fields; of parts, the roles.
     unprinted: Vec<(Unprinted, Arc<str>)>,
+    /// The notes on the turns of conversations that they render.
+    notes: NoteSet,
 }
 
 impl Programs {
@@ -135,6 +143,7 @@ impl<'t> Replayer<'t> {
             template,
             wanted,
             choice,
+            noted: None,
             cuts,
             known: HashMap::new(),
             key: Vec::new(),
@@ -146,6 +155,12 @@ impl<'t> Replayer<'t> {
             places: Vec::new(),
             refused: "",
         }
+    }
+
+    /// Has the replayer note what is told of the turns of each conversation, of which these parts are trained.
+    #[must_use]
+    pub fn noting(self, parts: TrainedParts) -> Self {
+        Self { noted: Some(parts), ..self }
     }
 
     /// Renders a conversation into `out`, and replaces its contents.
@@ -189,6 +204,9 @@ impl<'t> Replayer<'t> {
         let has_tools = reader.value_places().any(|place| place.is_none());
         let template = self.template.with_tools(has_tools);
         if !self.wanted_of(reader).needs_turns() || template.generates {
+            if self.noted.is_some() {
+                self.write_said(reader, template);
+            }
             return;
         }
         self.key.push(u8::from(reader.prompt().is_some()));
@@ -206,6 +224,22 @@ impl<'t> Replayer<'t> {
         }
     }
 
+    /// Writes what the notes on the turns of a conversation depend on besides its outline.
+    fn write_said(&mut self, reader: &FastReader, template: &ChatTemplate) {
+        let weights = reader.weights().into_iter().flatten();
+        self.key.extend(weights.map(|weight| weight.map_or(2, |weight| u8::from(weight > 0.0))));
+        let is_said: Vec<bool> = reader.roles().map(is_assistant).collect();
+        let texts = (0_u32..).zip(reader.places().zip(reader.ranges()));
+        for (number, (_, range)) in texts.filter(|(_, ((message, _), _))| is_said[*message]) {
+            template.forms().write_text(number, &reader.decoded()[range.clone()], &mut self.key);
+        }
+        for (place, value) in reader.value_places().zip(reader.values()) {
+            if let Some((_, name)) = place.filter(|(message, _)| is_said[*message]) {
+                template.forms().write_field(name, value, &mut self.key);
+            }
+        }
+    }
+
     /// The results that are wanted of this conversation, which may have weights or a prompt.
     fn wanted_of(&self, reader: &FastReader) -> WantedSpans {
         self.wanted.of(reader.weights().is_some(), reader.prompt().is_some())
@@ -218,10 +252,10 @@ impl<'t> Replayer<'t> {
         reader: &FastReader,
         out: &mut Replayed,
     ) -> Option<bool> {
-        let Replayed { printed, turns, texts: own_texts, cuts, left_out } = out;
+        let Replayed { printed, turns, texts: own_texts, cuts, left_out, notes } = out;
         printed.clear();
         turns.clear();
-        own_texts.clear();
+        *own_texts = TurnTexts::default();
         cuts.clear();
         left_out.clear();
         let wanted = self.wanted_of(reader);
@@ -246,8 +280,9 @@ impl<'t> Replayer<'t> {
                 && programs.turns.as_ref().is_none_or(|turns| turns.serves(input, buffers))
                 && programs.whole.serves(input, buffers)
         };
-        let Programs { whole, before, turns: one_by_one, unprinted } =
+        let Programs { whole, before, turns: one_by_one, unprinted, notes: known } =
             kind.programs.iter().find(&mut serves)?;
+        *notes = *known;
         if whole.print(input.source, buffers, printed).is_err() {
             return Some(false);
         }
@@ -396,6 +431,9 @@ impl<'t> Replayer<'t> {
         left_out::unprinted(conversation, &messages, &shown?, |message, key, part| {
             unprinted.extend(numbered(reader, message, key, part));
         });
+        let is_trained = self.choice.trains(reader.weights(), last_turn(&messages));
+        let notes = self.noted.map(|parts| template.turn_notes(conversation, parts, &is_trained));
+        let notes = notes.unwrap_or_default();
         let wanted = self.wanted_of(reader);
         // A prompt and its completion are one document.
         let choice = if reader.prompt().is_some() { Turns::Whole } else { self.choice };
@@ -409,13 +447,12 @@ impl<'t> Replayer<'t> {
                 Ok(turns) => Some(turns),
                 Err(reason) => return Some(Err(reason)),
             };
-            return Some(Ok(Programs { whole, before: None, turns, unprinted }));
+            return Some(Ok(Programs { whole, before: None, turns, unprinted, notes }));
         }
         if wanted.needs_turns() && choice == Turns::Each {
             return Some(Err("marks of one turn alone, or no turn"));
         }
-        let last = messages.iter().rposition(|message| conversation::is_assistant(message));
-        let last = last.filter(|last| wanted == WantedSpans::LastTurn && *last > 0);
+        let last = last_turn(&messages).filter(|last| wanted == WantedSpans::LastTurn && *last > 0);
         let before = match reader.prompt() {
             Some(prompt) => Some((prompt, true)),
             None => last.map(|last| (last, false)),
@@ -428,7 +465,7 @@ impl<'t> Replayer<'t> {
                 return Some(Err("messages that do not render without those that follow"));
             }
         };
-        Some(Ok(Programs { whole, before, turns: None, unprinted }))
+        Some(Ok(Programs { whole, before, turns: None, unprinted, notes }))
     }
 
     /// Records the programs of turns that are found one by one, or returns the reason that they are interpreted.
@@ -443,9 +480,7 @@ impl<'t> Replayer<'t> {
             return Err("turns that are found one by one in one text");
         }
         let template = self.template.serving(conversation);
-        let last = messages.iter().rposition(|message| conversation::is_assistant(message));
-        let own = |at: usize| reader.weights().and_then(|weights| weights[at]);
-        let is_trained = |at: usize| self.choice.weight(own(at), Some(at) == last) > 0.0;
+        let is_trained = self.choice.trains(reader.weights(), last_turn(messages));
         let (source, texts, values) = (reader.decoded(), reader.ranges(), reader.values());
         let input = ReplayInput { source, texts, values };
         let mut buffers = ProgramBuffers::new(template.meter(&|| 0));

@@ -68,7 +68,7 @@ fn derived(
         return Ok(spans);
     }
     let found = rule::documents(template, conversation, messages, text, |_| true);
-    if let Ok([TurnDocument { text: own, turns }]) = found.as_deref()
+    if let Ok([TurnDocument { text: own, turns, .. }]) = found.as_deref()
         && own == text
     {
         return Ok(turns.iter().map(|(_, span)| span.clone()).collect());

@@ -26,6 +26,38 @@ pub struct TurnText {
     pub turns: Vec<Turn>,
 }
 
+/// The texts in which the trained turns of a conversation stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnTexts {
+    /// The texts.
+    pub texts: Vec<TurnText>,
+    /// What one text of the whole conversation would be.
+    pub whole: WholeText,
+}
+
+/// The one text of a conversation whose turns stand in several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WholeText {
+    /// Its bytes.
+    pub bytes: usize,
+    /// The trained turns.
+    pub turns: u64,
+    /// Those that it has otherwise than the model writes them, or behind another text.
+    pub rewritten_turns: u64,
+}
+
+impl WholeText {
+    /// The facts about `whole`, in which turns stand whose own texts are `turns`.
+    fn of<'t>(whole: &str, turns: impl Iterator<Item = &'t str>) -> Self {
+        let mut facts = Self { bytes: whole.len(), ..Self::default() };
+        for turn in turns {
+            facts.turns += 1;
+            facts.rewritten_turns += u64::from(!whole.starts_with(turn));
+        }
+        facts
+    }
+}
+
 impl ChatTemplate {
     /// The texts in which the turns that `is_trained` stand as `choice` asks. `None` if there is one, the render of the
     /// whole conversation, and [`render_turns`](Self::render_turns) finds the turns in it. Adds the fields that the
@@ -41,7 +73,7 @@ impl ChatTemplate {
         choice: Turns,
         is_trained: &dyn Fn(usize) -> bool,
         left_out: Option<&mut LeftOut>,
-    ) -> Result<Option<Vec<TurnText>>, Fault> {
+    ) -> Result<Option<TurnTexts>, Fault> {
         let template = self.serving(conversation);
         template.check(conversation)?;
         let messages = prepared(conversation);
@@ -95,7 +127,7 @@ impl ChatTemplate {
         whole: &str,
         stops: &Stops,
         learned: Option<&TurnMarkup>,
-    ) -> Vec<TurnText> {
+    ) -> TurnTexts {
         let documents = if choice == Turns::Each {
             texts::each(turns, whole, stops)
         } else {
@@ -109,7 +141,10 @@ impl ChatTemplate {
         if texts.is_empty() {
             texts.push(TurnText { text: whole.to_owned(), turns: Vec::new() });
         }
-        texts
+        // One text needs no other to be compared with.
+        let own = if texts.len() > 1 { turns } else { &[] };
+        let own = own.iter().filter(|turn| turn.is_generated()).map(TrainedTurn::text);
+        TurnTexts { texts, whole: WholeText::of(whole, own) }
     }
 
     /// These texts, or that of the whole conversation if there are none. Adds the fields that the latter leaves out.
@@ -118,16 +153,22 @@ impl ChatTemplate {
         mut texts: Vec<TurnText>,
         conversation: &Conversation,
         left_out: Option<&mut LeftOut>,
-    ) -> Result<Vec<TurnText>, Fault> {
+    ) -> Result<TurnTexts, Fault> {
         let whole = self.run_whole(&prepared(conversation), conversation, left_out)?.text;
+        let own = texts.iter().filter_map(|text| Some(&text.text[..text.turns.last()?.span.end]));
+        let facts = WholeText::of(&whole, own);
         if texts.is_empty() {
             texts.push(TurnText { text: whole, turns: Vec::new() });
         }
-        Ok(texts)
+        Ok(TurnTexts { texts, whole: facts })
     }
 
     /// The text up to the turn at message `at` of a conversation, with that turn, by the marks of the template.
-    fn turn_alone(&self, conversation: &Conversation, at: usize) -> Result<TurnText, Fault> {
+    pub(super) fn turn_alone(
+        &self,
+        conversation: &Conversation,
+        at: usize,
+    ) -> Result<TurnText, Fault> {
         let messages = conversation.messages[..=at].to_vec();
         let before = Conversation { messages, weights: None, ..conversation.clone() };
         let (text, mut turns) = self.render_turns(&before, None)?;

@@ -12,6 +12,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use fastpack_template::Template;
 use fastpack_template::json::{Json, Map};
 
+use crate::ledger::NoteSet;
 use crate::record::write_json;
 
 /// Most times that a group of messages is repeated in a form.
@@ -34,6 +35,8 @@ pub(in crate::template) struct TurnForms {
     /// Bytes of the longest literal.
     longest_literal: usize,
     pub(super) tried: Mutex<HashMap<Box<[u8]>, bool>>,
+    /// What is noted of conversations of some forms.
+    pub(super) noted: Mutex<HashMap<Box<[u8]>, NoteSet>>,
 }
 
 impl TurnForms {
@@ -56,7 +59,13 @@ impl TurnForms {
         let markers =
             AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&markers).ok();
         let longest_literal = literals.iter().map(String::len).max().unwrap_or(0);
-        Self { literals, markers, longest_literal, tried: Mutex::default() }
+        Self {
+            literals,
+            markers,
+            longest_literal,
+            tried: Mutex::default(),
+            noted: Mutex::default(),
+        }
     }
 
     /// The text with made-up words: what the template may search for stays.
@@ -65,14 +74,26 @@ impl TurnForms {
             return text.to_owned();
         }
         let mut made = String::new();
-        let mut rest = text;
+        let parts = self.parts(text);
+        for (at, (part, is_said)) in parts.iter().enumerate() {
+            if *is_said {
+                push_words(part, at + 1 < parts.len(), &mut made);
+            } else {
+                made.push_str(part);
+            }
+        }
+        made
+    }
+
+    /// The parts of a text in order: what the template may search for, and what is said around it, which is marked.
+    pub(super) fn parts<'t>(&self, text: &'t str) -> Vec<(&'t str, bool)> {
+        let (mut parts, mut rest) = (Vec::new(), text);
         while let Some(place) = self.first_marker(rest) {
-            push_words(&rest[..place.start], true, &mut made);
-            made.push_str(&rest[place.clone()]);
+            parts.extend([(&rest[..place.start], true), (&rest[place.clone()], false)]);
             rest = &rest[place.end..];
         }
-        push_words(rest, false, &mut made);
-        made
+        parts.push((rest, true));
+        parts
     }
 
     /// Writes what tells texts of a form from others: nothing for text without anything that the template may search
@@ -99,7 +120,7 @@ impl TurnForms {
     }
 
     /// Whether the template has the string as a literal.
-    fn is_literal(&self, text: &str) -> bool {
+    pub(super) fn is_literal(&self, text: &str) -> bool {
         self.literals.binary_search_by(|literal| literal.as_str().cmp(text)).is_ok()
     }
 
@@ -197,8 +218,8 @@ fn made_up_id(id: &str) -> &'static str {
 }
 
 /// The items without those of a group that is repeated more often than [`MOST_REPEATS`] times.
-pub(super) fn without_repeats(items: Vec<Json>) -> Vec<Json> {
-    let mut kept: Vec<Json> = Vec::with_capacity(items.len());
+pub(super) fn without_repeats<T: PartialEq>(items: Vec<T>) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::with_capacity(items.len());
     for item in items {
         kept.push(item);
         for group in 1..=LONGEST_GROUP {

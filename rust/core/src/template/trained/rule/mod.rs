@@ -12,7 +12,7 @@ pub(in crate::template) mod texts;
 pub(in crate::template) mod tokens;
 
 use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use fastpack_template::json::Map;
 
@@ -39,8 +39,10 @@ pub(in crate::template) struct FoundTurn {
     /// Whether the model sees the messages before it as the prompt has them, because the render of the turn has them
     /// otherwise.
     pub(in crate::template) is_rewritten: bool,
-    /// Whether it goes on with the turn of the message before it.
-    is_joined: bool,
+    /// The index of its first message: a turn may go on with those before its own.
+    first: usize,
+    /// Whether its trained part begins elsewhere than the generation prompt ends.
+    pub(in crate::template) opens_otherwise: bool,
 }
 
 /// A trained turn with its texts.
@@ -55,6 +57,16 @@ pub(in crate::template) struct FoundTexts {
 }
 
 impl FoundTurn {
+    /// The indexes of its messages.
+    pub(in crate::template) fn messages(&self) -> RangeInclusive<usize> {
+        self.first..=self.message
+    }
+
+    /// Whether it goes on with the turn of the message before it.
+    fn is_joined(&self) -> bool {
+        self.first < self.message
+    }
+
     /// The turn in its text, the render of the messages up to it; `prompt` is the render of those before it with the
     /// generation prompt, which only turns need whose text [is rewritten](Self::is_rewritten).
     pub(in crate::template) fn in_text(&self, mut text: String, prompt: &str) -> TrainedTurn {
@@ -66,6 +78,13 @@ impl FoundTurn {
         }
         text.truncate(end);
         TrainedTurn { message, text, start, is_stopped }
+    }
+}
+
+impl FoundTexts {
+    /// The turn, and its texts.
+    pub(in crate::template) fn in_text(self) -> (FoundTurn, TrainedTurn) {
+        (self.found, self.found.in_text(self.text, &self.prompt))
     }
 }
 
@@ -92,7 +111,7 @@ pub(in crate::template) fn turns(
     for at in spoken.filter(|at| is_trained(*at) || may_go_on(*at)) {
         match renders.turn(at, turns.last()) {
             Ok(turn) => {
-                if turn.found.is_joined {
+                if turn.found.is_joined() {
                     turns.pop();
                 }
                 turns.push(turn);
@@ -118,7 +137,7 @@ pub(in crate::template) fn trained(
     is_trained: impl Fn(usize) -> bool,
 ) -> Result<Vec<TrainedTurn>, Fault> {
     let turns = turns(template, conversation, messages, is_trained)?.into_iter();
-    Ok(turns.map(|turn| turn.found.in_text(turn.text, &turn.prompt)).collect())
+    Ok(turns.map(|turn| turn.in_text().1).collect())
 }
 
 /// The documents of a conversation: the fewest texts such that each turn that `is_trained` stands behind exactly what
@@ -277,10 +296,14 @@ impl<'c> Renders<'c> {
                 (end, is_stopped) = (start, true);
             }
         }
-        let is_joined = joined.is_some();
         let is_rewritten = same < before && !header.is_empty() && text[..start].ends_with(header);
-        let is_rewritten = is_rewritten && !is_joined;
-        let found = FoundTurn { message: at, start, end, is_stopped, is_rewritten, is_joined };
+        let is_rewritten = is_rewritten && joined.is_none();
+        let (first, opens_otherwise) = match joined {
+            Some(previous) => (previous.found.first, previous.found.opens_otherwise),
+            None => (at, !is_rewritten && text[..start] != prompt),
+        };
+        let found =
+            FoundTurn { message: at, start, end, is_stopped, is_rewritten, first, opens_otherwise };
         Ok(FoundTexts { found, text, prompt })
     }
 
@@ -416,8 +439,12 @@ fn reopened(before: &str, behind: &str) -> usize {
     let said = behind.trim_end();
     let pairs = before.trim_end().chars().rev().zip(said.chars().rev());
     let shared = pairs.take_while(|(one, other)| one == other).map(|(c, _)| c);
-    let length: usize = shared.clone().map(char::len_utf8).sum();
-    let is_header = shared.clone().any(char::is_alphanumeric);
+    let length: usize = shared.map(char::len_utf8).sum();
+    // What begins inside of a word or a mark is the end of another: `think>` of `</think>`.
+    let (other, same) = said.split_at(said.len() - length);
+    let is_broken =
+        same.starts_with(char::is_alphanumeric) && other.ends_with(|c: char| !c.is_whitespace());
+    let is_header = !is_broken && same.contains(char::is_alphanumeric);
     if is_header { behind.len() - said.len() + length } else { 0 }
 }
 

@@ -51,6 +51,13 @@ impl Stops {
         token_at_start(&self.next, rest)
     }
 
+    /// Whether a text ends with one of them, or with a special token with which no turn begins.
+    pub(in crate::template) fn end(&self, text: &str) -> bool {
+        let text = text.trim_end();
+        let mut stops = [&self.own, &self.next, &self.closing].into_iter().flatten();
+        stops.any(|stop| !stop.is_empty() && text.ends_with(stop.as_str()))
+    }
+
     /// The same of the special tokens with which no turn begins.
     pub(in crate::template) fn written_in(&self, rest: &str) -> usize {
         token_at_start(&self.closing, rest)

@@ -11,6 +11,8 @@ pub(in crate::template) struct TurnDocument {
     pub(in crate::template) text: String,
     /// The trained turns: the index of the message, and the byte range that is trained. Ascending.
     pub(in crate::template) turns: Vec<(usize, Range<usize>)>,
+    /// Whether nothing ends one of them.
+    pub(in crate::template) is_unended: bool,
 }
 
 /// What is trained of one turn, and the text that it stands in.
@@ -24,6 +26,18 @@ pub(in crate::template) struct TrainedTurn {
     pub(super) start: usize,
     /// Whether the trained part ends with a token at which generation stops.
     pub(super) is_stopped: bool,
+}
+
+impl TrainedTurn {
+    /// The text that the model sees before the turn, and the turn.
+    pub(in crate::template) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the model generates something in it.
+    pub(in crate::template) fn is_generated(&self) -> bool {
+        self.text.len() > self.start
+    }
 }
 
 /// The fewest documents of these turns: a text that another one continues needs no document of its own.
@@ -48,7 +62,7 @@ pub(in crate::template) fn merged(
             let end = &turns[at].text;
             let ends_whole = Some(at) == last && whole.starts_with(end.as_str());
             let text = if ends_whole { whole.to_owned() } else { end.clone() };
-            TurnDocument { text, turns: Vec::new() }
+            TurnDocument { text, ..TurnDocument::default() }
         })
         .collect();
     for turn in turns {
@@ -76,7 +90,7 @@ pub(in crate::template) fn each(
             }
             _ => turn.text.clone(),
         };
-        let mut document = TurnDocument { text, turns: Vec::new() };
+        let mut document = TurnDocument { text, ..TurnDocument::default() };
         document.add(turn, stops);
         document
     });
@@ -88,7 +102,9 @@ impl TurnDocument {
     fn add(&mut self, turn: &TrainedTurn, stops: &Stops) {
         let mut end = turn.text.len();
         if end > turn.start && !turn.is_stopped {
-            end += stops.before_next(&self.text[end..]);
+            let next = stops.before_next(&self.text[end..]);
+            end += next;
+            self.is_unended |= next == 0;
         }
         if end > turn.start {
             self.turns.push((turn.message, turn.start..end));

@@ -1,0 +1,204 @@
+//! [`Label`]: words in place of what the assistant says, which tell what of it the texts of a conversation lack.
+
+use std::sync::Arc;
+
+use fastpack_template::json::{Json, Map};
+
+use super::forms::{TurnForms, WORDS};
+use crate::template::conversation::{REASONING, is_assistant};
+
+/// Something that the assistant says, and the words by which a text shows it.
+#[derive(Clone, Debug)]
+pub(super) struct Label {
+    /// The index of its message.
+    pub(super) message: usize,
+    /// What is said.
+    pub(super) said: Said,
+    /// The words of its parts, which stand between what a template may search for; none of a call without arguments.
+    pub(super) words: Vec<String>,
+}
+
+/// What the assistant says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Reasoning in a field, or in a part of the content.
+    Reasoning,
+    /// A text of the content.
+    Content,
+    /// A call of a tool, with its arguments if they are JSON text.
+    Call(Option<String>),
+}
+
+/// The types of content parts that are reasoning.
+const REASONING_PARTS: [&str; 2] = ["thinking", "reasoning"];
+
+/// The key of a value that says what an object is.
+const TYPE: &str = "type";
+
+/// Labels what the assistant says in messages.
+pub(super) struct Labeller<'f> {
+    forms: &'f TurnForms,
+    /// Whether the words are replaced by labels that occur nowhere else.
+    replaces: bool,
+    /// The number of labels so far.
+    count: usize,
+    labels: Vec<Label>,
+}
+
+impl<'f> Labeller<'f> {
+    /// A labeller of messages for a template with these forms.
+    pub(super) fn new(forms: &'f TurnForms, replaces: bool) -> Self {
+        Self { forms, replaces, count: 0, labels: Vec::new() }
+    }
+
+    /// The messages with their labels.
+    pub(super) fn label(mut self, messages: &[Arc<Map>]) -> (Vec<Arc<Map>>, Vec<Label>) {
+        let labelled = messages.iter().enumerate().map(|(at, message)| {
+            if is_assistant(message) {
+                Arc::new(self.message(at, message))
+            } else {
+                Arc::clone(message)
+            }
+        });
+        (labelled.collect(), self.labels)
+    }
+
+    fn message(&mut self, at: usize, message: &Map) -> Map {
+        // Templates see the same reasoning under several names.
+        let mut reasoning: Option<(&Json, Json)> = None;
+        let labelled = message.iter().map(|(key, value)| {
+            let labelled = match (&**key, value) {
+                (name, _) if REASONING.contains(&name) => match &reasoning {
+                    Some((own, labelled)) if *own == value => labelled.clone(),
+                    _ => {
+                        let labelled = self.value(at, &Said::Reasoning, value);
+                        reasoning = Some((value, labelled.clone()));
+                        labelled
+                    }
+                },
+                ("content", Json::List(parts)) => {
+                    let parts = parts.iter().map(|part| self.part(at, part)).collect();
+                    Json::List(Arc::new(parts))
+                }
+                ("content", _) => self.value(at, &Said::Content, value),
+                ("tool_calls", Json::List(calls)) => {
+                    let calls = calls.iter().map(|call| self.call(at, call)).collect();
+                    Json::List(Arc::new(calls))
+                }
+                ("function_call", _) => self.call(at, value),
+                _ => value.clone(),
+            };
+            (Arc::clone(key), labelled)
+        });
+        labelled.collect()
+    }
+
+    /// A part of a content.
+    fn part(&mut self, at: usize, part: &Json) -> Json {
+        let kind = match part {
+            Json::Map(part) => part.get(TYPE),
+            _ => None,
+        };
+        let said = match kind {
+            Some(Json::String(kind)) if REASONING_PARTS.contains(&&**kind) => Said::Reasoning,
+            _ => Said::Content,
+        };
+        self.value(at, &said, part)
+    }
+
+    /// A call of a tool, or its function.
+    fn call(&mut self, at: usize, call: &Json) -> Json {
+        let Json::Map(call) = call else { return call.clone() };
+        let mut labelled = (**call).clone();
+        if let Some(function @ Json::Map(_)) = call.get("function") {
+            labelled.insert("function".into(), self.call(at, function));
+            return Json::Map(Arc::new(labelled));
+        }
+        let arguments =
+            ["arguments", "parameters"].into_iter().find(|name| call.contains_key(*name));
+        let first = self.labels.len();
+        let mut text = None;
+        if let Some(name) = arguments {
+            let value = self.value(at, &Said::Call(None), &call[name]);
+            if let Json::String(arguments) = &value
+                && arguments.trim_start().starts_with('{')
+            {
+                text = Some(arguments.to_string());
+            }
+            labelled.insert(name.into(), value);
+        }
+        let words = self.labels.drain(first..).flat_map(|label| label.words).collect();
+        self.labels.push(Label { message: at, said: Said::Call(text), words });
+        Json::Map(Arc::new(labelled))
+    }
+
+    /// A value with labels in its texts.
+    fn value(&mut self, at: usize, said: &Said, value: &Json) -> Json {
+        match value {
+            Json::String(text) => Json::String(self.text(at, said, text).into()),
+            Json::List(items) => {
+                let items = items.iter().map(|item| self.value(at, said, item)).collect();
+                Json::List(Arc::new(items))
+            }
+            Json::Map(map) => {
+                let items = map.iter().map(|(key, item)| {
+                    let is_kept = **key == *TYPE;
+                    let item = if is_kept { item.clone() } else { self.value(at, said, item) };
+                    (Arc::clone(key), item)
+                });
+                Json::Map(Arc::new(items.collect()))
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// A text with labels in place of its parts.
+    fn text(&mut self, message: usize, said: &Said, text: &str) -> String {
+        let mut words = Vec::new();
+        let made = if matches!(said, Said::Call(_)) {
+            if let Some((before, after)) = text.split_once(WORDS).filter(|_| self.replaces) {
+                words.push(self.next());
+                format!("{before}{}{after}", words[0])
+            } else {
+                words.extend(longest_word(text));
+                text.to_owned()
+            }
+        } else if !self.replaces || self.forms.is_literal(text) {
+            let parts = self.forms.parts(text).into_iter().filter(|(_, is_said)| *is_said);
+            words.extend(parts.filter_map(|(part, _)| longest_word(part)));
+            text.to_owned()
+        } else {
+            let mut made = String::new();
+            for (part, is_said) in self.forms.parts(text) {
+                let own = part.trim();
+                if !is_said || own.is_empty() {
+                    made.push_str(part);
+                    continue;
+                }
+                let start = part.len() - part.trim_start().len();
+                words.push(self.next());
+                made.push_str(&part[..start]);
+                made.push_str(&words[words.len() - 1]);
+                made.push_str(&part[start + own.len()..]);
+            }
+            made
+        };
+        if !words.is_empty() {
+            self.labels.push(Label { message, said: said.clone(), words });
+        }
+        made
+    }
+
+    fn next(&mut self) -> String {
+        self.count += 1;
+        format!("W{}w", self.count)
+    }
+}
+
+/// The longest word of a text, or the text without the blanks around it if it has none; `None` if it is blank.
+fn longest_word(text: &str) -> Option<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let word = words.max_by_key(|word| word.len()).filter(|word| !word.is_empty());
+    let text = word.unwrap_or(text.trim());
+    (!text.is_empty()).then(|| text.to_owned())
+}

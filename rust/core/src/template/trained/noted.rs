@@ -1,0 +1,287 @@
+//! What is noted of the turns of a conversation: what its texts lack, how turns begin and end, and which are untrained.
+//!
+//! Conversations of one [form](super::forms::TurnForms) have the same notes, so they are found once, of a conversation
+//! with made-up words.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::slice;
+use std::sync::{Arc, PoisonError};
+
+use fastpack_template::json::{Json, Map};
+
+use super::documents::TurnText;
+use super::labels::{Label, Labeller, Said};
+use super::made_up::{MadeUp, Place};
+use super::rule::stops::Stops;
+use super::rule::texts::{each, merged};
+use super::rule::{self, FoundTexts};
+use super::spans::Turn;
+use crate::config::Turns;
+use crate::ledger::{Note, NoteSet};
+use crate::record::Conversation;
+use crate::template::chat::ChatTemplate;
+use crate::template::conversation::{is_assistant, prepared};
+
+/// Most forms whose notes are kept.
+const MOST_FORMS: usize = 1 << 14;
+
+/// What a run trains of conversations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrainedParts {
+    /// The documents that a conversation becomes.
+    pub turns: Turns,
+    /// Whether turns of the assistant are trained, not whole texts.
+    pub are_turns: bool,
+    /// Whether the ends of turns are trained that the template writes behind its marks.
+    pub have_ends: bool,
+}
+
+impl TrainedParts {
+    /// The whole of texts.
+    pub const TEXTS: Self = Self { turns: Turns::Whole, are_turns: false, have_ends: true };
+}
+
+impl ChatTemplate {
+    /// The notes on the turns of a conversation. The messages of the assistant that `is_trained` are trained.
+    pub fn turn_notes(
+        &self,
+        conversation: &Conversation,
+        parts: TrainedParts,
+        is_trained: &dyn Fn(usize) -> bool,
+    ) -> NoteSet {
+        let template = self.serving(conversation);
+        let messages = prepared(conversation);
+        if !messages.iter().any(|message| is_assistant(message)) {
+            return NoteSet::default();
+        }
+        let place = |at: usize| match conversation.prompt {
+            Some(prompt) if at < prompt => Place::Prompt,
+            None if !is_trained(at) => Place::Context,
+            _ if is_assistant(&messages[at]) => Place::Trained,
+            _ => Place::Context,
+        };
+        let mut made = template.made_up(conversation, &messages, place);
+        made.key.extend([parts.turns as u8, parts.are_turns.into(), parts.have_ends.into()]);
+        let known = || template.forms().noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&known) = known().get(&*made.key) {
+            return known;
+        }
+        let Some(found) = template.noted(&made, parts, true) else {
+            // The template refuses made-up words, so the conversation's own are looked for.
+            let places = (0..messages.len()).map(place).collect();
+            let messages = messages.iter().map(|message| Arc::new(Map::clone(message)));
+            let own = Conversation { messages: messages.collect(), ..conversation.clone() };
+            let own = MadeUp { key: Vec::new(), conversation: own, places };
+            return template.noted(&own, parts, false).unwrap_or_default();
+        };
+        let mut known = known();
+        if known.len() < MOST_FORMS {
+            known.insert(made.key.into(), found);
+        }
+        found
+    }
+
+    /// The notes on a conversation whose words are replaced by labels, or are labels; `None` if the template refuses it.
+    fn noted(&self, made: &MadeUp, parts: TrainedParts, replaces: bool) -> Option<NoteSet> {
+        let labeller = Labeller::new(self.forms(), replaces);
+        let (messages, labels) = labeller.label(&made.conversation.messages);
+        let conversation = Conversation { messages, ..made.conversation.clone() };
+        let messages: Vec<Cow<'_, Map>> =
+            conversation.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();
+        let whole = self.run(&messages, &conversation, None).ok()?.text;
+        let mut noting = Noting {
+            template: self,
+            stops: Stops::of(self, &conversation),
+            conversation: &conversation,
+            messages: &messages,
+            places: &made.places,
+            whole,
+            notes: NoteSet::default(),
+        };
+        let texts = if conversation.prompt.is_some() || !parts.are_turns {
+            noting.whole_text();
+            Vec::new()
+        } else if self.generates {
+            noting.marked_turns(parts)
+        } else {
+            noting.defined_turns(parts.turns)
+        };
+        noting.look_for(&labels, &texts);
+        Some(noting.notes)
+    }
+}
+
+/// Finds the notes on one conversation.
+struct Noting<'c> {
+    template: &'c ChatTemplate,
+    stops: Stops,
+    conversation: &'c Conversation,
+    messages: &'c [Cow<'c, Map>],
+    places: &'c [Place],
+    /// The render of all messages.
+    whole: String,
+    notes: NoteSet,
+}
+
+impl Noting<'_> {
+    /// The render of the first messages.
+    fn first(&self, count: usize, prompt: bool) -> Option<String> {
+        if count == 0 {
+            return Some(String::new());
+        }
+        Some(self.template.run(&self.messages[..count], self.conversation, Some(prompt)).ok()?.text)
+    }
+
+    /// The render of all messages with another one in the place of message `at`.
+    fn with(&self, at: usize, other: &Map) -> Option<String> {
+        let mut messages = self.messages.to_vec();
+        messages[at] = Cow::Borrowed(other);
+        Some(self.template.run(&messages, self.conversation, None).ok()?.text)
+    }
+
+    fn is_trained(&self, at: usize) -> bool {
+        self.places[at] == Place::Trained
+    }
+
+    /// Whether one of the trained messages is not among those of which something `is_said`.
+    fn has_silent(&self, is_said: impl Fn(usize) -> bool) -> bool {
+        (0..self.places.len()).any(|at| self.is_trained(at) && !is_said(at))
+    }
+
+    /// Notes how a text begins and ends of which all is trained, or the completion of its prompt.
+    fn whole_text(&mut self) {
+        if let Some(prompt) = self.conversation.prompt
+            && let Some(asked) = self.first(prompt, true)
+        {
+            self.notes.set(Note::OtherOpenings, !self.whole.starts_with(&asked));
+        }
+        let is_answer = self.messages.last().is_some_and(|message| is_assistant(message));
+        self.notes.set(Note::UnendedTurns, is_answer && !self.stops.end(&self.whole));
+    }
+
+    /// Notes the turns of the definition. Returns the texts in which they stand; none for that of all messages.
+    fn defined_turns(&mut self, choice: Turns) -> Vec<String> {
+        let (template, conversation) = (self.template, self.conversation);
+        let is_trained = |at| self.is_trained(at);
+        let found = rule::turns(template, conversation, self.messages, is_trained);
+        let found: Vec<_> =
+            found.unwrap_or_default().into_iter().map(FoundTexts::in_text).collect();
+        let said: Vec<_> =
+            found.iter().filter(|(_, turn)| turn.is_generated()).map(|(found, _)| *found).collect();
+        let is_silent = self.has_silent(|at| said.iter().any(|it| it.messages().contains(&at)));
+        self.notes.set(Note::UntrainedTurns, is_silent);
+        self.notes.set(Note::OtherOpenings, said.iter().any(|turn| turn.opens_otherwise));
+        let turns: Vec<_> = found.into_iter().map(|(_, turn)| turn).collect();
+        let documents = match choice {
+            Turns::Each => each(&turns, &self.whole, &self.stops),
+            _ => merged(&turns, &self.whole, &self.stops),
+        };
+        let is_one = matches!(&documents[..], [document] if document.text == self.whole);
+        if choice == Turns::Whole && !is_one {
+            let whole = &self.whole;
+            let spans = rule::spans_in_whole(template, conversation, self.messages, whole);
+            let spans = spans.ok().flatten().unwrap_or_default().into_iter();
+            let mut spans = spans.filter(|(at, _)| self.is_trained(*at));
+            let is_unended = spans.any(|(_, span)| !self.stops.end(&whole[span]));
+            self.notes.set(Note::UnendedTurns, is_unended);
+            return Vec::new();
+        }
+        self.notes.set(Note::UnendedTurns, documents.iter().any(|document| document.is_unended));
+        documents.into_iter().map(|document| document.text).collect()
+    }
+
+    /// The same of turns that the template marks.
+    fn marked_turns(&mut self, parts: TrainedParts) -> Vec<String> {
+        let (template, conversation) = (self.template, self.conversation);
+        let texts = if parts.turns == Turns::Each {
+            let is_trained = |at| self.is_trained(at);
+            let texts = template.turn_texts(conversation, parts.turns, &is_trained, None);
+            texts.ok().flatten().map(|texts| texts.texts)
+        } else {
+            let rendered = template.render_turns(conversation, None).ok();
+            rendered.map(|(text, turns)| vec![TurnText { text, turns }])
+        };
+        let Some(texts) = texts else { return Vec::new() };
+        let spoken = |at: usize| {
+            let of_message = move |turn: &&Turn| turn.message == at && !turn.span.is_empty();
+            texts.iter().filter_map(move |text| Some((text, text.turns.iter().rfind(of_message)?)))
+        };
+        self.notes.set(Note::UntrainedTurns, self.has_silent(|at| spoken(at).next().is_some()));
+        for at in 0..self.places.len() {
+            if !self.is_trained(at) {
+                continue;
+            }
+            for (TurnText { text, .. }, Turn { span, end, .. }) in spoken(at) {
+                let is_ended = self.stops.end(&text[span.clone()])
+                    || !end.is_empty() && (parts.have_ends || end.start < span.end);
+                self.notes.set(Note::UnendedTurns, !is_ended);
+            }
+            let opens_otherwise = self.mark_opens_otherwise(at).unwrap_or(false);
+            self.notes.set(Note::OtherOpenings, opens_otherwise);
+        }
+        texts.into_iter().map(|text| text.text).collect()
+    }
+
+    /// Whether the marks of the turn at message `at` begin elsewhere than the generation prompt ends.
+    fn mark_opens_otherwise(&self, at: usize) -> Option<bool> {
+        let TurnText { text, turns } = self.template.turn_alone(self.conversation, at).ok()?;
+        let before = &text[..turns.iter().find(|turn| !turn.span.is_empty())?.span.start];
+        let (history, prompt) = (self.first(at, false)?, self.first(at, true)?);
+        let header = prompt.strip_prefix(history.as_str()).unwrap_or_default();
+        Some(!before.ends_with(header))
+    }
+
+    /// Notes what of the labelled messages is in none of the texts; without texts, in the render of all messages.
+    fn look_for(&mut self, labels: &[Label], texts: &[String]) {
+        let whole = slice::from_ref(&self.whole);
+        let texts = if texts.is_empty() { whole } else { texts };
+        let last = self.messages.iter().rposition(|message| is_assistant(message));
+        let mut notes = self.notes;
+        for Label { message, said, words } in labels {
+            let is_shown = |word: &&String| texts.iter().any(|text| text.contains(word.as_str()));
+            let shown = words.iter().filter(is_shown).count();
+            let is_cut = match said {
+                Said::Reasoning => shown == 0,
+                Said::Content => shown < words.len() && (shown > 0 || self.shows_plain(*message)),
+                Said::Call(text) => {
+                    let is_left_out =
+                        shown == 0 && (!words.is_empty() || self.hides_calls(*message));
+                    notes.set(Note::CallsLeftOut, is_left_out);
+                    let is_encoded = |text: &String| texts.iter().any(|it| has_encoded(it, text));
+                    notes.set(Note::EncodedArguments, text.as_ref().is_some_and(is_encoded));
+                    continue;
+                }
+            };
+            let is_last = Some(*message) == last;
+            notes.set(Note::LastReasoningLeftOut, is_cut && is_last);
+            notes.set(Note::EarlierReasoningLeftOut, is_cut && !is_last);
+        }
+        self.notes = notes;
+    }
+
+    /// Whether the text has the content of a message in which there is nothing to search for.
+    fn shows_plain(&self, at: usize) -> bool {
+        let mut plain = Map::clone(&self.messages[at]);
+        plain.insert("content".into(), Json::String("W0w".into()));
+        self.with(at, &plain).is_some_and(|text| text.contains("W0w"))
+    }
+
+    /// Whether the text is the same without the calls of a message.
+    fn hides_calls(&self, at: usize) -> bool {
+        let mut silent = Map::clone(&self.messages[at]);
+        silent.shift_remove("tool_calls");
+        self.with(at, &silent).is_some_and(|text| text == self.whole)
+    }
+}
+
+/// Whether a text has JSON text that was encoded a second time: with its quotes escaped, or between quotes.
+fn has_encoded(text: &str, json: &str) -> bool {
+    let encoded = serde_json::Value::from(json).to_string();
+    let is_quoted = |Range { start, end }: Range<usize>| {
+        let quote = text[..start].chars().next_back().filter(|c| matches!(c, '"' | '\''));
+        quote.is_some_and(|quote| text[end..].starts_with(quote))
+    };
+    text.contains(&encoded)
+        || text.match_indices(json).any(|(at, _)| is_quoted(at..at + json.len()))
+}

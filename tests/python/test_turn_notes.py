@@ -1,0 +1,357 @@
+"""What the texts of turns lack, how turns begin and end, and which are untrained is counted and told, on every road."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from campaign import CAMPAIGN, tries
+from conftest import DATA
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from template_helpers import NOW, FixedClock, trl_templates, unfollowed
+from test_loss_mask import ROADS
+from turn_conversations import TOOLS, conversations, kinds
+from turn_rule import THOUGHTS, Document, Rule, Turn, without_nulls
+from turn_templates import KINDS, Kind, kind_of, write_folder
+
+import fastpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+Record = dict[str, Any]
+Loaded = tuple[fastpack.Tokenizer, Rule]
+
+pytest.importorskip("transformers")
+
+OPTIONS: Any = {
+    "max_length": 1 << 16,
+    "strategy": "none",
+    "max_lost": "100%",
+    "on_bad_record": "skip",
+    "now": NOW,
+}
+NOTES = [
+    "last_reasoning_left_out",
+    "earlier_reasoning_left_out",
+    "calls_left_out",
+    "other_openings",
+    "unended_turns",
+    "untrained_turns",
+    "encoded_arguments",
+]
+CHOICES = ["auto", "each", "last"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def fixed_time() -> Iterator[None]:
+    from transformers.utils import chat_template_utils
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chat_template_utils, "datetime", FixedClock)
+        yield
+
+
+@pytest.fixture(scope="session")
+def load(tokenizer_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Loaded]:
+    """Gives a tokenizer with the tokens of a template, and the rule for it."""
+    from transformers import AutoTokenizer
+
+    @functools.cache
+    def made(kind: Kind) -> Loaded:
+        folder = write_folder(tokenizer_dir, tmp_path_factory.mktemp("notes") / "model", kind)
+        return fastpack.Tokenizer(folder), Rule(AutoTokenizer.from_pretrained(folder), list(kind.stops))
+
+    return made
+
+
+class Noting:
+    """The notes on one conversation by definition: what it lacks does not change the texts when it changes."""
+
+    def __init__(self, rule: Rule, record: Record, turns: str) -> None:
+        self.rule, self.choice, self.tools = rule, turns, record.get("tools")
+        self.messages = without_nulls(record["messages"])
+
+    def documents(self, messages: list[Record]) -> list[Document]:
+        return self.rule.documents(messages, self.tools, self.choice)
+
+    def is_hidden(self, at: int, change: Callable[[Record], None]) -> bool:
+        """Whether the texts are the same after a change of a message."""
+        messages = copy.deepcopy(self.messages)
+        change(messages[at])
+        try:
+            return [it.text for it in self.documents(messages)] == [
+                it.text for it in self.documents(self.messages)
+            ]
+        except Exception:
+            return False
+
+    def hidden_reasoning(self, at: int) -> bool:
+        message = self.messages[at]
+        for name in THOUGHTS:
+            if str(message.get(name, "")).strip() and self.is_hidden(
+                at, lambda m, n=name: m.update({n: "Qq"})
+            ):
+                return True
+        content = message.get("content")
+        if not isinstance(content, str) or "</think>" not in content:
+            return False
+        thought, _, answer = content.partition("</think>")
+        return self.is_hidden(at, lambda m: m.update(content=f"<think>Qq</think>{answer}")) or bool(
+            answer.strip()
+            and self.is_hidden(at, lambda m: m.update(content=f"{thought}</think>Qq"))
+            and not self.is_hidden(at, lambda m: m.update(content="Qq"))
+        )
+
+    def hides_calls(self, at: int) -> bool:
+        def change(message: Record) -> None:
+            for call in message["tool_calls"]:
+                arguments = call["function"]["arguments"]
+                other = {"city": "Qq"}
+                call["function"]["arguments"] = other if isinstance(arguments, dict) else json.dumps(other)
+
+        return bool(self.messages[at].get("tool_calls")) and self.is_hidden(at, change)
+
+    def encodes(self, at: int, documents: list[Document]) -> bool:
+        for call in self.messages[at].get("tool_calls") or []:
+            arguments = call["function"]["arguments"]
+            if isinstance(arguments, str) and any(
+                json.dumps(arguments, ensure_ascii=False) in it.text or f"'{arguments}'" in it.text
+                for it in documents
+            ):
+                return True
+        return False
+
+    def notes(self) -> Counter[str]:
+        """1 for each note that holds."""
+        documents = self.documents(self.messages)
+        spoken = [at for at, message in enumerate(self.messages) if message["role"] == "assistant"]
+        found: list[Turn] = self.rule.turns(self.messages, self.tools)
+        chosen = spoken[-1:] if self.choice == "last" else spoken
+        said = [turn for turn in found if turn.said and set(chosen) & set(turn.messages)]
+        trained = {at for turn in said for at in turn.messages}
+        ends = [it.text[first:last].rstrip() for it in documents for first, last in it.trained]
+        hidden = [at for at in spoken if self.hidden_reasoning(at)]
+        held = {
+            "last_reasoning_left_out": spoken[-1:] == hidden[-1:] != [],
+            "earlier_reasoning_left_out": any(at != spoken[-1] for at in hidden),
+            "calls_left_out": any(self.hides_calls(at) for at in spoken),
+            "other_openings": any(turn.opens_otherwise for turn in said),
+            "unended_turns": not all(it.endswith(tuple(self.rule.stops)) for it in ends),
+            "untrained_turns": not set(chosen) <= trained,
+            "encoded_arguments": any(self.encodes(at, documents) for at in spoken),
+        }
+        return Counter(name for name, holds in held.items() if holds)
+
+
+def counted(report: fastpack.Report | fastpack.ScanReport) -> Counter[str]:
+    return +Counter({name: getattr(report, name).records for name in NOTES})
+
+
+def packed(records: list[Record], tokenizer: fastpack.Tokenizer, **options: Any) -> fastpack.Report:
+    table = fastpack.pack_records(records, tokenizer, **{**OPTIONS, **options})
+    return fastpack.Report.of(table)
+
+
+def compare(records: list[Record], loaded: Loaded) -> tuple[int, int]:
+    """Holds the counts against the definition, one record at a time; returns the numbers of trials and of violations."""
+    tokenizer, rule = loaded
+    for turns in CHOICES:
+        expected: Counter[str] = Counter()
+        for record in records:
+            try:
+                own = Noting(rule, record, turns).notes()
+            except Exception:
+                own = Counter()
+            else:
+                report = packed([record], tokenizer, turns=turns)
+                if report.documents.kept == 0:
+                    continue
+                found = counted(report)
+                assert found == own, (turns, found, own, json.dumps(record, ensure_ascii=False))
+            expected += own
+    return len(records), 0
+
+
+def published() -> dict[str, Kind]:
+    """TRL's templates and those at hand that mark no turns; `make campaign` takes all of them."""
+    sources = trl_templates()
+    for path in sorted((DATA / "templates").glob("*.jinja")) if CAMPAIGN else []:
+        sources[path.stem] = path.read_text(encoding="utf-8")
+    return {name: kind_of(source) for name, source in sources.items() if "endgeneration" not in source}
+
+
+SOME = st.lists(conversations(), min_size=tries(2, 4), max_size=tries(2, 4))
+MOST = settings(max_examples=tries(1, 40), suppress_health_check=list(HealthCheck), deadline=None)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.campaign
+@MOST
+@given(records=SOME)
+def test_turns_are_noted_as_defined(name: str, records: list[Record], load: Callable[[Kind], Loaded]) -> None:
+    compare(records, load(KINDS[name]))
+
+
+@pytest.mark.campaign
+@settings(max_examples=tries(3, 600), suppress_health_check=list(HealthCheck), deadline=None)
+@given(kind=st.sampled_from(list(published().values())), records=SOME)
+def test_turns_of_published_templates_are_noted_as_defined(
+    kind: Kind, records: list[Record], load: Callable[[Kind], Loaded]
+) -> None:
+    compare(records, load(kind))
+
+
+@pytest.mark.campaign
+@settings(max_examples=tries(3, 400), suppress_health_check=list(HealthCheck), deadline=None)
+@given(kind=kinds(), records=SOME)
+def test_turns_of_random_templates_are_noted_as_defined(
+    kind: Kind, records: list[Record], load: Callable[[Kind], Loaded]
+) -> None:
+    compare(records, load(kind))
+
+
+def answer(content: str | None, **more: Any) -> Record:
+    return {"role": "assistant", "content": content, **more}
+
+
+def call(arguments: Any) -> Record:
+    function = {"name": "weather", "arguments": arguments}
+    return {"tool_calls": [{"id": "abcdefgh1", "type": "function", "function": function}]}
+
+
+ASKED = {"role": "user", "content": "Weather?"}
+RESULT = {"role": "tool", "tool_call_id": "abcdefgh1", "name": "weather", "content": "sunny"}
+EXAMPLES: list[tuple[str, list[Record], dict[str, Any], set[str]]] = [
+    ("plain", [ASKED, answer("Sunny.", reasoning_content="I see.")], {}, {"last_reasoning_left_out"}),
+    ("plain", [ASKED, answer("<think>I see.</think>Sunny.")], {}, set()),
+    (
+        "cuts inline thoughts",
+        [ASKED, answer("<think>I see.</think>Sunny.")],
+        {"train_on": "all"},
+        {"last_reasoning_left_out"},
+    ),
+    (
+        "cuts inline thoughts",
+        [ASKED, answer("<think>I see.</think>"), ASKED, answer("Sunny.")],
+        {"train_on": "all"},
+        {"earlier_reasoning_left_out"},
+    ),
+    (
+        "drops earlier reasoning",
+        [ASKED, answer("<think>I see.</think>Sunny."), ASKED, answer("Sunny.")],
+        {"turns": "whole"},
+        {"earlier_reasoning_left_out"},
+    ),
+    (
+        "drops earlier reasoning",
+        [ASKED, answer("Sunny.", thinking="I see."), ASKED, answer("Sunny.")],
+        {},
+        set(),
+    ),
+    ("ends before the next", [ASKED, answer("Sunny.")], {}, {"other_openings", "unended_turns"}),
+    ("ends before the next", [ASKED, answer("Sunny.")], {"train_on": "all"}, {"unended_turns"}),
+    ("ends before the next", [ASKED, answer("Sunny.")], {"eos": True}, {"other_openings"}),
+    ("ends before the next", [ASKED, answer("Sunny.")], {"train_on_eos": "none"}, {"other_openings"}),
+    ("prompt opens a thought", [ASKED, answer("Sunny.")], {}, {"other_openings"}),
+    (
+        "prompt opens a thought",
+        [ASKED, answer("Sunny.", loss=False), ASKED, answer("Sunny.", thinking="I see.")],
+        {},
+        set(),
+    ),
+    (
+        "prints no calls",
+        [ASKED, answer("", **call({"city": "Rome"})), RESULT, answer("Sunny.")],
+        {},
+        {"calls_left_out", "untrained_turns"},
+    ),
+    (
+        "prints no calls",
+        [ASKED, answer("", loss=False, **call({"city": "Rome"})), RESULT, answer("Sunny.")],
+        {},
+        {"calls_left_out"},
+    ),
+    (
+        "plain",
+        [ASKED, answer("", **call('{"city": "Rome"}')), RESULT, answer("Sunny.")],
+        {},
+        {"encoded_arguments"},
+    ),
+    ("plain", [ASKED, answer("", **call({"city": "Rome"})), RESULT, answer("Sunny.")], {}, set()),
+]
+
+
+@pytest.mark.parametrize(("name", "messages", "options", "expected"), EXAMPLES)
+def test_every_road_counts_them_and_warns_once(
+    name: str,
+    messages: list[Record],
+    options: dict[str, Any],
+    expected: set[str],
+    load: Callable[[Kind], Loaded],
+    tmp_path: Path,
+) -> None:
+    tokenizer, _ = load(KINDS[name])
+    good = {"messages": [ASKED, answer("Sunny.")]}
+    source = KINDS[name].source
+    plain = packed([good], tokenizer, **options)
+    bad = {"messages": messages, **({"tools": TOOLS} if "tool_calls" in str(messages) else {})}
+    records = [good, bad, good, bad, bad]
+    own = Counter(dict.fromkeys(expected, 3))
+    both = Counter({name: own[name] + 2 * counted(plain)[name] for name in NOTES})
+    path = tmp_path / "talks.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    given: Any = {**OPTIONS, **options}
+    reports: list[fastpack.Report | fastpack.ScanReport] = [
+        fastpack.Report.of(road(records, tokenizer, tmp_path, **given)) for road in ROADS
+    ]
+    reports += [
+        fastpack.Report.of(fastpack.pack_files(path, tokenizer, **given, **more))
+        for more in ({"threads": 1}, {"threads": 3}, {"chat_template": unfollowed(source)})
+    ]
+    reports.append(fastpack.pack_dir(path, tmp_path / "out", tokenizer=tokenizer, **given))
+    scanned = {key: value for key, value in given.items() if key not in ("max_lost", "on_bad_record")}
+    reports.append(fastpack.scan(path, tokenizer=tokenizer, **scanned))
+    stream = fastpack.stream(path, tokenizer, epochs=1, **{**scanned, "strategy": "concat"})
+    list(stream)
+    assert stream.report is not None
+    reports.append(stream.report)
+    for number, report in enumerate(reports):
+        assert counted(report) == +both, number
+        for noted in (getattr(report, note) for note in expected if both[note] == 3):
+            # A stream reads the records in another order.
+            assert sorted(place.rsplit(":", 1)[1] for place in noted.places) == ["2", "4", "5"]
+        assert len({*report.warnings}) == len(report.warnings)
+
+
+def test_warnings_name_what_helps(load: Callable[[Kind], Loaded]) -> None:
+    tokenizer, _ = load(KINDS["ends before the next"])
+    report = packed([{"messages": [ASKED, answer("Sunny.")]}] * 3, tokenizer)
+    [told] = [warning for warning in report.warnings if "without an end" in warning]
+    assert told.startswith("3 records have a trained turn without an end, first at ")
+    assert "eos=True adds the end-of-text token" in told
+
+
+def test_calls_without_arguments_are_noted(load: Callable[[Kind], Loaded]) -> None:
+    for name, expected in (("prints no calls", 1), ("plain", 0)):
+        tokenizer, _ = load(KINDS[name])
+        record = {"messages": [ASKED, answer("", **call({})), RESULT, answer("Sunny.")], "tools": TOOLS}
+        assert packed([record], tokenizer).calls_left_out.records == expected
+
+
+def test_compared_answers_are_noted(load: Callable[[Kind], Loaded]) -> None:
+    tokenizer, _ = load(KINDS["plain"])
+    record = {
+        "prompt": [ASKED],
+        "chosen": [answer("Sunny.", reasoning_content="I see.")],
+        "rejected": [answer("Rainy.")],
+    }
+    options: Any = {"objective": "preference", "max_length": 512}
+    report = fastpack.Report.of(fastpack.pack_records([record], tokenizer, **options))
+    assert counted(report) == Counter(["last_reasoning_left_out"])
