@@ -161,6 +161,58 @@ def test_a_server_that_is_killed_and_started_again_gives_each_table_once(
         (folder / "place.json").unlink()
 
 
+def cut(server: StreamServer) -> None:
+    """Cuts the wires of all ranks."""
+    for peer, _ in server._service._connected():
+        with peer, contextlib.suppress(OSError):
+            peer.shutdown(socket.SHUT_RDWR)
+
+
+def taken_through_cuts(given: dict[str, Any], folder: Path, seed: int) -> tuple[list[list[Any]], int]:
+    """The tables of two ranks while wires are cut by either side and the server is started again; and what was lost."""
+    draw, file, address = random.Random(seed), folder / "place.json", f"unix:{folder}/s"
+    server = StreamServer(given, address, state=str(file))
+    ranks = [fastpack.connect(address, rank=rank, world_size=2) for rank in range(2)]
+    found: list[list[Any]] = [[], []]
+    going, lost = [0, 1], 0
+    while going:
+        number = draw.choice(going)
+        if len(found[number]) > len(found[1 - number]) + 3 and len(going) == 2:
+            continue  # a rank may be ahead by some tables
+        timer = threading.Timer(draw.random() * 0.003, cut if draw.random() < 0.2 else id, (server,))
+        timer.start()
+        event = draw.random()
+        if event < 0.05:
+            ranks[number]._hang_up()
+        elif event < 0.1 and max(map(len, found)) < 30:  # a server that dies forgets who has ended
+            server.close()
+            server = StreamServer(given, address, state=str(file))
+        try:
+            found[number].append(ids_of(next(ranks[number])))
+        except fastpack.ConnectionLostError:
+            lost += 1
+        except StopIteration:
+            going.remove(number)
+        timer.join()
+    for rank in ranks:
+        rank.close()
+    server.close()
+    return found, lost
+
+
+def test_whatever_is_cut_each_table_comes_once(given: dict[str, Any], folder: Path) -> None:
+    given |= {"max_steps": 30, "epochs": None}
+    expected = steps_of(given, 2)
+    lost = 0
+    for seed in range(tries(3, 60)):
+        found, more = taken_through_cuts(given, folder, seed)
+        assert [first + second for first, second in zip(*found, strict=True)] == expected, seed
+        assert json.loads((folder / "place.json").read_text(encoding="utf-8"))["step"] == 30, seed
+        (folder / "place.json").unlink()
+        lost += more
+    assert lost > 3
+
+
 def test_a_state_counts_only_tables_that_were_returned(
     given: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 from fastpack import _fastpack
-from fastpack._checks import check_switch, local_path, shown
+from fastpack._checks import check_switch, shown
 from fastpack._ranks import rank_of
 from fastpack.api.closing import Closing
 from fastpack.api.loader.address import Address
@@ -26,7 +25,7 @@ from fastpack.api.loader.messages import (
 from fastpack.api.loader.place import step_of
 from fastpack.api.loader.protocol import START, Client, Place
 from fastpack.api.states import loaded, state_text, text_of
-from fastpack.errors import ConnectionLostError, FastpackError, OptionError, StorageError
+from fastpack.errors import ConnectionLostError, FastpackError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,7 +84,7 @@ class StreamConnection(Closing):
 
     A table counts as taken once it was returned. The server is told so, and it keeps at most some tables ahead. Where the
     connection is lost, `next` raises `ConnectionLostError`, and the next `next` connects again and goes on behind the last
-    table that was returned, whatever the server knows of it. It can be pickled until it connects.
+    table that was returned, whatever the server knows of it.
     """
 
     def __init__(
@@ -108,38 +107,31 @@ class StreamConnection(Closing):
             "world_size": world_size,
             "certificate": certificate,
         }
+        self._shown = address
         self._place = Address.of(address, "address")
-        self._roots = None if certificate is None else _certificate(certificate, self._place)
+        self._roots = None if certificate is None else self._place.certificates(certificate)
         number = rank_of(rank, world_size)
         begun = START if by_row else None
         place = begun if state_dict is None else _place_of(state_dict)
         self._client = Client(number.rank, number.world_size, place, by_row=by_row)
         self._lock = threading.Lock()
         self._exchange: Exchange | None = None
+        self._parting: weakref.finalize[[], StreamConnection] | None = None
         self._name: str | None = None
         self._ended = False
         self._try_out()
 
-    def __getstate__(self) -> dict[str, object]:
-        """The pickled values: what it was given, and its place.
+    def unused(self) -> dict[str, Any]:  # type: ignore[explicit-any]
+        """What it was made with, and its state, to make the same one in another process.
 
         Raises:
-            FastpackError: It has connected.
+            FastpackError: It was used.
         """
         if self._exchange is not None or self._ended or self._name is not None:
-            message = "a connection that was used belongs to its process; make one in the process that reads"
+            message = "this connection has started, and belongs to its process; give the one that `fastpack.connect` returned"
             raise FastpackError(message)
         place = self._client.place
-        return {"given": dict(self._given), "state": None if place is None else place.state}
-
-    def __setstate__(self, pickled: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]
-        state = pickled["state"]
-        self.__init__(**pickled["given"], state_dict=None if state is None else loaded(state))
-
-    @property
-    def _shown(self) -> str:
-        """The address, for messages."""
-        return str(self._given["address"])
+        return {"given": self._given, "state": None if place is None else place.state}
 
     def _try_out(self) -> None:
         """Sees whether somebody listens."""
@@ -154,7 +146,9 @@ class StreamConnection(Closing):
         hello = message_of("hello", *self._client.hello())
         self._name = None
         self._exchange = exchange = Exchange(self._place.location(), self._roots, hello)
-        weakref.finalize(self, exchange.at_exit)
+        if self._parting is not None:
+            self._parting.detach()
+        self._parting = weakref.finalize(self, exchange.at_exit)
         try:
             kind, content, _ = exchange.next(_PATIENCE)
             if kind != "pulse":
@@ -184,18 +178,6 @@ class StreamConnection(Closing):
     def __iter__(self) -> StreamConnection:
         """The connection itself."""
         return self
-
-    def __len__(self) -> int:
-        """Refuses: what asks for a length, such as a `DataLoader`, takes the connection for a list of samples."""
-        message = (
-            "a stream has no length; give a DataLoader `fastpack.torch.StreamDataset(fastpack.connect())`, or take the tables as "
-            "they come"
-        )
-        raise TypeError(message)
-
-    def __bool__(self) -> bool:
-        """A connection is true, whether it has ended or not."""
-        return True
 
     def __next__(self) -> pa.Table:
         """The next table.
@@ -336,18 +318,3 @@ def _place_of(state_dict: object) -> Place:
     text = text_of(state_dict)
     _fastpack.check_state(text)
     return Place(step_of(text), text)
-
-
-def _certificate(path: object, place: Address) -> str:
-    """The certificates in a file."""
-    file = local_path("certificate", path, "the path of a file")
-    if place.scheme != "tls":
-        message = "goes with an address of tls://HOST:PORT"
-        raise OptionError(message, "certificate")
-    try:
-        return Path(file).read_text(encoding="ascii")
-    except UnicodeError as refused:
-        message = f"is no file of PEM: `{file}`"
-        raise OptionError(message, "certificate") from refused
-    except OSError as failed:
-        raise StorageError(failed.errno, failed.strerror or str(failed), file) from failed

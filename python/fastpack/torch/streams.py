@@ -95,10 +95,10 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         wanted = "a stream from `fastpack.stream`, or a connection from `fastpack.connect`"
         check_type("stream", stream, (PackStream, StreamConnection), wanted)
         check_switch("gather", gather)
-        pickled = stream.__getstate__()
+        self._is_served = isinstance(stream, StreamConnection)
+        pickled = stream.unused() if isinstance(stream, StreamConnection) else stream.__getstate__()
         ranked = _ranked(rank, world_size, mesh)
         self._given: dict[str, Any] = {**pickled["given"], **ranked, "by_row": True}  # type: ignore[dict-item,explicit-any]  # a mapping
-        self._is_served = isinstance(stream, StreamConnection)
         self._gather = gather
         self._group = None if mesh is None else mesh.get_group()
         self._rank, self._world_size, _ = rank_of(self._given["rank"], self._given["world_size"])

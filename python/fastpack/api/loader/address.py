@@ -10,9 +10,11 @@ import secrets
 import socket
 import stat
 import sys
+from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
+from fastpack._checks import local_path, shown
 from fastpack.errors import OptionError, OutputError
 
 __all__ = ["Address", "SocketFolder"]
@@ -71,6 +73,22 @@ class Address(NamedTuple):
         if self.scheme == "unix":
             return f"grpc+unix://{quote(quote(os.fsencode(f'{self.host}/{name}')))}"  # Arrow decodes it, and gRPC once more
         return f"grpc+{self.scheme}://{self.host}:{self.port}"
+
+    def certificates(self, path: object) -> str:
+        """The certificates in a file, which vouch for the server at the address.
+
+        Raises:
+            OptionError: It is no file of certificates, or the address needs none.
+        """
+        file = local_path("certificate", path, "the path of a file")
+        if self.scheme != "tls":
+            message = "goes with an address of tls://HOST:PORT"
+            raise OptionError(message, "certificate")
+        try:
+            return Path(file).read_text(encoding="ascii")
+        except (OSError, UnicodeError) as failed:
+            message = f"is no file of PEM: `{file}`: {shown(str(failed))}"
+            raise OptionError(message, "certificate") from failed
 
     def try_out(self, *, listens: bool, seconds: float) -> None:
         """Connects, or listens, without gRPC, whose errors are long.
@@ -132,25 +150,20 @@ class SocketFolder:
         self.bound = secrets.token_hex(4)
         """The name that gRPC binds."""
         while True:
-            is_new = self._is_made()
+            is_new = False
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, 0o700)  # noqa: PTH102  a path as the socket has it
+                is_new = True
             self._folder = self._locked()
             if self._is_there():
                 break
             os.close(self._folder)  # the server before has removed it meanwhile
-        if not is_new:
-            found = os.listdir(self._folder)  # noqa: PTH208  that of the open folder
-            if set(found) != {_SOCKET, self._mark_of_socket()}:
-                os.close(self._folder)
-                raise self._in_the_way()
-            for name in found:
-                os.unlink(name, dir_fd=self._folder)
-
-    def _is_made(self) -> bool:
-        try:
-            os.mkdir(self._path, 0o700)  # noqa: PTH102  a path as the socket has it
-        except FileExistsError:
-            return False
-        return True
+        found = [] if is_new else os.listdir(self._folder)  # noqa: PTH208  that of the open folder
+        if not is_new and set(found) != {_SOCKET, self._mark_of_socket()}:
+            os.close(self._folder)
+            raise self._in_the_way()
+        for name in found:
+            os.unlink(name, dir_fd=self._folder)
 
     def _locked(self) -> int:
         """The open folder, locked."""
@@ -159,9 +172,7 @@ class SocketFolder:
         try:
             folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as failed:
-            if failed.errno in {errno.ENOTDIR, errno.ELOOP}:
-                raise self._in_the_way() from failed
-            raise
+            raise self._in_the_way() if failed.errno in {errno.ENOTDIR, errno.ELOOP} else failed  # noqa: B904
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as held:

@@ -9,6 +9,7 @@ each table that it took with `acknowledged`: the name of the connection and the 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 from typing import TYPE_CHECKING, Any, Final
@@ -87,18 +88,16 @@ def read_message(said: pa.Buffer) -> tuple[str, list[JsonValue]]:
         raise _foreign() from refused
 
 
-def content_of(content: list[JsonValue], *types: type) -> list[Any]:  # type: ignore[explicit-any]
+def content_of(content: list[JsonValue], *types: type | tuple[type, ...]) -> list[Any]:  # type: ignore[explicit-any]
     """The content, if it has these types; numbers are whole ones from 0.
 
     Raises:
         ForeignError: It has others.
     """
-    fits = len(content) == len(types) and all(
-        type(value) is expected and not (isinstance(value, int) and value < 0)
-        for value, expected in zip(content, types, strict=True)
-    )
-    if not fits:
-        raise _foreign()
+    for value, expected in itertools.zip_longest(content, types, fillvalue=()):
+        fits = isinstance(value, expected) and (not isinstance(value, bool) or expected is bool)
+        if not fits or (isinstance(value, int) and value < 0):
+            raise _foreign()
     return content
 
 
@@ -108,13 +107,8 @@ def hello_of(content: list[JsonValue]) -> Hello:
     Raises:
         ForeignError: It is none.
     """
-    *said, place, strict, by_row = content if len(content) == len(Hello._fields) else [None] * 3
-    client, number, rank, world_size, strict, by_row = content_of(
-        [*said, strict, by_row], str, int, int, int, bool, bool
-    )
-    return Hello(
-        client, number, rank, world_size, None if place is None else _place_of(place), strict, by_row
-    )
+    hello = Hello(*content_of(content, str, int, int, int, (list, type(None)), bool, bool))
+    return hello if hello.place is None else hello._replace(place=_place_of(hello.place))  # type: ignore[arg-type]  # a list
 
 
 def welcome_of(content: list[JsonValue]) -> Welcome:
@@ -127,12 +121,9 @@ def welcome_of(content: list[JsonValue]) -> Welcome:
     return Welcome(connection, _place_of(place))
 
 
-def _place_of(said: JsonValue) -> Place:
-    """A place, as JSON has it: a list."""
-    if not isinstance(said, list) or len(said) != len(Place._fields):
-        raise _foreign()
-    step, state = content_of(said, int, type(None) if said[1] is None else str)
-    return Place(step, state)
+def _place_of(said: list[JsonValue]) -> Place:
+    """A place, as JSON has it."""
+    return Place(*content_of(said, int, (str, type(None))))
 
 
 def _foreign() -> ForeignError:

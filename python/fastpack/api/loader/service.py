@@ -29,8 +29,6 @@ from fastpack.errors import FastpackError, OptionError, StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from typing_extensions import Never
-
 __all__ = ["Service"]
 
 _PATIENCE: Final = 10.0
@@ -90,7 +88,7 @@ class Service(flight.FlightServerBase):
             StorageError: The system refuses.
         """
         address = Address.of(to, "to")
-        pair = _certificate(address, certificate, key)
+        pair = _pair(address, certificate, key)
         self._exchange, self._known, self._ended = exchange, list[str](), threading.Event()
         self._folder: SocketFolder | None = None
         try:
@@ -197,39 +195,20 @@ def _name_of(peer: object) -> str:
     return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
 
-def _certificate(address: Address, certificate: str | None, key: str | None) -> list[tuple[str, str]] | None:
+def _pair(address: Address, certificate: str | None, key: str | None) -> list[tuple[str, str]] | None:
     """The certificate and the key, as Flight takes them."""
-    files = {"certificate": certificate, "key": key}
-    for option, path in files.items():
+    for option, path in (("certificate", certificate), ("key", key)):
         if (path is not None) != (address.scheme == "tls"):
-            message = (
-                "goes with an address of tls://HOST:PORT"
-                if path
-                else "must be given, as a file of PEM, to serve at tls://HOST:PORT"
-            )
-            raise OptionError(message, option)
+            wanted = "must be given, as a file of PEM, to serve at tls://HOST:PORT"
+            raise OptionError(wanted if path is None else "goes with an address of tls://HOST:PORT", option)
     if certificate is None or key is None:
         return None
-    read = [_read(path, option) for option, path in files.items() if path is not None]
     try:
-        # Where one is wrong, gRPC does not say which.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=_no_password)
-    except (ssl.SSLError, OSError, ValueError) as refused:
+        # Where one is wrong, gRPC does not say which. Without a password OpenSSL would ask for one.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+        return [(address.certificates(certificate), Path(key).read_text(encoding="ascii"))]
+    except (OSError, ValueError) as refused:
+        if isinstance(refused, FastpackError):
+            raise
         message = f"holds no certificate of PEM that goes with `key`: {shown(str(refused))}"
         raise OptionError(message, "certificate") from refused
-    return [(read[0], read[1])]
-
-
-def _no_password() -> Never:
-    message = "the key has a password"
-    raise ValueError(message)
-
-
-def _read(path: str, option: str) -> str:
-    try:
-        return Path(path).read_text(encoding="ascii")
-    except UnicodeError as refused:
-        message = f"is no file of PEM: `{path}`"
-        raise OptionError(message, option) from refused
-    except OSError as failed:
-        raise StorageError(failed.errno, failed.strerror or str(failed), path) from failed
