@@ -25,7 +25,7 @@ logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; e
 site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test campaign test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt help-pages signatures bench-stream bench-turns test-cluster turns-table
+.PHONY: help setup demo check test campaign test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt help-pages signatures bench-steps bench-stream bench-turns test-cluster turns-table
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -114,6 +114,9 @@ bench-turns: $(STAMPS)/release  ## measure conversations of tools and reasoning 
 
 profile: $(STAMPS)/release  ## count the instructions of a run by function, with valgrind
 	$(BIN)/python benches/python/instructions.py
+
+bench-steps: $(STAMPS)/release  ## measure plans of a training step beside what frameworks do
+	$(BIN)/python benches/python/steps.py
 
 bench-pack: $(STAMPS)/release  ## measure packing alone, and TRL beside it
 	$(BIN)/python benches/python/pack.py

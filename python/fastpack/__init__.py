@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from fastpack.recipes import load_config
     from fastpack.report import Report
+    from fastpack.step.plan import StepPlan, plan_step
     from fastpack.tokenizer import Tokenizer
 
 _HOMES = {
@@ -61,6 +62,7 @@ _HOMES = {
     "Report": "report",
     "ScanReport": "_scan",
     "Splits": "_types",
+    "StepPlan": "step.plan",
     "Tokenizer": "tokenizer",
     "Verification": "_verify",
     "__version__": "_fastpack",
@@ -69,6 +71,7 @@ _HOMES = {
     "inspect": "_inspect",
     "load_config": "recipes",
     "merge_state_dicts": "api.states",
+    "plan_step": "step.plan",
     "read": "_folder",
     "reindex": "api.reindexing",
     "state_of": "api.states",
@@ -102,6 +105,7 @@ __all__ = [
     "Report",
     "ScanReport",
     "Splits",
+    "StepPlan",
     "StorageError",
     "StreamConnection",
     "TemplateError",
@@ -121,6 +125,7 @@ __all__ = [
     "pack_records",
     "pack_table",
     "plan",
+    "plan_step",
     "read",
     "reindex",
     "repack",

@@ -54,6 +54,7 @@ __all__ = [
     "pack_group",
     "pack_records",
     "plan",
+    "plan_step",
     "printable",
     "reindex",
     "render_template",
@@ -300,6 +301,21 @@ class Plan:
 
 def option_words() -> dict[str, list[str]]: ...
 def plan(lengths: npt.NDArray[np.int64], options: PackOptions) -> Plan: ...
+def plan_step(
+    lengths: npt.NDArray[np.uint32],
+    groups: npt.NDArray[np.uint32] | None,
+    kinds: tuple[npt.NDArray[np.uint32], int] | None,
+    given: tuple[int, int, int, int, int | None, tuple[float, float], bool],
+    divided: tuple[int, int | None, bool],
+    agree: Callable[[int], int] | None,
+) -> tuple[
+    npt.NDArray[np.int64],
+    npt.NDArray[np.int64],
+    npt.NDArray[np.float64],
+    npt.NDArray[np.int64],
+    npt.NDArray[np.int64],
+    tuple[float, float, float],
+]: ...
 
 @final
 class Pretrained:

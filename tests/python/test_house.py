@@ -37,6 +37,7 @@ SHARED = {
     "ledger",
     "message",
     "mixing",
+    "random",
     "notes",
     "ordered",
     "read_ahead",

@@ -15,9 +15,12 @@ except ImportError as missing:
 
 from fastpack.torch.batches import collate
 from fastpack.torch.checks import check
+from fastpack.torch.costs import cost
+from fastpack.torch.log_probs import token_log_probs
 from fastpack.torch.losses import WeightedLabels, count_trained, loss
 from fastpack.torch.rows import PackedDataset, Row
 from fastpack.torch.sampling import PackSampler
+from fastpack.torch.steps import MicroBatch, Step, pack_step, restore
 from fastpack.torch.streams import StreamDataset
 
 if TYPE_CHECKING:
@@ -26,16 +29,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CheckCallback",
+    "MicroBatch",
     "PackSampler",
     "PackedDataset",
     "Row",
+    "Step",
     "StreamCallback",
     "StreamDataset",
     "WeightedLabels",
     "check",
     "collate",
+    "cost",
     "count_trained",
     "loss",
+    "pack_step",
+    "restore",
+    "token_log_probs",
 ]
 
 

@@ -23,6 +23,7 @@ mod mixing;
 mod note;
 mod notes;
 mod ordered;
+mod random;
 mod read_ahead;
 mod reason;
 pub mod redaction;
@@ -52,6 +53,8 @@ pub mod objective;
 pub mod store;
 
 pub mod pack;
+
+pub mod step;
 
 pub mod assemble;
 

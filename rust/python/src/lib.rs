@@ -26,6 +26,7 @@ mod render;
 mod report;
 mod scan;
 mod state_dict;
+mod step;
 mod storage;
 mod stream;
 mod supervise;
@@ -75,6 +76,8 @@ mod _fastpack {
     use crate::scan::scan;
     #[pymodule_export]
     use crate::state_dict::{open_state, seal_state};
+    #[pymodule_export]
+    use crate::step::plan_step;
     #[pymodule_export]
     use crate::storage::PyStorageOptions;
     #[pymodule_export]

@@ -7,11 +7,11 @@
 use std::cmp::Reverse;
 
 use super::order::sort_by_key;
-use super::random::Random;
 use super::ticks::TICK;
 use crate::config::{OnRemainder, PackOptions};
 use crate::control::Control;
 use crate::error::Result;
+use crate::random::Random;
 use crate::room;
 
 /// Groups that are sorted together: few enough that rows of all kinds occur in every part of an epoch. The

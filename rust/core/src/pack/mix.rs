@@ -11,12 +11,12 @@ use super::bound::lower_bound;
 use super::first_fit::{Patterns, fewer_rows};
 use super::length_counts::{CountTable, CountTree, LengthCounts};
 use super::order::{histogram, longest_first, table_pays};
-use super::random::Random;
 use super::rows::RowMembers;
 use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
+use crate::random::Random;
 
 /// Pieces are drawn at random until the room left is below the mean length, or below this part of a row.
 const CLOSING_PART: u32 = 4;

@@ -20,7 +20,6 @@ mod overlong;
 mod pieces;
 mod plan;
 mod planner;
-pub(crate) mod random;
 mod rows;
 mod sequential;
 mod spaces;

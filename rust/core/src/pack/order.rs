@@ -129,7 +129,7 @@ pub(super) fn histogram(lengths: &[u32], control: &Control) -> Result<Vec<(u32, 
 mod tests {
     use super::*;
     use crate::error::Error;
-    use crate::pack::random::Random;
+    use crate::random::Random;
 
     #[test]
     fn more_items_than_a_run_are_sorted_as_the_standard_library_sorts_them() {

@@ -1,10 +1,10 @@
 //! [`Pieces`]: documents, and parts of documents, to be packed, in input order.
 
-use super::random::Random;
 use super::ticks::{TICK, collect};
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::random::Random;
 
 /// A whole document, or a part of one that fits into a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

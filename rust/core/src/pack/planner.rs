@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use super::concat::{self, Concatenated};
 use super::pieces::{Piece, Pieces, too_many};
 use super::plan::Plan;
-use super::random::Random;
 use super::rows::RowMembers;
 use super::ticks::{TICK, collect};
 use super::{best_fit, heap, mix, none, sequential};
@@ -13,6 +12,7 @@ use crate::config::{PackOptions, Strategy};
 use crate::control::Control;
 use crate::error::Result;
 use crate::ledger::Reason;
+use crate::random::Random;
 use crate::room;
 
 /// A plan, and the pieces that are in none of its rows.

@@ -3,11 +3,11 @@
 use super::balance::{Ordered, balanced};
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
-use super::random::Random;
 use super::ticks::{TICK, collect};
 use crate::config::{Order, PackOptions};
 use crate::control::Control;
 use crate::error::Result;
+use crate::random::Random;
 
 /// The place of a row that is left out. It is greater than any number of pieces.
 const NOWHERE: u32 = u32::MAX;

@@ -73,9 +73,9 @@ impl Identity {
         identity.insert("tokenizer".to_owned(), json!(tokenizer.map(short)));
         identity.insert("chat_template".to_owned(), json!(template.as_deref().map(short)));
         // Fingerprints are texts of any length. That a function has none is said as it is: nobody can tell whether it is the same.
-        let functions = transform.identity.as_deref().map(|it| match transform.is_identified() {
-            true => short(&blake3::hash(it.as_bytes()).to_hex()).to_owned(),
-            false => it.to_owned(),
+        let functions = transform.identity.as_deref().map(|it| {
+            let hash = blake3::hash(it.as_bytes()).to_hex();
+            if transform.is_identified() { short(&hash).to_owned() } else { it.to_owned() }
         });
         identity.insert("filter, map and objective_function".to_owned(), json!(functions));
         let tokens = json!([bos_id, eos_id, pad_id, begin, end, special_tokens, finds_classes]);

@@ -14,7 +14,7 @@ use super::numbers::number;
 use crate::control::Control;
 use crate::error::Result;
 use crate::message::{ShownPath, counted};
-use crate::pack::random::Random;
+use crate::random::Random;
 use crate::source::parts::parts;
 use crate::source::position::{Extent, Numbering, extents};
 use crate::source::weigh::weigh;

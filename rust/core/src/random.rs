@@ -1,9 +1,11 @@
 //! [`Random`]: numbers that depend on the seed alone, on every machine and in every version.
 
-use super::ticks::TICK;
 use crate::control::Control;
 use crate::error::Result;
 use crate::mixing::{STEP, mix};
+
+/// Items between two checks of the cancel flag.
+const TICK: usize = 4096;
 
 /// `SplitMix64`, whose finalizer is [`mix`].
 #[derive(Clone, Debug)]

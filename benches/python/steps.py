@@ -1,0 +1,164 @@
+"""Measures plans of a training step: `fastpack.plan_step` beside what frameworks do, written anew from their descriptions.
+
+    python benches/python/steps.py [--rounds 5]
+
+The answers are seeded: groups of 16 with a long tail as reinforcement learning generates them, and uniform, bimodal and
+one-giant lengths. A sequence of `n` tokens costs `24576 n + n²`, as verl estimates a dense model of 7 billion parameters.
+*step* is the sum over micro-batches of the slowest rank's cost, over the mean cost of a rank; *bound* the least that it can
+be, as far as the longest sequences tell. Times are medians.
+
+* "differencing": sequences to ranks, then those of each rank to micro-batches, each by Karmarkar and Karp's largest
+  differencing method on cost, as verl does: it knows no budget, so some micro-batches are over it.
+* "first fit": first fit decreasing by tokens, and rows dealt to ranks in turn.
+* "balanced rows": `fastpack.plan(strategy="mix", order="balanced")`, which fills rows to the brim.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+import fastpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Lengths = npt.NDArray[np.int64]
+Rows = list[list[list[int]]]
+"""The sequences of the micro-batches of each rank."""
+
+BUDGET = 32768
+
+
+def cost_of(lengths: Lengths) -> npt.NDArray[np.float64]:
+    """The cost of each sequence."""
+    return 24576.0 * lengths + lengths.astype(float) ** 2
+
+
+def tail(sequences: int, mean: int, seed: int, group: int = 16) -> Lengths:
+    """Answers in groups: each prompt has a usual length, and some answers are much longer."""
+    random = np.random.default_rng(seed)
+    usual = np.repeat(np.exp(random.normal(0, 0.9, sequences // group)), group)
+    drawn = usual * np.exp(random.normal(0, 0.45, sequences))
+    scale = mean / drawn.mean()
+    for _ in range(60):
+        lengths = BUDGET * -np.expm1(-drawn * scale / BUDGET)
+        scale *= mean / lengths.mean()
+    return np.maximum(lengths, 32).astype(np.int64)
+
+
+def corpora() -> dict[str, tuple[Lengths, int]]:
+    """Lengths and ranks."""
+    random = np.random.default_rng(5)
+    long = random.integers(14000, 18000, 8192)
+    return {
+        "tail": (tail(2048, 3760, 1), 16),
+        "tail, large": (tail(8192, 4395, 2), 64),
+        "uniform": (random.integers(100, 16000, 8192), 64),
+        "bimodal": (np.where(random.random(8192) < 0.8, random.integers(200, 900, 8192), long), 64),
+        "one giant": (np.append(random.integers(300, 1500, 8191), BUDGET), 64),
+    }
+
+
+def differenced(costs: npt.NDArray[np.float64], parts: int) -> list[list[int]]:
+    """Items in `parts` of like cost, by the largest differencing method."""
+    heap: list[tuple[float, int, list[tuple[float, list[int]]]]] = []
+    for number, cost in enumerate(costs.tolist()):
+        part = [(0.0, []) for _ in range(parts - 1)]
+        heap.append((-cost, number, [(cost, [number]), *part]))
+    heapq.heapify(heap)
+    while len(heap) > 1:
+        _, number, one = heapq.heappop(heap)
+        _, _, other = heapq.heappop(heap)
+        joined = [(a + c, b + d) for (a, b), (c, d) in zip(one, reversed(other), strict=True)]
+        joined.sort(key=lambda part: -part[0])
+        heapq.heappush(heap, (joined[-1][0] - joined[0][0], number, joined))
+    return [members for _, members in heap[0][2]] if heap else [[] for _ in range(parts)]
+
+
+def by_differencing(lengths: Lengths, ranks: int) -> Rows:
+    """As verl: to ranks by cost, then to as many micro-batches as the fullest rank needs."""
+    costs = cost_of(lengths)
+    of_ranks = [np.array(members) for members in differenced(costs, ranks)]
+    places = max(-(-int(lengths[members].sum()) // BUDGET) for members in of_ranks)
+    rows = []
+    for members in of_ranks:
+        parts = differenced(costs[members], places)
+        parts.sort(key=lambda part: -costs[members][part].sum())
+        rows.append([members[part].tolist() for part in parts])
+    return rows
+
+
+def by_first_fit(lengths: Lengths, ranks: int) -> Rows:
+    """First fit decreasing, rows dealt in turn."""
+    plan = fastpack.plan(lengths, max_length=BUDGET, strategy="best_fit", order="input")
+    return dealt(plan, ranks)
+
+
+def by_balanced_rows(lengths: Lengths, ranks: int) -> Rows:
+    """Rows that are full, and then sorted."""
+    plan = fastpack.plan(lengths, max_length=BUDGET, strategy="mix", order="balanced", balance_ranks=ranks)
+    return dealt(plan, ranks)
+
+
+def dealt(plan: fastpack.Plan, ranks: int) -> Rows:
+    """The rows of a plan, as many for each rank."""
+    rows = [plan.members[plan.offsets[at] : plan.offsets[at + 1]].tolist() for at in range(len(plan))]
+    rows += [[] for _ in range(-len(rows) % ranks)]
+    return [rows[rank::ranks] for rank in range(ranks)]
+
+
+def by_plan_step(lengths: Lengths, ranks: int) -> Rows:
+    """What this package plans."""
+    plan = fastpack.plan_step(lengths, max_length=BUDGET, ranks=ranks)
+    return [[members.tolist() for members in plan.micro_batches(rank)] for rank in range(ranks)]
+
+
+CONTENDERS: dict[str, Callable[[Lengths, int], Rows]] = {
+    "differencing": by_differencing,
+    "first fit": by_first_fit,
+    "balanced rows": by_balanced_rows,
+    "plan_step": by_plan_step,
+}
+
+
+def main() -> None:
+    """Prints a table for each set of lengths."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    for name, (lengths, ranks) in corpora().items():
+        bound = fastpack.plan_step(lengths, max_length=BUDGET, ranks=ranks).least_imbalance
+        millions = lengths.sum() / 1e6
+        print(
+            f"\n{name}: {len(lengths)} sequences, {millions:.1f} Mtok, {ranks} ranks; bound of step {bound:.4f}\n"
+        )
+        print(
+            "| | micro-batches | over the budget | heaviest rank | step | time |\n|---|---:|---:|---:|---:|---:|"
+        )
+        for contender, plan in CONTENDERS.items():
+            taken = []
+            for _ in range(1 if contender == "differencing" else rounds):
+                since = time.perf_counter()
+                rows = plan(lengths, ranks)
+                taken.append(time.perf_counter() - since)
+            costs = np.array(
+                [[cost_of(lengths[row]).sum() if row else 0.0 for row in of_rank] for of_rank in rows]
+            )
+            over = sum(lengths[row].sum() > BUDGET for of_rank in rows for row in of_rank if row)
+            mean = costs.sum() / ranks
+            heaviest, step = costs.sum(axis=1).max() / mean, np.sort(costs, axis=1).max(axis=0).sum() / mean
+            if contender == "plan_step":
+                step = costs.max(axis=0).sum() / mean
+            line = f"| {contender} | {costs.size} | {over} | {heaviest:.4f} | {step:.4f} |"
+            print(f"{line} {statistics.median(taken) * 1e3:.0f} ms |")
+
+
+if __name__ == "__main__":
+    main()

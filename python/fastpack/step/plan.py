@@ -1,0 +1,310 @@
+"""`plan_step`: which sequences of a step share a micro-batch, and which rank trains on it when."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from fastpack import _fastpack
+from fastpack._checks import check_choice, check_type, is_series, shown, whole_number
+from fastpack._failures import noted
+from fastpack.errors import OptionError, OptionTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy.typing as npt
+
+    Numbers: TypeAlias = "Iterable[int] | npt.NDArray[np.int64] | npt.NDArray[np.int32]"
+    Labels: TypeAlias = "Sequence[object] | npt.NDArray[np.int64]"
+
+__all__ = ["MicroBatchOrder", "MiniBatchBy", "StepOverlong", "StepPlan", "plan_step"]
+
+MicroBatchOrder: TypeAlias = Literal["heaviest", "pyramid"]
+MiniBatchBy: TypeAlias = Literal["order", "random", "groups"]
+StepOverlong: TypeAlias = Literal["error", "drop", "truncate"]
+
+_DENSE_7B = (24576.0, 1.0)
+"""The cost of a token and of a pair of tokens in a dense model of 7 billion parameters, as verl estimates it."""
+
+_MOST = 2**31 - 1
+"""The most tokens of a sequence."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepPlan:
+    """The micro-batches of a training step.
+
+    A rank trains on one micro-batch at each place; at a place all ranks have one that costs alike. The micro-batch of a rank at a
+    place has the number `place * ranks + rank`.
+
+    Attributes:
+        ranks: The ranks that share the step.
+        max_length: The most tokens of a micro-batch.
+        document_multiple_of: The multiple of tokens that a sequence takes in its micro-batch.
+        lengths: The tokens of each sequence that are trained on (int64): fewer than were given where it was cut, 0 where it was
+            dropped.
+        offsets: Where the sequences of each micro-batch begin in `members`, and the number of all (int64).
+        members: The sequences of all micro-batches (int64).
+        costs: The cost of each micro-batch (float64).
+        mini_batches: The optimizer step of each place (int64).
+        kinds: The kind of each place, by its value in `kinds=`; `None` if none were given.
+        dropped: The sequences that are in no micro-batch (int64).
+        cut: The sequences that were cut (int64).
+        time: The sum over the places of the costliest micro-batch.
+        even_time: That sum if all ranks had as much to do at each place.
+        least_time: The least that it can be, as far as the longest sequences tell: all ranks wait for these.
+    """
+
+    ranks: int
+    max_length: int
+    document_multiple_of: int
+    lengths: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
+    members: npt.NDArray[np.int64]
+    costs: npt.NDArray[np.float64]
+    mini_batches: npt.NDArray[np.int64]
+    kinds: list[object] | None
+    dropped: npt.NDArray[np.int64]
+    cut: npt.NDArray[np.int64]
+    time: float
+    even_time: float
+    least_time: float
+
+    @property
+    def places(self) -> int:
+        """The micro-batches of each rank."""
+        return len(self.mini_batches)
+
+    @property
+    def imbalance(self) -> float:
+        """The time of the step over that if all ranks had as much to do: 1 is perfect."""
+        return self.time / self.even_time if self.even_time else 1.0
+
+    @property
+    def least_imbalance(self) -> float:
+        """The least that `imbalance` can be, as far as the longest sequences tell."""
+        return self.least_time / self.even_time if self.even_time else 1.0
+
+    def micro_batches(self, rank: int) -> list[npt.NDArray[np.int64]]:
+        """The sequences of each micro-batch of a rank, in the order in which it trains on them.
+
+        Raises:
+            OptionError: There is no such rank.
+        """
+        numbers = range(self._rank(rank), self.places * self.ranks, self.ranks)
+        return [self.members[self.offsets[number] : self.offsets[number + 1]] for number in numbers]
+
+    def _rank(self, rank: int) -> int:
+        if whole_number("rank", rank, 0) >= self.ranks:
+            message = f"is {rank}, but the plan has {self.ranks} ranks, from 0"
+            raise OptionError(message, "rank")
+        return rank
+
+    def __repr__(self) -> str:
+        """The numbers that tell a good plan."""
+        return (
+            f"StepPlan(ranks={self.ranks}, places={self.places}, sequences={len(self.members)}, "
+            f"imbalance={self.imbalance:.4f}, least_imbalance={self.least_imbalance:.4f})"
+        )
+
+
+def plan_step(
+    lengths: Numbers,
+    *,
+    max_length: int,
+    ranks: int = 1,
+    cost: tuple[float, float] = _DENSE_7B,
+    micro_batches_multiple_of: int = 1,
+    order: MicroBatchOrder = "heaviest",
+    groups: Labels | None = None,
+    kinds: Labels | None = None,
+    mini_batches: int = 1,
+    mini_batch_by: MiniBatchBy = "order",
+    seed: int = 0,
+    max_documents: int | None = None,
+    document_multiple_of: int = 1,
+    overlong: StepOverlong = "error",
+    all_reduce: Callable[[int], int] | None = None,
+) -> StepPlan:
+    """Plans a training step: shares sequences among ranks, in micro-batches under a budget of tokens that cost alike.
+
+    Each rank has as many micro-batches as the others, as few as can be. All ranks wait for the costliest micro-batch of a place,
+    so those of a place are made to cost alike. The same arguments give the same plan on every rank, so each can make it alone.
+
+    Args:
+        lengths: The tokens of each sequence.
+        max_length: The most tokens of a micro-batch.
+        ranks: The ranks that share the step.
+        cost: What a token costs, and what a pair of tokens of a sequence costs: a sequence of `n` tokens costs
+            `linear * n + quadratic * n * n`. `fastpack.torch.cost` makes it from a model's config.
+        micro_batches_multiple_of: The micro-batches of a rank in an optimizer step are a multiple of this, as pipelines need it.
+        order: The costliest micro-batches first, so that memory runs out at once or not at all; or in the middle (`"pyramid"`), so
+            that the stages of a pipeline fill and drain with cheap ones.
+        groups: The group of each sequence, such as its prompt: sequences of one group are trained on one rank.
+        kinds: The kind of each sequence, such as whether it has pictures: the micro-batches of a place are of one kind on all
+            ranks, so that no rank waits in a collective that another does not call.
+        mini_batches: The optimizer steps that the sequences are divided among first.
+        mini_batch_by: How: in their `"order"`, at `"random"` by the seed, or by whole `"groups"`.
+        seed: The seed of `mini_batch_by="random"`.
+        max_documents: The most sequences of a micro-batch.
+        document_multiple_of: Each sequence takes a multiple of so many tokens in its micro-batch, as context parallelism needs it.
+        overlong: What happens to a sequence of more than `max_length` tokens: it is refused, dropped, or its first tokens are kept.
+        all_reduce: For sequences that lie on their ranks already, where each rank plans its own with `ranks=1`: a function that
+            takes a whole number and returns the greatest that a rank gave. It is called once for each kind in each optimizer step,
+            so that all ranks get as many micro-batches, and once before to agree on the kinds, which must be numbers from 0.
+
+    Returns:
+        The plan.
+
+    Raises:
+        OptionError: An option has a value that it cannot have, or a sequence is too long.
+
+    Examples:
+        >>> import fastpack
+        >>> plan = fastpack.plan_step([900, 800, 300, 200, 100, 100], max_length=1000, ranks=2)
+        >>> plan.places
+        2
+        >>> [[members.tolist() for members in plan.micro_batches(rank)] for rank in range(2)]
+        [[[0], [2, 3]], [[1], [4, 5]]]
+    """
+    given = _lengths_of(lengths)
+    budget, world = whole_number("max_length", max_length, 1), whole_number("ranks", ranks, 1)
+    multiple = whole_number("document_multiple_of", document_multiple_of, 1)
+    check_choice("order", order, MicroBatchOrder)
+    check_choice("mini_batch_by", mini_batch_by, MiniBatchBy)
+    check_choice("overlong", overlong, StepOverlong)
+    if mini_batch_by == "groups" and groups is None:
+        message = 'must be given with mini_batch_by="groups": the group of each sequence'
+        raise OptionError(message, "groups")
+    most = budget // multiple * multiple
+    is_overlong = given > most
+    kept, cut = given, np.flatnonzero(is_overlong)
+    if overlong == "truncate" and most:
+        kept = np.minimum(given, most)
+    elif overlong == "drop":
+        kept = np.where(is_overlong, 0, given)
+    trained = np.flatnonzero(kept)
+    agree = _agreement(all_reduce)
+    of_groups, _ = _numbered("groups", groups, len(given))
+    of_kinds, names = _numbered("kinds", kinds, len(given), agree)
+    offsets, members, costs, steps, kinds_of_places, times = _fastpack.plan_step(
+        kept[trained].astype(np.uint32),
+        None if of_groups is None else of_groups[trained],
+        None if of_kinds is None else (of_kinds[trained], len(names)),
+        (
+            budget,
+            world,
+            whole_number("micro_batches_multiple_of", micro_batches_multiple_of, 1),
+            multiple,
+            None if max_documents is None else whole_number("max_documents", max_documents, 1),
+            _cost_of(cost),
+            order == "pyramid",
+        ),
+        (
+            whole_number("mini_batches", mini_batches, 1),
+            whole_number("seed", seed, 0) if mini_batch_by == "random" else None,
+            mini_batch_by == "groups",
+        ),
+        agree,
+    )
+    return StepPlan(
+        ranks=world,
+        max_length=budget,
+        document_multiple_of=multiple,
+        lengths=kept,
+        offsets=offsets,
+        members=trained[members],
+        costs=costs,
+        mini_batches=steps,
+        kinds=None if of_kinds is None else [names[kind] for kind in kinds_of_places],
+        dropped=np.flatnonzero(kept == 0),
+        cut=cut if overlong == "truncate" else cut[:0],
+        time=times[0],
+        even_time=times[1],
+        least_time=times[2],
+    )
+
+
+def _lengths_of(lengths: object) -> npt.NDArray[np.int64]:
+    """The lengths as an array, all of them at least 1."""
+    try:
+        array = np.asarray(lengths)
+    except (TypeError, ValueError, OverflowError):
+        array = np.empty(0, dtype=object)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        message = (
+            f"must be whole numbers in one dimension, the tokens of each sequence, not `{shown(lengths)}`"
+        )
+        raise OptionTypeError(message, "lengths")
+    wrong = np.flatnonzero((array < 1) | (array > _MOST))
+    if wrong.size:
+        message = f"has {array[wrong[0]]} for sequence {wrong[0]}; a sequence has 1 to {_MOST} tokens"
+        raise OptionError(message, "lengths")
+    return array.astype(np.int64)
+
+
+def _cost_of(cost: object) -> tuple[float, float]:
+    """The cost of a token and of a pair of tokens."""
+    wanted = "two numbers, the cost of a token and that of a pair of tokens"
+    check_type("cost", cost, (tuple, list), wanted)
+    numbers = list(cost) if isinstance(cost, (tuple, list)) else []
+    are_numbers = all(isinstance(it, (int, float)) and math.isfinite(it) and it >= 0 for it in numbers)
+    if len(numbers) != 2 or not are_numbers or not any(numbers):  # noqa: PLR2004  a token, and a pair of them
+        message = f"must be {wanted}, not negative and not both 0, not `{shown(cost)}`"
+        raise OptionError(message, "cost")
+    return float(numbers[0]), float(numbers[1])
+
+
+def _numbered(
+    option: str, labels: object, sequences: int, agree: Callable[[int], int] | None = None
+) -> tuple[npt.NDArray[np.uint32] | None, list[object]]:
+    """The label of each sequence as a number, in the order in which labels first come, and the label of each number.
+
+    Ranks that `agree` do not see each other's labels, so theirs must be numbers from 0.
+    """
+    if labels is None:
+        return None, []
+    if not is_series(labels):
+        message = f"must be a list with a value for each sequence, not `{shown(labels)}`"
+        raise OptionTypeError(message, option)
+    listed: list[object] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    if len(listed) != sequences:
+        message = f"has {len(listed)} values for {sequences} sequences"
+        raise OptionError(message, option)
+    if agree is not None:
+        own = [whole_number(option, label, 0) for label in listed]
+        count = max(own, default=-1) + 1
+        agreed = agree(count)
+        if agreed < count:
+            message = f"must return the greatest number of all ranks, not {agreed} for {count}"
+            raise OptionError(message, "all_reduce")
+        return np.array(own, dtype=np.uint32), list(range(agreed))
+    try:
+        numbers = {label: number for number, label in enumerate(dict.fromkeys(listed))}
+    except TypeError as refused:
+        message = "must have values that `hash` takes, such as numbers or texts"
+        raise OptionTypeError(message, option) from refused
+    return np.array([numbers[label] for label in listed], dtype=np.uint32), list(numbers)
+
+
+def _agreement(all_reduce: object) -> Callable[[int], int] | None:
+    """The function by which ranks agree, with a note on what it raises."""
+    if all_reduce is None:
+        return None
+    if not callable(all_reduce):
+        message = (
+            "must be a function that takes a whole number and returns the greatest that a "
+            f"rank gave, not `{shown(all_reduce)}`"
+        )
+        raise OptionTypeError(message, "all_reduce")
+    return functools.partial(_greatest_of_all, all_reduce)
+
+
+def _greatest_of_all(greatest: Callable[[int], int], number: int) -> int:
+    with noted("while fastpack called `all_reduce`"):
+        return whole_number("all_reduce", greatest(number), 0)

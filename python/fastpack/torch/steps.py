@@ -1,0 +1,485 @@
+"""`pack_step`: the micro-batches of a rank in a training step, and the way back to the order that came in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import numpy as np
+import torch
+
+from fastpack._checks import check_choice, check_type, is_series, shown, whole_number
+from fastpack._failures import noted
+from fastpack._types import NOT_TRAINED
+from fastpack.errors import BatchError, OptionError
+from fastpack.step.columns import Column, column_of
+from fastpack.step.plan import StepPlan
+from fastpack.torch.batches import Batch, PaddedTo, collate
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from fastpack.step.columns import Array
+
+__all__ = ["LossWeights", "MicroBatch", "Step", "pack_step", "restore"]
+
+LossWeights: TypeAlias = Literal["token", "sequence", "group", "constant"]
+Form: TypeAlias = Literal["list", "padded", "nested"]
+
+_IDS: Final = "input_ids"
+_TRAINED: Final = "loss_mask"
+_WEIGHTS: Final = "loss_weights"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MicroBatch:
+    """Sequences that a rank trains on at once.
+
+    Attributes:
+        inputs: The keyword arguments of a model, as `collate` makes them: `labels` are the ids where `loss_mask` is not 0.
+        columns: The other columns by name, each with the value of a token at the place of that token in `input_ids`, and 0 at
+            padding: `[1, T]`, `[B, L]` where `padded` keeps sequences apart, with a last dimension where values are vectors; and `[B]`
+            where each sequence has one.
+        sequences: The numbers of the sequences (int64).
+        lengths: The tokens of each (int64).
+        mini_batch: The number of the optimizer step.
+        kind: The kind of the sequences, if the plan has kinds.
+    """
+
+    inputs: Batch
+    columns: dict[str, torch.Tensor]
+    sequences: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    mini_batch: int
+    kind: object = None
+
+
+class Step:
+    """The micro-batches of a rank, in the order in which it trains on them."""
+
+    def __init__(self, micro_batches: Sequence[MicroBatch], plan: StepPlan, untrained: int) -> None:
+        """Holds what `pack_step` made."""
+        self._micro_batches = micro_batches
+        self.plan = plan
+        self.untrained = untrained
+        """The sequences of this rank without a trained token. They count in the denominators of a loss as it defines them."""
+
+    def __getitem__(self, place: int) -> MicroBatch:
+        """The micro-batch at a place."""
+        return self._micro_batches[place]
+
+    def __iter__(self) -> Iterator[MicroBatch]:
+        """The micro-batches, in the order in which the rank trains on them."""
+        return iter(self._micro_batches)
+
+    def __len__(self) -> int:
+        """The number of micro-batches."""
+        return len(self._micro_batches)
+
+    @property
+    def sequences(self) -> npt.NDArray[np.int64]:
+        """The sequences of this rank, in the order that came in (int64)."""
+        return np.sort(np.concatenate([it.sequences for it in self] or [np.empty(0, dtype=np.int64)]))
+
+    def restore(
+        self, values: Sequence[torch.Tensor], form: Form = "list"
+    ) -> list[torch.Tensor] | torch.Tensor:
+        """Puts values that were computed of the micro-batches back in the order of the `sequences`.
+
+        Args:
+            values: A tensor for each micro-batch: with a value for each of its tokens, in the shape of its `input_ids`, or one for each
+                of its sequences.
+            form: A list with a tensor for each sequence, a tensor that is padded with 0 at its end, or a nested tensor. Values of
+                sequences are one tensor in any form.
+
+        Returns:
+            The values of the sequences of this rank, in the order that came in.
+
+        Raises:
+            BatchError: A tensor has another shape.
+
+        Examples:
+            >>> import fastpack
+            >>> from fastpack.torch import pack_step
+            >>> plan = fastpack.plan_step([3, 2, 1], max_length=4)
+            >>> step = pack_step({"input_ids": [[5, 6, 7], [8, 9], [4]]}, plan)
+            >>> [ids.tolist() for ids in step.restore([batch.inputs["input_ids"] for batch in step])]
+            [[5, 6, 7], [8, 9], [4]]
+        """
+        check_choice("form", form, Form)
+        return _in_form(_restored(self, values), form)
+
+
+def pack_step(
+    columns: Mapping[str, object],
+    plan: StepPlan,
+    *,
+    rank: int = 0,
+    attention_mask: object = None,
+    lengths: Sequence[int] | npt.NDArray[np.int64] | None = None,
+    shifted: Sequence[str] = (),
+    completion_only: Sequence[str] = (),
+    weights: LossWeights | None = None,
+    groups: Sequence[object] | npt.NDArray[np.int64] | None = None,
+    constant: float | None = None,
+    world_size: int = 1,
+    all_reduce_sum: Callable[[list[float]], list[float]] | None = None,
+    padded: PaddedTo | None = None,
+    pad_token_id: int = 0,
+) -> Step:
+    """Packs the sequences of a training step into the micro-batches of a rank.
+
+    Args:
+        columns: `input_ids` and any others by name, of all sequences that were planned, in their order. A column has a value (or a
+            vector) for each token, or for each sequence. It may be a list with an array for each sequence, a padded array `[B, L]`
+            beside `attention_mask`, a flat one beside `lengths`, a nested tensor, or a column of a `pyarrow.Table`. `loss_mask` says
+            which tokens are trained; without it, all but the first of each sequence are.
+        plan: The plan of `fastpack.plan_step`.
+        rank: The rank whose micro-batches are made.
+        attention_mask: What counts in padded columns, `[B, L]`: padding may be at either side.
+        lengths: The tokens of each sequence in flat columns.
+        shifted: Columns that hold at a token what is about the next one, as logits do: they are moved by one token, and the first token
+            of each sequence gets 0. They may lack a value for the last token.
+        completion_only: Columns with values for the last tokens of each sequence alone, the answer: the tokens before get 0.
+        weights: Adds the column `loss_weights`: the sum of the losses of all tokens times their weights, over all micro-batches
+            and ranks, is the loss of the optimizer step, whose mean is over trained `"token"`s (DAPO), over `"sequence"`s of means over
+            their tokens (GRPO), over `"group"`s of means over their tokens, or over sequences times a `"constant"` number of tokens
+            (Dr. GRPO).
+        groups: The group of each sequence, for `weights="group"`.
+        constant: The number of tokens that each sequence counts for, for `weights="constant"`.
+        world_size: The ranks over which gradients are averaged, as DDP and FSDP do: weights are that many times larger.
+        all_reduce_sum: Where each rank planned its own sequences: a function that takes a list of numbers, one or two for each
+            optimizer step, and returns their sums over all ranks. Groups must lie on one rank each.
+        padded: As in `collate`: sequences of a micro-batch stay end to end, or micro-batches are padded to so many tokens.
+        pad_token_id: The id that pads `input_ids`.
+
+    Returns:
+        The micro-batches. A rank that has no sequence at a place gets a micro-batch of padding, of which nothing is trained.
+
+    Raises:
+        BatchError: A column has another length than its sequences; the message names it and the sequence.
+        OptionError: An option has a value that it cannot have.
+
+    Examples:
+        >>> import fastpack
+        >>> from fastpack.torch import pack_step
+        >>> plan = fastpack.plan_step([3, 2], max_length=8)
+        >>> answers = {"input_ids": [[5, 6, 7], [8, 9]], "advantages": [[0.5, 0.5], [-1.0]]}
+        >>> (batch,) = pack_step(answers, plan, completion_only=["advantages"], weights="token")
+        >>> batch.inputs["input_ids"].tolist(), batch.columns["advantages"].tolist()
+        ([[5, 6, 7, 8, 9]], [[0.0, 0.5, 0.5, 0.0, -1.0]])
+    """
+    check_type("columns", columns, Mapping, "a dict of columns by name, with `input_ids`")
+    check_type("plan", plan, StepPlan, "a plan of `fastpack.plan_step`")
+    read = _read(columns, plan, attention_mask, lengths)
+    for name in (*shifted, *completion_only):
+        if name not in read or read[name].lengths is None:
+            message = f"names `{name}`, which is no column with a value for each token"
+            raise OptionError(message, "shifted" if name in shifted else "completion_only")
+    placed = {
+        name: _placed(name, column, read[_IDS], shifted=name in shifted, at_end=name in completion_only)
+        for name, column in read.items()
+    }
+    trained = _trained(placed, read[_IDS].offsets)
+    if weights is not None:
+        placed[_WEIGHTS] = _weights(
+            trained, plan, read[_IDS].offsets, (weights, groups, constant), world_size, all_reduce_sum
+        )
+    packed = [
+        _packed(number, members, placed, trained, read[_IDS].offsets, plan, padded, pad_token_id)
+        for number, members in enumerate(plan.micro_batches(rank))
+    ]
+    own = np.concatenate([it.sequences for it in packed] or [np.empty(0, dtype=np.int64)])
+    counts = np.add.reduceat(np.append(trained, 0), read[_IDS].offsets[:-1]) if len(plan.lengths) else own
+    return Step(packed, plan, int((counts[own] == 0).sum()))
+
+
+def _read(
+    columns: Mapping[str, object], plan: StepPlan, attention_mask: object, lengths: object
+) -> dict[str, Column]:
+    """All columns, `input_ids` with as many tokens as were planned."""
+    if _IDS not in columns:
+        message = "must have `input_ids`"
+        raise OptionError(message, "columns")
+    mask = None
+    if attention_mask is not None:
+        mask = np.asarray(attention_mask).astype(bool)
+        if mask.ndim != 2 or len(mask) != len(plan.lengths):  # noqa: PLR2004  sequences, and their tokens
+            message = (
+                f"must have a row for each of {len(plan.lengths)} sequences, not the shape {list(mask.shape)}"
+            )
+            raise OptionError(message, "attention_mask")
+    of_each = None if lengths is None else np.asarray(lengths, dtype=np.int64)
+    read = {
+        name: column_of(name, values, len(plan.lengths), mask=mask, lengths=of_each)
+        for name, values in columns.items()
+    }
+    ids = read[_IDS]
+    if ids.lengths is None or ids.values.dtype.kind not in "iu":
+        message = "column `input_ids` must have a whole number for each token"
+        raise BatchError(message)
+    if len(ids.lengths) != len(plan.lengths):
+        message = f"column `input_ids` has {len(ids.lengths)} sequences, but {len(plan.lengths)} were planned"
+        raise BatchError(message)
+    cut = np.zeros(len(plan.lengths), dtype=bool)
+    cut[plan.cut], cut[plan.dropped] = True, True
+    wrong = np.flatnonzero((ids.lengths != plan.lengths) & ~(cut & (ids.lengths > plan.lengths)))
+    if wrong.size:
+        at = wrong[0]
+        message = f"column `input_ids` has {ids.lengths[at]} tokens in sequence {at}, of which {plan.lengths[at]} were planned"
+        raise BatchError(message)
+    return read
+
+
+def _placed(name: str, column: Column, ids: Column, *, shifted: bool, at_end: bool) -> Column:
+    """A column with a value for each token of `input_ids`, at its place."""
+    if column.lengths is None:
+        return column
+    assert ids.lengths is not None  # noqa: S101  `_read` has looked
+    wanted = ids.lengths
+    if len(column.lengths) != len(wanted):
+        message = f"column `{name}` has {len(column.lengths)} sequences, but `input_ids` has {len(wanted)}"
+        raise BatchError(message)
+    fits = column.lengths <= wanted if at_end else column.lengths == wanted
+    if shifted:
+        fits |= column.lengths == wanted - 1
+    wrong = np.flatnonzero(~fits)
+    if wrong.size:
+        at = wrong[0]
+        hint = "" if at_end else f'; if it has values of the answer alone, give completion_only=["{name}"]'
+        message = (
+            f"column `{name}` has {column.lengths[at]} values in sequence {at} of {wanted[at]} tokens{hint}"
+        )
+        raise BatchError(message)
+    if not shifted and (column.lengths == wanted).all():
+        return column
+    values = np.zeros((ids.values.shape[0], *column.values.shape[1:]), dtype=column.values.dtype)
+    to, begin = ids.offsets, column.offsets
+    for number in range(len(wanted)):
+        given = column.values[begin[number] : begin[number + 1]]
+        if shifted and len(given) == wanted[number]:
+            given = given[:-1]
+        end = to[number + 1]
+        values[end - len(given) : end] = given
+    return Column(values, wanted, column.is_bfloat16)
+
+
+def _trained(placed: Mapping[str, Column], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether each token is trained. The first of a sequence never is: nothing predicts it."""
+    mask = placed.get(_TRAINED)
+    if mask is not None and (mask.lengths is None or mask.values.ndim != 1):
+        message = f"column `{_TRAINED}` must have a number for each token"
+        raise BatchError(message)
+    trained = np.ones(placed[_IDS].values.shape[0], dtype=bool) if mask is None else mask.values != 0
+    trained = trained.copy()
+    trained[offsets[:-1][np.diff(offsets) > 0]] = False
+    return trained
+
+
+def _weights(
+    trained: npt.NDArray[np.bool_],
+    plan: StepPlan,
+    offsets: npt.NDArray[np.int64],
+    by: tuple[LossWeights, object, float | None],
+    world_size: int,
+    all_reduce_sum: Callable[[list[float]], list[float]] | None,
+) -> Column:
+    """The weight of each token in the loss of its optimizer step."""
+    kind, groups, constant = by
+    check_choice("weights", kind, LossWeights)
+    scale = whole_number("world_size", world_size, 1)
+    sequences = len(plan.lengths)
+    kept = plan.lengths > 0
+    cut_at = np.repeat(offsets[:-1] + plan.lengths, np.diff(offsets))
+    counts_here = trained & (np.arange(len(trained)) < cut_at)
+    tokens = np.bincount(np.repeat(np.arange(sequences), np.diff(offsets)), counts_here, sequences)
+    steps = _mini_batches(plan)
+    unit = np.arange(sequences)
+    if kind == "group":
+        if not is_series(groups):
+            message = f'must be the group of each sequence with weights="group", not `{shown(groups)}`'
+            raise OptionError(message, "groups")
+        listed = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
+        if len(listed) != sequences:
+            message = f"has {len(listed)} values for {sequences} sequences"
+            raise OptionError(message, "groups")
+        numbers: dict[object, int] = {}
+        unit = np.array(
+            [
+                numbers.setdefault((step, it), len(numbers))
+                for step, it in zip(steps.tolist(), listed, strict=True)
+            ]
+        )
+    if kind == "constant" and (constant is None or not constant > 0):
+        message = (
+            'must be given with weights="constant": the tokens that each sequence counts for, more than 0'
+        )
+        raise OptionError(message, "constant")
+    count = int(steps.max(initial=-1)) + 1
+    if kind == "token":
+        totals = np.bincount(steps[kept], tokens[kept], count)
+    elif kind == "group":
+        first = np.zeros(sequences, dtype=bool)
+        first[np.unique(np.where(kept, unit, -1), return_index=True)[1]] = True
+        totals = np.bincount(steps[kept & first], minlength=count).astype(float)
+    else:
+        totals = np.bincount(steps[kept], minlength=count).astype(float)
+    if all_reduce_sum is not None:
+        with noted("while fastpack called `all_reduce_sum`"):
+            totals = np.asarray(all_reduce_sum(totals.tolist()), dtype=float)
+    inside: npt.NDArray[np.float64] = np.ones(sequences)
+    if kind == "constant":
+        inside *= float(constant or 1)
+    elif kind != "token":
+        inside *= np.bincount(unit[kept], tokens[kept], int(unit.max(initial=-1)) + 1)[unit]
+    total = totals[np.maximum(steps, 0)] if count else np.ones(sequences)
+    of_sequence = scale / np.maximum(inside * total, np.finfo(float).tiny)
+    weights = np.where(counts_here, np.repeat(of_sequence, np.diff(offsets)), 0.0)
+    return Column(weights.astype(np.float64), np.diff(offsets))
+
+
+def _mini_batches(plan: StepPlan) -> npt.NDArray[np.int64]:
+    """The optimizer step of each sequence; -1 where it is dropped."""
+    steps = np.full(len(plan.lengths), -1, dtype=np.int64)
+    of_micro_batch = np.repeat(plan.mini_batches, plan.ranks)
+    steps[plan.members] = np.repeat(of_micro_batch, np.diff(plan.offsets))
+    return steps
+
+
+def _packed(
+    number: int,
+    members: npt.NDArray[np.int64],
+    placed: Mapping[str, Column],
+    trained: npt.NDArray[np.bool_],
+    offsets: npt.NDArray[np.int64],
+    plan: StepPlan,
+    padded: PaddedTo | None,
+    pad_token_id: int,
+) -> MicroBatch:
+    """One micro-batch."""
+    lengths = plan.lengths[members]
+    gaps = -lengths % plan.document_multiple_of
+    spans = [slice(begin, begin + length) for begin, length in zip(offsets[members], lengths, strict=True)]
+
+    def laid(values: Array, fill: float = 0) -> Array:
+        """The values of the micro-batch, with what fills each sequence up behind it."""
+        rest = [np.full((gap, *values.shape[1:]), fill, dtype=values.dtype) for gap in gaps]
+        empty = np.full(
+            (0 if spans else plan.document_multiple_of, *values.shape[1:]), fill, dtype=values.dtype
+        )
+        pieces = [values[span] for span in spans]
+        if gaps.any():
+            pieces = [piece for pair in zip(pieces, rest, strict=True) for piece in pair]
+        return np.concatenate([*pieces, empty])
+
+    ids = laid(placed[_IDS].values, pad_token_id)
+    labels = np.where(laid(trained), ids.astype(np.int64), NOT_TRAINED)
+    documents = np.stack([lengths, gaps], axis=1).ravel() if len(members) else np.array([len(ids)])
+    row = {_IDS: ids, "labels": labels, "seq_lengths": documents[documents > 0]}
+    inputs = collate([row], padded=padded, pad_token_id=pad_token_id)
+    width = inputs[_IDS].shape[1]
+    tensors = {}
+    for name, column in placed.items():
+        if name in {_IDS, _TRAINED}:
+            continue
+        if column.lengths is None:
+            tensors[name] = _tensor(column.values[members], column)
+            continue
+        values = laid(column.values)
+        rest = np.zeros((width - len(values), *values.shape[1:]), dtype=values.dtype)
+        tensors[name] = _tensor(np.concatenate([values, rest]) if len(rest) else values, column)[None]
+    kind = None if plan.kinds is None else plan.kinds[number]
+    return MicroBatch(inputs, tensors, members, lengths, int(plan.mini_batches[number]), kind)
+
+
+def _tensor(values: Array, column: Column) -> torch.Tensor:
+    tensor = torch.from_numpy(np.ascontiguousarray(values))
+    return tensor.view(torch.bfloat16) if column.is_bfloat16 else tensor
+
+
+def restore(
+    plan: StepPlan,
+    values: Sequence[Sequence[torch.Tensor]],
+    *,
+    of: Literal["tokens", "sequences"] = "tokens",
+    form: Form = "list",
+) -> list[torch.Tensor] | torch.Tensor:
+    """Puts the values that all ranks have computed back in the order of the sequences that were planned.
+
+    Args:
+        plan: The plan.
+        values: The tensors of each rank: one for each of its micro-batches, as in `Step.restore`.
+        of: Whether there is a value for each token of a micro-batch, or for each of its sequences.
+        form: As in `Step.restore`.
+
+    Returns:
+        The values of all sequences but those that the plan dropped.
+
+    Raises:
+        BatchError: A tensor is missing, or has another shape.
+    """
+    check_choice("form", form, Form)
+    if len(values) != plan.ranks:
+        message = f"must be the tensors of each of {plan.ranks} ranks, not {len(values)} lists"
+        raise BatchError(message)
+    found: dict[int, torch.Tensor] = {}
+    for rank, of_rank in enumerate(values):
+        members = plan.micro_batches(rank)
+        found |= _by_sequence(plan, members, of_rank, [of == "tokens"] * len(members))
+    return _in_form(_ordered(found, are_of_tokens=of == "tokens"), form)
+
+
+def _restored(step: Step, values: Sequence[torch.Tensor]) -> list[torch.Tensor] | torch.Tensor:
+    """The values of each sequence of a rank, in the order that came in."""
+    are_of_tokens = []
+    for batch, given in zip(step, values, strict=False):
+        shape, count = batch.inputs[_IDS].shape, len(batch.sequences)
+        are_of_tokens.append(given.shape[:2] == shape or given.shape[:1] == (shape.numel(),) != (count,))
+    members = [batch.sequences for batch in step]
+    return _ordered(_by_sequence(step.plan, members, values, are_of_tokens), are_of_tokens=any(are_of_tokens))
+
+
+def _ordered(found: Mapping[int, torch.Tensor], *, are_of_tokens: bool) -> list[torch.Tensor] | torch.Tensor:
+    ordered = [found[sequence] for sequence in sorted(found)]
+    return ordered if are_of_tokens or not ordered else torch.stack(ordered)
+
+
+def _by_sequence(
+    plan: StepPlan,
+    members: Sequence[npt.NDArray[np.int64]],
+    values: Sequence[torch.Tensor],
+    are_of_tokens: Sequence[bool],
+) -> dict[int, torch.Tensor]:
+    """The values of each sequence of some micro-batches."""
+    if len(values) != len(members):
+        message = f"must be a tensor for each of {len(members)} micro-batches, not {len(values)}"
+        raise BatchError(message)
+    found: dict[int, torch.Tensor] = {}
+    for number, (sequences, given, is_of_tokens) in enumerate(
+        zip(members, values, are_of_tokens, strict=True)
+    ):
+        lengths = plan.lengths[sequences]
+        ends = np.cumsum(lengths + -lengths % plan.document_multiple_of)
+        flat = given.flatten(0, 1) if is_of_tokens and given.ndim > 1 else given
+        fits = flat.ndim > 0 and (
+            flat.shape[0] >= ends[-1:].sum() if is_of_tokens else flat.shape[0] == len(sequences)
+        )
+        if not fits:
+            wanted = f"{ends[-1:].sum()} tokens" if is_of_tokens else f"{len(sequences)} sequences"
+            message = f"has the shape {list(given.shape)} for micro-batch {number}, which has {wanted}"
+            raise BatchError(message)
+        starts = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+        for place, sequence in enumerate(sequences.tolist()):
+            found[sequence] = (
+                flat[starts[place] : starts[place] + lengths[place]] if is_of_tokens else flat[place]
+            )
+    return found
+
+
+def _in_form(values: list[torch.Tensor] | torch.Tensor, form: Form) -> list[torch.Tensor] | torch.Tensor:
+    if isinstance(values, torch.Tensor) or form == "list" or not values:
+        return values
+    if form == "padded":
+        return torch.nn.utils.rnn.pad_sequence(values, batch_first=True)
+    return torch.nested.nested_tensor(values, layout=torch.jagged)

@@ -1,0 +1,107 @@
+//! [`MicroBatch`]: sequences that a rank trains on at once; and the sequences that share one optimizer step.
+
+use super::options::StepOptions;
+
+/// The lengths of all sequences, beside the options.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes<'a> {
+    pub(super) lengths: &'a [u32],
+    pub(super) options: &'a StepOptions,
+}
+
+impl Sizes<'_> {
+    pub(super) fn cost(&self, sequence: u32) -> f64 {
+        self.options.cost.of(self.length(sequence))
+    }
+
+    /// The tokens that a sequence takes in its micro-batch.
+    pub(super) fn size(&self, sequence: u32) -> u64 {
+        self.options.size_of(self.length(sequence))
+    }
+
+    pub(super) fn length(&self, sequence: u32) -> u32 {
+        self.lengths[sequence as usize]
+    }
+}
+
+/// Sequences that a rank trains on at once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MicroBatch {
+    pub(super) members: Vec<u32>,
+    pub(super) tokens: u64,
+    pub(super) cost: f64,
+}
+
+impl MicroBatch {
+    pub(super) fn push(&mut self, sequence: u32, sizes: Sizes<'_>) {
+        self.members.push(sequence);
+        self.tokens += sizes.size(sequence);
+        self.cost += sizes.cost(sequence);
+    }
+
+    /// The tokens that it still takes; `None` if it takes no more sequences.
+    pub(super) fn room(&self, options: &StepOptions) -> Option<u64> {
+        let is_full =
+            options.max_documents.is_some_and(|most| self.members.len() >= most.get() as usize);
+        (!is_full).then(|| options.budget() - self.tokens)
+    }
+
+    /// Counts its tokens and its cost anew: sums of exchanges would carry their rounding.
+    fn recount(&mut self, sizes: Sizes<'_>) {
+        self.tokens = self.members.iter().map(|&it| sizes.size(it)).sum();
+        self.cost = self.members.iter().map(|&it| sizes.cost(it)).sum();
+    }
+}
+
+/// A sequence of one micro-batch that goes to another, and the one that comes back, if one does, by their places.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exchange {
+    pub(super) given: usize,
+    pub(super) taken: Option<usize>,
+}
+
+impl Exchange {
+    /// The exchange of `from` with `to` that moves a cost as near to `wanted` as can be, more than 0 and at most `most`.
+    pub(super) fn find(
+        from: &MicroBatch,
+        to: &MicroBatch,
+        (wanted, most): (f64, f64),
+        sizes: Sizes<'_>,
+    ) -> Option<Self> {
+        let free = sizes.options.budget() - to.tokens;
+        let takes_more = to.room(sizes.options).is_some();
+        let mut found = None;
+        let mut nearest = f64::INFINITY;
+        let mut weigh = |moved: f64, exchange: Self| {
+            let distance = (moved - wanted).abs();
+            if moved > 0.0 && moved <= most && distance < nearest {
+                nearest = distance;
+                found = Some(exchange);
+            }
+        };
+        for (given, &gives) in from.members.iter().enumerate() {
+            let (size, cost) = (sizes.size(gives), sizes.cost(gives));
+            if takes_more && size <= free {
+                weigh(cost, Self { given, taken: None });
+            }
+            for (place, &takes) in to.members.iter().enumerate() {
+                // What is taken is no longer, so `from` has room for it.
+                let back = sizes.size(takes);
+                if back <= size && size - back <= free {
+                    weigh(cost - sizes.cost(takes), Self { given, taken: Some(place) });
+                }
+            }
+        }
+        found
+    }
+
+    /// Does it.
+    pub(super) fn apply(self, from: &mut MicroBatch, to: &mut MicroBatch, sizes: Sizes<'_>) {
+        match self.taken {
+            Some(taken) => std::mem::swap(&mut from.members[self.given], &mut to.members[taken]),
+            None => to.members.push(from.members.swap_remove(self.given)),
+        }
+        from.recount(sizes);
+        to.recount(sizes);
+    }
+}

@@ -1,0 +1,210 @@
+//! [`plan_step`]: shares the sequences of a training step among ranks, in micro-batches under a budget of tokens that cost alike
+//! at each place, so that no rank waits for another.
+//!
+//! `fill` makes the micro-batches, `grid` exchanges sequences between them, `split` divides sequences into optimizer steps and
+//! kinds, whose micro-batches have none in common.
+
+#![expect(clippy::cast_precision_loss, reason = "costs are estimates")]
+
+mod fill;
+mod grid;
+mod micro_batch;
+mod options;
+mod split;
+
+use fill::{Heavy, Part, fewest, spread};
+use grid::Grid;
+use micro_batch::{MicroBatch, Sizes};
+use split::by_kind;
+
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::wording::{message, set};
+
+pub use options::{Cost, MicroBatchOrder, Sequences, StepOptions};
+pub use split::MiniBatches;
+
+/// The micro-batches of a step: those of all ranks at the first place, then those at the next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepPlan {
+    /// The sequences of each micro-batch.
+    pub micro_batches: Vec<Vec<u32>>,
+    /// The cost of each micro-batch.
+    pub costs: Vec<f64>,
+    /// The optimizer step of each place.
+    pub mini_batches: Vec<u32>,
+    /// The kind of each place.
+    pub kinds: Vec<u32>,
+    /// The time of the step: the sum of the costliest micro-batch of each place.
+    pub time: f64,
+    /// The time if all ranks had as much to do at each place.
+    pub even_time: f64,
+    /// The least time that any plan can have, as far as the longest sequences tell.
+    pub least_time: f64,
+}
+
+/// Plans a step. `agree` is given the places that sequences of a kind need in an optimizer step, and returns how many they get,
+/// which are no fewer.
+///
+/// # Errors
+///
+/// If a sequence is longer than a micro-batch; or what `agree` or `control` returns.
+pub fn plan_step(
+    sequences: Sequences<'_>,
+    mini_batches: MiniBatches,
+    options: &StepOptions,
+    mut agree: impl FnMut(u32) -> Result<u32>,
+    control: &Control,
+) -> Result<StepPlan> {
+    let sizes = Sizes { lengths: sequences.lengths, options };
+    refuse_overlong(sizes)?;
+    let mut plan = StepPlan::default();
+    for (number, part) in mini_batches.split(sequences, control)?.into_iter().enumerate() {
+        let mut places = Vec::new();
+        for (kind, mut of_kind) in by_kind(&part, sequences.kinds) {
+            of_kind.sort_by_key(|&it| std::cmp::Reverse(sizes.length(it)));
+            let of_kind = OfKind { sequences: of_kind, groups: sequences.groups, sizes };
+            let grid = of_kind.micro_batches(&mut agree, control)?;
+            plan.time += grid.time();
+            plan.even_time += grid.even_time();
+            plan.least_time += of_kind.least_time(grid.even_time());
+            places.extend(grid.dealt().into_iter().map(|place| (kind, place)));
+        }
+        let cost_of = |place: &[MicroBatch]| place.iter().map(|it| it.cost).fold(0.0, f64::max);
+        places.sort_by(|(_, one), (_, other)| cost_of(other).total_cmp(&cost_of(one)));
+        if options.order == MicroBatchOrder::Pyramid {
+            places = pyramid(places);
+        }
+        for (kind, place) in places {
+            plan.kinds.push(kind);
+            plan.mini_batches.push(u32::try_from(number).unwrap_or(u32::MAX));
+            for micro_batch in place {
+                plan.costs.push(micro_batch.cost);
+                plan.micro_batches.push(micro_batch.members);
+            }
+        }
+    }
+    Ok(plan)
+}
+
+/// Refuses a sequence that no micro-batch holds.
+fn refuse_overlong(sizes: Sizes<'_>) -> Result<()> {
+    let budget = sizes.options.budget();
+    let overlong = (0..).zip(sizes.lengths).find(|(at, _)| sizes.size(*at) > budget);
+    overlong.map_or(Ok(()), |(at, length)| {
+        let reason = message!(
+            format!("is {budget}, but sequence {at} has {length} tokens; give a larger one, or "),
+            set("overlong", "truncate"),
+            " or ",
+            set("overlong", "drop"),
+        );
+        Err(Error::option("max_length", reason))
+    })
+}
+
+/// The items of an order from the greatest on, with the greatest in the middle.
+fn pyramid<T>(descending: Vec<T>) -> Vec<T> {
+    let mut ordered = std::collections::VecDeque::with_capacity(descending.len());
+    for (number, item) in descending.into_iter().enumerate() {
+        if number % 2 == 0 {
+            ordered.push_back(item);
+        } else {
+            ordered.push_front(item);
+        }
+    }
+    ordered.into()
+}
+
+/// The sequences of one kind in an optimizer step, the longest first.
+struct OfKind<'a> {
+    sequences: Vec<u32>,
+    groups: Option<&'a [u32]>,
+    sizes: Sizes<'a>,
+}
+
+impl OfKind<'_> {
+    /// Their micro-batches, as many for each rank as are needed and agreed on.
+    fn micro_batches(
+        &self,
+        agree: &mut impl FnMut(u32) -> Result<u32>,
+        control: &Control,
+    ) -> Result<Grid> {
+        let parts = self.parts();
+        let multiple = self.sizes.options.multiple_of.get() as usize;
+        let tight: Vec<Vec<MicroBatch>> =
+            parts.iter().map(|part| fewest(&part.sequences, self.sizes)).collect();
+        let places_of = |(part, tight): (&Part, &Vec<MicroBatch>)| tight.len().div_ceil(part.ranks);
+        let needed = parts.iter().zip(&tight).map(places_of).max().unwrap_or(0);
+        let needed = needed.next_multiple_of(multiple);
+        let agreed = agree(u32::try_from(needed).unwrap_or(u32::MAX))? as usize;
+        if agreed < needed || !agreed.is_multiple_of(multiple) {
+            let reason = format!(
+                "must return the greatest number of all ranks, a multiple of {multiple}, not {agreed} for {needed}"
+            );
+            return Err(Error::option("all_reduce", reason));
+        }
+        let grid_of = |mut filled: Vec<Vec<MicroBatch>>| match (&self.groups, filled.pop()) {
+            (None, Some(of_all)) => Grid::of(of_all, self.sizes.options.rank_count()),
+            (_, last) => Grid::of_ranks(filled.into_iter().chain(last).collect()),
+        };
+        // How far to fill beside a few long sequences depends on the others, so all ways are tried.
+        let ways = [(0.98, false), (0.99, false), (0.995, true), (1.0, false)];
+        let spread_by =
+            |(fill, tops_up)| spread(&parts, agreed, Heavy { fill, tops_up }, self.sizes);
+        let best = ways.into_iter().filter_map(spread_by).map(grid_of);
+        let best = best.min_by(|one, other| one.time().total_cmp(&other.time()));
+        let mut grid = best.unwrap_or_else(|| {
+            let empty = MicroBatch::default();
+            let fill_up = |(mut tight, part): (Vec<MicroBatch>, &Part)| {
+                tight.resize(agreed * part.ranks, empty.clone());
+                tight
+            };
+            grid_of(tight.into_iter().zip(&parts).map(fill_up).collect())
+        });
+        grid.even_out(self.sizes, control)?;
+        Ok(grid)
+    }
+
+    /// The sequences that the same ranks may have: all ranks any, or each rank those of its groups.
+    fn parts(&self) -> Vec<Part> {
+        let ranks = self.sizes.options.rank_count();
+        match self.groups {
+            None => vec![Part { sequences: self.sequences.clone(), ranks }],
+            Some(groups) => split::to_ranks(&self.sequences, groups, self.sizes)
+                .into_iter()
+                .map(|sequences| Part { sequences, ranks: 1 })
+                .collect(),
+        }
+    }
+
+    /// The cost of the group that costs the most, which one rank has alone; 0 without groups.
+    fn costliest_group(&self) -> f64 {
+        let mut of_groups = std::collections::HashMap::new();
+        for &sequence in self.groups.iter().flat_map(|_| &self.sequences) {
+            let group = self.groups.map(|it| it[sequence as usize]);
+            *of_groups.entry(group).or_insert(0.0) += self.sizes.cost(sequence);
+        }
+        of_groups.into_values().fold(0.0, f64::max)
+    }
+
+    /// The least time: that of ranks that have as much to do, or more where all wait for the longest sequence, beside which the
+    /// others have the longest that fill their micro-batches.
+    fn least_time(&self, even: f64) -> f64 {
+        let Some(&longest) = self.sequences.first() else { return even };
+        let options = self.sizes.options;
+        let mut room = options.budget() * options.rank_count() as u64;
+        let mut beside = 0.0;
+        for &sequence in &self.sequences {
+            let taken = self.sizes.size(sequence).min(room);
+            let part = taken as f64 / self.sizes.size(sequence).max(1) as f64;
+            beside += part * self.sizes.cost(sequence);
+            room -= taken;
+            if room == 0 {
+                break;
+            }
+        }
+        let waits_for_longest =
+            even + (self.sizes.cost(longest) - beside / options.rank_count() as f64).max(0.0);
+        waits_for_longest.max(self.costliest_group())
+    }
+}

@@ -1,0 +1,99 @@
+//! Sequences of a step, divided among optimizer steps, kinds and ranks.
+
+use super::micro_batch::Sizes;
+use super::options::Sequences;
+use crate::control::Control;
+use crate::error::Result;
+use crate::random::Random;
+
+/// The optimizer steps that sequences are divided among, as equally as can be.
+#[derive(Clone, Copy, Debug)]
+pub enum MiniBatches {
+    /// So many, in the order of the sequences.
+    InOrder(u32),
+    /// So many, at random by a seed.
+    AtRandom(u32, u64),
+    /// So many, with whole groups in each, in the order of their first sequence.
+    WholeGroups(u32),
+}
+
+impl MiniBatches {
+    /// The sequences of each.
+    pub(super) fn split(
+        self,
+        sequences: Sequences<'_>,
+        control: &Control,
+    ) -> Result<Vec<Vec<u32>>> {
+        let all = u32::try_from(sequences.lengths.len()).unwrap_or(u32::MAX);
+        let mut order: Vec<u32> = (0..all).collect();
+        let count = match self {
+            Self::InOrder(count) => count,
+            Self::AtRandom(count, seed) => {
+                Random::new(seed).shuffle(&mut order, control)?;
+                count
+            }
+            Self::WholeGroups(count) => {
+                let groups = by_label(&order, sequences.groups);
+                let parts = in_parts(groups.len(), count);
+                let of_part = |part: std::ops::Range<usize>| {
+                    groups[part].iter().flat_map(|(_, members)| members.iter().copied()).collect()
+                };
+                return Ok(parts.map(of_part).collect());
+            }
+        };
+        Ok(in_parts(order.len(), count).map(|part| order[part].to_vec()).collect())
+    }
+}
+
+/// The ranges of `count` parts of `items`, which differ by one at most.
+fn in_parts(items: usize, count: u32) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let count = count as usize;
+    (0..count).map(move |part| part * items / count..(part + 1) * items / count)
+}
+
+/// Sequences by their label, in the order in which labels come first; all have one without labels.
+pub(super) fn by_label(sequences: &[u32], labels: Option<&[u32]>) -> Vec<(u32, Vec<u32>)> {
+    let Some(labels) = labels else { return vec![(0, sequences.to_vec())] };
+    let mut places = std::collections::HashMap::new();
+    let mut found: Vec<(u32, Vec<u32>)> = Vec::new();
+    for &sequence in sequences {
+        let label = labels[sequence as usize];
+        let place = *places.entry(label).or_insert_with(|| {
+            found.push((label, Vec::new()));
+            found.len() - 1
+        });
+        found[place].1.push(sequence);
+    }
+    found
+}
+
+/// The sequences of each kind, in the order of the kinds; kinds without sequences too, as other ranks may have some.
+pub(super) fn by_kind(sequences: &[u32], kinds: Option<(&[u32], u32)>) -> Vec<(u32, Vec<u32>)> {
+    let Some((kinds, count)) = kinds else { return vec![(0, sequences.to_vec())] };
+    let mut found: Vec<(u32, Vec<u32>)> = (0..count).map(|kind| (kind, Vec::new())).collect();
+    for &sequence in sequences {
+        found[kinds[sequence as usize] as usize].1.push(sequence);
+    }
+    found
+}
+
+/// Divides sequences, given the longest first, among ranks by whole groups: the costliest group first, each to the rank with the
+/// least to do. The sequences of each rank are the longest first again.
+pub(super) fn to_ranks(sequences: &[u32], groups: &[u32], sizes: Sizes<'_>) -> Vec<Vec<u32>> {
+    let cost_of = |members: &[u32]| members.iter().map(|&it| sizes.cost(it)).sum::<f64>();
+    let mut groups: Vec<(f64, Vec<u32>)> =
+        by_label(sequences, Some(groups)).into_iter().map(|(_, it)| (cost_of(&it), it)).collect();
+    groups.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let mut ranks = vec![(0.0, Vec::new()); sizes.options.rank_count()];
+    for (cost, members) in groups {
+        let least = ranks.iter_mut().min_by(|(one, _), (other, _)| f64::total_cmp(one, other));
+        let (done, of_rank) = least.expect("there is a rank");
+        *done += cost;
+        of_rank.extend(members);
+    }
+    let longest_first = |(_, mut of_rank): (f64, Vec<u32>)| {
+        of_rank.sort_by_key(|&it| (std::cmp::Reverse(sizes.length(it)), it));
+        of_rank
+    };
+    ranks.into_iter().map(longest_first).collect()
+}

@@ -1,0 +1,237 @@
+"""Micro-batches of a training step: every sequence once, the budget held, all ranks alike, and as even as can be."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from campaign import tries
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastpack
+
+LINEAR, QUADRATIC = 24576.0, 1.0
+
+
+def cost_of(lengths):
+    return LINEAR * lengths + QUADRATIC * lengths.astype(float) ** 2
+
+
+@st.composite
+def steps(draw):
+    """Lengths and options."""
+    max_length = draw(st.integers(1, 400))
+    multiple = draw(st.sampled_from([1, 1, 1, 4]))
+    longest = max(max_length // multiple * multiple, 1)
+    if multiple > max_length:
+        max_length = multiple
+        longest = multiple
+    lengths = draw(st.lists(st.integers(1, longest), max_size=120))
+    options = {
+        "max_length": max_length,
+        "ranks": draw(st.integers(1, 9)),
+        "micro_batches_multiple_of": draw(st.sampled_from([1, 1, 2, 3])),
+        "order": draw(st.sampled_from(["heaviest", "pyramid"])),
+        "mini_batches": draw(st.integers(1, 4)),
+        "document_multiple_of": multiple,
+        "max_documents": draw(st.none() | st.integers(1, 5)),
+        "cost": draw(st.sampled_from([(LINEAR, QUADRATIC), (1, 0), (0, 1)])),
+    }
+    by = ["order", "random"]
+    if draw(st.booleans()):
+        options["groups"] = [draw(st.integers(0, 7)) for _ in lengths]
+        by.append("groups")
+    if draw(st.booleans()):
+        options["kinds"] = [draw(st.sampled_from(["text", "picture"])) for _ in lengths]
+    options["mini_batch_by"] = draw(st.sampled_from(by))
+    options["seed"] = draw(st.integers(0, 3))
+    return lengths, options
+
+
+@settings(max_examples=tries(150, 20_000), deadline=None)
+@given(steps())
+def test_each_sequence_is_trained_once_under_the_budget_by_ranks_that_are_alike(step):
+    lengths, options = step
+    plan = fastpack.plan_step(lengths, **options)
+    assert sorted(plan.members.tolist()) == list(range(len(lengths)))
+    assert (np.bincount(plan.mini_batches, minlength=1) % options["micro_batches_multiple_of"] == 0).all()
+    multiple = plan.document_multiple_of
+    sizes = -(-np.array(lengths, dtype=int) // multiple) * multiple
+    for rank in range(plan.ranks):
+        micro_batches = plan.micro_batches(rank)
+        assert len(micro_batches) == plan.places
+        assert all(sizes[members].sum() <= plan.max_length for members in micro_batches)
+        assert all(len(members) <= (options["max_documents"] or len(lengths)) for members in micro_batches)
+    check_costs(plan, np.array(lengths, dtype=float), options["cost"])
+    check_divisions(plan, options)
+    again = fastpack.plan_step(np.array(lengths, dtype=np.int64), **options)
+    assert (again.members.tolist(), again.offsets.tolist()) == (plan.members.tolist(), plan.offsets.tolist())
+
+
+def check_costs(plan, lengths, cost):
+    each = cost[0] * lengths + cost[1] * lengths**2
+    costs = [each[plan.members[begin:end]].sum() for begin, end in itertools.pairwise(plan.offsets)]
+    assert np.allclose(plan.costs, costs)
+    assert np.isclose(plan.time, np.reshape(costs, (plan.places, plan.ranks)).max(axis=1).sum())
+    assert plan.time >= plan.least_time * (1 - 1e-9)
+
+
+def check_divisions(plan, options):
+    """Sequences are in the optimizer step, with the kind, and on the rank where they belong."""
+    steps, ranks_of_groups = {}, {}
+    for rank, place in itertools.product(range(plan.ranks), range(plan.places)):
+        for member in plan.micro_batches(rank)[place].tolist():
+            steps[member] = int(plan.mini_batches[place])
+            if plan.kinds is not None:
+                assert options["kinds"][member] == plan.kinds[place]
+            elif "groups" in options:
+                group = steps[member], options["groups"][member]
+                ranks_of_groups.setdefault(group, set()).add(rank)
+    assert all(len(ranks) == 1 for ranks in ranks_of_groups.values())
+    in_order = [steps[member] for member in sorted(steps)]
+    if options["mini_batch_by"] == "groups":
+        for label in set(options["groups"]):
+            assert (
+                len({step for step, it in zip(in_order, options["groups"], strict=True) if it == label}) == 1
+            )
+        return
+    assert options["mini_batch_by"] == "random" or in_order == sorted(in_order)
+    counts = np.bincount(in_order, minlength=options["mini_batches"])
+    assert counts.max() - counts.min() <= 1
+
+
+def tail(sequences, mean, longest, seed, group=16):
+    """Answers in groups: each prompt has a usual length, and some answers are much longer."""
+    random = np.random.default_rng(seed)
+    usual = np.repeat(np.exp(random.normal(0, 0.9, sequences // group)), group)
+    drawn = usual * np.exp(random.normal(0, 0.45, sequences))
+    scale = mean / drawn.mean()
+    for _ in range(60):
+        lengths = longest * -np.expm1(-drawn * scale / longest)
+        scale *= mean / lengths.mean()
+    return np.maximum(lengths, 32).astype(np.int64)
+
+
+def lengths_of(name):
+    random = np.random.default_rng(5)
+    return {
+        "tail of 2,048": lambda: (tail(2048, 3760, 32768, 1), 16),
+        "tail of 8,192": lambda: (tail(8192, 4395, 32768, 2), 64),
+        "uniform": lambda: (random.integers(100, 16000, 8192), 64),
+        "bimodal": lambda: (
+            np.where(
+                random.random(8192) < 0.8,
+                random.integers(200, 900, 8192),
+                random.integers(14000, 18000, 8192),
+            ),
+            64,
+        ),
+        "one giant": lambda: (np.append(random.integers(300, 1500, 8191), 32768), 64),
+    }[name]()
+
+
+@pytest.mark.parametrize("name", ["tail of 2,048", "tail of 8,192", "uniform", "bimodal", "one giant"])
+def test_a_step_is_as_even_as_the_longest_sequences_let_it_be(name):
+    lengths, ranks = lengths_of(name)
+    plan = fastpack.plan_step(lengths, max_length=32768, ranks=ranks)
+    assert lengths[plan.members].sum() == lengths.sum()
+    assert plan.imbalance <= plan.least_imbalance + 0.0065
+    rows = plan.places * plan.ranks
+    fewest = len(fastpack.plan(lengths, max_length=32768, strategy="best_fit"))
+    assert rows == -(-fewest // ranks) * ranks
+
+
+@pytest.mark.parametrize("name", ["tail of 2,048", "tail of 8,192"])
+def test_groups_stay_together_at_little_cost(name):
+    lengths, ranks = lengths_of(name)
+    plan = fastpack.plan_step(lengths, max_length=32768, ranks=ranks, groups=np.arange(len(lengths)) // 16)
+    of_rank = [
+        set((members // 16).tolist())
+        for rank in range(ranks)
+        for members in [np.concatenate(plan.micro_batches(rank))]
+    ]
+    assert sum(map(len, of_rank)) == len(set.union(*of_rank))
+
+
+def test_too_long_sequences_are_refused_dropped_or_cut():
+    with pytest.raises(fastpack.OptionError, match="sequence 1 has 12 tokens"):
+        fastpack.plan_step([3, 12], max_length=10)
+    dropped = fastpack.plan_step([3, 12], max_length=10, overlong="drop")
+    assert (dropped.members.tolist(), dropped.dropped.tolist()) == ([0], [1])
+    cut = fastpack.plan_step([3, 12], max_length=10, overlong="truncate")
+    assert (sorted(cut.members.tolist()), cut.cut.tolist(), cut.lengths.tolist()) == ([0, 1], [1], [3, 10])
+
+
+def keeping(numbers):
+    """Keeps what a rank asks, and says that another has two kinds."""
+    return lambda number: numbers.append(number) or max(number, 2)
+
+
+def answering(answers):
+    return lambda _: next(answers)
+
+
+def test_ranks_that_plan_their_own_agree():
+    rng = np.random.default_rng(3)
+    own = [rng.integers(1, 100, count) for count in (5, 40, 0, 17)]
+    kinds = [[int(length) % 2 for length in lengths] for lengths in own]
+    for options in (
+        {},
+        {"kinds": kinds},
+        {"mini_batches": 3, "kinds": kinds, "micro_batches_multiple_of": 2},
+    ):
+        asked = []
+        plans = []
+        for rank, lengths in enumerate(own):
+            given = {name: value[rank] if name == "kinds" else value for name, value in options.items()}
+            numbers = []
+            fastpack.plan_step(lengths, max_length=128, all_reduce=keeping(numbers), **given)
+            asked.append(numbers)
+        assert len({len(numbers) for numbers in asked}) == 1
+        greatest = [max(numbers) for numbers in zip(*asked, strict=True)]
+        for rank, lengths in enumerate(own):
+            answers = iter(greatest)
+            given = {name: value[rank] if name == "kinds" else value for name, value in options.items()}
+            plan = fastpack.plan_step(lengths, max_length=128, all_reduce=answering(answers), **given)
+            assert sorted(plan.members.tolist()) == list(range(len(lengths)))
+            plans.append((plan.places, plan.kinds and sorted(plan.kinds)))
+        assert len({str(it) for it in plans}) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"lengths": [0]}, fastpack.OptionError, "has 0 for sequence 0"),
+        ({"lengths": [1.5]}, fastpack.OptionTypeError, "`lengths`: must be whole numbers"),
+        ({"lengths": "long"}, fastpack.OptionTypeError, "`lengths`: must be whole numbers"),
+        ({"max_length": 0}, fastpack.OptionError, "`max_length`"),
+        ({"ranks": 0}, fastpack.OptionError, "`ranks`"),
+        ({"cost": (0, 0)}, fastpack.OptionError, "`cost`"),
+        ({"cost": (1, float("nan"))}, fastpack.OptionError, "`cost`"),
+        ({"groups": [1]}, fastpack.OptionError, "has 1 values for 2 sequences"),
+        ({"kinds": 3}, fastpack.OptionTypeError, "`kinds`"),
+        ({"kinds": [[], []]}, fastpack.OptionTypeError, "`kinds`"),
+        ({"mini_batch_by": "groups"}, fastpack.OptionError, "`groups`: must be given"),
+        ({"order": "lightest"}, fastpack.OptionError, "`order`"),
+        ({"all_reduce": 3}, fastpack.OptionTypeError, "`all_reduce`"),
+        ({"all_reduce": lambda _: 0}, fastpack.OptionError, "`all_reduce`: must return the greatest"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_by_name(options, error, message):
+    given = {"lengths": [3, 4], "max_length": 8} | options
+    with pytest.raises(error, match=message):
+        fastpack.plan_step(**given)
+
+
+@pytest.mark.alone
+def test_a_plan_takes_milliseconds():
+    lengths, ranks = lengths_of("tail of 8,192")
+    taken = []
+    for _ in range(5):
+        since = time.perf_counter()
+        fastpack.plan_step(lengths, max_length=32768, ranks=ranks)
+        taken.append(time.perf_counter() - since)
+    assert min(taken) < 0.2

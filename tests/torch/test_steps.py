@@ -1,0 +1,352 @@
+"""`pack_step`: each value at its token, the loss of the unpacked batch, and the way back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_answers import Model, answers, clipped, sequences_of
+
+import fastpack
+from fastpack.torch import cost, pack_step, restore, token_log_probs
+
+DTYPES = [
+    torch.float64,
+    torch.float32,
+    torch.bfloat16,
+    torch.float16,
+    torch.int64,
+    torch.int32,
+    torch.uint8,
+    torch.bool,
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=40),
+    ranks=st.integers(1, 4),
+    multiple=st.sampled_from([1, 4]),
+    dtype=st.sampled_from(DTYPES),
+    width=st.sampled_from([None, 3]),
+    padded=st.sampled_from([None, "longest", 40]),
+    form=st.sampled_from(["list", "padded", "nested"]),
+)
+def test_what_is_packed_and_put_back_is_what_came_in(lengths, ranks, multiple, dtype, width, padded, form):
+    ids = sequences_of(lengths)
+    values = [torch.randn(length, *([width] if width else [])).to(dtype) for length in lengths]
+    rewards = torch.randn(len(lengths), dtype=torch.float64)
+    plan = fastpack.plan_step(lengths, max_length=40, ranks=ranks, document_multiple_of=multiple)
+    steps = [
+        pack_step({"input_ids": ids, "values": values, "rewards": rewards}, plan, rank=rank, padded=padded)
+        for rank in range(ranks)
+    ]
+    for step in steps:
+        for batch in step:
+            tokens = batch.inputs["input_ids"]
+            assert batch.columns["values"].shape[:2] == tokens.shape
+            assert batch.columns["values"].dtype == dtype
+            assert batch.inputs["position_ids"].shape == tokens.shape
+    back = restore(plan, [[batch.columns["values"] for batch in step] for step in steps], form=form)
+    if form == "padded":
+        assert back.shape[0] == len(lengths)
+        assert all(
+            torch.equal(row[: len(value)], value) and not row[len(value) :].any()
+            for row, value in zip(back, values, strict=True)
+        )
+    else:
+        assert all(
+            torch.equal(one, other)
+            for one, other in zip(back.unbind() if form == "nested" else back, values, strict=True)
+        )
+    of_sequences = [[batch.columns["rewards"] for batch in step] for step in steps]
+    assert torch.equal(restore(plan, of_sequences, of="sequences"), rewards)
+    for step in steps:
+        mine = step.restore([batch.inputs["input_ids"] for batch in step])
+        assert [it.tolist() for it in mine] == [ids[at].tolist() for at in step.sequences]
+
+
+def test_columns_are_read_in_every_form_that_frameworks_hold():
+    lengths = [4, 1, 3]
+    ids = sequences_of(lengths)
+    values = [torch.arange(length, dtype=torch.float32) + 10 * at for at, length in enumerate(lengths)]
+    mask = torch.zeros(3, 5, dtype=torch.bool)
+    padded_ids, padded_values = torch.zeros(3, 5, dtype=torch.int64), torch.full((3, 5), -1.0)
+    for at, length in enumerate(lengths):
+        mask[at, 5 - length :] = True  # padded on the left
+        padded_ids[at, 5 - length :], padded_values[at, 5 - length :] = ids[at], values[at]
+    plan = fastpack.plan_step(lengths, max_length=5)
+    wanted = [
+        batch.columns["values"].tolist() for batch in pack_step({"input_ids": ids, "values": values}, plan)
+    ]
+    flat = {"input_ids": torch.cat(ids), "values": torch.cat(values).numpy()}
+    table = pa.table({"input_ids": [it.tolist() for it in ids], "values": [it.tolist() for it in values]})
+    forms = [
+        ({"input_ids": padded_ids, "values": padded_values}, {"attention_mask": mask}),
+        (
+            {"input_ids": padded_ids.numpy(), "values": padded_values.tolist()},
+            {"attention_mask": mask.long()},
+        ),
+        (flat, {"lengths": lengths}),
+        ({"input_ids": [it.tolist() for it in ids], "values": [it.numpy() for it in values]}, {}),
+        (
+            {
+                "input_ids": torch.nested.nested_tensor(ids, layout=torch.jagged),
+                "values": torch.nested.as_nested_tensor(values, layout=torch.jagged),
+            },
+            {},
+        ),
+        (dict(zip(table.column_names, table.columns, strict=True)), {}),
+        ({name: column.chunk(0) for name, column in zip(table.column_names, table.columns, strict=True)}, {}),
+    ]
+    for columns, options in forms:
+        step = pack_step(columns, plan, **options)
+        assert [batch.columns["values"].tolist() for batch in step] == wanted
+
+
+def test_shifted_values_and_values_of_answers_stand_at_their_tokens():
+    lengths = [4, 3]
+    plan = fastpack.plan_step(lengths, max_length=8)
+    columns = {
+        "input_ids": [[1, 2, 3, 4], [5, 6, 7]],
+        "old": [
+            [0.2, 0.3, 0.4, 9.0],
+            [0.6, 0.7],
+        ],  # of the next token; the last has none, or one that says nothing
+        "advantages": [[1.0, 1.0], [-1.0]],
+    }
+    (batch,) = pack_step(columns, plan, shifted=["old"], completion_only=["advantages"])
+    assert batch.sequences.tolist() == [0, 1]
+    assert torch.allclose(
+        batch.columns["old"], torch.tensor([[0, 0.2, 0.3, 0.4, 0, 0.6, 0.7]], dtype=torch.float64)
+    )
+    assert batch.columns["advantages"].tolist() == [[0, 0, 1, 1, 0, 0, -1]]
+
+
+def test_a_column_of_another_length_is_refused_with_its_name_and_sequence():
+    plan = fastpack.plan_step([3, 2], max_length=8)
+    ids = [[1, 2, 3], [4, 5]]
+    for columns, options, message in [
+        (
+            {"values": [[1, 2, 3], [4]]},
+            {},
+            r"`values` has 1 values in sequence 1 of 2 tokens; .*completion_only",
+        ),
+        ({"values": [[1, 2, 3]]}, {}, "`values`"),
+        (
+            {"values": [[1, 2, 3], [4, 5, 6]]},
+            {"completion_only": ["values"]},
+            "`values` has 3 values in sequence 1",
+        ),
+        (
+            {"input_ids": [[1, 2, 3], [4]]},
+            {},
+            "`input_ids` has 1 tokens in sequence 1, of which 2 were planned",
+        ),
+        ({"values": torch.zeros(2, 3)}, {}, "attention_mask"),
+    ]:
+        with pytest.raises(fastpack.BatchError, match=message):
+            pack_step({"input_ids": ids} | columns, plan, **options)
+    with pytest.raises(fastpack.OptionError, match="`shifted`: names `old`"):
+        pack_step({"input_ids": ids}, plan, shifted=["old"])
+
+
+def test_log_probabilities_stand_at_their_tokens_and_never_cross_sequences():
+    torch.manual_seed(0)
+    lengths = [5, 3, 1, 7]
+    ids = sequences_of(lengths)
+    plan = fastpack.plan_step(lengths, max_length=16)
+    for padded in (None, "longest"):
+        for batch in pack_step({"input_ids": ids}, plan, padded=padded):
+            tokens = batch.inputs["input_ids"]
+            logits = torch.randn(*tokens.shape, 50, dtype=torch.float64, requires_grad=True)
+            for chunk in (1, 3, 1000):
+                told, entropy = token_log_probs(logits, batch.inputs, chunk=chunk, entropy=True)
+                expected, spread = torch.zeros_like(told), torch.zeros_like(told)
+                every = torch.log_softmax(logits, dim=-1)
+                for at in range(1, tokens.shape[1]):
+                    if batch.inputs["position_ids"][0, at] != 0:
+                        expected[0, at] = every[0, at - 1, tokens[0, at]]
+                        spread[0, at] = -(every[0, at - 1].exp() * every[0, at - 1]).sum()
+                assert torch.allclose(told, expected, atol=1e-12)
+                assert torch.allclose(entropy, spread, atol=1e-12)
+                (gradient,) = torch.autograd.grad(told.sum(), logits, retain_graph=True)
+                (wanted,) = torch.autograd.grad(expected.sum(), logits, retain_graph=True)
+                assert torch.allclose(gradient, wanted, atol=1e-12)
+
+
+def unpacked_loss(model, columns, groups, weights, members, constant):
+    """The loss of a padded batch, as trainers that do not pack have it."""
+    losses, masks = [], []
+    for at in members:
+        ids = columns["input_ids"][at][None]
+        logits = model(ids, torch.arange(ids.shape[1])[None])
+        every = torch.log_softmax(logits[0, :-1], dim=-1)
+        told = torch.cat([torch.zeros(1, dtype=torch.float64), every.gather(1, ids[0, 1:, None])[:, 0]])
+        losses.append(clipped(told, columns["old"][at], columns["advantages"][at]))
+        mask = columns["loss_mask"][at].double().clone()
+        mask[0] = 0
+        masks.append(mask)
+    sums = [(loss * mask).sum() for loss, mask in zip(losses, masks, strict=True)]
+    counts = [mask.sum() for mask in masks]
+    if weights == "token":
+        return sum(sums) / sum(counts)
+    if weights == "sequence":
+        return sum(one / count.clamp(min=1) for one, count in zip(sums, counts, strict=True)) / len(sums)
+    if weights == "constant":
+        return sum(sums) / (constant * len(sums))
+    of_groups = {}
+    for at, one, count in zip(members, sums, counts, strict=True):
+        total = of_groups.setdefault(groups[at], [0, 0])
+        total[0], total[1] = total[0] + one, total[1] + count
+    return sum(one / count.clamp(min=1) for one, count in of_groups.values()) / len(of_groups)
+
+
+@pytest.mark.parametrize("mini_batches", [1, 2])
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("weights", ["token", "sequence", "group", "constant"])
+def test_the_weighted_sum_is_the_loss_of_the_unpacked_batch(weights, ranks, mini_batches):
+    columns, lengths, groups = answers()
+    plan = fastpack.plan_step(
+        lengths, max_length=24, ranks=ranks, mini_batches=mini_batches, mini_batch_by="random", seed=7
+    )
+    steps = [
+        pack_step(columns, plan, rank=rank, weights=weights, groups=groups, constant=20.0, world_size=ranks)
+        for rank in range(ranks)
+    ]
+    assert sum(step.untrained for step in steps) == 1
+    for number in range(mini_batches):
+        model = Model()
+        members = sorted(
+            at
+            for step in steps
+            for batch in step
+            if batch.mini_batch == number
+            for at in batch.sequences.tolist()
+        )
+        wanted = unpacked_loss(model, columns, groups, weights, members, 20.0)
+        wanted.backward()
+        gradients = [it.grad.clone() for it in model.parameters()]
+        # Each rank has gradients of its own, which are averaged.
+        total, averaged = 0.0, [torch.zeros_like(it) for it in gradients]
+        for step in steps:
+            model.zero_grad()
+            for batch in step:
+                if batch.mini_batch != number:
+                    continue
+                inputs = batch.inputs
+                logits = model(inputs["input_ids"], inputs["position_ids"])
+                told = token_log_probs(logits, inputs)
+                of_tokens = clipped(told, batch.columns["old"], batch.columns["advantages"])
+                loss = (of_tokens * batch.columns["loss_weights"]).sum()
+                loss.backward()
+                total += loss.item() / ranks
+            own = [torch.zeros_like(it) if it.grad is None else it.grad for it in model.parameters()]
+            averaged = [mean + gradient / ranks for mean, gradient in zip(averaged, own, strict=True)]
+        assert total == pytest.approx(wanted.item(), abs=1e-9)
+        assert all(
+            torch.allclose(one, other, atol=1e-9) for one, other in zip(averaged, gradients, strict=True)
+        )
+
+
+@pytest.mark.parametrize("weights", ["token", "sequence", "constant", "group"])
+def test_ranks_that_hold_their_own_sequences_sum_their_denominators(weights):
+    columns, lengths, groups = answers()
+    # Ranks as they agree on the same numbers: each sees only the sequences of its groups.
+    own = [[at for at in range(12) if groups[at] % 2 == rank] for rank in range(2)]
+    totals = []
+    options = {"weights": weights, "constant": 20.0, "world_size": 1}
+
+    def packed(rank, all_reduce_sum):
+        mine = own[rank]
+        plan = fastpack.plan_step(
+            [lengths[at] for at in mine], max_length=24, all_reduce=lambda number: max(number, 5)
+        )
+        taken = {name: [column[at] for at in mine] for name, column in columns.items()}
+        return pack_step(
+            taken, plan, groups=[groups[at] for at in mine], all_reduce_sum=all_reduce_sum, **options
+        )
+
+    for rank in range(2):
+        packed(rank, lambda values: totals.append(values) or values)
+    summed = np.sum(totals, axis=0).tolist()
+    model = Model()
+    wanted = unpacked_loss(model, columns, groups, weights, range(12), 20.0).item()
+    total = 0.0
+    for rank in range(2):
+        for batch in packed(rank, lambda _: summed):
+            told = token_log_probs(
+                model(batch.inputs["input_ids"], batch.inputs["position_ids"]), batch.inputs
+            )
+            of_tokens = clipped(told, batch.columns["old"], batch.columns["advantages"])
+            total += (of_tokens * batch.columns["loss_weights"]).sum().item()
+    assert total == pytest.approx(wanted, abs=1e-9)
+
+
+def test_a_rank_without_a_sequence_trains_on_padding():
+    plan = fastpack.plan_step([5], max_length=8, ranks=3)
+    for rank in range(3):
+        (batch,) = pack_step(
+            {"input_ids": [[1, 2, 3, 4, 5]], "values": [[1.0] * 5]}, plan, rank=rank, weights="token"
+        )
+        trained = (batch.inputs["labels"] != -100).sum().item()
+        assert trained == (4 if len(batch.sequences) else 0)
+        assert batch.columns["loss_weights"].sum().item() == pytest.approx(
+            1.0 if len(batch.sequences) else 0.0
+        )
+
+
+def test_the_cost_of_models():
+    dense = {
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+        "vocab_size": 100,
+    }
+    linear, quadratic = cost(dense)
+    assert (linear, quadratic) == (2 * (4 * 64 * 64 + 3 * 64 * 128) + 64 * 100, 2 * 64)
+    grouped = cost(dense | {"num_key_value_heads": 1})
+    assert grouped == (linear - 2 * 2 * 64 * 16 * 3, quadratic)
+    window = cost(dense | {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]})
+    assert window == (linear + 2 * 64 * 8, quadratic / 2)
+    experts = cost(dense | {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32})
+    assert experts == (linear - 2 * 3 * 64 * 128 + 2 * (3 * 64 * 64 + 64 * 8), quadratic)
+    with pytest.raises(fastpack.OptionError, match="num_hidden_layers"):
+        cost({})
+
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks", "weights"),
+    [("ddp", 2, "token"), ("fsdp", 3, "sequence")],
+)
+def test_ranks_that_average_their_gradients_have_those_of_the_unpacked_batch(kind, ranks, weights):
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    paths = os.pathsep.join([str(HERE), str(HERE.parents[1] / "python")])
+    done = subprocess.run(
+        [sys.executable, *launcher, str(HERE / "packed_step.py"), kind, weights],
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    columns, _, groups = answers()
+    model = Model()
+    unpacked_loss(model, columns, groups, weights, range(12), 20.0).backward()
+    for name, parameter in model.named_parameters():
+        assert np.allclose(found[name], parameter.grad.flatten().numpy(), atol=1e-6)
