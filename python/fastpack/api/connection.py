@@ -20,6 +20,7 @@ from fastpack.api.loader.messages import (
     content_of,
     error_of,
     message_of,
+    metadata_of,
     welcome_of,
 )
 from fastpack.api.loader.place import step_of
@@ -159,12 +160,11 @@ class StreamConnection(Closing):
 
     def _failed(self, failed: Exception, lost: Callable[[str], ConnectionLostError]) -> Exception:
         """The error for one of Flight's or of the messages."""
-        import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
         from pyarrow import flight  # noqa: PLC0415  importing fastpack is to cost nothing
 
         if isinstance(failed, FastpackError) and not isinstance(failed, ForeignError):
             return failed
-        if isinstance(failed, (ForeignError, pa.ArrowInvalid, pa.ArrowTypeError)):
+        if isinstance(failed, (ForeignError, ValueError, TypeError)):
             return FastpackError(f"what answers at `{self._shown}` is no stream of fastpack")
         if isinstance(failed, flight.FlightUnauthenticatedError):
             message = (
@@ -227,9 +227,9 @@ class StreamConnection(Closing):
                 self._client.welcome(welcome)
                 self._name = welcome.connection
             elif kind == "table":
-                name, step, metadata = content_of(content, str, int, dict)
+                name, step, sizes, values = content_of(content, str, int, list, bytes)
                 if self._client.is_next(name, step):
-                    table = pa.Table.from_batches(batches).replace_schema_metadata(metadata)
+                    table = pa.Table.from_batches(batches).replace_schema_metadata(metadata_of(sizes, values))
                     return table, Place(step, state_text(table))
             elif kind == "end":
                 self._ended = True

@@ -23,6 +23,7 @@ from fastpack.api.loader.messages import (
     hello_of,
     message_of,
     read_message,
+    table_said,
 )
 from fastpack.api.loader.place import PlaceFile
 from fastpack.api.loader.protocol import START, Hello, Place, Server
@@ -313,10 +314,10 @@ def _send_table(line: _Line, step: int, table: pa.Table) -> None:
         line.has_begun = True
         writer.begin(table.schema.remove_metadata())
     rows = max(1, table.num_rows * PIECE // max(1, table.nbytes))
-    for batch in table.to_batches(max_chunksize=rows):
-        writer.write_batch(batch)
-    metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-    writer.write_metadata(message_of("table", line.name, step, metadata))  # type: ignore[arg-type]  # takes bytes
+    *pieces, last = table.to_batches(max_chunksize=rows)
+    for piece in pieces:
+        writer.write_batch(piece)
+    writer.write_with_metadata(last, table_said(line.name, step, table.schema.metadata or {}))  # type: ignore[arg-type]  # takes bytes
 
 
 def _say(writer: flight.MetadataRecordBatchWriter, message: bytes) -> None:

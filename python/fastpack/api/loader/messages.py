@@ -1,8 +1,8 @@
 """The messages of the loader process: JSON beside the record batches of a `DoExchange` of Arrow Flight.
 
-A message is a list: its kind and its content. The client begins with `hello`. The server answers at once with `pulse`, which it
-repeats while it waits for the client; then with `welcome`, and for each table with its record batches and `table`: the name of the
-connection, the step, and the metadata of the schema, in which the state is; at last with `end` or `error`. The client answers
+A message is a list: its kind and its content; that of a table has bytes behind it. The client begins with `hello`. The server answers at once with `pulse`, which it
+repeats while it waits for the client; then with `welcome`, and for each table with its record batches and, at the last, `table`: the
+name of the connection, the step, and the metadata of the schema, in which the state is; at last with `end` or `error`. The client answers
 each table that it took with `acknowledged`: the name of the connection and the step.
 """
 
@@ -20,6 +20,8 @@ from fastpack.api.loader.protocol import Hello, Place, Welcome
 from fastpack.errors import FastpackError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from fastpack._types import JsonValue
@@ -35,7 +37,9 @@ __all__ = [
     "error_said",
     "hello_of",
     "message_of",
+    "metadata_of",
     "read_message",
+    "table_said",
     "token_header",
     "welcome_of",
 ]
@@ -73,7 +77,19 @@ def message_of(kind: str, *content: object) -> bytes:
     return json.dumps([kind, *content]).encode()
 
 
-def read_message(said: pa.Buffer) -> tuple[str, list[JsonValue]]:
+def table_said(connection: str, step: int, metadata: Mapping[bytes, bytes]) -> bytes:
+    """The message of a table. The metadata is behind it as it is, since to quote a state takes as long as to send the table."""
+    sizes = [(key.decode(), len(value)) for key, value in metadata.items()]
+    return b"\n".join([message_of("table", connection, step, sizes), b"".join(metadata.values())])
+
+
+def metadata_of(sizes: list[Any], values: bytes) -> dict[bytes, bytes]:  # type: ignore[explicit-any]  # of JSON
+    """The metadata of a schema."""
+    ends = itertools.accumulate(size for _, size in sizes)
+    return {str(key).encode(): values[end - size : end] for (key, size), end in zip(sizes, ends, strict=True)}
+
+
+def read_message(said: pa.Buffer) -> tuple[str, list[Any]]:  # type: ignore[explicit-any]  # of JSON, and bytes
     """The kind and the content of a message.
 
     Raises:
@@ -82,8 +98,9 @@ def read_message(said: pa.Buffer) -> tuple[str, list[JsonValue]]:
     try:
         if said.size > _LARGEST:
             raise ValueError  # noqa: TRY301  one message for all
-        kind, *content = json.loads(said.to_pybytes())
-        return str(kind), content
+        text, _, behind = said.to_pybytes().partition(b"\n")
+        kind, *content = json.loads(text)
+        return str(kind), [*content, behind] if behind else content
     except (ValueError, TypeError, RecursionError) as refused:
         raise _foreign() from refused
 
