@@ -166,6 +166,7 @@ class Options:
         train_on_eos: str | None,
         eos: str | bool,
         bos: str | bool,
+        special_in_text: str,
         on_bad_record: str,
         max_lost: str | float | None,
         columns: Sequence[str] | None,

@@ -68,6 +68,7 @@ __all__ = [
     "Shape",
     "Side",
     "Source",
+    "SpecialInText",
     "Splits",
     "StrPath",
     "Strategy",
@@ -172,6 +173,7 @@ PadTo: TypeAlias = Literal["max_length"] | int
 TrainOn: TypeAlias = Literal["auto", "all", "assistant", "completion"]
 Turns: TypeAlias = Literal["auto", "each", "last", "whole"]
 TrainOnEos: TypeAlias = Literal["turn", "last", "none"]
+SpecialInText: TypeAlias = Literal["encode", "split", "error"]
 Eos: TypeAlias = Literal["auto"] | bool
 TemplateEngine: TypeAlias = Literal["native", "python"]
 Bos: TypeAlias = Literal["auto", True]

@@ -45,6 +45,7 @@ _SAME: Final = (
     "train_on_eos",
     "eos",
     "bos",
+    "special_in_text",
     "chat_template",
     "chat_template_kwargs",
     "examples",

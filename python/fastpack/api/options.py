@@ -276,6 +276,7 @@ _FOR_TOKENIZERS: Final[dict[str, tuple[object, ...]]] = {
     "bos": (default("bos"), None),
     "turns": (default("turns"), None),
     "train_on_eos": (None,),
+    "special_in_text": (default("special_in_text"), None),
     "verify": (default("verify"), None),
     "chat_template": (None,),
     "chat_template_kwargs": (None,),

@@ -218,6 +218,11 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         "no": "none",
         **dict.fromkeys(("all", "every", "yes"), "turn"),
     },
+    "special_in_text": {
+        **dict.fromkeys(("allow", "parse", "special", "false"), "encode"),
+        **dict.fromkeys(("sanitize", "text", "escape", "plain", "true"), "split"),
+        **dict.fromkeys(("raise", "disallow", "refuse"), "error"),
+    },
     "truncation_side": {"start": "left", "beginning": "left", "end": "right"},
     "padding_side": {"start": "left", "beginning": "left", "end": "right"},
     "order": {

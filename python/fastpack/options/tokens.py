@@ -87,6 +87,19 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         objectives=("causal", "function"),
     ),
     Option(
+        "special_in_text",
+        "SpecialInText",
+        "encode",
+        TOKENIZING_CALLS,
+        (
+            "What happens to a control token of the tokenizer, such as `<|im_end|>`, that stands in a text of a user or "
+            "a tool: `encode` makes that token of it, as `transformers` does; `split` encodes its characters as other "
+            "text, as `sanitize_control_tokens` of `transformers` does; `error` refuses the record."
+        ),
+        group=RUN,
+        flag=Flag("--special-in-text", "control tokens in texts of users and tools", words="SpecialInText"),
+    ),
+    Option(
         "eos",
         "Eos",
         "auto",

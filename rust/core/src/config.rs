@@ -38,7 +38,7 @@ pub use output::Output;
 pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy};
 pub use rows::RowOptions;
 pub use storage::{FileFacts, FileSystem, GivenFile, RemoteOutput, StorageOptions};
-pub use tokens::{Bos, Eos, OnBadRecord, TokenOptions, TrainOn, TrainOnEos, Turns};
+pub use tokens::{Bos, Eos, OnBadRecord, SpecialInText, TokenOptions, TrainOn, TrainOnEos, Turns};
 pub use validation::{Split, Validation};
 pub use work::{MOST_THREADS, MaxLost, WorkOptions};
 

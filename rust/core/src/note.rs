@@ -105,8 +105,9 @@ impl Note {
                  a `map` can join them in another way"
             ),
             Self::ControlTokens => format!(
-                "{records} {have} a control token of the tokenizer in a text of a user or a tool{first}, which becomes \
-                 that token, as `transformers` encodes it; a `map` can take it out"
+                "{records} {have} a control token of the tokenizer in a text of a user or a tool{first}; \
+                 special_in_text=\"encode\" makes that token of it, as `transformers` does, \"split\" encodes its \
+                 characters as other text, and \"error\" refuses the record"
             ),
             Self::LastReasoningLeftOut => format!(
                 "the chat template leaves `reasoning` of the last turn out of the text of {records}{first}; \

@@ -5,7 +5,7 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
     Bos, Classes, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, PadTo, RowColumn, RowOptions,
-    TokenOptions, TrainOn, TrainOnEos, Turns, WorkOptions,
+    SpecialInText, TokenOptions, TrainOn, TrainOnEos, Turns, WorkOptions,
 };
 use fastpack_core::json::{Json, Map};
 use fastpack_core::pipeline::JobTemplate;
@@ -27,7 +27,7 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, packing, objective, epochs, pad_to, padding_side, pad_token_id, train_on, turns, train_on_eos, shift_labels, eos, bos, on_bad_record, max_lost, columns, classes, now, verify, threads))]
+    #[pyo3(signature = (*, packing, objective, epochs, pad_to, padding_side, pad_token_id, train_on, turns, train_on_eos, shift_labels, eos, bos, special_in_text, on_bad_record, max_lost, columns, classes, now, verify, threads))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         packing: &PyPackOptions,
@@ -42,6 +42,7 @@ impl PyOptions {
         shift_labels: PyShiftLabels,
         eos: PyEos,
         bos: PyBos,
+        special_in_text: PySpecialInText,
         on_bad_record: PyOnBadRecord,
         max_lost: Option<PyMaxLost>,
         columns: Option<PyColumns>,
@@ -58,6 +59,7 @@ impl PyOptions {
                 train_on_eos: train_on_eos.map(|ends| ends.0),
                 eos: eos.0,
                 bos: bos.0,
+                special_in_text: special_in_text.0,
                 on_bad_record: on_bad_record.0,
                 now,
                 documents: objective.0.documents(),
@@ -96,6 +98,10 @@ words!(
 words!(
     /// The choice of trained end-of-turn tokens.
     PyTrainOnEos(TrainOnEos), "train_on_eos"
+);
+words!(
+    /// The handling of control tokens in texts of users and tools.
+    PySpecialInText(SpecialInText), "special_in_text"
 );
 words!(
     /// The handling of records that cannot be read.

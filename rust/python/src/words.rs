@@ -5,7 +5,7 @@ use pyo3::types::PyDict;
 
 use crate::inputs::{PyPart, PyShape};
 use crate::objective::{PyObjective, PyPreferenceForm};
-use crate::options::{PyColumn, PyOnBadRecord, PyTrainOn, PyTrainOnEos, PyTurns};
+use crate::options::{PyColumn, PyOnBadRecord, PySpecialInText, PyTrainOn, PyTrainOnEos, PyTurns};
 use crate::output::{PyCompression, PyFormat, PyRowLayout};
 use crate::pack_options::{
     PyOnRemainder, PyOrder, PyOverlong, PySide, PyStrategy, PyTruncationSide,
@@ -31,6 +31,7 @@ pub(crate) fn option_words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         PyRowLayout::words(),
         PyShape::words(),
         PySide::words(),
+        PySpecialInText::words(),
         PyStrategy::words(),
         PyTrainOn::words(),
         PyTrainOnEos::words(),

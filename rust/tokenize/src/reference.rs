@@ -47,6 +47,8 @@ pub(crate) struct Reference {
     engine: tokenizers::Tokenizer,
     /// The original post-processor, and an engine with it, which is made at the first call for offsets.
     given: (Option<PostProcessorWrapper>, OnceLock<tokenizers::Tokenizer>),
+    /// An engine that finds no special token in a text, made at its first use.
+    ordinary: OnceLock<tokenizers::Tokenizer>,
     /// Whether the normalizer composes letters and marks, so that source ranges have to be corrected.
     composes: bool,
     special_tokens: Vec<String>,
@@ -86,6 +88,7 @@ impl Reference {
         Self {
             engine,
             given: (given, OnceLock::new()),
+            ordinary: OnceLock::new(),
             composes,
             special_tokens,
             largest_id: OnceLock::new(),
@@ -140,6 +143,20 @@ impl Reference {
             .map_err(|reason| Error::Encode { reason })?;
         ids.extend_from_slice(encoding.get_ids());
         offsets.extend(encoding.get_offsets().iter().map(|(start, end)| *start..*end));
+        Ok(())
+    }
+
+    /// Appends the ids of `text` as ordinary text, in which no special token is found.
+    pub(crate) fn encode_ordinary(&self, text: &str, ids: &mut Vec<u32>) -> Result<()> {
+        check_length(text)?;
+        let engine = self.ordinary.get_or_init(|| {
+            let mut engine = self.engine.clone();
+            engine.set_encode_special_tokens(true);
+            engine
+        });
+        let encoding =
+            guard(|| engine.encode_fast(text, false)).map_err(|reason| Error::Encode { reason })?;
+        ids.extend_from_slice(encoding.get_ids());
         Ok(())
     }
 

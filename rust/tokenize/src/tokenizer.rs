@@ -367,6 +367,17 @@ impl Encoder {
         self.tokenizer.reference.get()?.encode_with_offsets(text, special, ids, offsets)
     }
 
+    /// Appends the ids of `text` as ordinary text, in which no special token is found: as the Hugging Face crate gives
+    /// them with `encode_special_tokens`.
+    pub fn encode_ordinary(&self, text: &str, ids: &mut Vec<u32>) -> Result<()> {
+        self.tokenizer.reference.get()?.encode_ordinary(text, ids)
+    }
+
+    /// The id of a token.
+    pub fn token_to_id(&self, token: &str) -> Option<u32> {
+        self.tokenizer.token_to_id(token)
+    }
+
     /// Makes [`encode`](Self::encode) fail with [`Error::Stopped`] soon after `flag` is set: a text may be a
     /// GiB.
     #[must_use]

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Shape,
         Side,
         Source,
+        SpecialInText,
         Strategy,
         StrPath,
         TemplateEngine,
@@ -89,6 +90,7 @@ class RecordArguments(TypedDict, total=False):
     train_on: TrainOn
     turns: Turns
     train_on_eos: TrainOnEos | None
+    special_in_text: SpecialInText
     eos: Eos
     bos: Bos
     chat_template: StrPath | None
@@ -154,6 +156,7 @@ class FileArguments(TypedDict, total=False):
     train_on: TrainOn
     turns: Turns
     train_on_eos: TrainOnEos | None
+    special_in_text: SpecialInText
     eos: Eos
     bos: Bos
     chat_template: StrPath | None
@@ -224,6 +227,7 @@ class OutputArguments(TypedDict, total=False):
     train_on: TrainOn
     turns: Turns
     train_on_eos: TrainOnEos | None
+    special_in_text: SpecialInText
     eos: Eos
     bos: Bos
     chat_template: StrPath | None

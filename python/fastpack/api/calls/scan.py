@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Shape,
         Side,
         Source,
+        SpecialInText,
         Strategy,
         StrPath,
         TemplateEngine,
@@ -56,6 +57,7 @@ def scan(
     train_on: TrainOn = "auto",
     turns: Turns = "auto",
     train_on_eos: TrainOnEos | None = None,
+    special_in_text: SpecialInText = "encode",
     eos: Eos = "auto",
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
@@ -114,6 +116,10 @@ def scan(
         train_on_eos: Which tokens that end a trained turn are trained: of every `turn`, of the `last`, or `none`;
             those that the chat template marks if not given. `none` holds for the end of a text too, and for that
             of ids without labels.
+        special_in_text: What happens to a control token of the tokenizer, such as `<|im_end|>`, that stands in a
+            text of a user or a tool: `encode` makes that token of it, as `transformers` does; `split` encodes its
+            characters as other text, as `sanitize_control_tokens` of `transformers` does; `error` refuses the
+            record.
         eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by
             a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
         chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
@@ -197,6 +203,7 @@ def scan(
             "train_on": train_on,
             "turns": turns,
             "train_on_eos": train_on_eos,
+            "special_in_text": special_in_text,
             "eos": eos,
             "chat_template": chat_template,
             "chat_template_kwargs": chat_template_kwargs,

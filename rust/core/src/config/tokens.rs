@@ -92,6 +92,27 @@ option_words! {
 }
 
 option_words! {
+    /// The treatment of control tokens that stand in texts of users and tools.
+    #[derive(Default)]
+    pub enum SpecialInText {
+        /// They become these tokens, as `transformers` encodes them.
+        #[default]
+        Encode = "encode",
+        /// Their characters are encoded as other text.
+        Split = "split",
+        /// The record is refused.
+        Error = "error",
+    }
+}
+
+impl SpecialInText {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks for it")]
+    fn is_encode(&self) -> bool {
+        *self == Self::Encode
+    }
+}
+
+option_words! {
     /// The treatment of a record that cannot be read.
     pub enum OnBadRecord {
         /// The run fails, naming file, line and reason.
@@ -114,6 +135,9 @@ pub struct TokenOptions {
     pub eos: Eos,
     /// The addition of a beginning-of-text token.
     pub bos: Bos,
+    /// The treatment of control tokens in texts of users and tools.
+    #[serde(default, skip_serializing_if = "SpecialInText::is_encode")]
+    pub special_in_text: SpecialInText,
     /// The treatment of records that cannot be read.
     pub on_bad_record: OnBadRecord,
     /// The local time that templates see, without a zone; by default the start of the job.

@@ -6,6 +6,7 @@ mod frames;
 pub mod ids;
 pub(crate) mod labels;
 mod literals;
+mod ordinary;
 mod several;
 pub mod tokenize;
 mod turns;

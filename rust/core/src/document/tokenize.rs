@@ -51,12 +51,12 @@ impl Ending {
 /// One thread's way from text to documents.
 #[derive(Debug)]
 pub struct DocumentMaker {
-    encoder: Encoder,
+    pub(super) encoder: Encoder,
     /// The tokens that the tokenizer puts around texts.
     pub(super) frames: Frames,
     ending: Ending,
     literals: Literals,
-    encoding: Encoding,
+    pub(super) encoding: Encoding,
     ranges: Vec<Range<usize>>,
     edges: Edges,
     /// The number of tokens before each place at which the document may be cut.
@@ -181,11 +181,17 @@ impl DocumentMaker {
             let Rendered { text, turn_ends, .. } = rendered;
             self.edges.stretches(spans, turn_ends, text.len(), &mut self.ranges);
         }
-        let Self { encoder, literals, ranges, encoding, .. } = self;
-        literals.look_up(rendered, encoder);
-        encoder
-            .encode_around(&rendered.text, literals.settled(), ranges, special, encoding)
-            .map_err(|error| Fault::new(Reason::Tokenizer, error.to_string()))?;
+        if rendered.ordinary.is_empty() {
+            let Self { encoder, literals, ranges, encoding, .. } = self;
+            literals.look_up(rendered, encoder);
+            encoder
+                .encode_around(&rendered.text, literals.settled(), ranges, special, encoding)
+                .map_err(|error| Fault::new(Reason::Tokenizer, error.to_string()))?;
+        } else {
+            let ranges = std::mem::take(&mut self.ranges);
+            self.encode_pieces(rendered, kind, &ranges)?;
+            self.ranges = ranges;
+        }
         self.turn_ends.clear();
         if let Some(spans) = spans {
             let stretches = std::mem::take(&mut self.encoding.touched);

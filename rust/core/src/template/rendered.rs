@@ -34,6 +34,9 @@ pub struct Rendered {
     /// Byte ranges of the text that the template itself wrote, ascending and disjoint, where they are known.
     /// Many texts share them.
     pub literals: Vec<Range<usize>>,
+    /// Byte ranges of the text that are encoded as ordinary text, ascending and disjoint: control tokens that a user or
+    /// a tool wrote.
+    pub ordinary: Vec<Range<usize>>,
     /// The trained tokens of the text.
     pub trained: Trained,
     /// Bytes at which the text may be cut, ascending: the ends of the assistant's turns. Empty unless asked

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fastpack_template::json::{Json, Map};
 
 use crate::ledger::{Note, NoteSet};
-use crate::pipeline::documents::controls::ControlTokens;
+use crate::pipeline::documents::controls::{ControlMarks, ControlTokens};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{FastReader, is_assistant};
 
@@ -156,6 +156,37 @@ impl MarkersInTexts {
         self.controls.occur_in(text)
     }
 
+    /// The messages with marks around the control tokens in texts of users and tools, and the marks.
+    pub(super) fn mark_controls(
+        &self,
+        messages: &[Arc<Map>],
+    ) -> Option<(Vec<Arc<Map>>, ControlMarks)> {
+        let whole: Vec<Json> =
+            messages.iter().map(|message| Json::Map(Arc::clone(message))).collect();
+        let mut texts = Vec::new();
+        for message in &whole {
+            texts_in(message, &mut texts);
+        }
+        let marks = ControlMarks::absent_from(&texts)?;
+        let marked = messages.iter().map(|message| {
+            let given = matches!(message.get("role"), Some(Json::String(role)) if is_given(role));
+            match message.get(CONTENT) {
+                Some(content) if given => {
+                    let mut marked = Map::clone(message);
+                    marked.insert(CONTENT.into(), self.controls.marked_value(content, marks));
+                    Arc::new(marked)
+                }
+                _ => Arc::clone(message),
+            }
+        });
+        Some((marked.collect(), marks))
+    }
+
+    /// A text that a user gave with marks around its control tokens.
+    pub(super) fn mark_control(&self, text: &str, marks: ControlMarks) -> String {
+        self.controls.marked(text, marks)
+    }
+
     /// Looks at a text of a message, from `first` to `last` of its parts.
     fn look(&self, role: &str, (first, last): (&str, &str), notes: &mut NoteSet) {
         if role == USER {
@@ -211,6 +242,16 @@ impl MarkersInTexts {
             notes.set(Note::ControlTokens, has);
         }
         notes
+    }
+}
+
+/// Appends the texts of a value.
+fn texts_in<'v>(value: &'v Json, texts: &mut Vec<&'v str>) {
+    match value {
+        Json::String(text) => texts.push(text),
+        Json::List(items) => items.iter().for_each(|item| texts_in(item, texts)),
+        Json::Map(map) => map.values().for_each(|item| texts_in(item, texts)),
+        _ => {}
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod formatted;
 pub(crate) mod intake;
 pub(crate) mod made;
 pub(crate) mod markers;
+mod ordinary;
 mod per_record;
 pub(crate) mod recognise;
 pub(crate) mod renderer;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use fastpack_template::json::Map;
 
-use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, ShapeName, Turns, usual};
+use crate::config::{
+    Classes, DocumentKind, Eos, Prompt, Reading, ShapeName, SpecialInText, Turns, usual,
+};
 use crate::document::ids::TrainedIds;
 use crate::document::tokenize::TextKind;
 use crate::document::{Several, Whole, labels};
@@ -12,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::ledger::{Note, NoteSet, Reason};
 use crate::pipeline::documents::answers::asked_and_answered;
 use crate::pipeline::documents::formatted::MarkersInTexts;
+use crate::pipeline::documents::ordinary::{pair_with_ordinary, with_ordinary};
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
@@ -58,6 +61,8 @@ pub(in crate::pipeline) struct Renderer<'a> {
     classes: &'a Classes,
     /// Whether the names of classes are found in records.
     finds_classes: bool,
+    /// The treatment of control tokens in texts of users and tools.
+    special: SpecialInText,
     /// The addition of an end-of-text token.
     eos: Eos,
     /// The end-of-text token, if the tokenizer has one.
@@ -93,6 +98,7 @@ impl<'a> Renderer<'a> {
             kind: job.options.tokens.documents,
             classes: &job.options.tokens.classes,
             finds_classes: job.finds_classes && job.options.tokens.classes.is_unknown(),
+            special: job.options.tokens.special_in_text,
             eos: job.options.tokens.eos,
             last: job.end.clone().filter(|end| !end.is_empty()),
             template: match &job.template {
@@ -214,6 +220,7 @@ impl<'a> Renderer<'a> {
                 ((text, TextKind::Text), false)
             }
         };
+        self.special.check_several(notes)?;
         notes.set(Note::JoinedParts, has_joined_parts);
         Ok(RenderedRecord::Several(Several {
             texts: vec![text],
@@ -273,11 +280,18 @@ impl<'a> Renderer<'a> {
                 asked_and_answered(self.template()?, prompt, answers)?
             }
         };
+        self.special.check_several(notes)?;
         notes.set(Note::JoinedParts, has_joined_parts);
         let labels = label.into_iter().map(u32::from).collect();
         let whole = Whole::Answers;
         let unread = Vec::new();
         Ok(RenderedRecord::Several(Several { texts, labels, whole, notes, unread }))
+    }
+
+    /// Whether a conversation has control tokens in texts of users and tools that are refused, or encoded as other text.
+    pub(in crate::pipeline) fn changes_controls(&self, reader: &FastReader) -> bool {
+        self.special != SpecialInText::Encode
+            && self.markers.in_fast_read(reader).has(Note::ControlTokens)
     }
 
     /// Whether conversations without a prompt are trained.
@@ -313,9 +327,15 @@ impl<'a> Renderer<'a> {
         conversation: &Conversation,
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let template = self.template()?;
-        let rendered = self.training.render(template, conversation)?;
-        let notes = self.training.notes(template, conversation);
-        let notes = notes.and(self.markers.in_messages(&conversation.messages));
+        let marked = self.markers.in_messages(&conversation.messages);
+        self.special.check(marked)?;
+        let render = |it: &Conversation| self.training.render(template, it);
+        let rendered = if self.special == SpecialInText::Split && marked.has(Note::ControlTokens) {
+            with_ordinary(conversation, &self.markers, render)?
+        } else {
+            render(conversation)?
+        };
+        let notes = self.training.notes(template, conversation).and(marked);
         Ok(self.conversation_texts(rendered, notes))
     }
 
@@ -330,17 +350,25 @@ impl<'a> Renderer<'a> {
             (None, true) => &self.joined,
             (None, false) => &self.alpaca,
         };
-        let (text, answer) = prompts.render(pair)?;
+        let wraps = self.named.is_some() || !pair.plain;
+        let notes = if wraps { self.controls_asked(pair) } else { NoteSet::default() };
+        self.special.check(notes)?;
+        let (text, answer, ordinary) =
+            if self.special == SpecialInText::Split && notes.has(Note::ControlTokens) {
+                pair_with_ordinary(pair, &self.markers, |it| prompts.render(it))?
+            } else {
+                let (text, answer) = prompts.render(pair)?;
+                (text, answer, Vec::new())
+            };
         let trained = self.training.of_pair(answer);
         // A prompt that starts with the beginning-of-text token gets no second one.
         let begun = self.begin.as_ref().is_some_and(|begin| text.starts_with(begin.as_str()));
         let kind = if begun { TextKind::BegunText } else { TextKind::Text };
         // A plain prompt and its completion are joined as they are.
-        let wraps = self.named.is_some() || !pair.plain;
-        let notes = if wraps { self.controls_asked(pair) } else { NoteSet::default() };
         let is_formatted = wraps && self.markers.is_formatted(&pair.request);
         let rendered = Rendered {
             text,
+            ordinary,
             trained,
             unread: unplaced(pair),
             notes: notes.and(NoteSet::of(Note::FormattedPrompts, is_formatted)),

@@ -113,6 +113,7 @@ impl<'a> Worker<'a> {
     ) -> Result<RenderedRecord, RecordFailure<'a>> {
         self.rendered.turn_ends.clear();
         self.rendered.literals.clear();
+        self.rendered.ordinary.clear();
         self.rendered.left_out.clear();
         self.rendered.unread.clear();
         self.rendered.notes = NoteSet::default();
@@ -235,6 +236,9 @@ impl<'a> Worker<'a> {
         read: impl FnOnce() -> Option<Conversation>,
     ) -> Option<Result<RenderedRecord, RecordFailure<'a>>> {
         if self.reader.prompt().is_none() && !words.takes_unprompted() {
+            return None;
+        }
+        if words.changes_controls(&self.reader) {
             return None;
         }
         let replayer = self.replayer.as_mut().filter(|replayer| replayer.is_tried(&self.reader))?;
