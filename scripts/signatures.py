@@ -30,6 +30,7 @@ MODULES: Final = {
     "datetime": ("datetime",),
     "fastpack._tokenizer": ("TokenizerArgument",),
     "fastpack._scan": ("ScanReport",),
+    "fastpack._train_on": ("TrainOn",),
     "fastpack.api.streaming": ("PackStream",),
     "fastpack.report": ("Report",),
     "fastpack.tokenizer": ("Tokenizer",),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fastpack._inspect import PackedRow, inspect
     from fastpack._scan import ScanReport
     from fastpack._status import JobStatus, status
+    from fastpack._train_on import TrainOn
     from fastpack._types import Progress, Splits
     from fastpack._verify import Verification, verify
     from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, repack, scan, stream
@@ -64,6 +65,7 @@ _HOMES = {
     "Splits": "_types",
     "StepPlan": "step.plan",
     "Tokenizer": "tokenizer",
+    "TrainOn": "_train_on",
     "Verification": "_verify",
     "__version__": "_fastpack",
     "connect": "api.connection",
@@ -112,6 +114,7 @@ __all__ = [
     "ThreadError",
     "Tokenizer",
     "TokenizerError",
+    "TrainOn",
     "Verification",
     "VerificationError",
     "__version__",

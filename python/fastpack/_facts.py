@@ -208,6 +208,11 @@ class Facts:
         return _noted_of(self._mapping("encoded_arguments"))
 
     @property
+    def dropped_reasoning(self) -> Noted:
+        """The conversations whose reasoning of earlier turns was removed, because `train_on` asks for it."""
+        return _noted_of(self._mapping("dropped_reasoning"))
+
+    @property
     def split_conversations(self) -> SplitConversations:
         """The conversations that became several documents, by `turns`."""
         return _split_of(self._mapping("split_conversations"))

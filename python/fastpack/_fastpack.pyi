@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from fastpack._progress import NativeProgress
 from fastpack._tokenizer import NativeTemplate
+from fastpack._train_on import TrainOn
 from fastpack._transform import NativeTransform
 from fastpack._types import Fields, JsonValue
 from fastpack.report import Report
@@ -160,7 +161,7 @@ class Options:
         pad_to: str | int | None,
         padding_side: str,
         pad_token_id: int | None,
-        train_on: str,
+        train_on: str | TrainOn,
         turns: str,
         shift_labels: bool,
         train_on_eos: str | None,

@@ -76,8 +76,8 @@ __all__ = [
     "StreamStrategy",
     "TemplateEngine",
     "Texts",
-    "TrainOn",
     "TrainOnEos",
+    "TrainedTokens",
     "TransformersTokenizer",
     "Turns",
     "Validation",
@@ -170,7 +170,7 @@ Order: TypeAlias = Literal["shuffle", "input", "balanced"]
 OnRemainder: TypeAlias = Literal["pad", "drop", "repeat"]
 Side: TypeAlias = Literal["left", "right"]
 PadTo: TypeAlias = Literal["max_length"] | int
-TrainOn: TypeAlias = Literal["auto", "all", "assistant", "completion"]
+TrainedTokens: TypeAlias = Literal["auto", "all", "assistant", "completion"]
 Turns: TypeAlias = Literal["auto", "each", "last", "whole"]
 TrainOnEos: TypeAlias = Literal["turn", "last", "none"]
 SpecialInText: TypeAlias = Literal["encode", "split", "error"]

@@ -15,6 +15,7 @@ from fastpack._failures import about
 from fastpack._functions import function_at
 from fastpack._manifest import MANIFEST, manifest_of
 from fastpack._storage import public
+from fastpack._train_on import TrainOn, train_on_of
 from fastpack._urls import is_url
 from fastpack.errors import InputNotFoundError, OptionError
 from fastpack.options import OPTIONS, options_of
@@ -153,6 +154,8 @@ def _written(name: str, value: object) -> object:
             {key: _written("files" if key == "path" else key, part) for key, part in source.items()}
             for source in value
         ]
+    if isinstance(value, TrainOn):
+        return value.given()
     return value.isoformat() if isinstance(value, datetime) else value
 
 
@@ -177,6 +180,16 @@ def _held(place: Path, name: str, value: object) -> object:
         return _each_path(value, lambda path: _beside(base, path, always=name in _PATHS))
     if name == "sources" and isinstance(value, list):
         return [_held_source(place, number, source) for number, source in enumerate(value)]
+    return _held_value(place, name, value)
+
+
+def _held_value(place: Path, name: str, value: object) -> object:
+    """Converts a value that is no path, function or source."""
+    if name == "train_on":
+        try:
+            return train_on_of(value)
+        except OptionError as refused:
+            raise _refused(place, name, refused.reason) from None
     if name == "now" and isinstance(value, str):
         try:
             return datetime.fromisoformat(value)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastpack import _functions
 from fastpack._checks import regular_file
+from fastpack._train_on import train_on_of
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
@@ -89,6 +90,16 @@ def moment(text: str) -> datetime:
         raise ArgumentTypeError(message) from refused
 
 
+def train_on(text: str) -> object:
+    """Parses a word, or `{"roles": ["assistant", "tool"]}`."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        return train_on_of(json_object(text))
+    except OptionError as refused:
+        raise ArgumentTypeError(refused.reason) from refused
+
+
 def json_object(text: str) -> dict[str, object]:
     """Parses `{"a": 1}`."""
     value = _json(text)
@@ -165,6 +176,7 @@ VALUES: Final[dict[str, Callable[[str], object]]] = {
             pairs,
             token_count,
             tokens_or_text,
+            train_on,
         )
     },
 }

@@ -156,10 +156,15 @@ OPTION_ADVICE: Final[dict[str, str]] = {
     "train_on_input": _set("train_on", "all", "trains prompts too"),
     "train_on_inputs": _set("train_on", "all", "trains prompts too"),
     "train_on_prompt": _set("train_on", "all", "trains prompts too"),
-    "roles_to_train": Message(
-        "`",
-        Setting("train_on", "assistant"),
-        "`, or `train` and `weight` in each message, say what is trained",
+    "roles_to_train": "`train_on` takes a `TrainOn` with the `roles`; `train` and `weight` of a message win over it",
+    **dict.fromkeys(
+        (
+            "mask_reasoning_content",
+            "mask_generation_prompt",
+            "mask_tool_calls",
+            "drop_history_reasoning_content",
+        ),
+        "`train_on` takes a `TrainOn` with that argument",
     ),
     "text_field": _set("fields", {"text": "..."}, "names the field"),
     "text_column": _set("fields", {"text": "..."}, "names the field"),

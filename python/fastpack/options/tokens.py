@@ -40,16 +40,22 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
     ),
     Option(
         "train_on",
-        "TrainOn",
+        "TrainedTokens | TrainOn",
         "auto",
         TOKENIZING_CALLS,
         (
             "Which tokens carry a label: `assistant` turns, the `completion` of a request, "
             "`all`; or `auto`, which is the first for conversations, the third for requests with answers and `all` "
-            "for text. A message may say for itself: `train`, true or false, or `weight`."
+            "for text. A message may say for itself: `train`, true or false, or `weight`. A `TrainOn` says which roles, "
+            "and which parts of turns."
         ),
         group=RUN,
-        flag=Flag("--train-on", "tokens that carry a label", words="TrainOn"),
+        flag=Flag(
+            "--train-on",
+            "tokens that carry a label; as JSON, the roles and parts of a TrainOn",
+            words="TrainedTokens",
+            type="train_on",
+        ),
         objectives=("causal", "function"),
     ),
     Option(

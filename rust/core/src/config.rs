@@ -12,6 +12,7 @@ mod packing;
 mod rows;
 mod storage;
 mod tokens;
+mod trained;
 pub(crate) mod usual;
 mod validation;
 mod words;
@@ -38,7 +39,8 @@ pub use output::Output;
 pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy};
 pub use rows::RowOptions;
 pub use storage::{FileFacts, FileSystem, GivenFile, RemoteOutput, StorageOptions};
-pub use tokens::{Bos, Eos, OnBadRecord, SpecialInText, TokenOptions, TrainOn, TrainOnEos, Turns};
+pub use tokens::{Bos, Eos, OnBadRecord, SpecialInText, TokenOptions, TrainOnEos, Turns};
+pub use trained::{TrainOn, TrainedTokens, TurnParts};
 pub use validation::{Split, Validation};
 pub use work::{MOST_THREADS, MaxLost, WorkOptions};
 

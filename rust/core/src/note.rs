@@ -28,6 +28,8 @@ pub enum Note {
     UntrainedTurns,
     /// The arguments of a call are JSON text, which the chat template encodes a second time.
     EncodedArguments,
+    /// The reasoning of earlier turns was removed, because `train_on` asks for it.
+    DroppedReasoning,
 }
 
 /// Some notes of one record.
@@ -73,7 +75,7 @@ impl NoteSet {
 
 impl Note {
     /// All notes, in the order of their warnings.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::FormattedPrompts,
         Self::EndedAnswers,
         Self::JoinedParts,
@@ -85,6 +87,7 @@ impl Note {
         Self::UnendedTurns,
         Self::UntrainedTurns,
         Self::EncodedArguments,
+        Self::DroppedReasoning,
     ];
 
     /// The warning about `records` with this note, the `first` of them at a place.
@@ -140,6 +143,11 @@ impl Note {
                 "{records} {have} calls of tools with arguments in JSON text{first}, which the chat template encodes a \
                  second time, as `transformers` does; a `map` can decode it"
             ),
+            Self::DroppedReasoning => {
+                format!(
+                    "{records} {have} reasoning in earlier turns{first}, which is dropped as `train_on` asks"
+                )
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
     Bos, Classes, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, PadTo, RowColumn, RowOptions,
-    SpecialInText, TokenOptions, TrainOn, TrainOnEos, Turns, WorkOptions,
+    SpecialInText, TokenOptions, TrainOn, TrainOnEos, TrainedTokens, TurnParts, Turns, WorkOptions,
 };
 use fastpack_core::json::{Json, Map};
 use fastpack_core::pipeline::JobTemplate;
@@ -54,7 +54,11 @@ impl PyOptions {
         let padded = pad_to.0 != PadTo::Nothing;
         let options = Options {
             tokens: TokenOptions {
-                train_on: if objective.0.takes_all() { TrainOn::All } else { train_on.0 },
+                train_on: if objective.0.takes_all() {
+                    TrainedTokens::Named(TrainOn::All)
+                } else {
+                    train_on.0
+                },
                 turns: turns.0,
                 train_on_eos: train_on_eos.map(|ends| ends.0),
                 eos: eos.0,
@@ -88,9 +92,37 @@ impl PyOptions {
 }
 
 words!(
-    /// The choice of trained tokens.
-    PyTrainOn(TrainOn), "train_on"
+    /// The choice of trained tokens, in a word.
+    PyTrainOnWord(TrainOn), "train_on"
 );
+
+/// The choice of trained tokens: a word, or a `fastpack.TrainOn`.
+pub(crate) struct PyTrainOn(TrainedTokens);
+
+impl<'py> FromPyObject<'_, 'py> for PyTrainOn {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if !value.hasattr("mask_reasoning_content")? {
+            if !value.is_instance_of::<PyString>() {
+                return Err(refuse(
+                    value,
+                    "train_on",
+                    "a word such as \"assistant\", or a fastpack.TrainOn",
+                ));
+            }
+            return value.extract().map(|PyTrainOnWord(word)| Self(TrainedTokens::Named(word)));
+        }
+        let switch = |name: &str| value.getattr(name)?.extract();
+        Ok(Self(TrainedTokens::of(TurnParts {
+            roles: value.getattr("roles")?.extract()?,
+            mask_reasoning_content: switch("mask_reasoning_content")?,
+            mask_tool_calls: switch("mask_tool_calls")?,
+            mask_generation_prompt: switch("mask_generation_prompt")?,
+            drop_history_reasoning_content: switch("drop_history_reasoning_content")?,
+        })))
+    }
+}
 words!(
     /// The documents that a conversation becomes.
     PyTurns(Turns), "turns"

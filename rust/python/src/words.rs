@@ -5,7 +5,9 @@ use pyo3::types::PyDict;
 
 use crate::inputs::{PyPart, PyShape};
 use crate::objective::{PyObjective, PyPreferenceForm};
-use crate::options::{PyColumn, PyOnBadRecord, PySpecialInText, PyTrainOn, PyTrainOnEos, PyTurns};
+use crate::options::{
+    PyColumn, PyOnBadRecord, PySpecialInText, PyTrainOnEos, PyTrainOnWord, PyTurns,
+};
 use crate::output::{PyCompression, PyFormat, PyRowLayout};
 use crate::pack_options::{
     PyOnRemainder, PyOrder, PyOverlong, PySide, PyStrategy, PyTruncationSide,
@@ -33,7 +35,7 @@ pub(crate) fn option_words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         PySide::words(),
         PySpecialInText::words(),
         PyStrategy::words(),
-        PyTrainOn::words(),
+        PyTrainOnWord::words(),
         PyTrainOnEos::words(),
         PyTruncationSide::words(),
         PyTurns::words(),

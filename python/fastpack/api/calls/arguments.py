@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from fastpack._train_on import TrainOn
     from fastpack._types import (
         Bos,
         Column,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
         Strategy,
         StrPath,
         TemplateEngine,
-        TrainOn,
+        TrainedTokens,
         TrainOnEos,
         Turns,
     )
@@ -87,7 +88,7 @@ class RecordArguments(TypedDict, total=False):
     classes: Sequence[str] | int | None
     objective_function: DocumentFunction | None
     objective_function_fingerprint: str | None
-    train_on: TrainOn
+    train_on: TrainedTokens | TrainOn
     turns: Turns
     train_on_eos: TrainOnEos | None
     special_in_text: SpecialInText
@@ -153,7 +154,7 @@ class FileArguments(TypedDict, total=False):
     classes: Sequence[str] | int | None
     objective_function: DocumentFunction | None
     objective_function_fingerprint: str | None
-    train_on: TrainOn
+    train_on: TrainedTokens | TrainOn
     turns: Turns
     train_on_eos: TrainOnEos | None
     special_in_text: SpecialInText
@@ -224,7 +225,7 @@ class OutputArguments(TypedDict, total=False):
     classes: Sequence[str] | int | None
     objective_function: DocumentFunction | None
     objective_function_fingerprint: str | None
-    train_on: TrainOn
+    train_on: TrainedTokens | TrainOn
     turns: Turns
     train_on_eos: TrainOnEos | None
     special_in_text: SpecialInText

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fastpack._tokenizer import TokenizerArgument
+    from fastpack._train_on import TrainOn
     from fastpack._types import (
         Bos,
         Column,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
         Strategy,
         StrPath,
         TemplateEngine,
-        TrainOn,
+        TrainedTokens,
         TrainOnEos,
         Turns,
         Validation,
@@ -99,7 +100,7 @@ def pack_dir(
     objective_function: DocumentFunction | None = None,
     objective_function_fingerprint: str | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
-    train_on: TrainOn = "auto",
+    train_on: TrainedTokens | TrainOn = "auto",
     turns: Turns = "auto",
     train_on_eos: TrainOnEos | None = None,
     special_in_text: SpecialInText = "encode",
@@ -256,7 +257,8 @@ def pack_dir(
             `transformers` or `tokenizers`. Records that are ids need none.
         train_on: Which tokens carry a label: `assistant` turns, the `completion` of a request, `all`; or `auto`,
             which is the first for conversations, the third for requests with answers and `all` for text. A
-            message may say for itself: `train`, true or false, or `weight`.
+            message may say for itself: `train`, true or false, or `weight`. A `TrainOn` says which roles, and
+            which parts of turns.
         turns: The documents that a conversation becomes: `whole` makes one and trains every turn as it is written
             there; `last` trains the last turn alone; `each` makes one a turn; `auto` makes the fewest in which
             each turn stands behind exactly what the model sees there: one, unless the chat template writes

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from fastpack._scan import ScanReport
     from fastpack._tokenizer import TokenizerArgument
+    from fastpack._train_on import TrainOn
     from fastpack._types import (
         Eos,
         Examples,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
         Strategy,
         StrPath,
         TemplateEngine,
-        TrainOn,
+        TrainedTokens,
         TrainOnEos,
         Turns,
     )
@@ -54,7 +55,7 @@ def scan(
     overlong: Overlong | None = None,
     truncation_side: Side = "right",
     max_documents_per_pack: int | None = None,
-    train_on: TrainOn = "auto",
+    train_on: TrainedTokens | TrainOn = "auto",
     turns: Turns = "auto",
     train_on_eos: TrainOnEos | None = None,
     special_in_text: SpecialInText = "encode",
@@ -108,7 +109,8 @@ def scan(
         max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
         train_on: Which tokens carry a label: `assistant` turns, the `completion` of a request, `all`; or `auto`,
             which is the first for conversations, the third for requests with answers and `all` for text. A
-            message may say for itself: `train`, true or false, or `weight`.
+            message may say for itself: `train`, true or false, or `weight`. A `TrainOn` says which roles, and
+            which parts of turns.
         turns: The documents that a conversation becomes: `whole` makes one and trains every turn as it is written
             there; `last` trains the last turn alone; `each` makes one a turn; `auto` makes the fewest in which
             each turn stands behind exactly what the model sees there: one, unless the chat template writes

@@ -3,24 +3,9 @@
 use chrono::NaiveDateTime;
 use serde::{Deserialize, Serialize};
 
-use super::{Classes, DocumentKind, option_words};
+use super::{Classes, DocumentKind, TrainOn, TrainedTokens, option_words};
 use crate::error::{Error, Result};
 use crate::wording::{message, set};
-
-option_words! {
-    /// The tokens that carry a label.
-    #[non_exhaustive]
-    pub enum TrainOn {
-        /// The assistant's turns of a conversation, the answer to a request, and all of a text.
-        Auto = "auto",
-        /// All tokens.
-        All = "all",
-        /// The assistant's turns, and the answer to a request. A text is refused.
-        Assistant = "assistant",
-        /// The answer to a request. Conversations and texts are refused.
-        Completion = "completion",
-    }
-}
 
 /// The documents that end with the tokenizer's end-of-text token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,7 +111,7 @@ option_words! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenOptions {
     /// The tokens that carry a label.
-    pub train_on: TrainOn,
+    pub train_on: TrainedTokens,
     /// The documents that a conversation becomes.
     pub turns: Turns,
     /// The end-of-turn tokens that are trained; by default those that the template marks.
@@ -152,7 +137,14 @@ pub struct TokenOptions {
 
 impl TokenOptions {
     pub(super) fn validate(&self) -> Result<()> {
-        if self.train_on == TrainOn::All && self.train_on_eos.is_some() {
+        if let Some(parts) = self.train_on.parts() {
+            parts.validate()?;
+            if parts.trains_others() && self.turns == Turns::Last {
+                let reason = "trains the last turn of the assistant alone; leave it out, or the other roles of `train_on`";
+                return Err(Error::option("turns", reason));
+            }
+        }
+        if self.train_on.name() == TrainOn::All && self.train_on_eos.is_some() {
             let reason = message![
                 "is given, but ",
                 set("train_on", "all"),

@@ -70,6 +70,14 @@ pub struct Conversation {
 }
 
 impl Conversation {
+    /// The role of a message; empty if it has none.
+    pub fn role(&self, message: usize) -> &str {
+        match self.messages[message].get("role") {
+            Some(Json::String(role)) => role,
+            _ => "",
+        }
+    }
+
     /// Whether each message is of the assistant.
     pub fn speaking(&self) -> impl DoubleEndedIterator<Item = bool> + ExactSizeIterator {
         self.messages.iter().map(|message| speaks(message))

@@ -181,7 +181,7 @@ fn add_fields(groups: &[&str], options: &Value, fields: &mut Map<String, Value>)
 }
 
 /// The options that hold a group of options.
-const GROUPS: [&str; 3] = ["packing", "choice", "numbers"];
+const GROUPS: [&str; 4] = ["packing", "choice", "numbers", "train_on"];
 
 #[cfg(test)]
 mod tests {

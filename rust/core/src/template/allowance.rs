@@ -30,6 +30,7 @@ impl ChatTemplate {
             tells_time: self.tells_time,
             turn: OnceLock::new(),
             forms: OnceLock::new(),
+            thoughts: OnceLock::new(),
             paths: TrialResults::default(),
         }
     }

@@ -14,6 +14,7 @@ use super::processes::{RenderCommand, RenderProcesses};
 use super::replay::wanted::TrialResults;
 use super::trained::forms::TurnForms;
 use super::trained::markup::TurnMarkup;
+use super::trained::rule::thoughts::ReasoningMarks;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
@@ -44,6 +45,8 @@ pub struct ChatTemplate {
     pub(super) turn: OnceLock<Option<TurnMarkup>>,
     /// The forms of conversations for which the cheaper search for turns is tried.
     pub(super) forms: OnceLock<TurnForms>,
+    /// The marks around reasoning in the content of a message; learned at first use.
+    pub(super) thoughts: OnceLock<ReasoningMarks>,
     /// The results of the trials of its programs; each trial runs at first use.
     pub(super) paths: TrialResults,
 }
@@ -141,6 +144,7 @@ impl ChatTemplate {
             tells_time: source.contains("strftime_now"),
             turn: OnceLock::new(),
             forms: OnceLock::new(),
+            thoughts: OnceLock::new(),
             paths: TrialResults::default(),
         })
     }

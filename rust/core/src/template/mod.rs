@@ -34,6 +34,8 @@ pub use replay::wanted::WantedSpans;
 pub use select::select_template;
 pub use trained::documents::{TurnText, TurnTexts, WholeText};
 pub use trained::noted::TrainedParts;
+pub use trained::part_finder::{PartedTurn, WantedTurns};
+pub use trained::parted::{PartedText, PartedTexts};
 pub use trained::rule::tokens::SharedTokens;
 pub use trained::spans::Turn;
 pub(crate) use trained::turns::ends_of_turns;

@@ -113,7 +113,11 @@ impl About {
         facts.warnings.extend(template.rendered_in_process());
         if any {
             let training = Training::of(&job.options);
-            let replays = template.replays(training.wanted(), training.turns());
+            let replays = if training.replays() {
+                template.replays(training.wanted(), training.turns())
+            } else {
+                Err("the parts of turns are found one by one")
+            };
             facts.template_engine_reason = replays.err().map(str::to_owned);
             let engine = match replays {
                 Ok(()) => "compiled",

@@ -111,7 +111,7 @@ impl<'a> TurnRenderers<'a> {
         control: &'a Control,
     ) -> Result<Option<Self>> {
         let tokens = &job.options.tokens;
-        let trains_turns = !matches!(tokens.train_on, TrainOn::All | TrainOn::Completion);
+        let trains_turns = !matches!(tokens.train_on.name(), TrainOn::All | TrainOn::Completion);
         if !trains_turns
             || !tokens.documents.is_of_whole_texts()
             || job.transform.objective.is_some()

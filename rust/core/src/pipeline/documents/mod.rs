@@ -2,6 +2,7 @@
 //! functions of the caller.
 
 mod answers;
+mod canvas;
 pub(crate) mod chat;
 pub(crate) mod choices;
 mod controls;
@@ -10,6 +11,7 @@ pub(crate) mod intake;
 pub(crate) mod made;
 pub(crate) mod markers;
 mod ordinary;
+mod parts;
 mod per_record;
 pub(crate) mod recognise;
 pub(crate) mod renderer;

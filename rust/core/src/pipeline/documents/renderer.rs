@@ -54,7 +54,7 @@ impl From<Fault> for RecordFailure<'_> {
 /// Renders the records of a source as text.
 pub(in crate::pipeline) struct Renderer<'a> {
     /// The choice of the trained part.
-    training: Training,
+    training: Training<'a>,
     /// The kind of documents that are made.
     kind: DocumentKind,
     /// The classes of labels.
@@ -360,7 +360,7 @@ impl<'a> Renderer<'a> {
                 let (text, answer) = prompts.render(pair)?;
                 (text, answer, Vec::new())
             };
-        let trained = self.training.of_pair(answer);
+        let trained = self.training.of_pair(answer)?;
         // A prompt that starts with the beginning-of-text token gets no second one.
         let begun = self.begin.as_ref().is_some_and(|begin| text.starts_with(begin.as_str()));
         let kind = if begun { TextKind::BegunText } else { TextKind::Text };

@@ -4,9 +4,10 @@
 
 use std::ops::Range;
 
-use crate::config::{Options, TrainOn, TrainOnEos, Turns};
+use crate::config::{Options, TrainOn, TrainOnEos, TurnParts, Turns};
 use crate::document::ids::TrainedIds;
 use crate::ledger::{NoteSet, Reason};
+use crate::pipeline::documents::canvas::{Canvas, end_turns};
 use crate::record::{Conversation, FastReader, Fault, Tokens, is_assistant};
 use crate::template::{
     ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, TrainedParts, Turn,
@@ -15,28 +16,32 @@ use crate::template::{
 
 /// The options that choose the trained part.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::pipeline) struct Training {
+pub(in crate::pipeline) struct Training<'o> {
     train_on: TrainOn,
+    /// The roles and parts of turns that are trained, unless these are the assistant's whole turns.
+    turn_parts: Option<&'o TurnParts>,
     /// The documents that a conversation becomes.
     turns: Turns,
     /// The end-of-turn tokens that are trained; by default those that the template marks.
-    eos: Option<TrainOnEos>,
+    pub(super) eos: Option<TrainOnEos>,
     /// Whether conversations that are too long are cut after a turn.
     trims: bool,
 }
 
-impl Training {
+impl<'o> Training<'o> {
     /// The training options in `options`.
-    pub(in crate::pipeline) fn of(options: &Options) -> Self {
+    pub(in crate::pipeline) fn of(options: &'o Options) -> Self {
         Self::by_turns(options, options.tokens.turns)
     }
 
     /// The training options in `options`, with another choice of the documents of a conversation.
-    pub(in crate::pipeline) fn by_turns(options: &Options, turns: Turns) -> Self {
+    pub(in crate::pipeline) fn by_turns(options: &'o Options, turns: Turns) -> Self {
+        let train_on = options.tokens.train_on.name();
         Self {
-            train_on: options.tokens.train_on,
+            train_on,
+            turn_parts: options.tokens.train_on.parts(),
             // Where all is trained, or an answer, there are no turns to part.
-            turns: match options.tokens.train_on {
+            turns: match train_on {
                 TrainOn::Auto | TrainOn::Assistant => turns,
                 TrainOn::All | TrainOn::Completion => Turns::Whole,
             },
@@ -79,6 +84,11 @@ impl Training {
         let last = conversation.speaking().rposition(|speaks| speaks);
         let is_trained = self.turns.trains(conversation.weights.as_deref(), last);
         template.turn_notes(conversation, self.parts(), &is_trained)
+    }
+
+    /// Whether recorded programs find what is trained of a conversation.
+    pub(in crate::pipeline) fn replays(self) -> bool {
+        self.turn_parts.is_none()
     }
 
     /// Whether the places at which a conversation may be cut are needed.
@@ -125,10 +135,14 @@ impl Training {
     }
 
     /// The trained part of the text of a request and its `answer`.
-    pub(super) fn of_pair(self, answer: Range<usize>) -> Trained {
-        match self.train_on {
-            TrainOn::All => Trained::All,
-            _ => trained(vec![answer]),
+    pub(super) fn of_pair(self, answer: Range<usize>) -> Result<Trained, Fault> {
+        match (self.train_on, self.turn_parts) {
+            (_, Some(_)) => Err(unmaskable(
+                "a request that a prompt puts into words does not tell the parts of its answer; `train_on` may be \
+                 \"assistant\"",
+            )),
+            (TrainOn::All, None) => Ok(Trained::All),
+            _ => Ok(trained(vec![answer])),
         }
     }
 
@@ -136,6 +150,12 @@ impl Training {
     pub(super) fn of_tokens(self, tokens: &Tokens) -> Result<TrainedIds, Fault> {
         match self.train_on {
             TrainOn::Auto | TrainOn::All => {}
+            _ if self.turn_parts.is_some() => {
+                return Err(unmaskable(
+                    "the ids do not tell the roles and parts of turns; `train_on` may be \"auto\", \"assistant\" or \
+                     \"all\"",
+                ));
+            }
             TrainOn::Assistant | TrainOn::Completion if tokens.trained.is_some() => {}
             _ => {
                 return Err(unmaskable(
@@ -165,6 +185,9 @@ impl Training {
         if prompt.is_some() || self.train_on == TrainOn::All {
             return Ok(vec![self.render_whole(template, conversation)?]);
         }
+        if let Some(parts) = self.turn_parts {
+            return self.render_parts(template, conversation, parts);
+        }
         let last = conversation.speaking().rposition(|speaks| speaks);
         let weight = |message: usize| self.weight(weights.as_deref(), last, message);
         let mut left_out = LeftOut::new();
@@ -179,7 +202,12 @@ impl Training {
     }
 
     /// The weight of a message of the assistant, of which `last` is the last.
-    fn weight(self, weights: Option<&[Option<f32>]>, last: Option<usize>, message: usize) -> f32 {
+    pub(super) fn weight(
+        self,
+        weights: Option<&[Option<f32>]>,
+        last: Option<usize>,
+        message: usize,
+    ) -> f32 {
         let own = weights.and_then(|weights| weights[message]);
         self.turns.weight(own, Some(message) == last)
     }
@@ -211,15 +239,8 @@ impl Training {
                 canvas.paint(&turn.span, weight(turn.message));
             }
             end_turns(&mut canvas, &turns, self.eos);
-            let turn_ends = if self.trims {
-                let spans = turns.iter().map(|turn| turn.span.clone());
-                ends_of_turns(&text, spans)
-            } else {
-                Vec::new()
-            };
-            let trained = Trained::Spans(canvas.spans);
             let turn = turns.last().map_or(0, |turn| number(turn.message));
-            Rendered { text, trained, turn_ends, turn, ..Rendered::default() }
+            Rendered { turn, ..self.rendered(text, canvas, turns.iter()) }
         });
         let mut rendered: Vec<Rendered> = rendered.collect();
         if let [_, .., last] = &mut rendered[..] {
@@ -229,6 +250,22 @@ impl Training {
             first.left_out = left_out;
         }
         rendered
+    }
+
+    /// A text with its weights, and the places at which it may be cut: the ends of these turns.
+    pub(super) fn rendered<'t>(
+        self,
+        text: String,
+        canvas: Canvas,
+        turns: impl Iterator<Item = &'t Turn>,
+    ) -> Rendered {
+        let turn_ends = if self.trims {
+            ends_of_turns(&text, turns.map(|turn| turn.span.clone()))
+        } else {
+            Vec::new()
+        };
+        let trained = Trained::Spans(canvas.spans);
+        Rendered { text, trained, turn_ends, ..Rendered::default() }
     }
 
     /// Renders a conversation as one document, with its trained part and the places at which it may be cut.
@@ -353,13 +390,16 @@ fn turn_ends(template: &ChatTemplate, conversation: &Conversation) -> Vec<usize>
 }
 
 /// The number of a message among those of the assistant, from 1.
-fn turn_number(speaks: impl Iterator<Item = bool>, message: usize) -> u32 {
+pub(super) fn turn_number(speaks: impl Iterator<Item = bool>, message: usize) -> u32 {
     let number = speaks.take(message + 1).filter(|speaks| *speaks).count();
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Fails for a message that asks to be trained and stands in none of the texts.
-fn check_shown(weights: Option<&[Option<f32>]>, texts: &[TurnText]) -> Result<(), Fault> {
+pub(super) fn check_shown(
+    weights: Option<&[Option<f32>]>,
+    texts: &[TurnText],
+) -> Result<(), Fault> {
     let shown = |message: usize| {
         texts.iter().flat_map(|text| &text.turns).any(|turn| turn.message == message)
     };
@@ -381,40 +421,9 @@ fn unmaskable(message: &str) -> Fault {
     Fault::new(Reason::Unmaskable, message)
 }
 
-/// Weights over a text, as ascending and disjoint spans.
-#[derive(Debug, Default)]
-struct Canvas {
-    spans: Vec<Span>,
-}
-
-impl Canvas {
-    /// Gives `range` this weight, overwriting earlier ones.
-    fn paint(&mut self, range: &Range<usize>, weight: f32) {
-        if range.is_empty() {
-            return;
-        }
-        let mut spans = Vec::with_capacity(self.spans.len() + 2);
-        for Span { range: old, weight } in self.spans.drain(..) {
-            let before = old.start..old.end.min(range.start);
-            let after = old.start.max(range.end)..old.end;
-            spans.extend([before, after].map(|range| Span { range, weight }));
-        }
-        spans.push(Span { range: range.clone(), weight });
-        spans.retain(|span| !span.range.is_empty() && span.weight > 0.0);
-        spans.sort_unstable_by_key(|span| span.range.start);
-        self.spans = spans;
-    }
-
-    /// The weight at a byte offset.
-    fn at(&self, byte: usize) -> f32 {
-        let span = self.spans.iter().find(|span| span.range.contains(&byte));
-        span.map_or(0.0, |span| span.weight)
-    }
-}
-
 /// The choice of trained turns in one conversation.
 struct TrainedTurns<'c> {
-    training: Training,
+    training: Training<'c>,
     /// The weight of each message by its own flags, if any message has one.
     weights: Option<&'c [Option<f32>]>,
     /// The last message of the assistant.
@@ -479,22 +488,4 @@ fn weigh(
         }
     }
     Ok(())
-}
-
-/// Trains the ends of trained turns: all, only the last, or none; by default as the template marks them.
-fn end_turns(canvas: &mut Canvas, turns: &[Turn], eos: Option<TrainOnEos>) {
-    let Some(eos) = eos else { return };
-    let trained: Vec<(&Turn, f32)> = turns
-        .iter()
-        .map(|turn| (turn, canvas.at(turn.span.start)))
-        .filter(|(_, weight)| *weight > 0.0)
-        .collect();
-    for (at, (turn, weight)) in trained.iter().enumerate() {
-        let kept = match eos {
-            TrainOnEos::Turn => true,
-            TrainOnEos::Last => at + 1 == trained.len(),
-            TrainOnEos::None => false,
-        };
-        canvas.paint(&turn.end, if kept { *weight } else { 0.0 });
-    }
 }

@@ -62,7 +62,7 @@ impl<'a> Worker<'a> {
         };
         Self {
             texts: training.takes_whole_texts(),
-            replayer: template.map(|template| {
+            replayer: template.filter(|_| training.replays()).map(|template| {
                 let (wanted, turns) = (training.wanted(), training.turns());
                 let replayer = Replayer::new(template, wanted, turns, training.cuts());
                 replayer.noting(training.parts())

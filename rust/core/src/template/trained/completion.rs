@@ -67,6 +67,16 @@ impl ChatTemplate {
         spans.map(|spans| (text, spans)).ok_or_else(|| self.hidden("the assistant wrote last"))
     }
 
+    /// The fault of a message whose parts cannot be told apart.
+    pub(in crate::template) fn mixed(&self, at: usize) -> Fault {
+        let message = format!(
+            "chat template `{}` does not show what is reasoning, calls and answer in message {at}; \
+             train_on=\"assistant\" trains all of it",
+            self.name
+        );
+        Fault::new(Reason::Unmaskable, message)
+    }
+
     pub(in crate::template) fn hidden(&self, what: &str) -> Fault {
         let message = format!(
             "chat template `{}` renders this conversation in a way that does not show what {what}; use \

@@ -48,7 +48,7 @@ pub struct WholeText {
 
 impl WholeText {
     /// The facts about `whole`, in which turns stand whose own texts are `turns`.
-    fn of<'t>(whole: &str, turns: impl Iterator<Item = &'t str>) -> Self {
+    pub(super) fn of<'t>(whole: &str, turns: impl Iterator<Item = &'t str>) -> Self {
         let mut facts = Self { bytes: whole.len(), ..Self::default() };
         for turn in turns {
             facts.turns += 1;

@@ -191,7 +191,7 @@ impl TurnForms {
 }
 
 /// The parts of a text that look like tokens of their own, such as `<think>` and `[INST]`.
-fn markup(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn markup(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices(['<', '[']).filter_map(|(at, open)| {
         let close = if open == "<" { '>' } else { ']' };
         let rest = &text[at..];

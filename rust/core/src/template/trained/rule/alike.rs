@@ -83,7 +83,7 @@ fn replace_words(message: &mut Map) {
 }
 
 /// A call of another function with other arguments.
-fn other_call(call: &Json) -> Json {
+pub(super) fn other_call(call: &Json) -> Json {
     let Json::Map(call) = call else { return call.clone() };
     let renamed = |function: &Map| {
         let mut function = function.clone();

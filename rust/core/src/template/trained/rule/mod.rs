@@ -7,9 +7,12 @@
 //! that one is used ([`trust`](super::trust)).
 
 mod alike;
+pub(in crate::template) mod parts;
 pub(in crate::template) mod stops;
 pub(in crate::template) mod texts;
+pub(in crate::template) mod thoughts;
 pub(in crate::template) mod tokens;
+pub(in crate::template) mod words;
 
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
@@ -19,6 +22,7 @@ use fastpack_template::json::Map;
 use alike::{has_calls, other_kinds, same_kind};
 use stops::Stops;
 use texts::{TrainedTurn, TurnDocument, merged};
+use tokens::shared_start;
 
 use crate::ledger::Reason;
 use crate::record::{Conversation, Fault};
@@ -40,7 +44,7 @@ pub(in crate::template) struct FoundTurn {
     /// otherwise.
     pub(in crate::template) is_rewritten: bool,
     /// The index of its first message: a turn may go on with those before its own.
-    first: usize,
+    pub(in crate::template) first: usize,
     /// Whether its trained part begins elsewhere than the generation prompt ends.
     pub(in crate::template) opens_otherwise: bool,
 }
@@ -182,6 +186,32 @@ pub(in crate::template) fn spans_in_whole(
         }
     }
     spans.retain(|(_, span)| !span.is_empty());
+    Ok(Some(spans))
+}
+
+/// The spans of messages of other roles than the assistant's in `whole`, the render of `messages`: of those that
+/// `is_trained`, what is written behind the header of their role, up to and with what ends them. `None` if a message
+/// cannot be found.
+pub(in crate::template) fn other_spans(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    messages: &[Cow<'_, Map>],
+    whole: &str,
+    is_trained: impl Fn(usize) -> bool,
+) -> Result<Option<MessageSpans>, Fault> {
+    let mut renders = Renders::of(template, conversation, messages);
+    let mut spans = MessageSpans::new();
+    let mut reached = 0;
+    for at in 0..messages.len() {
+        let words_end = renders.words_end_in(at, whole, reached)?;
+        if words_end > reached && is_trained(at) {
+            let Some(span) = renders.span_in(at, whole, reached, words_end)? else {
+                return Ok(None);
+            };
+            spans.push((at, span));
+        }
+        reached = words_end;
+    }
     Ok(Some(spans))
 }
 
@@ -335,15 +365,20 @@ impl<'c> Renders<'c> {
         reached: usize,
         words_end: usize,
     ) -> Result<Option<Range<usize>>, Fault> {
-        let history = self.render(at, &[], false)?;
-        let prompt = self.render(at, &[], true)?;
+        let (history, prompt) = if is_assistant(&self.messages[at]) {
+            (self.render(at, &[], false)?, self.render(at, &[], true)?)
+        } else {
+            Default::default()
+        };
         let header = prompt.strip_prefix(history.as_str()).unwrap_or_default();
         let found = whole[reached..words_end].find(header).filter(|_| !header.is_empty());
         let start = if let Some(found) = found {
             reached + found + header.len()
         } else {
             let mut start = words_end;
-            for other in other_kinds(&self.messages[at]) {
+            // A role that has no calls may be written as one that has them.
+            let kinds = if is_assistant(&self.messages[at]) { 4 } else { 2 };
+            for other in other_kinds(&self.messages[at]).into_iter().take(kinds) {
                 let other = self.replaced(at, &other)?;
                 let shared = self.shared_tokens(&other, whole);
                 if shared >= reached {
@@ -422,14 +457,7 @@ impl<'c> Renders<'c> {
 
     /// Bytes of `text` in the tokens with which `other` begins too.
     fn shared_tokens(&self, other: &str, text: &str) -> usize {
-        if text.starts_with(other) {
-            return other.len();
-        }
-        let tokens = self.template.context.tokens.as_ref();
-        tokens.and_then(|tokens| tokens.shared(other, text)).unwrap_or_else(|| {
-            let same = text.char_indices().zip(other.chars()).find(|((_, a), b)| a != b);
-            same.map_or(text.len().min(other.len()), |((at, _), _)| at)
-        })
+        shared_start(self.template.context.tokens.as_ref(), other, text)
     }
 }
 

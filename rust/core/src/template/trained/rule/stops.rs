@@ -45,6 +45,12 @@ impl Stops {
         found.min_by_key(|place| (place.start, usize::MAX - place.end))
     }
 
+    /// Bytes of the token at which generation stops with which a text ends; 0 if it ends with none.
+    pub(in crate::template) fn at_end(&self, text: &str) -> usize {
+        let stops = self.next.iter().filter(|stop| text.ends_with(stop.as_str()));
+        stops.map(String::len).max().unwrap_or(0)
+    }
+
     /// Bytes of the blanks and the token at which generation stops with which the text behind a turn begins; 0 if it
     /// begins with none.
     pub(in crate::template) fn before_next(&self, rest: &str) -> usize {

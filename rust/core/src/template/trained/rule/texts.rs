@@ -13,6 +13,8 @@ pub(in crate::template) struct TurnDocument {
     pub(in crate::template) turns: Vec<(usize, Range<usize>)>,
     /// Whether nothing ends one of them.
     pub(in crate::template) is_unended: bool,
+    /// The number of the turn with which it ends.
+    pub(in crate::template) last: usize,
 }
 
 /// What is trained of one turn, and the text that it stands in.
@@ -62,7 +64,7 @@ pub(in crate::template) fn merged(
             let end = &turns[at].text;
             let ends_whole = Some(at) == last && whole.starts_with(end.as_str());
             let text = if ends_whole { whole.to_owned() } else { end.clone() };
-            TurnDocument { text, ..TurnDocument::default() }
+            TurnDocument { text, last: at, ..TurnDocument::default() }
         })
         .collect();
     for turn in turns {
@@ -90,7 +92,7 @@ pub(in crate::template) fn each(
             }
             _ => turn.text.clone(),
         };
-        let mut document = TurnDocument { text, ..TurnDocument::default() };
+        let mut document = TurnDocument { text, last: at, ..TurnDocument::default() };
         document.add(turn, stops);
         document
     });

@@ -30,7 +30,7 @@ impl SharedTokens {
     }
 
     /// Bytes of `text` in the tokens with which `other` begins too; `None` for texts that cannot be encoded.
-    pub(super) fn shared(&self, other: &str, text: &str) -> Option<usize> {
+    fn shared(&self, other: &str, text: &str) -> Option<usize> {
         let LazyEncoder { tokenizer, encoder } = &*self.0;
         let encoder = encoder.get_or_init(|| Mutex::new(tokenizer.encoder()));
         let mut encoder = encoder.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,4 +46,19 @@ impl SharedTokens {
         let Some(offset) = offsets.get(same) else { return Some(text.len()) };
         Some(text.char_indices().nth(offset.start).map_or(text.len(), |(at, _)| at))
     }
+}
+
+/// Bytes of `text` in the tokens with which `other` begins too; in the characters, for texts without known tokens.
+pub(in crate::template) fn shared_start(
+    tokens: Option<&SharedTokens>,
+    other: &str,
+    text: &str,
+) -> usize {
+    if text.starts_with(other) {
+        return other.len();
+    }
+    tokens.and_then(|tokens| tokens.shared(other, text)).unwrap_or_else(|| {
+        let same = text.char_indices().zip(other.chars()).find(|((_, a), b)| a != b);
+        same.map_or(text.len().min(other.len()), |((at, _), _)| at)
+    })
 }

@@ -1,0 +1,424 @@
+"""Roles and parts of turns are trained as a `TrainOn` says, and the tokens stay those of `train_on="assistant"`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from campaign import CAMPAIGN, tries
+from conftest import DATA
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rows import table_of
+from template_helpers import FixedClock, trl_templates
+from test_turn_laws import ALONE, COLUMNS, by_record, packed
+from turn_conversations import TOOLS, conversations, kinds
+from turn_parts import PartRule
+from turn_templates import KINDS, Kind, kind_of, write_folder
+
+import fastpack
+from fastpack import TrainOn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+Record = dict[str, Any]
+Loaded = tuple[fastpack.Tokenizer, PartRule]
+
+pytest.importorskip("transformers")
+
+CHOICES = {
+    "reasoning": TrainOn(mask_reasoning_content=True),
+    "calls": TrainOn(mask_tool_calls=True),
+    "both": TrainOn(mask_reasoning_content=True, mask_tool_calls=True),
+    "tools": TrainOn(roles=["tool"]),
+    "roles": TrainOn(roles=["assistant", "tool", "user"]),
+    "prompt": TrainOn(mask_generation_prompt=False),
+    "all": TrainOn(
+        roles=["assistant", "tool", "system"],
+        mask_reasoning_content=True,
+        mask_tool_calls=True,
+        mask_generation_prompt=False,
+    ),
+    "dropped": TrainOn(drop_history_reasoning_content=True),
+    "dropped and masked": TrainOn(mask_reasoning_content=True, drop_history_reasoning_content=True),
+}
+OF_TURNS = ["reasoning", "calls", "both", "prompt", "dropped", "dropped and masked"]
+"""The choices that train the assistant alone."""
+KEEPING = [name for name in CHOICES if "dropped" not in name]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def fixed_time() -> Iterator[None]:
+    """Lets templates see the same time in fastpack and in transformers."""
+    from transformers.utils import chat_template_utils
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chat_template_utils, "datetime", FixedClock)
+        yield
+
+
+@pytest.fixture(scope="session")
+def load(tokenizer_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Loaded]:
+    """Gives a tokenizer with the tokens of a template, and the rule for it."""
+    from transformers import AutoTokenizer
+
+    @functools.cache
+    def made(kind: Kind) -> Loaded:
+        folder = write_folder(tokenizer_dir, tmp_path_factory.mktemp("parts") / "model", kind)
+        return fastpack.Tokenizer(folder), PartRule(AutoTokenizer.from_pretrained(folder), list(kind.stops))
+
+    return made
+
+
+def defined(record: Record, rule: PartRule, turns: str, train_on: TrainOn) -> list[Any]:
+    """The documents by the rule; none if the template or the rule refuses the conversation."""
+    try:
+        documents = rule.parted(record["messages"], record.get("tools"), turns, train_on)
+    except Exception:
+        return []
+    return rule.labelled(documents)
+
+
+def compare(records: list[Record], loaded: Loaded, names: list[str], turns: str) -> int:
+    """Holds fastpack against the rule; returns the number of documents."""
+    tokenizer, rule = loaded
+    made = 0
+    for name in names:
+        train_on: Any = CHOICES[name]
+        if turns == "last" and set(train_on.roles) != {"assistant"}:
+            continue
+        found = packed(records, tokenizer, turns=turns, train_on=train_on)
+        for record, rows in zip(records, found, strict=True):
+            expected = defined(record, rule, turns, train_on)
+            made += len(expected)
+            assert rows == expected, (name, turns, json.dumps(record, ensure_ascii=False))
+    return made
+
+
+SOME = st.lists(conversations(parts=True), min_size=3, max_size=3)
+TURNS = st.sampled_from(["auto", "auto", "each", "last"])
+MOST = settings(max_examples=tries(1, 60), suppress_health_check=list(HealthCheck))
+
+
+@pytest.mark.parametrize("name", KINDS)
+@MOST
+@given(records=SOME, turns=TURNS)
+def test_parts_of_turns_are_trained_as_defined(
+    name: str, records: list[Record], turns: str, load: Callable[[Kind], Loaded]
+) -> None:
+    compare(records, load(KINDS[name]), list(CHOICES), turns)
+
+
+def published() -> dict[str, Kind]:
+    """TRL's templates and those at hand that mark no turns; `make campaign` takes all of them."""
+    sources = trl_templates()
+    for path in sorted((DATA / "templates").glob("*.jinja")) if CAMPAIGN else []:
+        sources[path.stem] = path.read_text(encoding="utf-8")
+    return {name: kind_of(source) for name, source in sources.items() if "endgeneration" not in source}
+
+
+@settings(max_examples=tries(4, 1000), suppress_health_check=list(HealthCheck))
+@given(
+    kind=st.sampled_from(list(published().values())),
+    records=st.lists(conversations(), min_size=3, max_size=3),
+    turns=TURNS,
+)
+def test_parts_of_turns_of_published_templates_are_trained_as_defined(
+    kind: Kind, records: list[Record], turns: str, load: Callable[[Kind], Loaded]
+) -> None:
+    compare(records, load(kind), OF_TURNS, turns)
+
+
+@settings(max_examples=tries(3, 600), suppress_health_check=list(HealthCheck))
+@given(kind=kinds(), records=SOME, turns=TURNS)
+def test_parts_of_turns_of_random_templates_are_trained_as_defined(
+    kind: Kind, records: list[Record], turns: str, load: Callable[[Kind], Loaded]
+) -> None:
+    compare(records, load(kind), list(CHOICES), turns)
+
+
+CALL = {"id": "abcdefgh1", "type": "function", "function": {"name": "weather", "arguments": {"city": "Rome"}}}
+AGENTIC: Record = {
+    "messages": [
+        {"role": "user", "content": "Weather in Rome?"},
+        {"role": "assistant", "content": "", "reasoning_content": "I ask.", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "abcdefgh1", "name": "weather", "content": "sunny"},
+        {"role": "assistant", "content": "Sunny.", "reasoning_content": "It says so."},
+        {"role": "user", "content": "Sure?"},
+        {"role": "assistant", "content": "<think>\nAm I?\n</think>\n\nYes."},
+    ],
+    "tools": TOOLS,
+}
+
+
+def stretches(rows: list[Any], tokenizer: fastpack.Tokenizer) -> list[list[str]]:
+    """The trained stretches of each document."""
+    documents = []
+    for ids, labels in rows:
+        found: list[list[int]] = []
+        for before, token, label in zip([-100, *labels], ids, labels, strict=False):
+            if label != -100 and before == -100:
+                found.append([])
+            if label != -100:
+                found[-1].append(token)
+        documents.append([tokenizer.decode(stretch) for stretch in found])
+    return documents
+
+
+def trained(name: str, train_on: Any, load: Callable[[Kind], Loaded], turns: str = "auto") -> list[list[str]]:
+    """The trained stretches of the agentic conversation under a kind of template."""
+    tokenizer, _ = load(KINDS[name])
+    return stretches(packed([AGENTIC], tokenizer, turns=turns, train_on=train_on)[0], tokenizer)
+
+
+CALLED = '{"name": "weather", "arguments": {"city": "Rome"}}'
+
+
+def test_reasoning_is_context_with_its_marks(load: Callable[[Kind], Loaded]) -> None:
+    masked = TrainOn(mask_reasoning_content=True)
+    called = f"<tool_call>{CALLED}</tool_call><|end|>"
+    assert trained("keeps reasoning", masked, load) == [[called, "Sunny.<|end|>", "Yes.<|end|>"]]
+    assert trained("drops earlier reasoning", masked, load) == [[called, "Sunny.<|end|>"], ["Yes.<|end|>"]]
+    channels = trained("channels", masked, load)
+    assert channels[0] == [
+        f"<|channel|>commentary<|message|>{CALLED}<|call|>",
+        "<|channel|>final<|message|>Sunny.<|return|>",
+    ]
+
+
+def test_an_empty_thought_is_reasoning(load: Callable[[Kind], Loaded]) -> None:
+    tokenizer, _ = load(KINDS["empty thought in the last turn alone"])
+    record = {"messages": [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Yes."}]}
+    whole = packed([record], tokenizer, train_on="assistant")[0]
+    assert stretches(whole, tokenizer) == [["<think>\n\n</think>\n\nYes.<|end|>"]]
+    masked = packed([record], tokenizer, train_on=TrainOn(mask_reasoning_content=True))[0]
+    assert stretches(masked, tokenizer) == [["Yes.<|end|>"]]
+
+
+def test_calls_are_context_with_their_markup(load: Callable[[Kind], Loaded]) -> None:
+    masked = TrainOn(mask_tool_calls=True)
+    assert trained("keeps reasoning", masked, load)[0][:3] == [
+        "<think>I ask.</think>",
+        "<|end|>",
+        "<think>It says so.</think>Sunny.<|end|>",
+    ]
+
+
+def test_messages_of_tools_are_trained_with_what_ends_them(load: Callable[[Kind], Loaded]) -> None:
+    assert trained("plain", TrainOn(roles=["tool"]), load) == [["sunny<|end|>"]]
+    both = trained("plain", TrainOn(roles=["assistant", "tool"]), load)
+    assert both == [
+        [
+            f"<tool_call>{CALLED}</tool_call><|end|>",
+            "sunny<|end|>",
+            "Sunny.<|end|>",
+            "<think>\nAm I?\n</think>\n\nYes.<|end|>",
+        ]
+    ]
+
+
+def test_what_the_generation_prompt_supplies_is_trained_on_request(load: Callable[[Kind], Loaded]) -> None:
+    found = trained("channels", TrainOn(mask_generation_prompt=False), load)
+    assert [stretch[:18] for document in found for stretch in document] == ["<|start|>assistant"] * 3
+    assert "<think>" in trained("always thinks", TrainOn(mask_generation_prompt=False), load)[0][0]
+
+
+def test_reasoning_of_earlier_turns_is_dropped_and_counted(load: Callable[[Kind], Loaded]) -> None:
+    tokenizer, _ = load(KINDS["keeps reasoning"])
+    options: Any = {**ALONE, "train_on": TrainOn(drop_history_reasoning_content=True)}
+    for turns, expected in {"auto": 2, "each": 3, "last": 1, "whole": 1}.items():
+        table = fastpack.pack_records([AGENTIC], tokenizer, turns=turns, columns=COLUMNS, **options)
+        assert fastpack.Report.of(table).dropped_reasoning.records == 1
+        assert table.num_rows == expected
+        last = tokenizer.decode(table["input_ids"][-1].as_py())
+        assert "I ask." not in last
+        assert "It says so." not in last
+        assert "Am I?" in last
+    rows = by_record(fastpack.pack_records([AGENTIC], tokenizer, columns=COLUMNS, **options), [AGENTIC])[0]
+    called = f"<think>I ask.</think><tool_call>{CALLED}</tool_call><|end|>"
+    assert stretches(rows, tokenizer) == [
+        [called, "<think>It says so.</think>Sunny.<|end|>"],
+        ["<think>\nAm I?\n</think>\n\nYes.<|end|>"],
+    ]
+    plain = {"messages": AGENTIC["messages"][-2:]}
+    table = fastpack.pack_records([plain], tokenizer, columns=COLUMNS, **options)
+    assert not fastpack.Report.of(table).dropped_reasoning.records
+
+
+def test_reasoning_that_cannot_be_told_is_refused_by_name(load: Callable[[Kind], Loaded]) -> None:
+    tokenizer, _ = load(KINDS["plain"])
+    for content in (
+        "<think>one</think>two<think>three</think>four",
+        "<think>without an end",
+        "a</think>b</think>c",
+    ):
+        record = {"messages": [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": content}]}
+        for train_on in (TrainOn(mask_reasoning_content=True),):
+            with pytest.raises(
+                fastpack.RecordError, match="reasoning, calls and answer in message 1"
+            ) as refused:
+                fastpack.pack_records([record], tokenizer, max_length=64, train_on=train_on)
+            assert refused.value.reason == "unmaskable"
+        assert packed([record], tokenizer, train_on=TrainOn(mask_tool_calls=True))[0]
+
+
+@settings(max_examples=tries(2, 100), suppress_health_check=list(HealthCheck))
+@given(
+    kind=st.sampled_from(list(KINDS.values())), records=SOME, turns=st.sampled_from(["auto", "each", "whole"])
+)
+def test_the_tokens_are_those_of_the_assistant(
+    kind: Kind, records: list[Record], turns: str, load: Callable[[Kind], Loaded]
+) -> None:
+    tokenizer, _ = load(kind)
+    whole = packed(records, tokenizer, turns=turns, train_on="assistant")
+    assert packed(records, tokenizer, turns=turns, train_on=TrainOn()) == whole
+    for name in KEEPING:
+        for rows, others in zip(
+            packed(records, tokenizer, turns=turns, train_on=CHOICES[name]), whole, strict=True
+        ):
+            # A document without a trained token is none.
+            assert [ids for ids, _ in rows] == [ids for ids, _ in others if ids in [own for own, _ in rows]]
+            for ids, labels in rows:
+                for label, token in zip(labels, ids, strict=True):
+                    assert label in (-100, token)
+                if "mask" in repr(CHOICES[name]) and "roles" not in repr(CHOICES[name]) and name != "prompt":
+                    known = next(all_labels for own, all_labels in others if own == ids)
+                    assert all(label in (-100, seen) for label, seen in zip(labels, known, strict=True))
+
+
+@pytest.mark.parametrize("name", ["reasoning", "all", "dropped"])
+def test_every_function_trains_the_same_parts(
+    name: str, load: Callable[[Kind], Loaded], write_jsonl: Callable[..., Path], tmp_path: Path
+) -> None:
+    tokenizer, _ = load(KINDS["keeps reasoning"])
+    train_on: Any = CHOICES[name]
+    records = [{**AGENTIC, "messages": AGENTIC["messages"][:end]} for end in (2, 4, 6)] * 3
+    path = write_jsonl(records)
+    alone = packed(records, tokenizer, train_on=train_on)
+    options: Any = {"tokenizer": tokenizer, "train_on": train_on, **ALONE}
+    assert by_record(fastpack.pack_files(path, columns=COLUMNS, **options), records) == alone
+    table = fastpack.pack_table(pa.Table.from_pylist(records), columns=COLUMNS, **options)
+    assert by_record(table, records) == alone
+    fastpack.pack_dir(path, tmp_path / "out", columns=COLUMNS, **options)
+    assert by_record(table_of(tmp_path / "out"), records) == alone
+    streamed = fastpack.stream(path, epochs=1, shuffle=False, lanes=1, columns=COLUMNS, **options)
+    assert by_record(pa.concat_tables(streamed), records) == alone
+    scanned = fastpack.scan(path, max_length=1 << 16, strategy="none", tokenizer=tokenizer, train_on=train_on)
+    assert scanned.documents == sum(map(len, alone))
+
+
+def test_a_value_is_a_frozen_dataclass() -> None:
+    value = TrainOn(roles=["assistant", "tool", "tool"], mask_tool_calls=True)
+    assert repr(value) == "TrainOn(roles=['assistant', 'tool'], mask_tool_calls=True)"
+    assert eval(repr(value)) == value == pickle.loads(pickle.dumps(value))
+    assert hash(value) != hash(TrainOn())
+    assert not hasattr(value, "__dict__")
+    with pytest.raises(AttributeError):
+        value.mask_tool_calls = False  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"roles": "tool"}, "`roles` must be a list of roles"),
+        ({"roles": []}, "`roles` must be a list of roles"),
+        ({"roles": ["assistent"]}, "did you mean `assistant`"),
+        ({"mask_tool_calls": 1}, "`mask_tool_calls` must be True or False"),
+    ],
+)
+def test_a_wrong_value_is_refused(given: Any, message: str) -> None:
+    with pytest.raises(fastpack.OptionError, match=message):
+        TrainOn(**given)
+
+
+def test_a_job_is_written_in_a_file_and_on_the_command_line_and_repeated(
+    tokenizer_dir: Path, write_jsonl: Callable[..., Path], tmp_path: Path
+) -> None:
+    from fastpack.cli.main import main
+    from fastpack.recipes import load_manifest
+
+    place = str(write_folder(tokenizer_dir, tmp_path / "model", KINDS["keeps reasoning"]))
+    tokenizer = fastpack.Tokenizer(place)
+    path = write_jsonl([AGENTIC])
+    value = TrainOn(roles=["assistant", "tool"], mask_reasoning_content=True)
+    wanted = packed([AGENTIC], tokenizer, train_on=value)
+
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        'train_on = {roles = ["assistant", "tool"], mask_reasoning_content = true}\n', encoding="utf-8"
+    )
+    assert fastpack.load_config(recipe)["train_on"] == value
+    recipe.write_text('train_on = {rolls = ["tool"]}\n', encoding="utf-8")
+    with pytest.raises(fastpack.OptionError, match="did you mean `roles`"):
+        fastpack.load_config(recipe)
+
+    columns = ",".join(COLUMNS)
+    common = ["--max-length", "65536", "--strategy", "none", "--columns", columns, "--max-lost", "100%"]
+    text = '{"roles": ["assistant", "tool"], "mask_reasoning_content": true}'
+    arguments = [
+        "pack",
+        "-i",
+        str(path),
+        "-o",
+        str(tmp_path / "one"),
+        "-t",
+        place,
+        "--train-on",
+        text,
+        *common,
+    ]
+    assert main(arguments) == 0
+    assert by_record(table_of(tmp_path / "one"), [AGENTIC]) == wanted
+    assert load_manifest(tmp_path / "one")["train_on"] == value
+    assert main(["pack", "--like", str(tmp_path / "one"), "-o", str(tmp_path / "two")]) == 0
+    assert by_record(table_of(tmp_path / "two"), [AGENTIC]) == wanted
+    manifest = json.loads((tmp_path / "two" / "manifest.json").read_text(encoding="utf-8"))
+    assert '"mask_reasoning_content": true' in json.dumps(manifest["job"])
+
+
+def test_another_value_is_another_job(
+    load: Callable[[Kind], Loaded], write_jsonl: Callable[..., Path], tmp_path: Path
+) -> None:
+    tokenizer, _ = load(KINDS["keeps reasoning"])
+    path = write_jsonl([AGENTIC])
+    options: Any = {"tokenizer": tokenizer, "max_length": 512}
+    fastpack.pack_dir(path, tmp_path / "out", train_on=TrainOn(mask_tool_calls=True), **options)
+    with pytest.raises(fastpack.OutputError, match="train_on"):
+        fastpack.pack_dir(path, tmp_path / "out", train_on="assistant", **options)
+    stream = fastpack.stream(path, train_on=TrainOn(mask_tool_calls=True), epochs=1, **options)
+    next(iter(stream))
+    state = stream.state_dict()
+    for value in (TrainOn(mask_reasoning_content=True), "assistant"):
+        other = fastpack.stream(path, train_on=value, epochs=1, **options)
+        other.load_state_dict(state)
+        with pytest.raises(fastpack.OptionError, match="mask_tool_calls"):
+            next(iter(other))
+    same = fastpack.stream(path, train_on=TrainOn(mask_tool_calls=True), epochs=1, **options)
+    same.load_state_dict(state)
+    assert not list(same)
+
+
+def test_a_record_without_turns_does_not_tell_their_parts(load: Callable[[Kind], Loaded]) -> None:
+    tokenizer, _ = load(KINDS["plain"])
+    masked = TrainOn(mask_reasoning_content=True)
+    for record in (
+        {"text": "words"},
+        {"input_ids": [1, 2], "labels": [1, 2]},
+        {"prompt": "a", "completion": "b"},
+    ):
+        with pytest.raises(fastpack.RecordError) as refused:
+            fastpack.pack_records([record], tokenizer, max_length=64, train_on=masked)
+        assert refused.value.reason == "unmaskable"
+
+
+def test_the_last_turn_has_no_other_role() -> None:
+    with pytest.raises(fastpack.OptionError, match="the last turn of the assistant alone"):
+        fastpack.pack_records(
+            [AGENTIC], "examples/tokenizer", max_length=64, turns="last", train_on=TrainOn(roles=["tool"])
+        )
