@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LANES = {1: [1], 2: [1, 2], 6: [1, 2, 3, 6], 8: [1, 2, 4, 8], 12: [1, 2, 3, 6]}
 """Numbers of lanes, each with numbers of ranks that can share them."""
 
+PLACES = 10
+"""The most places of bad records in a report."""
+
 RECORDS = [1, 9, 40, 150, 600]
 """Numbers of records of a source."""
 
@@ -162,9 +165,26 @@ class Ranks:
                 add(name, report[name])
         return found
 
+    def places(self) -> list[tuple[str, int, str, str]]:
+        """The first places of bad records in the reports of all ranks together."""
+        reports = [stream.report for stream in self.streams if stream.report is not None]
+        places = {
+            (place["path"], place["line"], place["reason"], place["message"])
+            for report in reports
+            for place in report.to_dict()["places"]
+        }
+        return sorted(places)[:PLACES]
+
     def close(self) -> None:
         for stream in self.streams:
             stream.close()
+
+
+def told(stream: fastpack.PackStream) -> dict[str, Any]:
+    """What a report tells of the documents that is no sum over ranks."""
+    assert stream.report is not None
+    report = stream.report.to_dict()
+    return {name: report[name] for name in ("lengths", "lower_bound", "places", *COUNTS)}
 
 
 def shares_of(rows: list[list[int]]) -> dict[str, float]:
@@ -218,6 +238,11 @@ def test_a_stream_that_was_stopped_has_the_rows_and_counts_of_one_that_was_not(
     rows += end.steps(None)
     assert rows == expected
     assert end.counts() == whole.counts()
+    assert end.places() == whole.places()
+    if rows:
+        ended = Ranks(1, files, options, end.state())
+        assert ended.steps(None) == []
+        assert told(ended.streams[0]) == told(whole.streams[0])
     if mix is not None and rows:
         together = end.state()
         packed = {name: share["tokens"] for name, share in together["counts"]["shares"].items()}

@@ -16,8 +16,8 @@ use crate::wording::Message;
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The file and line of a record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The file and line of a record. Origins are ordered by file, then line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Origin {
     /// The file.
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
@@ -40,6 +40,17 @@ fn from_text<'de, D: Deserializer<'de>>(
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", ShownPath(&self.path), self.line)
+    }
+}
+
+/// Adds places to others: the first `most` of all stay, each once. So the order in which parts of the input are added does
+/// not matter.
+pub(crate) fn add_places<T: Ord>(places: &mut Vec<T>, others: Vec<T>, most: usize) {
+    if !others.is_empty() {
+        places.extend(others);
+        places.sort();
+        places.dedup();
+        places.truncate(most);
     }
 }
 

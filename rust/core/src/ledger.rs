@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::config::MaxLost;
-use crate::error::{Error, Origin, Result};
+use crate::error::{Error, Origin, Result, add_places};
 use crate::message::counted;
 use crate::wording::{message, set};
 
@@ -18,7 +18,7 @@ pub use crate::reason::Reason;
 const PLACES: usize = 10;
 
 /// A record that was left out: its place, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DroppedRecord {
     /// The file and line.
     pub origin: Origin,
@@ -89,7 +89,7 @@ impl Ledger {
         self.firsts.entry(Reason::Truncated).or_insert_with(origin);
     }
 
-    /// Adds the ledger of a later part of the input.
+    /// Adds the ledger of another part of the input. Of places, the first by file and line stay.
     pub fn merge(&mut self, later: Self) {
         self.read.merge(later.read);
         self.kept.merge(later.kept);
@@ -102,14 +102,18 @@ impl Ledger {
         }
         for (reason, origin) in later.firsts {
             let first = self.firsts.entry(reason).or_insert_with(|| origin.clone());
-            // A block counts its documents first, and then its bad records, so `later` may have the earlier
-            // place.
-            if origin.path == first.path && origin.line < first.line {
+            if origin < *first {
                 *first = origin;
             }
         }
-        let room = PLACES - self.places.len();
-        self.places.extend(later.places.into_iter().take(room));
+        add_places(&mut self.places, later.places, PLACES);
+    }
+
+    /// Changes every place by `change`, and leaves out those for which it returns false.
+    pub(crate) fn origins_mut(&mut self, mut change: impl FnMut(&mut Origin) -> bool) {
+        self.firsts.retain(|_, origin| change(origin));
+        self.places.retain_mut(|place| change(&mut place.origin));
+        self.notes.all_mut().for_each(|noted| noted.places.retain_mut(&mut change));
     }
 
     /// All dropped documents and tokens.

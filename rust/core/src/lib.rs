@@ -9,6 +9,7 @@
 //! A stage knows the type that the stage before it makes, and nothing else of it. Only [`pipeline`] and
 //! [`stream`] know the order.
 
+mod bits;
 pub mod bounds;
 pub mod config;
 pub mod control;
@@ -16,6 +17,7 @@ mod count;
 pub mod error;
 mod expected;
 mod frames;
+mod histogram;
 pub mod identity;
 pub mod ledger;
 pub mod message;

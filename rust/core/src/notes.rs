@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Origin, Result};
+use crate::error::{Origin, add_places};
 use crate::message::counted;
 use crate::note::{Note, NoteSet};
 
@@ -169,8 +169,7 @@ impl Noted {
 
     fn merge(&mut self, later: Self) {
         self.records += later.records;
-        let room = PLACES - self.places.len().min(PLACES);
-        self.places.extend(later.places.into_iter().take(room));
+        add_places(&mut self.places, later.places, PLACES);
     }
 
     /// The note as reports show it. `place` writes a place.
@@ -237,25 +236,10 @@ impl Notes {
         self.split_conversations.merge(later.split_conversations);
     }
 
-    /// The notes without places.
-    pub(crate) fn counts(&self) -> Self {
-        let mut counts = self.clone();
-        counts.all_mut().for_each(|noted| noted.places.clear());
-        counts
-    }
-
     /// All notes.
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Noted> {
         let fields = self.left_out.values_mut().chain(self.unread.values_mut());
         fields.chain(self.noted.values_mut()).chain([&mut self.split_conversations.noted])
-    }
-
-    /// Changes every place by `change`.
-    pub(crate) fn relocate(
-        &mut self,
-        mut change: impl FnMut(&mut Origin) -> Result<()>,
-    ) -> Result<()> {
-        self.all_mut().flat_map(|noted| &mut noted.places).try_for_each(&mut change)
     }
 
     /// The fields that the documents lack, left out by the chat template or not read, as reports show them.

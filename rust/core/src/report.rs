@@ -12,7 +12,9 @@ use crate::ledger::{
     Count, DroppedRecord, Ledger, Note, NotedReport, SplitConversations, check_lost,
 };
 use crate::message::{counted, in_one_line};
-use crate::timing::{Timing, Work, rounded};
+use crate::timing::{Timing, Work, ratio};
+
+pub use crate::histogram::{Histogram, Lengths};
 
 /// The batch sizes for which the report counts steps, in rows.
 const BATCH_SIZES: [u64; 3] = [8, 32, 128];
@@ -186,23 +188,6 @@ pub struct PlaceReport {
     pub message: String,
 }
 
-/// The distribution of document lengths, in tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Lengths {
-    /// The shortest length.
-    pub min: u32,
-    /// The median.
-    pub p50: u32,
-    /// The 90th percentile.
-    pub p90: u32,
-    /// The 99th percentile.
-    pub p99: u32,
-    /// The longest length.
-    pub max: u32,
-    /// The mean.
-    pub mean: f64,
-}
-
 impl From<DroppedRecord> for PlaceReport {
     fn from(place: DroppedRecord) -> Self {
         Self {
@@ -210,105 +195,6 @@ impl From<DroppedRecord> for PlaceReport {
             line: place.origin.line,
             reason: place.reason.name().to_owned(),
             message: place.message,
-        }
-    }
-}
-
-/// The number of documents of each length, in tokens.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "Vec<u64>", from = "Vec<u64>")]
-pub struct Histogram {
-    counts: BTreeMap<u32, u64>,
-}
-
-impl From<Histogram> for Vec<u64> {
-    /// The distance of each length from the one before it, followed by its number of documents: a histogram
-    /// of thousands of lengths is short as text.
-    fn from(histogram: Histogram) -> Self {
-        let mut before = 0;
-        let pair = |(length, count): (u32, u64)| {
-            let step = length - before;
-            before = length;
-            [u64::from(step), count]
-        };
-        histogram.counts.into_iter().flat_map(pair).collect()
-    }
-}
-
-impl From<Vec<u64>> for Histogram {
-    fn from(numbers: Vec<u64>) -> Self {
-        let mut length = 0_u32;
-        let pair = |pair: &[u64]| {
-            length = length.saturating_add(u32::try_from(pair[0]).unwrap_or(u32::MAX));
-            (length, pair[1])
-        };
-        Self { counts: numbers.chunks_exact(2).map(pair).collect() }
-    }
-}
-
-impl Histogram {
-    /// Counts one document.
-    pub fn add(&mut self, length: u32) {
-        *self.counts.entry(length).or_default() += 1;
-    }
-
-    /// Adds the documents of another histogram.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for (&length, &count) in &other.counts {
-            *self.counts.entry(length).or_default() += count;
-        }
-    }
-
-    /// Each length with its number of documents, ascending.
-    pub fn pairs(&self) -> Vec<(u32, u64)> {
-        self.counts.iter().map(|(&length, &count)| (length, count)).collect()
-    }
-
-    fn documents(&self) -> u64 {
-        self.counts.values().sum()
-    }
-
-    /// The least length that at least `percent` percent of the documents do not exceed.
-    fn quantile(&self, percent: u64) -> u32 {
-        let rank = (u128::from(self.documents()) * u128::from(percent)).div_ceil(100).max(1);
-        let mut below = 0_u128;
-        for (&length, &count) in &self.counts {
-            below += u128::from(count);
-            if below >= rank {
-                return length;
-            }
-        }
-        0
-    }
-
-    /// The least length such that the documents that do not exceed it hold at least `percent` percent of the
-    /// tokens.
-    fn length_of_tokens(&self, percent: u64) -> u32 {
-        let wanted = (u128::from(self.tokens()) * u128::from(percent)).div_ceil(100);
-        let mut below = 0_u128;
-        for (&length, &count) in &self.counts {
-            below += u128::from(length) * u128::from(count);
-            if below >= wanted {
-                return length;
-            }
-        }
-        0
-    }
-
-    /// The tokens of all documents together.
-    pub(crate) fn tokens(&self) -> u64 {
-        self.counts.iter().map(|(&length, &count)| u64::from(length) * count).sum()
-    }
-
-    /// The distribution of the lengths, for the report.
-    pub(crate) fn lengths(&self) -> Lengths {
-        Lengths {
-            min: self.counts.keys().next().copied().unwrap_or(0),
-            p50: self.quantile(50),
-            p90: self.quantile(90),
-            p99: self.quantile(99),
-            max: self.counts.keys().next_back().copied().unwrap_or(0),
-            mean: ratio(self.tokens(), self.documents()),
         }
     }
 }
@@ -434,9 +320,4 @@ fn much_lost(ledger: &Ledger, lengths: &Histogram) -> Vec<String> {
         })
     });
     warnings.collect()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a share needs no more than a float's precision")]
-pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { rounded(part as f64 / whole as f64) }
 }

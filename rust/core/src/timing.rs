@@ -77,6 +77,12 @@ pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
+/// A share, rounded; 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "a share needs no more than a float's precision")]
+pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { rounded(part as f64 / whole as f64) }
+}
+
 /// A stage of a run, as time is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 
+use super::carried::{AddedLengths, Carried, MOST_LENGTHS};
 use super::counts::Counted;
 use super::lane::{Bench, Lane};
 use super::made::Made;
 use super::mix::Mix;
+use super::numbered::NumberedFiles;
 use super::options::{Deal, OnEnd};
 use super::places::{PLACES_KEY, Place, places_text};
 use super::rounds::Rounds;
@@ -19,7 +21,6 @@ use crate::error::{Error, Result};
 use crate::ledger::Count;
 use crate::pack::{Piece, Plan};
 use crate::pipeline::Books;
-use crate::source::position::number_line;
 
 /// Returns the next documents of a feed.
 pub(super) type Take<'t> = &'t mut dyn FnMut(usize) -> Result<Option<Made>>;
@@ -37,6 +38,7 @@ pub(super) struct Delivery<'d, 'a> {
     pub(super) names: Vec<String>,
     pub(super) shares: Vec<Count>,
     pub(super) books: &'d mut Books,
+    pub(super) numbered: &'d NumberedFiles<'a>,
     pub(super) layout: Layout,
     /// The first row of the run that no rank has delivered.
     pub(super) next: u64,
@@ -124,7 +126,8 @@ impl Delivery<'_, '_> {
 
     /// Counts what a lane has read and dropped up to its last row.
     fn count_lane(&mut self, at: usize) {
-        let books = std::mem::take(self.lanes[at].books());
+        let mut books = std::mem::take(self.lanes[at].books());
+        self.numbered.number(&mut books.ledger);
         self.books.merge(books);
     }
 
@@ -240,11 +243,7 @@ impl Delivery<'_, '_> {
     fn lost_all(&mut self) -> Result<Error> {
         (0..self.lanes.len()).for_each(|at| self.count_lane(at));
         let mut ledger = self.books.ledger.clone();
-        if !self.run.counted {
-            for origin in ledger.firsts.values_mut() {
-                number_line(self.run.found, origin, self.run.control)?;
-            }
-        }
+        self.numbered.restore(&mut ledger, self.run.counted, self.run.control)?;
         Ok(ledger.nothing_in(self.lanes.len()))
     }
 
@@ -294,6 +293,7 @@ impl Delivery<'_, '_> {
             }
         }
         let mut places = Vec::with_capacity(steps.len());
+        let mut added = Vec::with_capacity(steps.len());
         let batch = {
             let rows = steps.iter().flat_map(|step| &step.rows);
             let stocks = rows.map(|(at, _)| self.lanes[*at].stock()).collect();
@@ -304,9 +304,13 @@ impl Delivery<'_, '_> {
                 let range = first..first + step.rows.len();
                 first = range.end;
                 let labels = made.labels.as_ref().map(|labels| labels[range.clone()].iter().sum());
-                self.books.count_rows(&gathered, range, labels);
-                count_documents(&self.lanes, (&mut self.shares, self.books), &step.rows);
-                step.books.drain(..).for_each(|(_, books)| self.books.merge(books));
+                let mut books = Books::default();
+                books.count_rows(&gathered, range, labels);
+                count_documents(&self.lanes, (&mut self.shares, &mut books), &step.rows);
+                step.books.drain(..).for_each(|(_, of_lane)| books.merge(of_lane));
+                self.numbered.number(&mut books.ledger);
+                added.push(AddedLengths::of(&books));
+                self.books.merge(books);
                 (self.next, self.step) = (step.next, self.step + 1);
                 let counts = Counts::of(self.books, named(&self.names, &self.shares), padded);
                 let saved = std::mem::take(&mut step.saved);
@@ -314,7 +318,9 @@ impl Delivery<'_, '_> {
             }
             made.batch
         };
-        for (place, next) in places.iter_mut().zip(&steps[1..]) {
+        self.books.shorten_lengths(MOST_LENGTHS);
+        for ((place, next), lengths) in places.iter_mut().zip(&steps[1..]).zip(added.drain(1..)) {
+            place.lengths = lengths;
             place.lanes = next.before.iter().map(|(at, state)| self.numbered(*at, state)).collect();
         }
         let last = places.pop().expect("a step");
@@ -399,6 +405,7 @@ impl Delivery<'_, '_> {
             world_size: share.world_size,
             identity: self.run.identity.clone(),
             counts: after.counts,
+            carried: Carried::of(self.books),
             states,
             saved: after.saved,
         }

@@ -15,6 +15,8 @@
 //! * [`delivery`] makes tables of the rows of the lanes, up to the step at which all ranks end.
 //! * [`counts`] counts the rows of a finite run, so that its ranks end together.
 //! * [`places`] holds the states between the rows of a table.
+//! * [`carried`] is what a state carries for a report beside counts: lengths, and first places.
+//! * [`numbered`] has the files of these places by their numbers.
 //! * [`files`] lists the files of a source, so that a state knows them again.
 //! * [`identity`] is all that decides the rows of a run: its inputs and its options.
 //! * [`may_differ`] marks the options that decide no rows.
@@ -24,8 +26,8 @@
 //! the state after it, so data that was read ahead is never part of a state. Loading a state makes the open
 //! rows again: the blocks of their documents are read, and only these documents are tokenized.
 
-mod bits;
 mod board;
+mod carried;
 mod choice;
 mod counts;
 mod delivery;
@@ -35,6 +37,7 @@ mod lane;
 mod made;
 mod may_differ;
 mod mix;
+mod numbered;
 mod numbers;
 mod options;
 mod order;
@@ -64,10 +67,12 @@ use crate::source::position::number_line;
 use crate::source::{Index, discover};
 
 use board::Board;
+use carried::MOST_LENGTHS;
 use delivery::{Delivery, no_padding};
 use lane::Lane;
 use made::Made;
 use mix::Mix;
+use numbered::NumberedFiles;
 use order::Order;
 use place::{LaneState, PoolState, ReadHashes};
 use rounds::{Rounds, floor_of};
@@ -273,9 +278,11 @@ impl Run<'_> {
         let mut books = Books::default();
         let has_counts =
             self.from.as_ref().is_some_and(|from| from.has_counts_of(&numbers, share.rank));
-        if let Some(state) = &self.from {
-            state.counts.put_into(&mut books, has_counts);
+        if let Some(state) = self.from.as_ref().filter(|_| has_counts) {
+            state.counts.put_into(&mut books);
+            state.carried.put_into(&mut books);
         }
+        let numbered = NumberedFiles::new(found);
         let threads = job.options.work.threads.get();
         let board = Board::new(walks.len(), threads);
         let mut delivery = Delivery {
@@ -287,6 +294,7 @@ impl Run<'_> {
             shares: names.iter().map(|name| self.packed_of(name, has_counts)).collect(),
             names,
             books: &mut books,
+            numbered: &numbered,
             layout,
             next: begun,
             step,
@@ -302,15 +310,8 @@ impl Run<'_> {
         drop(delivery);
         drop(walks);
         about.facts.warnings.extend(orders.iter().flat_map(|order| order.warnings(reading)));
-        if !self.counted {
-            for place in &mut books.ledger.places {
-                number_line(found, &mut place.origin, control)?;
-            }
-            for origin in books.ledger.firsts.values_mut() {
-                number_line(found, origin, control)?;
-            }
-            books.ledger.notes.relocate(|origin| number_line(found, origin, control))?;
-        }
+        numbered.restore(&mut books.ledger, self.counted, control)?;
+        books.shorten_lengths(MOST_LENGTHS);
         about.read(job, heads.into_seen());
         if let Some(source) = &*options.rank_source {
             let Share { rank, world_size, .. } = share;

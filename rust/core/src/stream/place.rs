@@ -1,8 +1,8 @@
 //! [`LaneState`]: the position of a lane in a compact form: its place in each pool, and the places of the
 //! documents of its open rows.
 
-use super::bits::{BitReader, BitWriter};
 use super::order::Address;
+use crate::bits::{BitReader, BitWriter};
 
 /// Bits of the number of a document among those of its record, at the end of its place in the order of its block.
 const NUMBER_BITS: u32 = 16;

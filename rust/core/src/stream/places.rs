@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::carried::AddedLengths;
 use super::state::{Counts, Saved, State};
 use crate::error::{Error, Result};
 
@@ -22,6 +23,8 @@ pub(super) struct Place {
     /// The number of steps.
     pub(super) step: u64,
     pub(super) counts: Counts,
+    /// The lengths that the next row added.
+    pub(super) lengths: AddedLengths,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) saved: BTreeMap<String, Saved>,
     /// The states of the lanes that were asked for the next row, by their numbers.
@@ -35,13 +38,15 @@ impl Place {
         counts: Counts,
         saved: BTreeMap<String, Saved>,
     ) -> Self {
-        Self { rows, step, counts, saved, lanes: BTreeMap::new() }
+        let (lengths, lanes) = Default::default();
+        Self { rows, step, counts, lengths, saved, lanes }
     }
 
     /// Puts a state back from the next row to this place.
     fn put_into(self, state: &mut State) {
         (state.rows, state.step) = (self.rows, self.step);
         (state.counts, state.saved) = (self.counts, self.saved);
+        state.carried.take_out(&self.lengths);
         state.states.extend(self.lanes);
     }
 }

@@ -9,6 +9,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::carried::Carried;
 use super::identity::Identity;
 use super::options::StreamOptions;
 use super::place::LaneState;
@@ -23,7 +24,7 @@ use crate::wording::Message;
 pub const STATE_KEY: &str = "fastpack_state";
 
 /// The version of the order and of the states. Other versions cannot be resumed.
-const VERSION: u64 = 10;
+const VERSION: u64 = 11;
 
 /// The kind of object that the states belong to.
 const KIND: &str = "stream";
@@ -46,6 +47,7 @@ pub struct State {
     pub world_size: usize,
     pub(super) identity: Identity,
     pub(super) counts: Counts,
+    pub(super) carried: Carried,
     /// The states of lanes, by their numbers.
     pub(super) states: BTreeMap<usize, Arc<str>>,
     /// Places in the sources that tell theirs, by the names of the sources.
@@ -75,7 +77,7 @@ pub(super) struct Counts {
     /// The tokens of the rows, without padding, and those that straddle the boundary of a trained span.
     filled: u64,
     straddling: u64,
-    /// The notes on records, without places.
+    /// The notes on records.
     #[serde(default, skip_serializing_if = "Notes::is_empty")]
     notes: Notes,
     /// The packed documents and tokens of each source with a weight.
@@ -101,7 +103,7 @@ impl Counts {
             trained_tokens: books.trained_tokens,
             filled: books.filled,
             straddling: ledger.straddling,
-            notes: ledger.notes.counts(),
+            notes: ledger.notes.clone(),
             shares,
         }
     }
@@ -117,10 +119,7 @@ impl Counts {
     }
 
     /// Restores the counts, on one rank only, so that the ranks together count everything once.
-    pub(super) fn put_into(&self, books: &mut Books, has_counts: bool) {
-        if !has_counts {
-            return;
-        }
+    pub(super) fn put_into(&self, books: &mut Books) {
         let Self { read, kept, truncated, dropped, notes, .. } = self.clone();
         let Self { rows, trained_tokens, filled, straddling, .. } = *self;
         let ledger = &mut books.ledger;
@@ -163,6 +162,7 @@ impl State {
             world_size: stream.map_or(1, |stream| stream.world_size.get()),
             identity: identity.unwrap_or_default(),
             counts: Counts::default(),
+            carried: Carried::default(),
             states: BTreeMap::new(),
             saved: BTreeMap::new(),
         }
@@ -227,6 +227,7 @@ impl State {
             world_size: usize,
             run: &'a Identity,
             counts: &'a Counts,
+            carried: &'a Carried,
             lane: &'a BTreeMap<usize, Arc<str>>,
             #[serde(skip_serializing_if = "BTreeMap::is_empty")]
             saved: &'a BTreeMap<String, Saved>,
@@ -240,6 +241,7 @@ impl State {
             world_size: self.world_size,
             run: &self.identity,
             counts: &self.counts,
+            carried: &self.carried,
             lane: &self.states,
             saved: &self.saved,
         };
@@ -261,6 +263,7 @@ impl State {
             world_size: usize,
             run: Identity,
             counts: Counts,
+            carried: Carried,
             lane: BTreeMap<String, String>,
             #[serde(default)]
             saved: BTreeMap<String, Saved>,
@@ -293,6 +296,7 @@ impl State {
             world_size: written.world_size,
             identity: written.run,
             counts: written.counts,
+            carried: written.carried,
             states,
             saved: written.saved,
         })
@@ -339,6 +343,7 @@ pub fn merge_states(states: &[State]) -> Result<State> {
             return Err(refused("is of the same rank twice"));
         }
         merged.counts.add(&state.counts);
+        merged.carried.add(&state.carried);
         // The rank that is furthest behind decides. One without a place needs the source from its beginning.
         merged.saved.retain(|name, _| state.saved.contains_key(name));
         for (name, saved) in &mut merged.saved {

@@ -62,6 +62,23 @@ impl Books {
         self.ledger.read = read;
     }
 
+    /// Tells at most `most` lengths of documents apart, and as many of packed pieces.
+    pub(crate) fn shorten_lengths(&mut self, most: usize) {
+        self.lengths.shorten(most);
+        self.packed.shorten(most);
+    }
+
+    /// The lengths of the documents, and those of the packed pieces.
+    pub(crate) fn lengths(&self) -> [&Histogram; 2] {
+        [&self.lengths, &self.packed]
+    }
+
+    /// Adds lengths of documents, and of packed pieces.
+    pub(crate) fn add_lengths(&mut self, [lengths, packed]: &[Histogram; 2]) {
+        self.lengths.merge(lengths);
+        self.packed.merge(packed);
+    }
+
     /// Fails if more is lost than `most` allows.
     pub(crate) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
         self.ledger.allow(most)
@@ -143,7 +160,9 @@ impl Books {
     pub(crate) fn close(mut self, options: &Options) -> Self {
         let packing = &options.rows.packing;
         self.lower_bound = if packing.max_length.is_some() {
-            lower_bound(&self.packed.pairs(), packing)
+            let tokens = self.packed.tokens();
+            let filled = tokens.div_ceil(u64::from(packing.row_limit().get()));
+            lower_bound(&self.packed.pairs(), packing).max(filled)
         } else {
             self.rows
         };

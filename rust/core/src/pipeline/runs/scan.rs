@@ -24,9 +24,9 @@ use crate::pipeline::documents::choices::{TurnChoice, TurnChoices};
 use crate::pipeline::documents::intake::{Intake, Outcome};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::runs::pace::{Machine, Pace, Scale};
-use crate::report::{Histogram, InputReport, Lengths, PlaceReport, ratio};
+use crate::report::{Histogram, InputReport, Lengths, PlaceReport};
 use crate::source::{Blocks, Sample, discover};
-use crate::timing::{Timing, Work, rounded};
+use crate::timing::{Timing, Work, ratio, rounded};
 
 /// The most records listed for each reason: a file without valid records has millions.
 const PLACES: usize = 10_000;

@@ -5,7 +5,7 @@ const DIGIT: u32 = 4;
 
 /// Writes numbers, most of which are small.
 #[derive(Debug, Default)]
-pub(super) struct BitWriter {
+pub(crate) struct BitWriter {
     bytes: Vec<u8>,
     /// Bits that do not fill a byte yet, the first lowest.
     rest: u64,
@@ -15,7 +15,7 @@ pub(super) struct BitWriter {
 
 impl BitWriter {
     /// Appends the lowest `bits` bits of a number.
-    pub(super) fn put(&mut self, number: u64, bits: u32) {
+    pub(crate) fn put(&mut self, number: u64, bits: u32) {
         // Fewer than 8 bits wait, so half of a number fits beside them.
         if bits > 32 {
             self.put(number & u64::from(u32::MAX), 32);
@@ -31,7 +31,7 @@ impl BitWriter {
     }
 
     /// Appends a number of any size: a small one takes five bits.
-    pub(super) fn number(&mut self, number: u64) {
+    pub(crate) fn number(&mut self, number: u64) {
         let mut rest = number;
         loop {
             self.put(rest & ((1 << DIGIT) - 1), DIGIT);
@@ -44,7 +44,7 @@ impl BitWriter {
     }
 
     /// Appends a number below `2^bits` most of the time (Rice's code): `bits` bits, and one for each `2^bits` in it.
-    pub(super) fn rice(&mut self, number: u64, bits: u32) {
+    pub(crate) fn rice(&mut self, number: u64, bits: u32) {
         let high = number >> bits;
         // A number that is far too large is written like any other.
         if high < 8 {
@@ -56,7 +56,7 @@ impl BitWriter {
         }
     }
 
-    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         if self.used > 0 {
             self.bytes.push(self.rest.to_le_bytes()[0]);
         }
@@ -66,17 +66,17 @@ impl BitWriter {
 
 /// Reads numbers as [`BitWriter`] wrote them; `None` after the end, or for invalid bits.
 #[derive(Debug)]
-pub(super) struct BitReader<'a> {
+pub(crate) struct BitReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> BitReader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    pub(super) fn take(&mut self, bits: u32) -> Option<u64> {
+    pub(crate) fn take(&mut self, bits: u32) -> Option<u64> {
         let mut number = 0;
         for bit in 0..bits {
             let byte = *self.bytes.get(self.at / 8)?;
@@ -86,7 +86,7 @@ impl<'a> BitReader<'a> {
         Some(number)
     }
 
-    pub(super) fn number(&mut self) -> Option<u64> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for digit in 0..u64::BITS / DIGIT {
             number |= self.take(DIGIT)? << (digit * DIGIT);
@@ -97,7 +97,7 @@ impl<'a> BitReader<'a> {
         None
     }
 
-    pub(super) fn rice(&mut self, bits: u32) -> Option<u64> {
+    pub(crate) fn rice(&mut self, bits: u32) -> Option<u64> {
         let mut high = 0;
         while self.take(1)? == 1 {
             high += 1;
