@@ -224,6 +224,43 @@ def test_a_group_that_fails_is_told_and_packed_again(inputs, tokenizer_dir, give
     assert is_the_same(client, bucket, plain)
 
 
+@pytest.mark.parametrize("are_damaged", [True, False])
+def test_an_object_that_tells_no_hash_is_used_by_its_bytes_alone(
+    are_damaged, inputs, tokenizer_dir, alone, given, client, bucket, tmp_path
+):
+    """Objects of finished groups that another program wrote anew, of the same size: those of other bytes are made again."""
+    out, files = f"s3://{bucket}/packed", tmp_path / "files"
+    shutil.copytree(inputs, files)
+    last = max(files.iterdir())
+    good, times = last.read_bytes(), last.stat()
+    last.write_bytes(b"{" + good[1:].replace(b"{", b"[", 1))
+    os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
+    options = {
+        **OPTIONS,
+        **given,
+        "rank": 0,
+        "world_size": 1,
+        "keep_tokens": True,
+        "tokenizer": tokenizer_dir,
+    }
+    with pytest.raises(fastpack.RecordError):
+        fastpack.pack_dir([files], out, **options)
+    last.write_bytes(good)
+    os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
+    there = {key: it for key, it in listing(client, bucket).items() if "/groups/" in key}
+    assert sum(key.endswith(".arrow") for key in there) > 2
+    for key, content in there.items():
+        spoilt = bytearray(content)
+        spoilt[len(spoilt) // 2] ^= are_damaged
+        client.put_object(Bucket=bucket, Key=key, Body=bytes(spoilt))
+        assert "blake3" not in client.head_object(Bucket=bucket, Key=key)["Metadata"]
+    # On another machine, where no group lies on the disk.
+    fastpack.pack_dir([files], out, **{**options, "work_dir": str(tmp_path / "elsewhere")})
+    plain = tmp_path / "plain"
+    fastpack.pack_dir([files], plain, tokenizer=tokenizer_dir, **OPTIONS, group_size=GROUP, keep_tokens=True)
+    assert is_the_same(client, bucket, plain)
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(tries(3, 30)))
 def test_faults_on_the_way_cost_no_byte_of_a_group(
