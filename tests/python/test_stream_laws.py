@@ -282,3 +282,64 @@ def test_the_shares_of_a_mix_are_those_of_its_weights_whatever_is_dropped(
         assert stream.stats().shares == pytest.approx(shares_of(rows))
     wanted = {name: weight / sum(weights.values()) for name, weight in weights.items()}
     assert shares_of(rows) == pytest.approx(wanted, abs=0.03)
+
+
+SPOKEN = (
+    "{% for m in messages %}<|{{ m.role }}|>{% generation %}{{ m.content }}{% endgeneration %}\n{% endfor %}"
+)
+"""A template that prints no reasoning."""
+
+
+@pytest.mark.parametrize("seed", range(tries(4, 200)))
+def test_what_a_resumed_stream_tells_of_records_is_what_one_that_was_not_stopped_tells(
+    seed: int, tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    """Fields that are left out, by the first of all records; the folder moves in between."""
+    chance = random.Random(seed)
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    for name in "ba":
+        turns = [{"role": "assistant", "content": f"answer {at}"} for at in range(60)]
+        for at in chance.sample(range(60), 20):
+            turns[at]["reasoning_content"] = f"because {at}"
+        lines = [
+            json.dumps({"messages": [{"role": "user", "content": f"question {at}"}, turn]})
+            for at, turn in enumerate(turns)
+        ]
+        (before / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    options: dict[str, Any] = {
+        "tokenizer": tokenizer_dir,
+        "chat_template": SPOKEN,
+        "max_length": 64,
+        "lanes": 4,
+        "epochs": chance.choice([1, 2]),
+        "on_end": "pad",
+        "cache_dir": str(tmp_path / "counts"),
+    }
+
+    def files(folder: Path) -> list[str]:
+        return [str(folder / "b.jsonl"), str(folder / "a.jsonl")]
+
+    def left_out(stream: fastpack.PackStream) -> Any:
+        assert stream.report is not None
+        return stream.report.to_dict()["left_out"]
+
+    with fastpack.stream(files(before), batch_size=4, **options) as whole:
+        steps = sum(1 for _ in whole)
+        expected = left_out(whole)["reasoning_content"]
+    assert expected["records"] > 3
+    first = [
+        fastpack.stream(files(before), rank=rank, world_size=2, batch_size=2, **options) for rank in (0, 1)
+    ]
+    for _ in range(chance.randrange(1, steps)):
+        for stream in first:
+            next(stream)
+    state = fastpack.merge_state_dicts([stream.state_dict() for stream in first])
+    for stream in first:
+        stream.close()
+    before.rename(after)
+    with fastpack.stream(files(after), batch_size=4, **options) as resumed:
+        resumed.load_state_dict(state)
+        list(resumed)
+        moved = [place.replace(str(before), str(after)) for place in expected["places"]]
+        assert left_out(resumed)["reasoning_content"] == expected | {"places": moved}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import random
@@ -38,6 +39,8 @@ class Trial(NamedTuple):
     sources: dict[str, list[dict[str, Any]]]
     options: dict[str, Any]
     functions: bool
+    split: bool
+    """Whether each kind of documents has a file of its own, which one lane reads: another in each pass, if it is shuffled."""
 
 
 def documents(rng: random.Random, first: int) -> list[dict[str, Any]]:
@@ -83,7 +86,7 @@ def trial_of(seed: int) -> Trial:
     if mixed:
         options["weights"] = {"a": 1, "b": rng.choice([1, 3])}
         options["on_exhausted"] = rng.choice(["repeat", "stop", "drop"])
-    return Trial(sources, options, functions=rng.random() < 0.2)
+    return Trial(sources, options, functions=rng.random() < 0.2, split=rng.random() < 0.5)
 
 
 class Counting:
@@ -127,7 +130,8 @@ def opened(
         for name in files:
             options.setdefault("weights", {name: 1})
     else:
-        files = {name: write(folder, name, records) for name, records in trial.sources.items()}
+        write_all = split if trial.split else write
+        files = {name: write_all(folder, name, records) for name, records in trial.sources.items()}
         options |= {"filter": Watch(budget), "filter_fingerprint": "v1"}
     if world_size > 1 and options["epochs"]:
         options["cache_dir"] = folder / "counts"
@@ -141,6 +145,14 @@ def write(folder: Path, name: str, records: list[dict[str, Any]]) -> Path:
     path = folder / f"{name}.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return path
+
+
+def split(folder: Path, name: str, records: list[dict[str, Any]]) -> str:
+    """Files that are read as a whole, each of records of one kind."""
+    for kind in {record["kind"] for record in records} or {"none"}:
+        lines = [json.dumps(record) + "\n" for record in records if record["kind"] == kind]
+        (folder / f"{name}-{kind}.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+    return str(folder / f"{name}-*.jsonl.gz")
 
 
 class Run(NamedTuple):
