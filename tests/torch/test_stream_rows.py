@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import threading
+from collections import Counter
 
 import pytest
 from campaign import tries
@@ -18,6 +19,9 @@ from fastpack.torch import StreamDataset
 
 DOCUMENTS = 700
 LANES = 12
+
+RANKS = [1, 2, 3, 4, 5, 6, 7, 8, 24]
+"""Numbers of ranks: those that do not divide the lanes share lanes."""
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +110,7 @@ def test_each_row_comes_once_whatever_loads_it_and_wherever_it_stops(files, expe
     kinds = LOADERS[:3] if seed % 4 else LOADERS
     state, at = None, 0
     for _ in range(3):
-        ranks, size, kind = lot.choice([1, 2, 3, 4, 6]), lot.randrange(1, 6), lot.choice(kinds)
+        ranks, size, kind = lot.choice(RANKS), lot.randrange(1, 6), lot.choice(kinds)
         options = {"batch_size": lot.randrange(1, 9)}
         group = [Rank(files, kind, size, state, rank, ranks, **options) for rank in range(ranks)]
         for _ in range(lot.randrange(6)):
@@ -122,7 +126,7 @@ def test_a_finite_run_ends_with_each_document_once_on_any_ranks(files, tmp_path,
     lot = random.Random(seed)
     state, trained = None, []
     for phase in range(3):
-        ranks, size = lot.choice([1, 2, 3, 4]), lot.randrange(1, 6)
+        ranks, size = lot.choice(RANKS), lot.randrange(1, 6)
         options = {"batch_size": lot.randrange(1, 9), "epochs": 1, "cache_dir": tmp_path}
         kind = lot.choice(LOADERS[:3])
         group = [Rank(files, kind, size, state, rank, ranks, **options) for rank in range(ranks)]
@@ -130,10 +134,86 @@ def test_a_finite_run_ends_with_each_document_once_on_any_ranks(files, tmp_path,
             batches = [rank.batch() for rank in group]
             assert len({len(batch) for batch in batches}) == 1
             trained += global_batch(batches)
-            if not batches[0]:
+            if len(batches[0]) < size:
                 assert documents_of(trained) == list(range(1, DOCUMENTS + 1))
                 return
         state = fastpack.merge_state_dicts([rank.state() for rank in group])
+
+
+@pytest.mark.parametrize("seed", range(tries(10, 200)))
+def test_ranks_that_share_lanes_count_what_one_rank_counts(files, tmp_path, seed):
+    """The reports of all ranks together, stopped or not, and the state that is joined at the end."""
+    lot = random.Random(seed)
+    options = {"epochs": 1, "cache_dir": tmp_path, "max_length": 8}
+    options |= {"overlong": lot.choice(["drop", "truncate"]), "min_document_tokens": 3, "max_lost": "100%"}
+    options |= {"strategy": lot.choice(["best_fit", "sequential"])}
+    options |= {"pad_to": "max_length"} if lot.random() < 0.5 else {}
+    whole = counts_of(run_to_end(files, [1], lot, **options)[0])
+    ended, state = run_to_end(files, [lot.choice(RANKS) for _ in range(lot.randrange(1, 4))], lot, **options)
+    assert counts_of(ended) == whole
+    assert state is not None
+
+
+def run_to_end(files, worlds, lot, **options):
+    """The streams of the ranks of the last phase, at their end, and their joined state."""
+    state = None
+    for phase, ranks in enumerate(worlds):
+        streams = [
+            fastpack.api.streaming.PackStream(
+                {
+                    **stream_of(files, **options, batch_size=2)._given,
+                    "rank": rank,
+                    "world_size": ranks,
+                    "by_row": True,
+                }
+            )
+            for rank in range(ranks)
+        ]
+        for stream in streams:
+            if state is not None:
+                stream.load_state_dict(state)
+        last = phase == len(worlds) - 1
+        for _ in itertools.count() if last else range(lot.randrange(3)):
+            tables = [next(stream, None) for stream in streams]
+            assert len({table is None for table in tables}) == 1
+            if tables[0] is None:
+                break
+        state = fastpack.merge_state_dicts([stream.state_dict() for stream in streams])
+        if not last:
+            for stream in streams:
+                stream.close()
+    return streams, state
+
+
+def counts_of(streams):
+    """The counts of the reports of all ranks together."""
+    found = Counter()
+    for stream in streams:
+        report = stream.report.to_dict()
+        for name in ("rows", "trained_tokens"):
+            found[name] += report[name]
+        found["rows"] -= stream.stats().padding
+        for name in ("documents", "tokens", "truncated"):
+            found.update({f"{name} {key}": value for key, value in report[name].items()})
+        for reason, count in report["dropped"].items():
+            found.update({f"{reason} {key}": value for key, value in count.items()})
+    return +found
+
+
+def test_the_state_of_one_of_ranks_that_share_lanes_is_refused_to_others(files):
+    """It has all lanes and would give the right rows, but the counts of one rank."""
+    ranks = [Rank(files, "none", 2, None, rank, 5) for rank in range(5)]
+    for rank in ranks:
+        rank.batch()
+    alone = ranks[1].state()
+    with pytest.raises(OptionError, match=r"`state`: is of rank 1 of 5 alone; join the states"):
+        Rank(files, "none", 2, alone, 0, 5).batch()
+    with pytest.raises(OptionError, match=r"`state`: has no rank 0; join the states of all 5 ranks"):
+        fastpack.merge_state_dicts([rank.state() for rank in ranks[1:]])
+    with pytest.raises(OptionError, match=r"`state`: is of the same rank twice"):
+        fastpack.merge_state_dicts([ranks[0].state(), ranks[0].state()])
+    again = Rank(files, "none", 2, alone, 1, 5)
+    assert again.batch() == ranks[1].batch()
 
 
 def documents_of(rows):
@@ -148,7 +228,7 @@ def documents_of(rows):
 @pytest.mark.parametrize("seed", range(tries(2, 40)))
 def test_ranks_that_ask_each_other_end_at_the_row_that_a_count_tells(files, tmp_path, on_end, seed):
     lot = random.Random(seed)
-    ranks, batch = lot.choice([2, 3, 4]), lot.randrange(1, 9)
+    ranks, batch = lot.choice([2, 3, 4, 5, 8]), lot.randrange(1, 9)
     options = {"batch_size": batch, "epochs": 1, "on_end": on_end}
     barrier, numbers = threading.Barrier(ranks), [0] * ranks
     found = [[] for _ in range(ranks)]

@@ -1,6 +1,7 @@
 //! [`Delivery`]: makes tables from the rows of a rank's lanes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
@@ -16,6 +17,7 @@ use super::places::{PLACES_KEY, Place, places_text};
 use super::rounds::Rounds;
 use super::run::{End, Run};
 use super::state::{Counts, STATE_KEY, Saved, State};
+use super::step_rows::{StepRows, count_documents};
 use crate::assemble::{Gathered, Layout, assembled, schema};
 use crate::error::{Error, Result};
 use crate::ledger::Count;
@@ -49,21 +51,6 @@ pub(super) struct Delivery<'d, 'a> {
     pub(super) padded: u64,
     /// Warnings for the report.
     pub(super) warnings: Vec<String>,
-}
-
-/// The rows of a step, each with the index of its lane. Rows without pieces are padding.
-struct StepRows {
-    rows: Vec<(usize, Vec<Piece>)>,
-    /// Whether the rank has a row here or later that is neither padding nor of epochs read again.
-    is_needed: bool,
-    /// The first row of the run that no rank delivers up to this step.
-    next: u64,
-    /// The lanes that were asked for a row, each with its state before.
-    before: Vec<(usize, Arc<str>)>,
-    /// What these lanes have read and dropped since their last rows.
-    books: Vec<(usize, Books)>,
-    /// The places in the sources behind the step.
-    saved: BTreeMap<String, Saved>,
 }
 
 impl Delivery<'_, '_> {
@@ -111,11 +98,14 @@ impl Delivery<'_, '_> {
         }
         let read_all = is_over && matches!(end.rows, None | Some(OnEnd::Pad));
         // A run without a row has lost all that it read.
-        if read_all || (is_over && !self.lanes.iter().any(Lane::has_given)) {
+        let counts = read_all || (is_over && !self.lanes.iter().any(Lane::has_given));
+        if counts && self.run.share.is_first_of_lanes() {
             (0..self.lanes.len()).for_each(|at| self.count_lane(at));
         }
-        // The first of several ranks that resume has the counts of all, so each balances its own.
-        let shares_counts = !self.run.share.is_alone() && self.run.from.is_some();
+        // The first of several ranks that resume has the counts of all, so each balances its own. So do ranks that share
+        // lanes: a document is counted as read with one row, and as kept with another.
+        let share = self.run.share;
+        let shares_counts = !share.is_alone() && (self.run.from.is_some() || share.shares_lanes());
         if !read_all || self.names.len() > 1 || shares_counts {
             // Documents in open rows were read, and are in no row. The books count only packed ones. Of a
             // mix, the last blocks may not be packed to their ends.
@@ -157,8 +147,10 @@ impl Delivery<'_, '_> {
 
     /// Leaves the counts of steps that are not delivered to their lanes.
     fn give_up(&mut self, steps: Vec<StepRows>) {
-        for (at, books) in steps.into_iter().flat_map(|step| step.books) {
-            self.lanes[at].books().merge(books);
+        for step in steps {
+            for (at, books) in step.others.into_iter().chain(step.books) {
+                self.lanes[at].books().merge(books);
+            }
         }
     }
 
@@ -179,15 +171,16 @@ impl Delivery<'_, '_> {
         let is_endless = self.run.options.epochs.is_none();
         let mut rows: Vec<(usize, Vec<Piece>)> = Vec::with_capacity(share.batch.min(share.lanes));
         let mut asked = Vec::with_capacity(rows.capacity());
+        let (mut books, mut others) = (Vec::with_capacity(rows.capacity()), Vec::new());
         let mut row = begun + share.rank as u64 * share.batch as u64;
         let mut is_needed = false;
+        if !self.pass_over(begun..row, end, take, (&mut asked, &mut others), &mut is_needed)? {
+            return Ok(None);
+        }
         while rows.len() < share.batch {
-            let number = usize::try_from(row % share.lanes as u64).expect("fewer lanes");
-            let at = self.numbers.binary_search(&number).expect("a lane of this rank");
+            let at = self.lane_of(row).expect("a lane of this rank");
             row += 1;
-            asked.push(at);
-            let found = self.with_lane(at, take, Lane::next_row)?;
-            is_needed |= found.is_some() && !self.lanes[at].repeats();
+            let found = self.ask(at, take, (&mut asked, &mut books), &mut is_needed)?;
             match (found, end.rows) {
                 (Some(pieces), _) => rows.push((at, pieces)),
                 (None, Some(OnEnd::Drop)) => return Ok(None),
@@ -196,6 +189,10 @@ impl Delivery<'_, '_> {
                 (None, None) if is_endless && self.takes_place(at) => rows.push((at, Vec::new())),
                 (None, None) => {}
             }
+        }
+        let behind = row..begun + share.step();
+        if !self.pass_over(behind, end, take, (&mut asked, &mut others), &mut is_needed)? {
+            return Ok(None);
         }
         // The lanes of this table may have ended before others. A lane that was only looked into keeps its state and its
         // counts: which lanes are looked into depends on the number of ranks.
@@ -206,6 +203,9 @@ impl Delivery<'_, '_> {
             is_needed = self.with_lane(at, take, Lane::has_row)?;
         }
         if !is_needed && self.has_lost_all() {
+            for (at, of_lane) in others.into_iter().chain(books) {
+                self.lanes[at].books().merge(of_lane);
+            }
             return Err(self.lost_all()?);
         }
         if rows.is_empty() {
@@ -216,8 +216,48 @@ impl Delivery<'_, '_> {
         let in_step = !share.is_alone() || end.rows.is_some();
         let next = if in_step { begun + share.step() } else { row };
         let before = asked.iter().map(|&at| (at, self.lanes[at].save())).collect();
-        let books = asked.iter().map(|&at| (at, std::mem::take(self.lanes[at].books()))).collect();
-        Ok(Some(StepRows { rows, is_needed, next, before, books, saved: self.saved() }))
+        Ok(Some(StepRows { rows, is_needed, next, before, books, others, saved: self.saved() }))
+    }
+
+    /// The lane of a row of the run, if it is one of this rank.
+    fn lane_of(&self, row: u64) -> Option<usize> {
+        let number = usize::try_from(row % self.run.share.lanes as u64).expect("fewer lanes");
+        self.numbers.binary_search(&number).ok()
+    }
+
+    /// Reads the rows that other ranks take from lanes which they share. Returns `false` if the run ends before one of them.
+    fn pass_over(
+        &mut self,
+        rows: Range<u64>,
+        end: &End<'_>,
+        take: Take<'_>,
+        (asked, others): (&mut Vec<usize>, &mut Vec<(usize, Books)>),
+        is_needed: &mut bool,
+    ) -> Result<bool> {
+        for row in if self.run.share.shares_lanes() { rows } else { 0..0 } {
+            let Some(at) = self.lane_of(row) else { continue };
+            let found = self.ask(at, take, (&mut *asked, &mut *others), is_needed)?;
+            if found.is_none() && end.rows == Some(OnEnd::Drop) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The next row of a lane, which is noted with the counts up to it, and whether the rank needs it or a later one.
+    fn ask(
+        &mut self,
+        at: usize,
+        take: Take<'_>,
+        (asked, books): (&mut Vec<usize>, &mut Vec<(usize, Books)>),
+        is_needed: &mut bool,
+    ) -> Result<Option<Vec<Piece>>> {
+        asked.push(at);
+        let found = self.with_lane(at, take, Lane::next_row)?;
+        let lane = &mut self.lanes[at];
+        *is_needed |= found.is_some() && !lane.repeats();
+        books.push((at, std::mem::take(lane.books())));
+        Ok(found)
     }
 
     /// Whether padding takes the place of a lane without rows in a run without end. One rank passes over a lane without
@@ -403,6 +443,7 @@ impl Delivery<'_, '_> {
             lanes: share.lanes,
             batch_size: share.batch,
             world_size: share.world_size,
+            rank: (!share.is_alone()).then_some(share.rank),
             identity: self.run.identity.clone(),
             counts: after.counts,
             carried: Carried::of(self.books),
@@ -424,22 +465,6 @@ impl Delivery<'_, '_> {
             Some((self.names[pool].clone(), saved))
         };
         self.rounds.iter().enumerate().filter_map(of_pool).collect()
-    }
-}
-
-/// Counts the documents that begin in some rows, and the shares of the sources in them.
-fn count_documents(
-    lanes: &[Lane],
-    (shares, books): (&mut [Count], &mut Books),
-    rows: &[(usize, Vec<Piece>)],
-) {
-    for (at, pieces) in rows {
-        books.begin(pieces);
-        for piece in if shares.len() > 1 { pieces } else { &[][..] } {
-            let share = &mut shares[lanes[*at].pool_of(piece)];
-            share.documents += u64::from(piece.start == 0);
-            share.tokens += u64::from(piece.length);
-        }
     }
 }
 

@@ -47,6 +47,7 @@ mod rounds;
 mod rows;
 mod run;
 mod state;
+mod step_rows;
 mod walk;
 mod wanted;
 
@@ -276,8 +277,7 @@ impl Run<'_> {
             lanes.push(Lane::new(&self.open, &job.options, &mix, pools, number, from, has_rounds));
         }
         let mut books = Books::default();
-        let has_counts =
-            self.from.as_ref().is_some_and(|from| from.has_counts_of(&numbers, share.rank));
+        let has_counts = self.from.as_ref().is_some_and(|from| from.has_counts_of(&numbers, share));
         if let Some(state) = self.from.as_ref().filter(|_| has_counts) {
             state.counts.put_into(&mut books);
             state.carried.put_into(&mut books);
@@ -299,7 +299,7 @@ impl Run<'_> {
             next: begun,
             step,
             padding,
-            padded: self.from.as_ref().map_or(0, |state| state.counts.padded(share.rank)),
+            padded: self.from.as_ref().filter(|_| has_counts).map_or(0, |it| it.counts.padded()),
             warnings: Vec::new(),
         };
         let makers =

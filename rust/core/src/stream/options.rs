@@ -196,8 +196,9 @@ impl StreamOptions {
             ];
             return Err(Error::option("rank", reason));
         }
-        // A single rank takes rows from all lanes, whatever the size of its tables.
+        // A single rank takes rows from all lanes, whatever the size of its tables. Ranks that take single rows may share lanes.
         let alone = world_size == 1;
+        let shares_lanes = *self.deal == Deal::Rows;
         let step = batch.checked_mul(world_size).filter(|step| *step <= MOST_LANES);
         let step = match step {
             Some(step) => step,
@@ -221,6 +222,7 @@ impl StreamOptions {
         }
         let lanes = begun.or(asked);
         if !alone
+            && !shares_lanes
             && let Some(lanes) = lanes
             && !lanes.is_multiple_of(step)
         {
@@ -281,13 +283,34 @@ impl Share {
         self.world_size == 1
     }
 
+    /// Whether ranks share lanes, because those of a step do not divide them. Each of them reads all rows of its lanes, and
+    /// takes its own.
+    pub(super) fn shares_lanes(self) -> bool {
+        !self.is_alone() && !self.lanes.is_multiple_of(self.batch * self.world_size)
+    }
+
+    /// Whether this is the first of the ranks that share its lanes.
+    pub(super) fn is_first_of_lanes(self) -> bool {
+        self.rank < self.lanes_apart()
+    }
+
+    /// The greatest number that divides both the rows of a step and the lanes: lanes of a rank are as many apart.
+    fn lanes_apart(self) -> usize {
+        let (mut apart, mut rest) = (self.batch * self.world_size, self.lanes);
+        while rest > 0 {
+            (apart, rest) = (rest, apart % rest);
+        }
+        apart
+    }
+
     /// The lanes of this rank, ascending, in a run that resumes at the row `first`.
     pub(super) fn lanes_of_rank(self, first: u64) -> Vec<usize> {
-        let step = self.batch * self.world_size;
+        let step = self.lanes_apart();
+        let rank = if self.shares_lanes() { self.rank % step } else { self.rank };
         let mine = |lane: &usize| {
             let first = usize::try_from(first % self.lanes as u64).expect("fewer lanes");
             let behind = (lane + self.lanes - first) % self.lanes;
-            self.is_alone() || (behind % step) / self.batch == self.rank
+            self.is_alone() || (behind % step) / self.batch == rank
         };
         (0..self.lanes).filter(mine).collect()
     }
@@ -299,12 +322,22 @@ mod tests {
 
     #[test]
     fn each_row_of_a_run_is_of_a_lane_of_the_rank_that_takes_it() {
-        for (lanes, batch, world_size) in [(48, 2, 4), (48, 1, 12), (48, 4, 3), (12, 3, 2)] {
+        let cases = [
+            (48, 2, 4, 12),
+            (48, 1, 12, 4),
+            (48, 4, 3, 16),
+            (12, 3, 2, 6),
+            (12, 1, 5, 12),
+            (12, 1, 8, 3),
+            (12, 1, 24, 1),
+        ];
+        for (lanes, batch, world_size, count) in cases {
             for first in [0, 1, 7, 50] {
                 for rank in 0..world_size {
                     let share = Share { lanes, batch, rank, world_size };
                     let mine = share.lanes_of_rank(first);
-                    assert_eq!(mine.len(), lanes / world_size);
+                    assert_eq!(mine.len(), count);
+                    assert_eq!(share.shares_lanes(), count * world_size > lanes);
                     for step in 0..20 {
                         let begin = first + (step * world_size as u64 + rank as u64) * batch as u64;
                         for row in begin..begin + batch as u64 {

@@ -80,6 +80,9 @@ impl<'a> Run<'a> {
         }
         let from = from.filter(|state| !state.is_beginning());
         let share = options.share(from.as_ref().map(|state| state.lanes))?;
+        if let Some(state) = &from {
+            state.check_rank(share)?;
+        }
         let counted = job.options.rows.columns.contains(&RowColumn::SourceRow);
         Ok(Self { job, found, supplies, options, control, share, identity, from, open, counted })
     }

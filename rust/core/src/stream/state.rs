@@ -1,6 +1,6 @@
 //! [`State`]: the position of a run after a table, and the identity of the run, as JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::carried::Carried;
 use super::identity::Identity;
-use super::options::StreamOptions;
+use super::options::{Share, StreamOptions};
 use super::place::LaneState;
 use crate::config::Options;
 use crate::error::{Error, Result};
@@ -45,6 +45,8 @@ pub struct State {
     pub batch_size: usize,
     /// The number of ranks.
     pub world_size: usize,
+    /// The rank whose state it is; `None` for that of all.
+    pub(super) rank: Option<usize>,
     pub(super) identity: Identity,
     pub(super) counts: Counts,
     pub(super) carried: Carried,
@@ -108,9 +110,9 @@ impl Counts {
         }
     }
 
-    /// The rows of padding, on the first rank only.
-    pub(super) fn padded(&self, rank: usize) -> u64 {
-        if rank == 0 { self.padded } else { 0 }
+    /// The rows of padding.
+    pub(super) fn padded(&self) -> u64 {
+        self.padded
     }
 
     /// The packed documents and tokens of a source.
@@ -160,6 +162,7 @@ impl State {
             lanes: 0,
             batch_size: stream.map_or(1, |stream| stream.batch_rows.get()),
             world_size: stream.map_or(1, |stream| stream.world_size.get()),
+            rank: None,
             identity: identity.unwrap_or_default(),
             counts: Counts::default(),
             carried: Carried::default(),
@@ -181,12 +184,36 @@ impl State {
     }
 
     /// Whether the rank of some lanes goes on with the counts: the first rank with those of all ranks; and with those of
-    /// one rank, the rank that has its first lane.
-    pub(super) fn has_counts_of(&self, numbers: &[usize], rank: usize) -> bool {
-        if self.states.len() == self.lanes {
-            return rank == 0;
+    /// one rank, that rank, or of others the one that has its first lane.
+    pub(super) fn has_counts_of(&self, numbers: &[usize], share: Share) -> bool {
+        match self.rank {
+            None => share.rank == 0,
+            Some(rank) if share.world_size == self.world_size => share.rank == rank,
+            Some(_) => self.states.keys().next().is_some_and(|first| numbers.contains(first)),
         }
-        self.states.keys().next().is_some_and(|first| numbers.contains(first))
+    }
+
+    /// Fails for the state of one of several ranks that share lanes, in another rank: the rows would be those that follow, and
+    /// the counts would not.
+    pub(super) fn check_rank(&self, share: Share) -> Result<()> {
+        let of = Share {
+            lanes: self.lanes,
+            batch: self.batch_size,
+            rank: 0,
+            world_size: self.world_size,
+        };
+        match self.rank {
+            Some(rank)
+                if of.shares_lanes()
+                    && (rank, self.world_size) != (share.rank, share.world_size) =>
+            {
+                Err(refused(format!(
+                    "is of rank {rank} of {} alone; join the states of all ranks by `merge_state_dicts`",
+                    self.world_size
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn missing(&self, lanes: &[usize]) -> Error {
@@ -225,6 +252,8 @@ impl State {
             lanes: usize,
             batch_size: usize,
             world_size: usize,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            rank: Option<usize>,
             run: &'a Identity,
             counts: &'a Counts,
             carried: &'a Carried,
@@ -239,6 +268,7 @@ impl State {
             lanes: self.lanes,
             batch_size: self.batch_size,
             world_size: self.world_size,
+            rank: self.rank,
             run: &self.identity,
             counts: &self.counts,
             carried: &self.carried,
@@ -261,6 +291,7 @@ impl State {
             lanes: usize,
             batch_size: usize,
             world_size: usize,
+            rank: Option<usize>,
             run: Identity,
             counts: Counts,
             carried: Carried,
@@ -294,6 +325,7 @@ impl State {
             lanes: written.lanes,
             batch_size: written.batch_size,
             world_size: written.world_size,
+            rank: written.rank,
             identity: written.run,
             counts: written.counts,
             carried: written.carried,
@@ -319,11 +351,13 @@ pub fn merge_states(states: &[State]) -> Result<State> {
     };
     let mut merged = first.clone();
     // Ranks that have taken no table, or none since they resumed, have the state of all.
-    if merged.states.len() == merged.lanes
+    if merged.rank.is_none()
+        && merged.states.len() == merged.lanes
         && rest.iter().all(|state| state.to_json() == first.to_json())
     {
         return Ok(merged);
     }
+    let mut ranks = BTreeSet::from([first.rank]);
     for state in rest {
         let differences = merged.identity.differences(&state.identity, None);
         if !differences.is_empty() || state.lanes != merged.lanes {
@@ -339,7 +373,8 @@ pub fn merge_states(states: &[State]) -> Result<State> {
             );
             return Err(refused(reason));
         }
-        if state.states.keys().any(|lane| merged.states.contains_key(lane)) {
+        let again = |(lane, text)| merged.states.get(lane).is_some_and(|known| known != text);
+        if !ranks.insert(state.rank) || state.states.iter().any(again) {
             return Err(refused("is of the same rank twice"));
         }
         merged.counts.add(&state.counts);
@@ -356,7 +391,19 @@ pub fn merge_states(states: &[State]) -> Result<State> {
     }
     let missing: Vec<usize> =
         (0..merged.lanes).filter(|lane| !merged.states.contains_key(lane)).collect();
-    if missing.is_empty() { Ok(merged) } else { Err(merged.missing(&missing)) }
+    if !missing.is_empty() {
+        return Err(merged.missing(&missing));
+    }
+    // Of ranks that share lanes, some may have them all. The counts are those of all ranks.
+    if let Some(rank) = (0..merged.world_size).find(|rank| !ranks.contains(&Some(*rank)))
+        && merged.rank.is_some()
+    {
+        return Err(refused(format!(
+            "has no rank {rank}; join the states of all {} ranks",
+            merged.world_size
+        )));
+    }
+    Ok(State { rank: None, ..merged })
 }
 
 /// Bytes as base-64 text.
