@@ -148,9 +148,14 @@ impl Delivery<'_, '_> {
     /// Leaves the counts of steps that are not delivered to their lanes.
     fn give_up(&mut self, steps: Vec<StepRows>) {
         for step in steps {
-            for (at, books) in step.others.into_iter().chain(step.books) {
-                self.lanes[at].books().merge(books);
-            }
+            self.give_back(step.others, step.books);
+        }
+    }
+
+    /// Gives counts back to their lanes.
+    fn give_back(&mut self, others: Vec<(usize, Books)>, books: Vec<(usize, Books)>) {
+        for (at, books) in others.into_iter().chain(books) {
+            self.lanes[at].books().merge(books);
         }
     }
 
@@ -175,6 +180,7 @@ impl Delivery<'_, '_> {
         let mut row = begun + share.rank as u64 * share.batch as u64;
         let mut is_needed = false;
         if !self.pass_over(begun..row, end, take, (&mut asked, &mut others), &mut is_needed)? {
+            self.give_back(others, books);
             return Ok(None);
         }
         while rows.len() < share.batch {
@@ -183,7 +189,10 @@ impl Delivery<'_, '_> {
             let found = self.ask(at, take, (&mut asked, &mut books), &mut is_needed)?;
             match (found, end.rows) {
                 (Some(pieces), _) => rows.push((at, pieces)),
-                (None, Some(OnEnd::Drop)) => return Ok(None),
+                (None, Some(OnEnd::Drop)) => {
+                    self.give_back(others, books);
+                    return Ok(None);
+                }
                 (None, Some(OnEnd::Pad | OnEnd::Repeat)) => rows.push((at, Vec::new())),
                 (None, None) if self.lanes.iter().all(Lane::is_ended) => break,
                 (None, None) if is_endless && self.takes_place(at) => rows.push((at, Vec::new())),
@@ -192,6 +201,7 @@ impl Delivery<'_, '_> {
         }
         let behind = row..begun + share.step();
         if !self.pass_over(behind, end, take, (&mut asked, &mut others), &mut is_needed)? {
+            self.give_back(others, books);
             return Ok(None);
         }
         // The lanes of this table may have ended before others. A lane that was only looked into keeps its state and its
@@ -203,12 +213,11 @@ impl Delivery<'_, '_> {
             is_needed = self.with_lane(at, take, Lane::has_row)?;
         }
         if !is_needed && self.has_lost_all() {
-            for (at, of_lane) in others.into_iter().chain(books) {
-                self.lanes[at].books().merge(of_lane);
-            }
+            self.give_back(others, books);
             return Err(self.lost_all()?);
         }
         if rows.is_empty() {
+            self.give_back(others, books);
             return Ok(None);
         }
         asked.sort_unstable();
