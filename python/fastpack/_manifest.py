@@ -90,10 +90,15 @@ def manifest_of(folder: Path) -> dict[str, JsonValue]:
     text = _content(path)
     if text is None:
         return {}
-    manifest = _object(path, text)
-    if not (text.startswith(_BEGIN) or is_of_fastpack(manifest)):
+    begins, is_whole = text.startswith(_BEGIN), is_sealed(text)
+    decoded = _decoded(path, text)
+    # It names every input, so memory holds its text once.
+    del text
+    manifest = _object(path, decoded)
+    del decoded
+    if not (begins or is_of_fastpack(manifest)):
         return manifest
-    if not is_sealed(text):
+    if not is_whole:
         message = f"{path} has changed since fastpack wrote it; pack again, or get the folder again from where it comes"
         raise FastpackError(message)
     listed = [*_names(path, manifest), *(file.name for file in files_beside(manifest))]
@@ -142,7 +147,7 @@ def json_of(path: Path) -> dict[str, JsonValue] | None:
         FastpackError: The file holds something else, or cannot be read.
     """
     text = _content(path)
-    return None if text is None else _object(path, text)
+    return None if text is None else _object(path, _decoded(path, text))
 
 
 def refuse_outside(folder: Path, names: Iterable[str], listed_by: str) -> None:
@@ -184,7 +189,12 @@ def _content(path: Path) -> bytes | None:
             return None
 
 
-def _object(path: Path, text: bytes) -> dict[str, JsonValue]:
+def _decoded(path: Path, text: bytes) -> str:
+    with about(path, "cannot be read", "pack again"):
+        return text.decode(json.detect_encoding(text), "surrogatepass")
+
+
+def _object(path: Path, text: str) -> dict[str, JsonValue]:
     with about(path, "cannot be read", "pack again"):
         value = json.loads(text)
     if not isinstance(value, dict):

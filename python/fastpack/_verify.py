@@ -12,10 +12,10 @@ from fastpack._checks import check_type, shown
 from fastpack._counted import counted
 from fastpack._fastpack import one_line
 from fastpack._folder import Folder, column_differences, table_of
-from fastpack._manifest import ListedFile, files_beside
+from fastpack._manifest import MANIFEST, ListedFile, files_beside
 from fastpack._urls import is_url
 from fastpack.errors import FastpackError, OptionError
-from fastpack.recipes import load_manifest
+from fastpack.recipes import options_of_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -452,7 +452,7 @@ def _recipe_of(packed: Folder) -> dict[str, object]:
     Raises:
         OptionError: The manifest has no recipe, or the recipe lacks an option that JSON cannot hold.
     """
-    recipe = load_manifest(packed.path)
+    recipe = options_of_manifest(packed.path / MANIFEST, packed.manifest)
     for name, kind in (recipe.get("unheld") or {}).items():
         if name in (*_SAME, *_OF_SOURCES):
             message = f"`{name}` was {kind}, which no manifest holds"

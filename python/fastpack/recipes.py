@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from fastpack._types import StrPath
+    from fastpack._types import JsonValue, StrPath
 
-__all__ = ["load_config", "load_manifest", "recipe_of"]
+__all__ = ["load_config", "load_manifest", "options_of_manifest", "recipe_of"]
 
 _OBJECTS: Final = frozenset({"filesystem"})
 """Options that are objects of Python."""
@@ -109,9 +109,19 @@ def load_manifest(folder: StrPath) -> dict[str, Any]:  # type: ignore[explicit-a
     place = Path(folder_of("like", folder)) / MANIFEST
     if not place.exists():
         raise InputNotFoundError(errno.ENOENT, "no manifest of a packed folder", str(place))
-    recipe = manifest_of(place.parent).get("recipe")
+    return options_of_manifest(place, manifest_of(place.parent))
+
+
+def options_of_manifest(place: Path, manifest: Mapping[str, JsonValue]) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it
+    """The options that the manifest at `place` says, as `load_manifest` returns them.
+
+    Raises:
+        OptionError: The manifest has no recipe, or is not one that fastpack wrote.
+    """
+    recipe = manifest.get("recipe")
     if not isinstance(recipe, dict):
         raise _refused(place, None, "does not say how the folder was packed; only folders of pack_dir do")
+    recipe = dict(recipe)
     described = recipe.pop(_UNHELD, {})
     unheld = {
         str(name): str(kind) for name, kind in (described if isinstance(described, dict) else {}).items()

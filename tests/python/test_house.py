@@ -33,6 +33,7 @@ SHARED = {
     "error",
     "expected",
     "frames",
+    "hex_hash",
     "identity",
     "ledger",
     "message",

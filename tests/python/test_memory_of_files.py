@@ -10,6 +10,18 @@ from campaign import tries
 
 FILES = 20_000
 
+CALLS = [
+    "pack_files",
+    "scan",
+    "stream",
+    "a shuffled stream",
+    "pack_dir",
+    "pack_dir again",
+    "pack_dir in groups",
+    "verify",
+    "reindex",
+]
+
 #: Prints the greatest memory of a process that makes a call, in bytes.
 MEASURED = """
 import sys
@@ -18,8 +30,14 @@ call, files, tokenizer, folder = sys.argv[1:]
 given = {"max_length": 64, "progress": False, "threads": 2}
 if call == "pack_files":
     fastpack.pack_files(files, tokenizer, **given)
-elif call == "pack_dir":
+elif call in ("pack_dir", "pack_dir again"):
     fastpack.pack_dir(files, folder, tokenizer=tokenizer, **given)
+elif call == "pack_dir in groups":
+    fastpack.pack_dir(files, folder, tokenizer=tokenizer, group_size=100_000, **given)
+elif call == "verify":
+    assert fastpack.verify(folder, tokenizer=tokenizer)
+elif call == "reindex":
+    fastpack.reindex(files, folder, progress=False)
 elif call == "scan":
     fastpack.scan(files, tokenizer, **given)
 else:
@@ -47,25 +65,15 @@ def texts(tmp_path_factory):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system tells it elsewhere")
-@pytest.mark.parametrize("call", tries(["stream"], ["pack_files", "scan", "stream", "a shuffled stream"]))
+@pytest.mark.parametrize("call", tries(["stream"], CALLS))
 def test_a_file_takes_at_most_a_kilobyte_beside_its_documents(call, texts, tokenizer_dir, tmp_path):
-    many, one = (
-        int(
-            subprocess.run(
-                [
-                    sys.executable,
-                    "-c",
-                    MEASURED,
-                    call,
-                    str(files),
-                    str(tokenizer_dir),
-                    str(tmp_path / files.name),
-                ],
-                capture_output=True,
-                check=True,
-                timeout=300,
-            ).stdout
-        )
-        for files in texts
-    )
+    def peak(call, files):
+        arguments = [call, str(files), str(tokenizer_dir), str(tmp_path / files.name)]
+        command = [sys.executable, "-c", MEASURED, *arguments]
+        return int(subprocess.run(command, capture_output=True, check=True, timeout=300).stdout)
+
+    if call in {"pack_dir again", "verify"}:
+        for files in texts:
+            peak("pack_dir", files)
+    many, one = (peak(call, files) for files in texts)
     assert (many - one) / FILES <= 1024

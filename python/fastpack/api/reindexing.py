@@ -114,6 +114,4 @@ def reindex(
     folder = folder_of("output", output)
     with watching(progress) as shown:
         done = _fastpack.reindex(native_inputs(given), folder, shown)
-    return Reindexed(
-        tuple(ReindexedFile(str(source), str(path), *numbers) for source, path, *numbers in done)
-    )
+    return Reindexed(tuple(map(ReindexedFile._make, done)))

@@ -1,6 +1,7 @@
 //! [`Identity`]: all options and inputs that decide the output of a job. Equal identities mean the same job.
 
 use std::collections::BTreeMap;
+use std::io::BufWriter;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
@@ -166,8 +167,9 @@ impl Identity {
 
     /// A short name: a hash.
     pub fn name(&self) -> String {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&json(self));
+        let mut out = BufWriter::new(blake3::Hasher::new());
+        serde_json::to_writer(&mut out, self).expect("strings and numbers become JSON");
+        let hasher = out.into_inner().expect("a hasher takes all that is written");
         hasher.finalize().to_hex().to_string()
     }
 
@@ -226,11 +228,6 @@ impl Identity {
         }
         Some(found.join(", ")).filter(|words| !words.is_empty())
     }
-}
-
-/// An identity as JSON. It consists of strings and numbers, so it always has one.
-fn json(identity: &Identity) -> Vec<u8> {
-    serde_json::to_vec(identity).expect("strings and numbers become JSON")
 }
 
 fn value(identity: &Identity) -> Value {

@@ -17,6 +17,7 @@ mod count;
 pub mod error;
 mod expected;
 mod frames;
+pub mod hex_hash;
 mod histogram;
 pub mod identity;
 pub mod ledger;

@@ -1,10 +1,11 @@
 //! Sealed text: JSON whose first field is a hash of the rest. The hash proves that fastpack wrote the file.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::regular::{self, Links};
@@ -155,6 +156,48 @@ pub(crate) fn read(path: &Path, links: Links) -> io::Result<Sealed> {
     }
     file.read_to_end(&mut text)?;
     Ok(if is_whole(&text) { Sealed::Whole(text) } else { Sealed::Other })
+}
+
+/// Reads the object in the sealed text of a file, of which memory never holds the whole; `None` if there is no such file, or one
+/// that was changed.
+pub(crate) fn read_object<T: DeserializeOwned>(path: &Path, links: Links) -> io::Result<Option<T>> {
+    let mut file = match regular::open(path, links) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
+            return Ok(None);
+        }
+        // Some systems do not open a folder for reading.
+        Err(_) if path.is_dir() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut head = Vec::new();
+    let length = BEGIN.len() + DIGITS + END.len();
+    Read::by_ref(&mut file).take(length as u64).read_to_end(&mut head)?;
+    let hash = head.strip_prefix(BEGIN.as_bytes()).and_then(|it| it.strip_suffix(END.as_bytes()));
+    let Some(hash) = hash else { return Ok(None) };
+    let mut rest = HashedReader { from: file, hasher: blake3::Hasher::new() };
+    let text = OPEN.as_bytes().chain(BufReader::with_capacity(BUFFER, &mut rest));
+    match serde_json::from_reader(text) {
+        Ok(object) => {
+            Ok(Some(object).filter(|_| rest.hasher.finalize().to_hex().as_bytes() == hash))
+        }
+        Err(error) if error.is_io() => Err(error.into()),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Reads bytes, and hashes them.
+struct HashedReader<R> {
+    from: R,
+    hasher: blake3::Hasher,
+}
+
+impl<R: Read> Read for HashedReader<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(bytes)?;
+        self.hasher.update(&bytes[..count]);
+        Ok(count)
+    }
 }
 
 /// Whether `bytes` begin as sealed text.

@@ -1,5 +1,6 @@
 //! `reindex`: files written again so that a stream can enter them in the middle.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use fastpack_core::source;
@@ -10,7 +11,7 @@ use crate::supervise::{self, Interrupted};
 
 /// A file that was written again: the file that was read, the one that was written, the bytes of both, and the parts of the
 /// second.
-type Reindexed = (PathBuf, PathBuf, u64, u64, u64);
+type Reindexed = (OsString, OsString, u64, u64, u64);
 
 /// Writes files again so that a stream can enter them in the middle.
 #[pyfunction]
@@ -23,8 +24,9 @@ pub(crate) fn reindex(
     let inputs = inputs.unread();
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let done = source::reindex(&inputs.read_by(caller), &output, control)?;
-        let written =
-            |it: source::Reindexed| (it.from, it.to, it.bytes_read, it.bytes_written, it.parts);
+        let written = |it: source::Reindexed| {
+            (it.from.into(), it.to.into(), it.bytes_read, it.bytes_written, it.parts)
+        };
         Ok(done.into_iter().map(written).collect::<Vec<_>>())
     })
 }

@@ -35,6 +35,7 @@ use super::uploads::Uploads;
 use crate::config::{Coding, Output, Split};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::hex_hash::HexHash;
 use crate::identity::Identity;
 use crate::regular;
 use crate::removal::remove_empty;
@@ -338,7 +339,7 @@ impl Folder {
     pub fn finish(
         &mut self,
         report: &str,
-        content: BTreeMap<String, String>,
+        content: BTreeMap<String, HexHash>,
         tokens: Option<TokensFile>,
     ) -> Result<()> {
         self.finish_with(report, content, tokens, Vec::new())
@@ -352,7 +353,7 @@ impl Folder {
     pub fn finish_with(
         &mut self,
         report: &str,
-        content: BTreeMap<String, String>,
+        content: BTreeMap<String, HexHash>,
         tokens: Option<TokensFile>,
         others: Vec<(String, Vec<u8>)>,
     ) -> Result<()> {

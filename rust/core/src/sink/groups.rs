@@ -37,6 +37,7 @@ use super::survey;
 use crate::config::{Output, RemoteOutput};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::hex_hash::HexHash;
 use crate::identity::Identity;
 use crate::message::in_one_line;
 use crate::regular::{self, Links};
@@ -89,7 +90,7 @@ pub struct Packed {
     /// Its shards.
     pub files: Vec<File>,
     /// A hash of the content of each input, by its path.
-    pub content: BTreeMap<String, String>,
+    pub content: BTreeMap<String, HexHash>,
     /// Its tokens, if they are kept.
     pub tokens: Option<TokensFile>,
     /// Its report, and other small files.

@@ -12,9 +12,10 @@ use super::files::{TOKENS, WORK, split_folders};
 use super::placed::write_by;
 use crate::error::{Error, Result};
 use crate::expected::ExpectedHash;
+use crate::hex_hash::HexHash;
 use crate::identity::Identity;
 use crate::regular::Links;
-use crate::sealed::{self, Sealed};
+use crate::sealed;
 
 /// The version of the manifest's layout. Increase it with every change of the layout.
 const VERSION: u32 = 4;
@@ -33,7 +34,7 @@ pub struct Manifest {
     pub now: NaiveDateTime,
     /// A hash of the content of each input, by its path; empty before the job has finished.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub content: BTreeMap<String, String>,
+    pub content: BTreeMap<String, HexHash>,
     /// The kept tokens, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<TokensFile>,
@@ -108,10 +109,8 @@ impl Manifest {
 
     /// The manifest at `path`; `None` if there is none, or one that was changed or has another version.
     pub(super) fn read(path: &Path, links: Links) -> Result<Option<Self>> {
-        let Sealed::Whole(text) = sealed::read(path, links).map_err(Error::io(path))? else {
-            return Ok(None);
-        };
-        Ok(Self::of(&text))
+        let manifest: Option<Self> = sealed::read_object(path, links).map_err(Error::io(path))?;
+        Ok(manifest.filter(Self::is_valid))
     }
 
     /// The manifest in `text`; `None` for one that was changed or has another version.
@@ -121,7 +120,11 @@ impl Manifest {
 
     fn of(text: &[u8]) -> Option<Self> {
         let manifest: Option<Self> = serde_json::from_slice(text).ok();
-        manifest.filter(|it| it.version == VERSION && it.names().all(is_plain))
+        manifest.filter(Self::is_valid)
+    }
+
+    fn is_valid(&self) -> bool {
+        self.version == VERSION && self.names().all(is_plain)
     }
 
     /// The names in the folder of all files but the manifest.

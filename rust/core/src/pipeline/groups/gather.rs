@@ -9,6 +9,7 @@ use super::record::GroupRecord;
 use crate::config::Split;
 use crate::control::{Control, Phase};
 use crate::error::Result;
+use crate::hex_hash::HexHash;
 use crate::pack::Pieces;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
@@ -72,7 +73,7 @@ pub(super) fn gather(
     let work = counted.total().work;
     let report = counted.close(options).report(options, about, Instant::now())?;
     let report = report.timed(seconds, options.work.threads.get(), &work);
-    folder.finish(&report.to_json(), content(&packed), tokens)?;
+    folder.finish(&report.to_json(), content(packed), tokens)?;
     Ok(Some(report))
 }
 
@@ -168,16 +169,12 @@ fn tokens(
 }
 
 /// The hashes of the files of all groups. The hash of a file that several groups read is a hash of all hashes.
-fn content(packed: &[Packed]) -> BTreeMap<String, String> {
-    let mut all: BTreeMap<String, String> = BTreeMap::new();
-    for (path, hash) in packed.iter().flat_map(|group| &group.content) {
-        let both = |before: &String| {
-            let mut hasher = blake3::Hasher::new();
-            hasher.update(before.as_bytes()).update(hash.as_bytes());
-            hasher.finalize().to_hex().to_string()
-        };
-        let hash = all.get(path).map_or_else(|| hash.clone(), both);
-        all.insert(path.clone(), hash);
+fn content(packed: Vec<Packed>) -> BTreeMap<String, HexHash> {
+    let mut all: BTreeMap<String, HexHash> = BTreeMap::new();
+    for (path, hash) in packed.into_iter().flat_map(|group| group.content) {
+        let both = |before: &HexHash| blake3::hash(format!("{before}{hash}").as_bytes()).into();
+        let hash = all.get(&path).map_or(hash, both);
+        all.insert(path, hash);
     }
     all
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::hex_hash::HexHash;
 use crate::pipeline::documents::intake::Outcome;
 
 /// The hashes of the files of a run, computed as their blocks are read.
@@ -40,10 +41,11 @@ impl ContentHashes {
     }
 
     /// The hash of each file, by its path.
-    pub(in crate::pipeline) fn into_hashes(mut self) -> BTreeMap<String, String> {
+    pub(in crate::pipeline) fn into_hashes(mut self) -> BTreeMap<String, HexHash> {
         self.close();
-        let hex = |hash: blake3::Hash| hash.to_hex().to_string();
-        let named = |(path, hash): (Arc<Path>, _)| (path.to_string_lossy().into_owned(), hex(hash));
+        let named = |(path, hash): (Arc<Path>, blake3::Hash)| {
+            (path.to_string_lossy().into_owned(), hash.into())
+        };
         self.read.into_iter().map(named).collect()
     }
 }
