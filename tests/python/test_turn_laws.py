@@ -243,7 +243,7 @@ def test_documents_do_not_depend_on_road_threads_and_neighbours(
 ) -> None:
     tokenizer, _ = load(KINDS[name])
     template = KINDS[name].source
-    for turns in CHOICES:
+    for turns in [*CHOICES, "whole"]:
         once = packed(records, tokenizer, turns=turns, threads=1)
         for options in ({"threads": 2}, {"threads": 4}, {"chat_template": unfollowed(template)}):
             assert packed(records, tokenizer, turns=turns, **options) == once, (turns, options)

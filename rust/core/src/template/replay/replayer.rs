@@ -7,14 +7,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use fastpack_template::json::Map;
 use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, Trace};
 
 use super::marked::{MarkedTurns, given};
-use super::turns::TurnPrograms;
-use super::unprinted::{Unprinted, numbered};
+use super::recorded::Programs;
+use super::turns::{TurnPrograms, WholeTurns};
+use super::unprinted::numbered;
 use super::wanted::WantedSpans;
 use crate::config::Turns;
 use crate::ledger::NoteSet;
@@ -103,36 +103,6 @@ struct OutlinePrograms<'t> {
     /// The markup of the template's turns, if it is needed and could be learned.
     turn: Option<Cow<'t, TurnMarkup>>,
     programs: Vec<Programs>,
-}
-
-/// The programs that render one conversation.
-#[derive(Debug)]
-pub(in crate::template) struct Programs {
-    /// Renders all messages.
-    whole: Program,
-    /// Renders the messages before the assistant's last turn, or the prompt, if one of them is needed.
-    before: Option<Program>,
-    /// Render the turns that are found one by one.
-    turns: Option<TurnPrograms>,
-    /// The texts and values that are not printed, and the names of their fields; of parts, the roles.
-    unprinted: Vec<(Unprinted, Arc<str>)>,
-    /// The notes on the turns of conversations that they render.
-    notes: NoteSet,
-}
-
-impl Programs {
-    fn size(&self) -> usize {
-        self.whole.size()
-            + self.before.as_ref().map_or(0, Program::size)
-            + self.turns.as_ref().map_or(0, TurnPrograms::size)
-    }
-
-    /// All programs, which tests make wrong.
-    #[cfg(test)]
-    pub(in crate::template) fn all(&mut self) -> impl Iterator<Item = &mut Program> {
-        let turns = self.turns.iter_mut().flat_map(TurnPrograms::all);
-        std::iter::once(&mut self.whole).chain(&mut self.before).chain(turns)
-    }
 }
 
 impl<'t> Replayer<'t> {
@@ -274,14 +244,8 @@ impl<'t> Replayer<'t> {
         let input = ReplayInput { source, texts, values };
         let buffers = &mut self.buffers;
         buffers.meter.restart(self.template.source.len() + reader.size());
-        let mut serves = |programs: &&Programs| {
-            let before = programs.before.as_ref();
-            before.is_none_or(|before| before.serves(input, buffers))
-                && programs.turns.as_ref().is_none_or(|turns| turns.serves(input, buffers))
-                && programs.whole.serves(input, buffers)
-        };
-        let Programs { whole, before, turns: one_by_one, unprinted, notes: known } =
-            kind.programs.iter().find(&mut serves)?;
+        let Programs { whole, before, turns: one_by_one, in_whole, unprinted, notes: known } =
+            kind.programs.iter().find(|programs| programs.serves(input, buffers))?;
         *notes = *known;
         if whole.print(input.source, buffers, printed).is_err() {
             return Some(false);
@@ -300,7 +264,9 @@ impl<'t> Replayer<'t> {
             spans.clear();
             return Some(true);
         }
-        if wanted.needs_turns() && !kind.template.generates {
+        if let Some(turns) = in_whole {
+            *spans = turns.spans(whole, source, buffers);
+        } else if wanted.needs_turns() && !kind.template.generates {
             self.places.clear();
             let found = {
                 let marked = MarkedTurns { template: kind.template, turn: kind.turn.as_deref() };
@@ -442,12 +408,27 @@ impl<'t> Replayer<'t> {
                 let recorded = trace(&messages[..count], Some(prompt))?;
                 Some(recorded.map(|(program, _)| program))
             };
+            if self.choice == Turns::Whole && reader.prompt().is_none() {
+                let (input, mut buffers) = Self::replaying(reader, template);
+                let turns = WholeTurns::record(
+                    template,
+                    conversation,
+                    &messages,
+                    &whole,
+                    input,
+                    &mut buffers,
+                    record,
+                );
+                return Some(turns.map(|turns| {
+                    let in_whole = Some(turns);
+                    Programs { whole, before: None, turns: None, in_whole, unprinted, notes }
+                }));
+            }
             let turns = self.record_turns(reader, conversation, &messages, record);
-            let turns = match turns {
-                Ok(turns) => Some(turns),
-                Err(reason) => return Some(Err(reason)),
-            };
-            return Some(Ok(Programs { whole, before: None, turns, unprinted, notes }));
+            return Some(turns.map(|turns| {
+                let turns = Some(turns);
+                Programs { whole, before: None, turns, in_whole: None, unprinted, notes }
+            }));
         }
         if wanted.needs_turns() && choice == Turns::Each {
             return Some(Err("marks of one turn alone, or no turn"));
@@ -465,7 +446,18 @@ impl<'t> Replayer<'t> {
                 return Some(Err("messages that do not render without those that follow"));
             }
         };
-        Some(Ok(Programs { whole, before, turns: None, unprinted, notes }))
+        Some(Ok(Programs { whole, before, turns: None, in_whole: None, unprinted, notes }))
+    }
+
+    /// The texts and values of a conversation, and buffers for programs that are replayed for it.
+    fn replaying<'r>(
+        reader: &'r FastReader,
+        template: &'t ChatTemplate,
+    ) -> (ReplayInput<'r>, ProgramBuffers<'t>) {
+        let (source, texts, values) = (reader.decoded(), reader.ranges(), reader.values());
+        let mut buffers = ProgramBuffers::new(template.meter(&|| 0));
+        buffers.meter.restart(template.source.len() + reader.size());
+        (ReplayInput { source, texts, values }, buffers)
     }
 
     /// Records the programs of turns that are found one by one, or returns the reason that they are interpreted.
@@ -481,10 +473,7 @@ impl<'t> Replayer<'t> {
         }
         let template = self.template.serving(conversation);
         let is_trained = self.choice.trains(reader.weights(), last_turn(messages));
-        let (source, texts, values) = (reader.decoded(), reader.ranges(), reader.values());
-        let input = ReplayInput { source, texts, values };
-        let mut buffers = ProgramBuffers::new(template.meter(&|| 0));
-        buffers.meter.restart(template.source.len() + reader.size());
+        let (input, mut buffers) = Self::replaying(reader, template);
         TurnPrograms::record(
             template,
             conversation,

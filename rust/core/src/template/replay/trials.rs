@@ -3,7 +3,8 @@
 //! A [`Replayer`] learns programs from some conversations and replays them for others. Text and spans are
 //! compared with those of the interpreter. After one difference the template is always interpreted.
 
-use super::replayer::{Programs, Replayed, Replayer};
+use super::recorded::Programs;
+use super::replayer::{Replayed, Replayer};
 use super::wanted::WantedSpans;
 use crate::config::Turns;
 use crate::record::{Conversation, FastReader, Shape, parse_conversation};

@@ -4,15 +4,23 @@
 //! conversation in which the turns are found at the same places of the output.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use fastpack_template::json::Map;
 use fastpack_template::{PiecePlace, Printed, Program, ProgramBuffers, ReplayInput};
 
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
+use crate::template::conversation::is_assistant;
+use crate::template::trained::derive;
 use crate::template::trained::rule::stops::Stops;
 use crate::template::trained::rule::texts::TrainedTurn;
 use crate::template::trained::rule::{self, FoundTexts, FoundTurn};
+
+/// The reasons that turns are interpreted.
+const REFUSED: &str = "turns that do not render without those that follow";
+const DIFFERS: &str = "turns whose programs differ from the interpreter";
+const INSIDE: &str = "turns that begin or end inside of a text";
 
 /// The programs of the turns of one conversation.
 #[derive(Debug)]
@@ -21,6 +29,74 @@ pub(super) struct TurnPrograms {
     /// Renders of the messages before turns, whose guards have to hold.
     guards: Vec<Program>,
     pub(super) stops: Stops,
+}
+
+/// The places of the turns of one conversation in the text of the whole, where marks do not show them.
+#[derive(Debug)]
+pub(super) struct WholeTurns {
+    /// The places at which each begins and ends.
+    spans: Vec<[PiecePlace; 2]>,
+    /// Renders of the messages before and up to turns, whose guards have to hold.
+    pub(super) guards: Vec<Program>,
+}
+
+impl WholeTurns {
+    /// Records the turns in the output of `whole`. The other arguments are those of [`TurnPrograms::record`]. Fails with the
+    /// reason that the turns are interpreted.
+    pub(super) fn record(
+        template: &ChatTemplate,
+        conversation: &Conversation,
+        messages: &[Cow<'_, Map>],
+        whole: &Program,
+        input: ReplayInput<'_>,
+        buffers: &mut ProgramBuffers<'_>,
+        mut record: impl FnMut(usize, bool) -> Option<Result<Program, &'static str>>,
+    ) -> Result<Self, &'static str> {
+        let mut printed = Printed::default();
+        let renders = whole.serves(input, buffers)
+            && whole.print(input.source, buffers, &mut printed).is_ok();
+        let text = template.run_whole(messages, conversation, None).map_err(|_| REFUSED)?.text;
+        if !renders || printed.text != text {
+            return Err(DIFFERS);
+        }
+        let found =
+            derive::defined(template, conversation, messages, &text).map_err(|_| REFUSED)?;
+        let place = |at| whole.place_of(input.source, buffers, at).ok_or(INSIDE);
+        let both =
+            |span: Range<usize>| Ok::<_, &'static str>([place(span.start)?, place(span.end)?]);
+        let spans = found.into_iter().map(both).collect::<Result<_, _>>()?;
+        let mut guards = Vec::new();
+        let spoken = (0..messages.len()).filter(|at| is_assistant(&messages[*at]));
+        for at in spoken {
+            let mut guard = |count, prompt| record(count, prompt).unwrap_or(Err(REFUSED));
+            if at > 0 {
+                guards.extend([guard(at, false)?, guard(at, true)?]);
+            }
+            guards.push(guard(at + 1, false)?);
+        }
+        Ok(Self { spans, guards })
+    }
+
+    /// The number of steps and pieces.
+    pub(super) fn size(&self) -> usize {
+        self.guards.iter().map(Program::size).sum()
+    }
+
+    /// Whether the guards of all programs hold.
+    pub(super) fn serves(&self, input: ReplayInput<'_>, buffers: &mut ProgramBuffers<'_>) -> bool {
+        self.guards.iter().all(|program| program.serves(input, buffers))
+    }
+
+    /// The turns in the output that `whole` has just printed.
+    pub(super) fn spans(
+        &self,
+        whole: &Program,
+        source: &str,
+        buffers: &ProgramBuffers<'_>,
+    ) -> Vec<Range<usize>> {
+        let byte = |place| whole.byte_at(place, source, buffers);
+        self.spans.iter().map(|[start, end]| byte(*start)..byte(*end)).collect()
+    }
 }
 
 /// The program of the messages up to a turn, and the places of the turn in its output.
@@ -46,7 +122,6 @@ impl TurnPrograms {
         buffers: &mut ProgramBuffers<'_>,
         mut record: impl FnMut(usize, bool) -> Option<Result<Program, &'static str>>,
     ) -> Result<Self, &'static str> {
-        const REFUSED: &str = "turns that do not render without those that follow";
         let mut record = |count, prompt| record(count, prompt).unwrap_or(Err(REFUSED));
         let found =
             rule::turns(template, conversation, messages, is_trained).map_err(|_| REFUSED)?;
@@ -59,13 +134,9 @@ impl TurnPrograms {
             let renders = up_to.serves(input, buffers)
                 && up_to.print(input.source, buffers, &mut printed).is_ok();
             if !renders || printed.text != text {
-                return Err("turns whose programs differ from the interpreter");
+                return Err(DIFFERS);
             }
-            let place = |at| {
-                up_to
-                    .place_of(input.source, buffers, at)
-                    .ok_or("turns that begin or end inside of a text")
-            };
+            let place = |at| up_to.place_of(input.source, buffers, at).ok_or(INSIDE);
             let (start, end) = (place(found.start)?, place(found.end)?);
             let mut prompt = None;
             if found.message > 0 {

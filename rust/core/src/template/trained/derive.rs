@@ -67,6 +67,16 @@ fn derived(
     {
         return Ok(spans);
     }
+    defined(template, conversation, messages, text)
+}
+
+/// The assistant's spans in `text` by the definition, or as they are written there where that makes other documents.
+pub(in crate::template) fn defined(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    messages: &[Cow<'_, Map>],
+    text: &str,
+) -> Result<Vec<Range<usize>>, Fault> {
     let found = rule::documents(template, conversation, messages, text, |_| true);
     if let Ok([TurnDocument { text: own, turns, .. }]) = found.as_deref()
         && own == text
