@@ -223,7 +223,9 @@ mod tests {
 
     fn of(lengths: &[u32]) -> Histogram {
         let mut histogram = Histogram::default();
-        lengths.iter().for_each(|&length| histogram.add(length));
+        for &length in lengths {
+            histogram.add(length);
+        }
         histogram
     }
 

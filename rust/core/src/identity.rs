@@ -166,6 +166,10 @@ impl Identity {
     }
 
     /// A short name: a hash.
+    ///
+    /// # Panics
+    ///
+    /// Never: strings and numbers become JSON, and a hasher takes all of it.
     pub fn name(&self) -> String {
         let mut out = BufWriter::new(blake3::Hasher::new());
         serde_json::to_writer(&mut out, self).expect("strings and numbers become JSON");

@@ -70,6 +70,6 @@ impl Carried {
     /// The first places.
     fn ledger(&self) -> Ledger {
         let (firsts, places) = (self.firsts.clone(), self.places.clone());
-        Ledger { firsts, places, ..Ledger::default() }
+        Ledger { places, firsts, ..Ledger::default() }
     }
 }
