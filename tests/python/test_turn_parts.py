@@ -268,6 +268,19 @@ def test_reasoning_that_cannot_be_told_is_refused_by_name(load: Callable[[Kind],
         assert packed([record], tokenizer, train_on=TrainOn(mask_tool_calls=True))[0]
 
 
+def test_a_call_that_a_template_writes_as_text_is_refused_where_calls_are_masked(
+    load: Callable[[Kind], Loaded],
+) -> None:
+    tokenizer, _ = load(KINDS["plain"])
+    call = {"from": "function_call", "value": '{"name": "add", "arguments": {"x": 1}}'}
+    record = {"conversations": [{"from": "human", "value": "Add."}, call]}
+    for train_on in ("assistant", TrainOn(mask_reasoning_content=True)):
+        assert fastpack.pack_records([record], tokenizer, max_length=64, train_on=train_on).num_rows == 1
+    with pytest.raises(fastpack.RecordError, match="is a call that the chat template writes") as refused:
+        fastpack.pack_records([record], tokenizer, max_length=64, train_on=TrainOn(mask_tool_calls=True))
+    assert refused.value.reason == "unmaskable"
+
+
 @settings(max_examples=tries(2, 100), suppress_health_check=list(HealthCheck))
 @given(
     kind=st.sampled_from(list(KINDS.values())), records=SOME, turns=st.sampled_from(["auto", "each", "whole"])

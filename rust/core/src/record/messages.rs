@@ -34,11 +34,13 @@ pub(super) const FUNCTION_CALL: &str = "function_call";
 pub struct MessageForms {
     /// It knows `tool_calls`: calls written as JSON text are parsed into them.
     pub calls: bool,
+    /// Calls are to be told from other words: one that stays text is refused.
+    pub masks_calls: bool,
 }
 
 impl MessageForms {
     /// Messages are left as they are.
-    pub const ALL: Self = Self { calls: true };
+    pub const ALL: Self = Self { calls: true, masks_calls: false };
 }
 
 /// The conversation in `field`.
@@ -188,6 +190,12 @@ fn rename(message: &Map, from: &Json, place: &str, takes: MessageForms) -> Resul
         let flags = message.iter().filter(|(key, _)| flags::NAMES.contains(&&***key));
         renamed.extend(flags.map(|(key, value)| (Arc::clone(key), value.clone())));
         return Ok(renamed);
+    }
+    if **from == *FUNCTION_CALL && takes.masks_calls {
+        let reason = format!(
+            "`{place}` is a call that the chat template writes as any text, so that its tokens cannot be left out of the loss"
+        );
+        return Err(Fault::new(Reason::Unmaskable, reason));
     }
     let renamed = message.iter().map(|(key, value)| match key.as_ref() {
         "from" => (Arc::from("role"), Json::String(Arc::from(*role))),

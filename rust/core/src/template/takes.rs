@@ -12,7 +12,8 @@ impl ChatTemplate {
     /// `tool_calls`.
     pub fn message_forms(&self) -> MessageForms {
         let serving = std::iter::once(self).chain(self.tool_use.as_deref());
-        MessageForms { calls: serving.into_iter().any(|it| it.source.contains("tool_calls")) }
+        let calls = serving.into_iter().any(|it| it.source.contains("tool_calls"));
+        MessageForms { calls, masks_calls: false }
     }
 
     /// Whether the render of a conversation of two messages ends with `end`, trailing whitespace aside.

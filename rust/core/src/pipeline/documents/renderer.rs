@@ -105,9 +105,17 @@ impl<'a> Renderer<'a> {
                 JobTemplate::Ready(template) => Ok(template),
                 JobTemplate::Refused(error) => Err(error),
             },
-            takes: match &job.template {
-                JobTemplate::Ready(template) => template.message_forms(),
-                JobTemplate::Refused(_) => MessageForms { calls: false },
+            takes: MessageForms {
+                calls: match &job.template {
+                    JobTemplate::Ready(template) => template.message_forms().calls,
+                    JobTemplate::Refused(_) => false,
+                },
+                masks_calls: job
+                    .options
+                    .tokens
+                    .train_on
+                    .parts()
+                    .is_some_and(|it| it.mask_tool_calls),
             },
             named: match &reading.prompt {
                 Some(prompt) => Some(Prompts::new(prompt, &reading.examples)?),
