@@ -167,6 +167,7 @@ class Options:
         eos: str | bool,
         bos: str | bool,
         special_in_text: str,
+        decode_arguments: bool,
         on_bad_record: str,
         max_lost: str | float | None,
         columns: Sequence[str] | None,

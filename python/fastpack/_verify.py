@@ -46,6 +46,7 @@ _SAME: Final = (
     "eos",
     "bos",
     "special_in_text",
+    "decode_arguments",
     "chat_template",
     "chat_template_kwargs",
     "examples",

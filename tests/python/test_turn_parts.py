@@ -268,16 +268,15 @@ def test_reasoning_that_cannot_be_told_is_refused_by_name(load: Callable[[Kind],
         assert packed([record], tokenizer, train_on=TrainOn(mask_tool_calls=True))[0]
 
 
-def test_a_call_that_a_template_writes_as_text_is_refused_where_calls_are_masked(
-    load: Callable[[Kind], Loaded],
-) -> None:
-    tokenizer, _ = load(KINDS["plain"])
+def test_a_call_that_a_template_writes_as_text_is_refused_where_calls_are_masked(tokenizer_dir: Path) -> None:
     call = {"from": "function_call", "value": '{"name": "add", "arguments": {"x": 1}}'}
     record = {"conversations": [{"from": "human", "value": "Add."}, call]}
+    texts = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}{% endfor %}"
+    options: Any = {"max_length": 64, "chat_template": texts}
     for train_on in ("assistant", TrainOn(mask_reasoning_content=True)):
-        assert fastpack.pack_records([record], tokenizer, max_length=64, train_on=train_on).num_rows == 1
+        assert fastpack.pack_records([record], tokenizer_dir, train_on=train_on, **options).num_rows == 1
     with pytest.raises(fastpack.RecordError, match="is a call that the chat template writes") as refused:
-        fastpack.pack_records([record], tokenizer, max_length=64, train_on=TrainOn(mask_tool_calls=True))
+        fastpack.pack_records([record], tokenizer_dir, train_on=TrainOn(mask_tool_calls=True), **options)
     assert refused.value.reason == "unmaskable"
 
 

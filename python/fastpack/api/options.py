@@ -277,6 +277,7 @@ _FOR_TOKENIZERS: Final[dict[str, tuple[object, ...]]] = {
     "turns": (default("turns"), None),
     "train_on_eos": (None,),
     "special_in_text": (default("special_in_text"), None),
+    "decode_arguments": (default("decode_arguments"), None),
     "verify": (default("verify"), None),
     "chat_template": (None,),
     "chat_template_kwargs": (None,),

@@ -106,6 +106,20 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         flag=Flag("--special-in-text", "control tokens in texts of users and tools", words="SpecialInText"),
     ),
     Option(
+        "decode_arguments",
+        "bool",
+        False,
+        TOKENIZING_CALLS,
+        (
+            "Whether arguments of tool calls that are JSON text are decoded to objects, where the chat template encodes "
+            'the text a second time (`"{\\"city\\": \\"Rome\\"}"`). Without it they are rendered as `transformers` does.'
+        ),
+        group=RUN,
+        flag=Flag(
+            "--decode-arguments", "decode JSON text in arguments that the template encodes twice", switch=True
+        ),
+    ),
+    Option(
         "eos",
         "Eos",
         "auto",

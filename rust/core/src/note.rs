@@ -141,7 +141,7 @@ impl Note {
             ),
             Self::EncodedArguments => format!(
                 "{records} {have} calls of tools with arguments in JSON text{first}, which the chat template encodes a \
-                 second time, as `transformers` does; a `map` can decode it"
+                 second time, as `transformers` does; decode_arguments=True decodes them"
             ),
             Self::DroppedReasoning => {
                 format!(

@@ -27,7 +27,7 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, packing, objective, epochs, pad_to, padding_side, pad_token_id, train_on, turns, train_on_eos, shift_labels, eos, bos, special_in_text, on_bad_record, max_lost, columns, classes, now, verify, threads))]
+    #[pyo3(signature = (*, packing, objective, epochs, pad_to, padding_side, pad_token_id, train_on, turns, train_on_eos, shift_labels, eos, bos, special_in_text, decode_arguments, on_bad_record, max_lost, columns, classes, now, verify, threads))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         packing: &PyPackOptions,
@@ -43,6 +43,7 @@ impl PyOptions {
         eos: PyEos,
         bos: PyBos,
         special_in_text: PySpecialInText,
+        decode_arguments: PyDecodeArguments,
         on_bad_record: PyOnBadRecord,
         max_lost: Option<PyMaxLost>,
         columns: Option<PyColumns>,
@@ -64,6 +65,7 @@ impl PyOptions {
                 eos: eos.0,
                 bos: bos.0,
                 special_in_text: special_in_text.0,
+                decode_arguments: decode_arguments.0,
                 on_bad_record: on_bad_record.0,
                 now,
                 documents: objective.0.documents(),
@@ -222,6 +224,11 @@ impl<'py> FromPyObject<'_, 'py> for PyBos {
         }
     }
 }
+
+switches!(
+    /// Whether arguments of calls in JSON text are decoded, where the chat template encodes them a second time.
+    PyDecodeArguments, "decode_arguments"
+);
 
 switches!(
     /// Whether labels are shifted: the label at each position is the next token.

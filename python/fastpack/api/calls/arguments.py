@@ -92,6 +92,7 @@ class RecordArguments(TypedDict, total=False):
     turns: Turns
     train_on_eos: TrainOnEos | None
     special_in_text: SpecialInText
+    decode_arguments: bool
     eos: Eos
     bos: Bos
     chat_template: StrPath | None
@@ -158,6 +159,7 @@ class FileArguments(TypedDict, total=False):
     turns: Turns
     train_on_eos: TrainOnEos | None
     special_in_text: SpecialInText
+    decode_arguments: bool
     eos: Eos
     bos: Bos
     chat_template: StrPath | None
@@ -229,6 +231,7 @@ class OutputArguments(TypedDict, total=False):
     turns: Turns
     train_on_eos: TrainOnEos | None
     special_in_text: SpecialInText
+    decode_arguments: bool
     eos: Eos
     bos: Bos
     chat_template: StrPath | None

@@ -104,6 +104,7 @@ def pack_dir(
     turns: Turns = "auto",
     train_on_eos: TrainOnEos | None = None,
     special_in_text: SpecialInText = "encode",
+    decode_arguments: bool = False,
     eos: Eos = "auto",
     bos: Bos = "auto",
     chat_template: StrPath | None = None,
@@ -148,7 +149,7 @@ def pack_dir(
     rank: RankOption | None = None,
     world_size: RankOption | None = None,
 ) -> Report:
-    """Packs files of conversations, requests or text into files in a folder.
+    r"""Packs files of conversations, requests or text into files in a folder.
 
     Files are written beside their place and renamed when all is well, so a folder never holds half a job.
     Running the same job again returns its report at once; where it was stopped on the way, whatever stopped it, it
@@ -270,6 +271,9 @@ def pack_dir(
             text of a user or a tool: `encode` makes that token of it, as `transformers` does; `split` encodes its
             characters as other text, as `sanitize_control_tokens` of `transformers` does; `error` refuses the
             record.
+        decode_arguments: Whether arguments of tool calls that are JSON text are decoded to objects, where the
+            chat template encodes the text a second time (`"{\"city\": \"Rome\"}"`). Without it they are rendered
+            as `transformers` does.
         eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by
             a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
         bos: Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and
@@ -437,6 +441,7 @@ def pack_dir(
             "turns": turns,
             "train_on_eos": train_on_eos,
             "special_in_text": special_in_text,
+            "decode_arguments": decode_arguments,
             "eos": eos,
             "bos": bos,
             "chat_template": chat_template,

@@ -119,6 +119,7 @@ def pack_files(
     turns: Turns = "auto",
     train_on_eos: TrainOnEos | None = None,
     special_in_text: SpecialInText = "encode",
+    decode_arguments: bool = False,
     eos: Eos = "auto",
     bos: Bos = "auto",
     chat_template: StrPath | None = None,
@@ -149,7 +150,7 @@ def pack_files(
     verify: int = 0,
     progress: ProgressOption = None,
 ) -> pa.Table | Splits:
-    """Packs files of conversations, requests or text into one table, or one to train on and one to validate.
+    r"""Packs files of conversations, requests or text into one table, or one to train on and one to validate.
 
     Args:
         files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or
@@ -265,6 +266,9 @@ def pack_files(
             text of a user or a tool: `encode` makes that token of it, as `transformers` does; `split` encodes its
             characters as other text, as `sanitize_control_tokens` of `transformers` does; `error` refuses the
             record.
+        decode_arguments: Whether arguments of tool calls that are JSON text are decoded to objects, where the
+            chat template encodes the text a second time (`"{\"city\": \"Rome\"}"`). Without it they are rendered
+            as `transformers` does.
         eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by
             a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
         bos: Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and
@@ -408,6 +412,7 @@ def pack_files(
             "turns": turns,
             "train_on_eos": train_on_eos,
             "special_in_text": special_in_text,
+            "decode_arguments": decode_arguments,
             "eos": eos,
             "bos": bos,
             "chat_template": chat_template,

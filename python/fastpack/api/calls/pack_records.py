@@ -131,6 +131,7 @@ def pack_records(
     turns: Turns = "auto",
     train_on_eos: TrainOnEos | None = None,
     special_in_text: SpecialInText = "encode",
+    decode_arguments: bool = False,
     eos: Eos = "auto",
     bos: Bos = "auto",
     chat_template: StrPath | None = None,
@@ -167,7 +168,7 @@ def pack_records(
     verify: int = 0,
     progress: ProgressOption = None,
 ) -> pa.Table | Splits | Report:
-    """Packs records that Python makes, into a table or a folder: a list of dicts, a generator, an iterable or map-style data set.
+    r"""Packs records that Python makes, into a table or a folder: a list of dicts, a generator, an iterable or map-style data set.
 
     This is the one call in which the interpreter touches each record: it takes about as long as `json.dumps` of all
     of them. Files and tables are read without it.
@@ -287,6 +288,9 @@ def pack_records(
             text of a user or a tool: `encode` makes that token of it, as `transformers` does; `split` encodes its
             characters as other text, as `sanitize_control_tokens` of `transformers` does; `error` refuses the
             record.
+        decode_arguments: Whether arguments of tool calls that are JSON text are decoded to objects, where the
+            chat template encodes the text a second time (`"{\"city\": \"Rome\"}"`). Without it they are rendered
+            as `transformers` does.
         eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by
             a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
         bos: Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and
@@ -431,6 +435,7 @@ def pack_records(
             "turns": turns,
             "train_on_eos": train_on_eos,
             "special_in_text": special_in_text,
+            "decode_arguments": decode_arguments,
             "eos": eos,
             "bos": bos,
             "chat_template": chat_template,

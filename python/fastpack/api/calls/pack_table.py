@@ -131,6 +131,7 @@ def pack_table(
     turns: Turns = "auto",
     train_on_eos: TrainOnEos | None = None,
     special_in_text: SpecialInText = "encode",
+    decode_arguments: bool = False,
     eos: Eos = "auto",
     bos: Bos = "auto",
     chat_template: StrPath | None = None,
@@ -167,7 +168,7 @@ def pack_table(
     verify: int = 0,
     progress: ProgressOption = None,
 ) -> pa.Table | Splits | Report:
-    """Packs the rows of a table that is in memory, without a copy of it, into a table or a folder.
+    r"""Packs the rows of a table that is in memory, without a copy of it, into a table or a folder.
 
     A row is a record as in a file, of any of the shapes that files have; lists of messages are lists of structs, or
     JSON text. Rows that are ids need no tokenizer: `input_ids`, and `labels`, `assistant_masks` or `completion_mask` if
@@ -273,6 +274,9 @@ def pack_table(
             text of a user or a tool: `encode` makes that token of it, as `transformers` does; `split` encodes its
             characters as other text, as `sanitize_control_tokens` of `transformers` does; `error` refuses the
             record.
+        decode_arguments: Whether arguments of tool calls that are JSON text are decoded to objects, where the
+            chat template encodes the text a second time (`"{\"city\": \"Rome\"}"`). Without it they are rendered
+            as `transformers` does.
         eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by
             a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
         bos: Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and
@@ -420,6 +424,7 @@ def pack_table(
             "turns": turns,
             "train_on_eos": train_on_eos,
             "special_in_text": special_in_text,
+            "decode_arguments": decode_arguments,
             "eos": eos,
             "bos": bos,
             "chat_template": chat_template,

@@ -59,6 +59,7 @@ def scan(
     turns: Turns = "auto",
     train_on_eos: TrainOnEos | None = None,
     special_in_text: SpecialInText = "encode",
+    decode_arguments: bool = False,
     eos: Eos = "auto",
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
@@ -84,7 +85,7 @@ def scan(
     progress: ProgressOption = None,
     sample: int | None = None,
 ) -> ScanReport:
-    """Reads files and packs nothing: what they hold, which records are bad, and how rows of each length would do.
+    r"""Reads files and packs nothing: what they hold, which records are bad, and how rows of each length would do.
 
     All is done that packing does, up to the plan of the rows; a bad record is counted and named, and ends nothing.
 
@@ -122,6 +123,9 @@ def scan(
             text of a user or a tool: `encode` makes that token of it, as `transformers` does; `split` encodes its
             characters as other text, as `sanitize_control_tokens` of `transformers` does; `error` refuses the
             record.
+        decode_arguments: Whether arguments of tool calls that are JSON text are decoded to objects, where the
+            chat template encodes the text a second time (`"{\"city\": \"Rome\"}"`). Without it they are rendered
+            as `transformers` does.
         eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by
             a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
         chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
@@ -206,6 +210,7 @@ def scan(
             "turns": turns,
             "train_on_eos": train_on_eos,
             "special_in_text": special_in_text,
+            "decode_arguments": decode_arguments,
             "eos": eos,
             "chat_template": chat_template,
             "chat_template_kwargs": chat_template_kwargs,

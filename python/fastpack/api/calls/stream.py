@@ -103,6 +103,7 @@ def stream(
     turns: Turns = "auto",
     train_on_eos: TrainOnEos | None = None,
     special_in_text: SpecialInText = "encode",
+    decode_arguments: bool = False,
     eos: Eos = "auto",
     bos: Bos = "auto",
     chat_template: StrPath | None = None,
@@ -151,7 +152,7 @@ def stream(
     world_size: RankOption | None = None,
     lanes: int | None = None,
 ) -> PackStream:
-    """Packs files while they are being read: shuffled, shared by ranks, and resumed at the very document.
+    r"""Packs files while they are being read: shuffled, shared by ranks, and resumed at the very document.
 
     The rows come from `lanes` that each read a part of the input and pack it alone; row `g` of a run is row `g // lanes`
     of lane `g % lanes`. So they are the same for any number of ranks and threads.
@@ -261,6 +262,9 @@ def stream(
             text of a user or a tool: `encode` makes that token of it, as `transformers` does; `split` encodes its
             characters as other text, as `sanitize_control_tokens` of `transformers` does; `error` refuses the
             record.
+        decode_arguments: Whether arguments of tool calls that are JSON text are decoded to objects, where the
+            chat template encodes the text a second time (`"{\"city\": \"Rome\"}"`). Without it they are rendered
+            as `transformers` does.
         eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by
             a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
         bos: Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and
@@ -425,6 +429,7 @@ def stream(
             "turns": turns,
             "train_on_eos": train_on_eos,
             "special_in_text": special_in_text,
+            "decode_arguments": decode_arguments,
             "eos": eos,
             "bos": bos,
             "chat_template": chat_template,

@@ -123,6 +123,9 @@ pub struct TokenOptions {
     /// The treatment of control tokens in texts of users and tools.
     #[serde(default, skip_serializing_if = "SpecialInText::is_encode")]
     pub special_in_text: SpecialInText,
+    /// Whether arguments of calls in JSON text are decoded, where the chat template encodes them a second time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decode_arguments: bool,
     /// The treatment of records that cannot be read.
     pub on_bad_record: OnBadRecord,
     /// The local time that templates see, without a zone; by default the start of the job.

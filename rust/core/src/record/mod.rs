@@ -31,6 +31,7 @@ pub use fast_reader::FastReader;
 pub use fault::Fault;
 pub use flags::is_assistant;
 pub use json::MAX_DEPTH;
+pub(crate) use json::parse as parse_json;
 pub use kinds::{Answers, Conversation, Pair, Prompted, Record};
 pub use labelled::Labelled;
 pub use messages::MessageForms;

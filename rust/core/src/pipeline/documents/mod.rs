@@ -2,6 +2,7 @@
 //! functions of the caller.
 
 mod answers;
+mod arguments;
 mod canvas;
 pub(crate) mod chat;
 pub(crate) mod choices;
@@ -13,6 +14,7 @@ pub(crate) mod markers;
 mod ordinary;
 mod parts;
 mod per_record;
+pub(crate) mod prompt_names;
 pub(crate) mod recognise;
 pub(crate) mod renderer;
 pub(crate) mod single;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::assemble::schema;
 use crate::config::{DocumentKind, Reading, RowColumn, Source};
 use crate::message::ShownPath;
-use crate::pipeline::documents::renderer::{prompt_name, unprompted_kind};
+use crate::pipeline::documents::prompt_names::{prompt_name, unprompted_kind};
 use crate::pipeline::job::Job;
 use crate::record::{Expectation, FoundShape, Shape, TokenColumns, find_shape};
 use crate::report::InputReport;

@@ -4,22 +4,21 @@ use std::sync::Arc;
 
 use fastpack_template::json::Map;
 
-use crate::config::{
-    Classes, DocumentKind, Eos, Prompt, Reading, ShapeName, SpecialInText, Turns, usual,
-};
+use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, SpecialInText, Turns, usual};
 use crate::document::ids::TrainedIds;
 use crate::document::tokenize::TextKind;
 use crate::document::{Several, Whole, labels};
 use crate::error::{Error, Result};
 use crate::ledger::{Note, NoteSet, Reason};
 use crate::pipeline::documents::answers::asked_and_answered;
+use crate::pipeline::documents::arguments::{decode_arguments, has_calls};
 use crate::pipeline::documents::formatted::MarkersInTexts;
 use crate::pipeline::documents::ordinary::{pair_with_ordinary, with_ordinary};
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
-    Answers, Conversation, FastReader, Fault, FoundShape, Labelled, MessageForms, Pair, Prompted,
-    Record, Tokens, as_messages,
+    Answers, Conversation, FastReader, Fault, Labelled, MessageForms, Pair, Prompted, Record,
+    Tokens, as_messages,
 };
 use crate::template::{ChatTemplate, Prompts, Rendered, Replayed, TrainedParts};
 
@@ -63,6 +62,8 @@ pub(in crate::pipeline) struct Renderer<'a> {
     finds_classes: bool,
     /// The treatment of control tokens in texts of users and tools.
     special: SpecialInText,
+    /// Whether arguments of calls in JSON text are decoded.
+    decodes: bool,
     /// The addition of an end-of-text token.
     eos: Eos,
     /// The end-of-text token, if the tokenizer has one.
@@ -99,6 +100,7 @@ impl<'a> Renderer<'a> {
             classes: &job.options.tokens.classes,
             finds_classes: job.finds_classes && job.options.tokens.classes.is_unknown(),
             special: job.options.tokens.special_in_text,
+            decodes: job.options.tokens.decode_arguments,
             eos: job.options.tokens.eos,
             last: job.end.clone().filter(|end| !end.is_empty()),
             template: match &job.template {
@@ -158,6 +160,11 @@ impl<'a> Renderer<'a> {
         };
         if !keeps_prompt {
             conversation.prompt = None;
+        }
+        if self.decodes
+            && let Ok(template) = self.template
+        {
+            decode_arguments(template, &mut conversation);
         }
         Ok(Record::Conversation(conversation))
     }
@@ -294,6 +301,11 @@ impl<'a> Renderer<'a> {
         let whole = Whole::Answers;
         let unread = Vec::new();
         Ok(RenderedRecord::Several(Several { texts, labels, whole, notes, unread }))
+    }
+
+    /// Whether a conversation that the fast reader has read has to be read as a whole, because its arguments may be decoded.
+    pub(in crate::pipeline) fn reads_whole(&self, reader: &FastReader) -> bool {
+        self.decodes && has_calls(reader)
     }
 
     /// Whether a conversation has control tokens in texts of users and tools that are refused, or encoded as other text.
@@ -448,61 +460,4 @@ fn strip_end(answer: &mut String, end: &str) -> std::result::Result<(), Fault> {
         }
     }
     Ok(())
-}
-
-/// The name of the chat template in a report.
-pub(in crate::pipeline) const CHAT_TEMPLATE: &str = "chat_template";
-
-/// The prompt format of the records of a shape, as the report names it.
-pub(in crate::pipeline) fn prompt_name(
-    job: &Job,
-    reading: &Reading,
-    found: &FoundShape,
-) -> Option<&'static str> {
-    let pair = match found.shape.name() {
-        ShapeName::Conversations => return Some(CHAT_TEMPLATE),
-        ShapeName::PromptCompletion
-        | ShapeName::Preference
-        | ShapeName::UnpairedPreference
-        | ShapeName::Prompt
-            if found.shape.has_messages() =>
-        {
-            return Some(CHAT_TEMPLATE);
-        }
-        ShapeName::PromptCompletion => None,
-        ShapeName::Instruction | ShapeName::QuestionAnswer => Some(&job.template),
-        ShapeName::Preference
-        | ShapeName::UnpairedPreference
-        | ShapeName::Prompt
-        | ShapeName::Text
-        | ShapeName::LabelledText
-        | ShapeName::LabelledPair
-        | ShapeName::Tokens => return None,
-    };
-    Some(match (&reading.prompt, pair) {
-        (Some(Prompt::Alpaca), _) | (None, Some(JobTemplate::Refused(_))) => "alpaca",
-        (Some(Prompt::Chatml), _) => "chatml",
-        (Some(Prompt::Vicuna), _) => "vicuna",
-        (Some(Prompt::Math(name)), _) => name.name(),
-        (Some(Prompt::Parts(_)), _) => "parts",
-        (Some(Prompt::Format(_)), _) => "format",
-        (None, Some(JobTemplate::Ready(_))) => CHAT_TEMPLATE,
-        (None, None) => "joining",
-    })
-}
-
-/// The name of records that never use a prompt.
-pub(in crate::pipeline) fn unprompted_kind(found: &FoundShape) -> Option<&'static str> {
-    match found.shape.name() {
-        ShapeName::Conversations => Some("conversations, which the chat template renders"),
-        ShapeName::PromptCompletion if found.shape.has_messages() => {
-            Some("prompts and completions that are messages, which the chat template renders")
-        }
-        ShapeName::Text | ShapeName::LabelledText | ShapeName::LabelledPair => Some("texts"),
-        ShapeName::Tokens => Some("ids"),
-        ShapeName::Preference | ShapeName::UnpairedPreference | ShapeName::Prompt => {
-            Some("prompts that records bring")
-        }
-        ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => None,
-    }
 }

@@ -151,6 +151,8 @@ impl<'a> Worker<'a> {
             },
             _ => None,
         };
+        let is_whole = read_fast == Some(TextKind::Conversation) && words.reads_whole(&self.reader);
+        let read_fast = read_fast.filter(|_| !is_whole);
         clock.lap(Stage::Parse);
         self.may_leave_out = match read_fast {
             Some(TextKind::Conversation) => self.reader.has_unread(),
