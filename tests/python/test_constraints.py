@@ -33,6 +33,7 @@ def row_oracle(lengths, pieces, *, align, filling, side, shift):
         row["unpadded_lengths"].append(len(ids))
         row["source_file"].append(-1 if document is None else 0)
         row["source_row"].append(-1 if document is None else document + 1)
+        row["source_turn"].append(-1 if document is None else 0)
         row["source_start"].append(-1 if document is None else 0)
         cost += 0 if document is None else room**2
     return {**row, "attn_cost": cost}

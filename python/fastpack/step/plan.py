@@ -170,7 +170,7 @@ def plan_step(
         >>> plan.places
         2
         >>> [[members.tolist() for members in plan.micro_batches(rank)] for rank in range(2)]
-        [[[0], [2, 3]], [[1], [4, 5]]]
+        [[[0], [3, 5]], [[1, 4], [2]]]
     """
     given = _lengths_of(lengths)
     budget, world = whole_number("max_length", max_length, 1), whole_number("ranks", ranks, 1)
