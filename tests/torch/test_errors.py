@@ -24,8 +24,12 @@ from fastpack.torch import (
     WeightedLabels,
     check,
     collate,
+    cost,
     count_trained,
     loss,
+    pack_step,
+    restore,
+    token_log_probs,
 )
 
 WRONG = (
@@ -72,7 +76,56 @@ def configured(**settings):
         raise (AssertionError if is_ours else FastpackError)(said) from refused
 
 
+def plan_of():
+    return fastpack.plan_step([3, 1], max_length=4)
+
+
 CALLS = {
+    "pack_step": (
+        pack_step,
+        {
+            "columns": lambda: {"input_ids": [[1, 2, 3], [4]], "values": [[1.0, 2.0, 3.0], [4.0]]},
+            "plan": plan_of,
+            "rank": 0,
+            "attention_mask": None,
+            "lengths": None,
+            "shifted": (),
+            "completion_only": (),
+            "weights": None,
+            "groups": None,
+            "constant": None,
+            "world_size": 1,
+            "all_reduce_sum": None,
+            "padded": None,
+            "pad_token_id": 0,
+        },
+    ),
+    "pack_step of weights": (
+        pack_step,
+        {
+            "columns": lambda: {"input_ids": [[1, 2, 3], [4]]},
+            "plan": plan_of,
+            "weights": "group",
+            "groups": lambda: [1, 2],
+            "world_size": 1,
+            "all_reduce_sum": lambda: list,
+        },
+    ),
+    "restore": (
+        restore,
+        {"plan": plan_of, "values": lambda: [[torch.zeros(1, 4)]], "of": "tokens", "form": "list"},
+    ),
+    "token_log_probs": (
+        token_log_probs,
+        {
+            "logits": lambda: torch.zeros(1, 3, 7),
+            "batch": lambda: collate([{"input_ids": [1, 2, 3], "seq_lengths": [3]}]),
+            "chunk": 2,
+            "temperature": 1.0,
+            "entropy": False,
+        },
+    ),
+    "cost": (cost, {"config": lambda: {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}}),
     "collate": (
         collate,
         {
@@ -169,8 +222,8 @@ CALLS = {
 }
 
 
-#: Public names without a call of their own: the type of a row, which `PackedDataset` makes.
-TYPES = {"Row"}
+#: Public names without a call of their own: the type of a row, which `PackedDataset` makes, and what `pack_step` makes.
+TYPES = {"Row", "MicroBatch", "Step"}
 
 
 def test_every_public_name_is_tried():

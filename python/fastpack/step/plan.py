@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = "Iterable[int] | npt.NDArray[np.int64] | npt.NDArray[np.int32]"
     Labels: TypeAlias = "Sequence[object] | npt.NDArray[np.int64]"
 
-__all__ = ["MicroBatchOrder", "MiniBatchBy", "StepOverlong", "StepPlan", "plan_step"]
+__all__ = ["MicroBatchOrder", "MiniBatchBy", "StepOverlong", "StepPlan", "lengths_of", "plan_step"]
 
 MicroBatchOrder: TypeAlias = Literal["heaviest", "pyramid"]
 MiniBatchBy: TypeAlias = Literal["order", "random", "groups"]
@@ -172,7 +172,7 @@ def plan_step(
         >>> [[members.tolist() for members in plan.micro_batches(rank)] for rank in range(2)]
         [[[0], [3, 5]], [[1, 4], [2]]]
     """
-    given = _lengths_of(lengths)
+    given = lengths_of(lengths)
     budget, world = whole_number("max_length", max_length, 1), whole_number("ranks", ranks, 1)
     multiple = whole_number("document_multiple_of", document_multiple_of, 1)
     check_choice("order", order, MicroBatchOrder)
@@ -230,7 +230,7 @@ def plan_step(
     )
 
 
-def _lengths_of(lengths: object) -> npt.NDArray[np.int64]:
+def lengths_of(lengths: object) -> npt.NDArray[np.int64]:
     """The lengths as an array, all of them at least 1."""
     try:
         array = np.asarray(lengths)

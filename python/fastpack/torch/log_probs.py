@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from fastpack._checks import check_switch, whole_number
-from fastpack.errors import BatchError
+from fastpack._checks import check_switch, check_type, shown, whole_number
+from fastpack.errors import BatchError, OptionError
 
 if TYPE_CHECKING:
     from fastpack.torch.batches import Batch
@@ -46,6 +47,16 @@ def token_log_probs(
     """
     check_switch("entropy", entropy)
     size = whole_number("chunk", chunk, 1)
+    check_type("logits", logits, torch.Tensor, "a tensor")
+    check_type("batch", batch, Mapping, "the inputs of a model, as `collate` makes them")
+    given: object = temperature
+    if not isinstance(given, (int, float)) or not 0 < given < float("inf"):
+        message = f"must be a number above 0, not `{shown(temperature)}`"
+        raise OptionError(message, "temperature")
+    for name in ("input_ids", "position_ids"):
+        if not isinstance(batch.get(name), torch.Tensor):
+            message = f"the batch lacks the tensor `{name}`, which `collate` and `pack_step` make"
+            raise BatchError(message)
     ids = batch["input_ids"]
     if logits.ndim != ids.ndim + 1 or logits.shape[:-1] != ids.shape:
         message = f"logits have the shape {list(logits.shape)}, but `input_ids` {list(ids.shape)}"
@@ -57,7 +68,9 @@ def token_log_probs(
     for begin in range(0, len(ids_told), size):
         part = slice(begin, begin + size)
         parts.append(
-            checkpoint(_of_chunk, told[part], ids_told[part], temperature, entropy, use_reentrant=False)
+            checkpoint(
+                _of_chunk, told[part], ids_told[part], float(temperature), entropy, use_reentrant=False
+            )
         )
     values = (
         torch.cat(parts, dim=1) if parts else logits.new_zeros(2 if entropy else 1, 0, dtype=torch.float32)

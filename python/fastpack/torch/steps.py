@@ -12,9 +12,9 @@ import torch
 from fastpack._checks import check_choice, check_type, is_series, shown, whole_number
 from fastpack._failures import noted
 from fastpack._types import NOT_TRAINED
-from fastpack.errors import BatchError, OptionError
+from fastpack.errors import BatchError, OptionError, OptionTypeError
 from fastpack.step.columns import Column, column_of
-from fastpack.step.plan import StepPlan
+from fastpack.step.plan import StepPlan, lengths_of
 from fastpack.torch.batches import Batch, PaddedTo, collate
 
 if TYPE_CHECKING:
@@ -172,6 +172,8 @@ def pack_step(
     """
     check_type("columns", columns, Mapping, "a dict of columns by name, with `input_ids`")
     check_type("plan", plan, StepPlan, "a plan of `fastpack.plan_step`")
+    whole_number("pad_token_id", pad_token_id, 0)
+    _check_names(shifted=shifted, completion_only=completion_only)
     read = _read(columns, plan, attention_mask, lengths)
     for name in (*shifted, *completion_only):
         if name not in read or read[name].lengths is None:
@@ -195,6 +197,14 @@ def pack_step(
     return Step(packed, plan, int((counts[own] == 0).sum()))
 
 
+def _check_names(**options: object) -> None:
+    """Refuses what is no list of names of columns."""
+    for option, names in options.items():
+        if not is_series(names) or not all(isinstance(name, str) for name in names):
+            message = f"must be a list of names of columns, not `{shown(names)}`"
+            raise OptionTypeError(message, option)
+
+
 def _read(
     columns: Mapping[str, object], plan: StepPlan, attention_mask: object, lengths: object
 ) -> dict[str, Column]:
@@ -204,13 +214,19 @@ def _read(
         raise OptionError(message, "columns")
     mask = None
     if attention_mask is not None:
-        mask = np.asarray(attention_mask).astype(bool)
+        check_type(
+            "attention_mask", attention_mask, (list, np.ndarray, torch.Tensor), "an array of zeros and ones"
+        )
+        try:
+            mask = np.asarray(attention_mask).astype(bool)
+        except (TypeError, ValueError):
+            mask = np.empty(0, dtype=bool)
         if mask.ndim != 2 or len(mask) != len(plan.lengths):  # noqa: PLR2004  sequences, and their tokens
             message = (
                 f"must have a row for each of {len(plan.lengths)} sequences, not the shape {list(mask.shape)}"
             )
             raise OptionError(message, "attention_mask")
-    of_each = None if lengths is None else np.asarray(lengths, dtype=np.int64)
+    of_each = None if lengths is None else lengths_of(lengths)
     read = {
         name: column_of(name, values, len(plan.lengths), mask=mask, lengths=of_each)
         for name, values in columns.items()
@@ -311,14 +327,14 @@ def _weights(
                 for step, it in zip(steps.tolist(), listed, strict=True)
             ]
         )
-    if kind == "constant" and (constant is None or not constant > 0):
+    if kind == "constant" and not _is_positive(constant):
         message = (
             'must be given with weights="constant": the tokens that each sequence counts for, more than 0'
         )
         raise OptionError(message, "constant")
     count = int(steps.max(initial=-1)) + 1
     if kind == "token":
-        totals = np.bincount(steps[kept], tokens[kept], count)
+        totals = np.bincount(steps[kept], tokens[kept], count).astype(float)
     elif kind == "group":
         first = np.zeros(sequences, dtype=bool)
         first[np.unique(np.where(kept, unit, -1), return_index=True)[1]] = True
@@ -326,8 +342,7 @@ def _weights(
     else:
         totals = np.bincount(steps[kept], minlength=count).astype(float)
     if all_reduce_sum is not None:
-        with noted("while fastpack called `all_reduce_sum`"):
-            totals = np.asarray(all_reduce_sum(totals.tolist()), dtype=float)
+        totals = _summed(all_reduce_sum, totals)
     inside: npt.NDArray[np.float64] = np.ones(sequences)
     if kind == "constant":
         inside *= float(constant or 1)
@@ -337,6 +352,24 @@ def _weights(
     of_sequence = scale / np.maximum(inside * total, np.finfo(float).tiny)
     weights = np.where(counts_here, np.repeat(of_sequence, np.diff(offsets)), 0.0)
     return Column(weights.astype(np.float64), np.diff(offsets))
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and 0 < value < float("inf")
+
+
+def _summed(all_reduce_sum: object, totals: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The sums over all ranks, by a function of the caller's."""
+    if not callable(all_reduce_sum):
+        message = f"must be a function that takes a list of numbers and returns their sums, not `{shown(all_reduce_sum)}`"
+        raise OptionTypeError(message, "all_reduce_sum")
+    with noted("while fastpack called `all_reduce_sum`"):
+        given = all_reduce_sum(totals.tolist())
+    sums = list(given) if is_series(given) else []
+    if len(sums) != len(totals) or not all(isinstance(it, (int, float)) for it in sums):
+        message = f"must return {len(totals)} numbers, not `{shown(given)}`"
+        raise OptionTypeError(message, "all_reduce_sum")
+    return np.array(sums, dtype=float)
 
 
 def _mini_batches(plan: StepPlan) -> npt.NDArray[np.int64]:
@@ -419,10 +452,12 @@ def restore(
     Raises:
         BatchError: A tensor is missing, or has another shape.
     """
+    check_type("plan", plan, StepPlan, "a plan of `fastpack.plan_step`")
+    check_choice("of", of, Literal["tokens", "sequences"])
     check_choice("form", form, Form)
-    if len(values) != plan.ranks:
-        message = f"must be the tensors of each of {plan.ranks} ranks, not {len(values)} lists"
-        raise BatchError(message)
+    if not isinstance(values, (list, tuple)) or len(values) != plan.ranks:
+        message = f"must be a list of the tensors of each of {plan.ranks} ranks, not `{shown(values)}`"
+        raise OptionTypeError(message, "values")
     found: dict[int, torch.Tensor] = {}
     for rank, of_rank in enumerate(values):
         members = plan.micro_batches(rank)
@@ -432,12 +467,19 @@ def restore(
 
 def _restored(step: Step, values: Sequence[torch.Tensor]) -> list[torch.Tensor] | torch.Tensor:
     """The values of each sequence of a rank, in the order that came in."""
+    _check_tensors(values)
     are_of_tokens = []
     for batch, given in zip(step, values, strict=False):
         shape, count = batch.inputs[_IDS].shape, len(batch.sequences)
         are_of_tokens.append(given.shape[:2] == shape or given.shape[:1] == (shape.numel(),) != (count,))
     members = [batch.sequences for batch in step]
     return _ordered(_by_sequence(step.plan, members, values, are_of_tokens), are_of_tokens=any(are_of_tokens))
+
+
+def _check_tensors(values: object) -> None:
+    if not isinstance(values, (list, tuple)) or not all(isinstance(it, torch.Tensor) for it in values):
+        message = f"must be a list with a tensor for each micro-batch, not `{shown(values)}`"
+        raise OptionTypeError(message, "values")
 
 
 def _ordered(found: Mapping[int, torch.Tensor], *, are_of_tokens: bool) -> list[torch.Tensor] | torch.Tensor:
@@ -452,6 +494,7 @@ def _by_sequence(
     are_of_tokens: Sequence[bool],
 ) -> dict[int, torch.Tensor]:
     """The values of each sequence of some micro-batches."""
+    _check_tensors(values)
     if len(values) != len(members):
         message = f"must be a tensor for each of {len(members)} micro-batches, not {len(values)}"
         raise BatchError(message)
