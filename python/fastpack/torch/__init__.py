@@ -18,9 +18,10 @@ from fastpack.torch.checks import check
 from fastpack.torch.costs import cost
 from fastpack.torch.log_probs import token_log_probs
 from fastpack.torch.losses import WeightedLabels, count_trained, loss
+from fastpack.torch.restoring import restore
 from fastpack.torch.rows import PackedDataset, Row
 from fastpack.torch.sampling import PackSampler
-from fastpack.torch.steps import MicroBatch, Step, pack_step, restore
+from fastpack.torch.steps import MicroBatch, Step, pack_step
 from fastpack.torch.streams import StreamDataset
 
 if TYPE_CHECKING:

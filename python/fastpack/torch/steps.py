@@ -16,16 +16,16 @@ from fastpack.errors import BatchError, OptionError, OptionTypeError
 from fastpack.step.columns import Column, column_of
 from fastpack.step.plan import StepPlan, lengths_of
 from fastpack.torch.batches import Batch, PaddedTo, collate
+from fastpack.torch.restoring import Form, by_sequence, check_tensors, in_form, ordered
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from fastpack.step.columns import Array
 
-__all__ = ["LossWeights", "MicroBatch", "Step", "pack_step", "restore"]
+__all__ = ["LossWeights", "MicroBatch", "Step", "pack_step"]
 
 LossWeights: TypeAlias = Literal["token", "sequence", "group", "constant"]
-Form: TypeAlias = Literal["list", "padded", "nested"]
 
 _IDS: Final = "input_ids"
 _TRAINED: Final = "loss_mask"
@@ -108,7 +108,7 @@ class Step:
             [[5, 6, 7], [8, 9], [4]]
         """
         check_choice("form", form, Form)
-        return _in_form(_restored(self, values), form)
+        return in_form(_restored(self, values), form)
 
 
 def pack_step(
@@ -431,98 +431,12 @@ def _tensor(values: Array, column: Column) -> torch.Tensor:
     return tensor.view(torch.bfloat16) if column.is_bfloat16 else tensor
 
 
-def restore(
-    plan: StepPlan,
-    values: Sequence[Sequence[torch.Tensor]],
-    *,
-    of: Literal["tokens", "sequences"] = "tokens",
-    form: Form = "list",
-) -> list[torch.Tensor] | torch.Tensor:
-    """Puts the values that all ranks have computed back in the order of the sequences that were planned.
-
-    Args:
-        plan: The plan.
-        values: The tensors of each rank: one for each of its micro-batches, as in `Step.restore`.
-        of: Whether there is a value for each token of a micro-batch, or for each of its sequences.
-        form: As in `Step.restore`.
-
-    Returns:
-        The values of all sequences but those that the plan dropped.
-
-    Raises:
-        BatchError: A tensor is missing, or has another shape.
-    """
-    check_type("plan", plan, StepPlan, "a plan of `fastpack.plan_step`")
-    check_choice("of", of, Literal["tokens", "sequences"])
-    check_choice("form", form, Form)
-    if not isinstance(values, (list, tuple)) or len(values) != plan.ranks:
-        message = f"must be a list of the tensors of each of {plan.ranks} ranks, not `{shown(values)}`"
-        raise OptionTypeError(message, "values")
-    found: dict[int, torch.Tensor] = {}
-    for rank, of_rank in enumerate(values):
-        members = plan.micro_batches(rank)
-        found |= _by_sequence(plan, members, of_rank, [of == "tokens"] * len(members))
-    return _in_form(_ordered(found, are_of_tokens=of == "tokens"), form)
-
-
 def _restored(step: Step, values: Sequence[torch.Tensor]) -> list[torch.Tensor] | torch.Tensor:
     """The values of each sequence of a rank, in the order that came in."""
-    _check_tensors(values)
+    check_tensors(values)
     are_of_tokens = []
     for batch, given in zip(step, values, strict=False):
         shape, count = batch.inputs[_IDS].shape, len(batch.sequences)
         are_of_tokens.append(given.shape[:2] == shape or given.shape[:1] == (shape.numel(),) != (count,))
     members = [batch.sequences for batch in step]
-    return _ordered(_by_sequence(step.plan, members, values, are_of_tokens), are_of_tokens=any(are_of_tokens))
-
-
-def _check_tensors(values: object) -> None:
-    if not isinstance(values, (list, tuple)) or not all(isinstance(it, torch.Tensor) for it in values):
-        message = f"must be a list with a tensor for each micro-batch, not `{shown(values)}`"
-        raise OptionTypeError(message, "values")
-
-
-def _ordered(found: Mapping[int, torch.Tensor], *, are_of_tokens: bool) -> list[torch.Tensor] | torch.Tensor:
-    ordered = [found[sequence] for sequence in sorted(found)]
-    return ordered if are_of_tokens or not ordered else torch.stack(ordered)
-
-
-def _by_sequence(
-    plan: StepPlan,
-    members: Sequence[npt.NDArray[np.int64]],
-    values: Sequence[torch.Tensor],
-    are_of_tokens: Sequence[bool],
-) -> dict[int, torch.Tensor]:
-    """The values of each sequence of some micro-batches."""
-    _check_tensors(values)
-    if len(values) != len(members):
-        message = f"must be a tensor for each of {len(members)} micro-batches, not {len(values)}"
-        raise BatchError(message)
-    found: dict[int, torch.Tensor] = {}
-    for number, (sequences, given, is_of_tokens) in enumerate(
-        zip(members, values, are_of_tokens, strict=True)
-    ):
-        lengths = plan.lengths[sequences]
-        ends = np.cumsum(lengths + -lengths % plan.document_multiple_of)
-        flat = given.flatten(0, 1) if is_of_tokens and given.ndim > 1 else given
-        fits = flat.ndim > 0 and (
-            flat.shape[0] >= ends[-1:].sum() if is_of_tokens else flat.shape[0] == len(sequences)
-        )
-        if not fits:
-            wanted = f"{ends[-1:].sum()} tokens" if is_of_tokens else f"{len(sequences)} sequences"
-            message = f"has the shape {list(given.shape)} for micro-batch {number}, which has {wanted}"
-            raise BatchError(message)
-        starts = np.concatenate([np.zeros(1, dtype=np.int64), ends])
-        for place, sequence in enumerate(sequences.tolist()):
-            found[sequence] = (
-                flat[starts[place] : starts[place] + lengths[place]] if is_of_tokens else flat[place]
-            )
-    return found
-
-
-def _in_form(values: list[torch.Tensor] | torch.Tensor, form: Form) -> list[torch.Tensor] | torch.Tensor:
-    if isinstance(values, torch.Tensor) or form == "list" or not values:
-        return values
-    if form == "padded":
-        return torch.nn.utils.rnn.pad_sequence(values, batch_first=True)
-    return torch.nested.nested_tensor(values, layout=torch.jagged)
+    return ordered(by_sequence(step.plan, members, values, are_of_tokens), are_of_tokens=any(are_of_tokens))
