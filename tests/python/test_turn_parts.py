@@ -434,3 +434,23 @@ def test_the_last_turn_has_no_other_role() -> None:
         fastpack.pack_records(
             [AGENTIC], "examples/tokenizer", max_length=64, turns="last", train_on=TrainOn(roles=["tool"])
         )
+
+
+def test_the_assistant_is_trained_by_either_name(tokenizer_dir: Path) -> None:
+    tokenizer = fastpack.Tokenizer(tokenizer_dir)
+    for own in ("assistant", "model"):
+        talk = [{"role": "user", "content": "Hi."}, {"role": own, "content": "Yes."}]
+        template = (
+            "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}{% endfor %}"
+            f"{{% if add_generation_prompt %}}<|{own}|>{{% endif %}}"
+        )
+
+        def rows(train_on: Any, turns: str = "auto", talk: Any = talk, template: str = template) -> list[Any]:
+            options: Any = {"chat_template": template, "turns": turns, "train_on": train_on}
+            return packed([{"messages": talk}], tokenizer, **options)[0]
+
+        for name in ("assistant", "model"):
+            assert rows(TrainOn(roles=[name])) == rows("assistant")
+            assert rows(TrainOn(roles=[name]), "last") == rows("assistant", "last")
+            both = stretches(rows(TrainOn(roles=["user", name])), tokenizer)
+            assert [stretch.split("<")[0] for stretch in both[0]] == ["Hi.", "Yes."]

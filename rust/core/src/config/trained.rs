@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::option_words;
+use super::{option_words, usual};
 use crate::error::{Error, Result};
 
 option_words! {
@@ -26,7 +26,7 @@ option_words! {
 pub enum TrainedTokens {
     /// In a word.
     Named(TrainOn),
-    /// Those of turns, by roles and parts.
+    /// Roles and parts of turns.
     Parts(TurnParts),
 }
 
@@ -94,13 +94,18 @@ impl TurnParts {
         Ok(())
     }
 
-    /// Whether messages of a role are trained.
+    /// Whether messages of a role are trained. The assistant has several names.
     pub fn trains(&self, role: &str) -> bool {
-        self.roles.iter().any(|trained| trained == role)
+        let is_of_assistant = is_assistant(role);
+        self.roles.iter().any(|trained| trained == role || is_of_assistant && is_assistant(trained))
     }
 
     /// Whether messages of other roles than the assistant's are trained.
     pub fn trains_others(&self) -> bool {
-        self.roles.iter().any(|role| role != "assistant")
+        self.roles.iter().any(|role| !is_assistant(role))
     }
+}
+
+fn is_assistant(role: &str) -> bool {
+    usual::ASSISTANT.contains(&role)
 }

@@ -1,4 +1,4 @@
-//! The usual field names of the parts of records. The first of them that a record has is read.
+//! The usual field names of the parts of records, of which the first that a record has is read, and names of roles.
 
 use super::ShapeName;
 
@@ -41,6 +41,8 @@ pub(crate) const SYSTEMS: [&str; 2] = ["system", "system_prompt"];
 pub(crate) const TEMPLATE_KWARGS: &str = "chat_template_kwargs";
 /// The field of the attention mask, with zeros for padding.
 pub(crate) const ATTENTION_MASK: &str = "attention_mask";
+/// The roles of the assistant.
+pub(crate) const ASSISTANT: [&str; 2] = ["assistant", "model"];
 /// The turns before a request.
 pub(crate) const HISTORY: [&str; 1] = ["history"];
 /// The loss mask of a record: one entry for each message or id.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::fault::{Fault, wrong_type};
+use crate::config::usual;
 use crate::ledger::Reason;
 use fastpack_template::json::{Json, Map};
 
@@ -85,7 +86,7 @@ pub(super) fn speaks(message: &Map) -> bool {
 
 /// Whether a role is the trained one.
 pub fn is_assistant(role: &str) -> bool {
-    matches!(role, "assistant" | "model")
+    usual::ASSISTANT.contains(&role)
 }
 
 /// The reason that a value is no weight.
