@@ -1,35 +1,35 @@
 //! [`Note`]: the facts about kept records that reports count, each with its warning.
 
-use serde::{Deserialize, Serialize};
+use crate::config::option_words;
 
-/// A fact about a kept record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Note {
-    /// A prompt is formatted already, and is wrapped again.
-    FormattedPrompts,
-    /// An answer ends in an end-of-text token, inside of its turn.
-    EndedAnswers,
-    /// Its contents were lists of texts, which were joined because the chat template refuses lists.
-    JoinedParts,
-    /// A control token of the tokenizer stands in a text of a user or a tool.
-    ControlTokens,
-    /// The texts lack reasoning of the last turn, from a field or from the content.
-    LastReasoningLeftOut,
-    /// The texts lack reasoning of an earlier turn.
-    EarlierReasoningLeftOut,
-    /// The texts lack a call of a tool.
-    CallsLeftOut,
-    /// The trained text of a turn begins elsewhere than the generation prompt ends.
-    OtherOpenings,
-    /// A trained turn ends without a token or text that stops generation.
-    UnendedTurns,
-    /// Nothing of a turn is trained.
-    UntrainedTurns,
-    /// The arguments of a call are JSON text, which the chat template encodes a second time.
-    EncodedArguments,
-    /// The reasoning of earlier turns was removed, because `train_on` asks for it.
-    DroppedReasoning,
+option_words! {
+    /// A fact about a kept record, in the order of the warnings.
+    pub enum Note {
+        /// A prompt is formatted already, and is wrapped again.
+        FormattedPrompts = "formatted_prompts",
+        /// An answer ends in an end-of-text token, inside of its turn.
+        EndedAnswers = "ended_answers",
+        /// Its contents were lists of texts, which were joined because the chat template refuses lists.
+        JoinedParts = "joined_parts",
+        /// A control token of the tokenizer stands in a text of a user or a tool.
+        ControlTokens = "control_tokens",
+        /// The texts lack reasoning of the last turn, from a field or from the content.
+        LastReasoningLeftOut = "last_reasoning_left_out",
+        /// The texts lack reasoning of an earlier turn.
+        EarlierReasoningLeftOut = "earlier_reasoning_left_out",
+        /// The texts lack a call of a tool.
+        CallsLeftOut = "calls_left_out",
+        /// The trained text of a turn begins elsewhere than the generation prompt ends.
+        OtherOpenings = "other_openings",
+        /// A trained turn ends without a token or text that stops generation.
+        UnendedTurns = "unended_turns",
+        /// Nothing of a turn is trained.
+        UntrainedTurns = "untrained_turns",
+        /// The arguments of a call are JSON text, which the chat template encodes a second time.
+        EncodedArguments = "encoded_arguments",
+        /// The reasoning of earlier turns was removed, because `train_on` asks for it.
+        DroppedReasoning = "dropped_reasoning",
+    }
 }
 
 /// Some notes of one record.
@@ -69,27 +69,11 @@ impl NoteSet {
 
     /// Its notes.
     pub fn iter(self) -> impl Iterator<Item = Note> {
-        Note::ALL.into_iter().filter(move |note| self.has(*note))
+        Note::WORDS.iter().map(|(_, note)| *note).filter(move |note| self.has(*note))
     }
 }
 
 impl Note {
-    /// All notes, in the order of their warnings.
-    pub const ALL: [Self; 12] = [
-        Self::FormattedPrompts,
-        Self::EndedAnswers,
-        Self::JoinedParts,
-        Self::ControlTokens,
-        Self::LastReasoningLeftOut,
-        Self::EarlierReasoningLeftOut,
-        Self::CallsLeftOut,
-        Self::OtherOpenings,
-        Self::UnendedTurns,
-        Self::UntrainedTurns,
-        Self::EncodedArguments,
-        Self::DroppedReasoning,
-    ];
-
     /// The warning about `records` with this note, the `first` of them at a place.
     pub(crate) fn warning(self, records: &str, is_one: bool, first: &str) -> String {
         let have = if is_one { "has" } else { "have" };
