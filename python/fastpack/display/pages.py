@@ -122,7 +122,7 @@ def _left_out(report: Report | ScanReport) -> Iterator[tuple[str, str]]:
 
 
 def split_sentence(split: SplitConversations, read: int) -> str:
-    """What splitting conversations cost among `read` tokens, and what other choices of `turns` would give."""
+    """The cost of split conversations among `read` tokens, and the documents of other choices of `turns`."""
     more = max(split.tokens - split.whole_tokens, 0)
     return (
         f"{counted(split.records, 'conversation')} as {counted(split.documents, 'document')} of "

@@ -17,7 +17,7 @@ const PLACES: usize = 3;
 const FIELDS: usize = 256;
 
 /// The fields of messages that hold what is said. Others, such as those of ids and dates, are counted without a warning.
-/// Those of reasoning and calls have notes of their own.
+/// Reasoning and calls have notes of their own.
 const SAID: [&str; 2] = ["tools", "refusal"];
 
 /// The number of records with the same note, and the places of the first of them.
@@ -53,7 +53,7 @@ pub struct SplitDocuments {
     pub whole_tokens: u64,
     /// The trained turns.
     pub turns: u64,
-    /// Those that one document has otherwise than the model writes them, or behind another text.
+    /// The trained turns that one document has otherwise than the model writes them, or behind another text.
     pub rewritten_turns: u64,
 }
 

@@ -82,6 +82,11 @@ impl Conversation {
     pub fn speaking(&self) -> impl DoubleEndedIterator<Item = bool> + ExactSizeIterator {
         self.messages.iter().map(|message| speaks(message))
     }
+
+    /// The index of the last message of the assistant.
+    pub fn last_turn(&self) -> Option<usize> {
+        self.speaking().rposition(|speaks| speaks)
+    }
 }
 
 /// A request, and its answer as text.

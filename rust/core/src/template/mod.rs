@@ -33,7 +33,7 @@ pub use replay::replayer::{Replayed, Replayer};
 pub use replay::wanted::WantedSpans;
 pub use select::select_template;
 pub use trained::documents::{TurnText, TurnTexts, WholeText};
-pub use trained::noted::TrainedParts;
+pub use trained::noted::NoteOptions;
 pub use trained::part_finder::{PartedTurn, WantedTurns};
 pub use trained::parted::{PartedText, PartedTexts};
 pub use trained::rule::tokens::SharedTokens;

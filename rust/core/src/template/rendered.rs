@@ -47,7 +47,7 @@ pub struct Rendered {
     /// The number of the last turn that it trains among the messages of the assistant, from 1; 0 if it is of no
     /// conversation, or trains none.
     pub turn: u32,
-    /// What one text of the whole conversation would be. Of the texts of a conversation that has several, the last has it.
+    /// The one text of the whole conversation, to compare with; the last of several texts has it.
     pub whole: Option<WholeText>,
     /// The fields of the record that the text leaves out.
     pub left_out: LeftOut,

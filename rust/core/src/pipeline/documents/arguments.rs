@@ -6,7 +6,7 @@ use fastpack_template::json::{Json, Map};
 
 use crate::ledger::Note;
 use crate::record::{Conversation, FastReader, parse_json};
-use crate::template::{ChatTemplate, TrainedParts};
+use crate::template::{ChatTemplate, NoteOptions};
 
 /// The key of the calls of a message.
 const CALLS: &str = "tool_calls";
@@ -22,7 +22,7 @@ pub(super) fn decode_arguments(template: &ChatTemplate, conversation: &mut Conve
     if messages == conversation.messages {
         return;
     }
-    let notes = template.turn_notes(conversation, TrainedParts::TEXTS, &|_| true);
+    let notes = template.turn_notes(conversation, NoteOptions::TEXTS, &|_| true);
     if notes.has(Note::EncodedArguments) {
         conversation.messages = messages;
     }

@@ -17,7 +17,7 @@ impl Training<'_> {
     ) -> Result<Vec<Rendered>, Fault> {
         let weights = conversation.weights.as_deref();
         let is_turn: Vec<bool> = conversation.speaking().collect();
-        let last = is_turn.iter().rposition(|is_turn| *is_turn);
+        let last = conversation.last_turn();
         let trains = |at: usize| parts.trains(conversation.role(at));
         let weight = |at: usize| match weights.and_then(|weights| weights[at]) {
             _ if !is_turn[at] && !trains(at) => 0.0,

@@ -20,7 +20,7 @@ use crate::record::{
     Answers, Conversation, FastReader, Fault, Labelled, MessageForms, Pair, Prompted, Record,
     Tokens, as_messages,
 };
-use crate::template::{ChatTemplate, Prompts, Rendered, Replayed, TrainedParts};
+use crate::template::{ChatTemplate, NoteOptions, Prompts, Rendered, Replayed};
 
 /// The result of a record.
 pub(in crate::pipeline) enum RenderedRecord {
@@ -213,7 +213,7 @@ impl<'a> Renderer<'a> {
             Record::Text(text) => ((text, TextKind::Text), false),
             Record::Conversation(conversation) => {
                 let seen =
-                    self.template()?.turn_notes(&conversation, TrainedParts::TEXTS, &|_| true);
+                    self.template()?.turn_notes(&conversation, NoteOptions::TEXTS, &|_| true);
                 notes = self.controls_in(&conversation.messages);
                 notes = notes.and(seen.without(Note::UnendedTurns));
                 let (text, joined) = prompt_of(&conversation)?;
@@ -290,7 +290,7 @@ impl<'a> Renderer<'a> {
                 for answer in &answers {
                     let messages = [&prompt.messages[..], answer].concat();
                     let whole = Conversation { messages, ..prompt.clone() };
-                    notes = notes.and(template.turn_notes(&whole, TrainedParts::TEXTS, &|_| true));
+                    notes = notes.and(template.turn_notes(&whole, NoteOptions::TEXTS, &|_| true));
                 }
                 asked_and_answered(self.template()?, prompt, answers)?
             }

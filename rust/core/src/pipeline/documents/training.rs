@@ -10,8 +10,8 @@ use crate::ledger::{NoteSet, Reason};
 use crate::pipeline::documents::canvas::{Canvas, end_turns};
 use crate::record::{Conversation, FastReader, Fault, Tokens, is_assistant};
 use crate::template::{
-    ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, TrainedParts, Turn,
-    TurnText, TurnTexts, WantedSpans, ends_of_turns,
+    ChatTemplate, LeftOut, NoteOptions, Printed, Rendered, Replayed, Span, Trained, Turn, TurnText,
+    TurnTexts, WantedSpans, ends_of_turns,
 };
 
 /// The options that choose the trained part.
@@ -70,9 +70,9 @@ impl<'o> Training<'o> {
         self.turns
     }
 
-    /// What is trained of conversations.
-    pub(super) fn parts(self) -> TrainedParts {
-        TrainedParts {
+    /// The options that the notes on turns depend on.
+    pub(super) fn note_options(self) -> NoteOptions {
+        NoteOptions {
             turns: self.turns,
             are_turns: self.train_on != TrainOn::All,
             have_ends: self.eos.is_some(),
@@ -81,9 +81,9 @@ impl<'o> Training<'o> {
 
     /// The notes on the turns of a conversation.
     pub(super) fn notes(self, template: &ChatTemplate, conversation: &Conversation) -> NoteSet {
-        let last = conversation.speaking().rposition(|speaks| speaks);
+        let last = conversation.last_turn();
         let is_trained = self.turns.trains(conversation.weights.as_deref(), last);
-        template.turn_notes(conversation, self.parts(), &is_trained)
+        template.turn_notes(conversation, self.note_options(), &is_trained)
     }
 
     /// Whether recorded programs find what is trained of a conversation.
@@ -188,7 +188,7 @@ impl<'o> Training<'o> {
         if let Some(parts) = self.turn_parts {
             return self.render_parts(template, conversation, parts);
         }
-        let last = conversation.speaking().rposition(|speaks| speaks);
+        let last = conversation.last_turn();
         let weight = |message: usize| self.weight(weights.as_deref(), last, message);
         let mut left_out = LeftOut::new();
         let is_trained = |message: usize| weight(message) > 0.0;
@@ -214,7 +214,7 @@ impl<'o> Training<'o> {
 
     /// The number of the last turn that is trained of a conversation in which these messages are of the assistant; 0 if
     /// there is none.
-    fn last_turn<I: Iterator<Item = bool>>(
+    fn last_turn_number<I: Iterator<Item = bool>>(
         self,
         weights: Option<&[Option<f32>]>,
         speaks: impl Fn() -> I,
@@ -275,7 +275,7 @@ impl<'o> Training<'o> {
         conversation: &Conversation,
     ) -> Result<Rendered, Fault> {
         let Conversation { prompt, weights, .. } = conversation;
-        let turn = || self.last_turn(weights.as_deref(), || conversation.speaking());
+        let turn = || self.last_turn_number(weights.as_deref(), || conversation.speaking());
         let mut left_out = LeftOut::new();
         let noted = Some(&mut left_out);
         let (text, spans) = match self.wanted().of(weights.is_some(), prompt.is_some()) {
@@ -309,7 +309,7 @@ impl<'o> Training<'o> {
                 let choice = TrainedTurns {
                     training: self,
                     weights: weights.as_deref(),
-                    last: conversation.speaking().rposition(|speaks| speaks),
+                    last: conversation.last_turn(),
                     completion,
                     messages: conversation.messages.len(),
                 };
@@ -358,7 +358,7 @@ impl<'o> Training<'o> {
                 Trained::Spans(choice.spans(text.len(), &turns)?)
             }
         };
-        let (turn_ends, turn) = (cuts, self.last_turn(reader.weights(), speaks));
+        let (turn_ends, turn) = (cuts, self.last_turn_number(reader.weights(), speaks));
         Ok(vec![Rendered {
             text,
             literals,

@@ -65,7 +65,7 @@ impl<'a> Worker<'a> {
             replayer: template.filter(|_| training.replays()).map(|template| {
                 let (wanted, turns) = (training.wanted(), training.turns());
                 let replayer = Replayer::new(template, wanted, turns, training.cuts());
-                replayer.noting(training.parts())
+                replayer.noting(training.note_options())
             }),
             reader: FastReader::default(),
             replayed: Replayed::default(),

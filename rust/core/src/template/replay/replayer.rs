@@ -27,7 +27,7 @@ use crate::template::trained::documents::TurnTexts;
 use crate::template::trained::header;
 use crate::template::trained::marks::MarkPlace;
 use crate::template::trained::markup::TurnMarkup;
-use crate::template::trained::noted::TrainedParts;
+use crate::template::trained::noted::NoteOptions;
 use crate::template::trained::spans::{self, Turn};
 use crate::template::trained::turns::turn_ends;
 
@@ -70,8 +70,8 @@ pub struct Replayer<'t> {
     template: &'t ChatTemplate,
     wanted: WantedSpans,
     choice: Turns,
-    /// What is trained, if it is noted.
-    noted: Option<TrainedParts>,
+    /// The options of the notes on turns, if there are notes.
+    noted: Option<NoteOptions>,
     cuts: bool,
     known: HashMap<Box<[u8]>, RenderPath<'t>>,
     /// The outline of the current conversation, and the form of its texts where turns are wanted.
@@ -84,6 +84,8 @@ pub struct Replayer<'t> {
     /// The text before the last turn or the completion, rendered to find its length.
     scratch: Printed,
     places: Vec<MarkPlace>,
+    /// The messages of the assistant in the current conversation.
+    speaks: Vec<bool>,
     /// The reason that the last conversation was left to the interpreter.
     refused: &'static str,
 }
@@ -123,14 +125,15 @@ impl<'t> Replayer<'t> {
             buffers: ProgramBuffers::new(template.meter(&|| 0)),
             scratch: Printed::default(),
             places: Vec::new(),
+            speaks: Vec::new(),
             refused: "",
         }
     }
 
-    /// Has the replayer note what is told of the turns of each conversation, of which these parts are trained.
+    /// Adds notes on the turns of each conversation.
     #[must_use]
-    pub fn noting(self, parts: TrainedParts) -> Self {
-        Self { noted: Some(parts), ..self }
+    pub fn noting(self, options: NoteOptions) -> Self {
+        Self { noted: Some(options), ..self }
     }
 
     /// Renders a conversation into `out`, and replaces its contents.
@@ -167,44 +170,41 @@ impl<'t> Replayer<'t> {
         self.refused
     }
 
-    /// Writes the outline of a conversation into `key`, and what the search for its turns depends on besides.
+    /// Writes the outline of a conversation into `key`, with the forms of all messages where its turns are searched for,
+    /// or else of those of the assistant, on which notes depend.
     fn write_key(&mut self, reader: &FastReader) {
         self.key.clear();
         self.key.extend_from_slice(reader.outline());
         let has_tools = reader.value_places().any(|place| place.is_none());
         let template = self.template.with_tools(has_tools);
-        if !self.wanted_of(reader).needs_turns() || template.generates {
-            if self.noted.is_some() {
-                self.write_said(reader, template);
-            }
-            return;
-        }
-        self.key.push(u8::from(reader.prompt().is_some()));
-        // A message without a weight is as much as the choice of turns makes of it.
-        let weights = reader.weights().into_iter().flatten();
-        self.key.extend(weights.map(|weight| weight.map_or(2, |weight| u8::from(weight > 0.0))));
-        let texts = reader.ranges().iter().map(|range| &reader.decoded()[range.clone()]);
-        for (number, text) in (0_u32..).zip(texts) {
-            template.forms().write_text(number, text, &mut self.key);
-        }
-        for (place, value) in reader.value_places().zip(reader.values()) {
-            if let Some((_, name)) = place {
-                template.forms().write_field(name, value, &mut self.key);
-            }
+        if self.wanted_of(reader).needs_turns() && !template.generates {
+            self.key.push(u8::from(reader.prompt().is_some()));
+            self.write_forms(reader, template, |_| true);
+        } else if self.noted.is_some() {
+            let mut speaks = std::mem::take(&mut self.speaks);
+            speaks.clear();
+            speaks.extend(reader.roles().map(is_assistant));
+            self.write_forms(reader, template, |message| speaks[message]);
+            self.speaks = speaks;
         }
     }
 
-    /// Writes what the notes on the turns of a conversation depend on besides its outline.
-    fn write_said(&mut self, reader: &FastReader, template: &ChatTemplate) {
+    /// Writes the weights of messages, and the forms of those that are `of_form`.
+    fn write_forms(
+        &mut self,
+        reader: &FastReader,
+        template: &ChatTemplate,
+        of_form: impl Fn(usize) -> bool,
+    ) {
+        // A message without a weight is as much as the choice of turns makes of it.
         let weights = reader.weights().into_iter().flatten();
         self.key.extend(weights.map(|weight| weight.map_or(2, |weight| u8::from(weight > 0.0))));
-        let is_said: Vec<bool> = reader.roles().map(is_assistant).collect();
         let texts = (0_u32..).zip(reader.places().zip(reader.ranges()));
-        for (number, (_, range)) in texts.filter(|(_, ((message, _), _))| is_said[*message]) {
+        for (number, (_, range)) in texts.filter(|(_, ((message, _), _))| of_form(*message)) {
             template.forms().write_text(number, &reader.decoded()[range.clone()], &mut self.key);
         }
         for (place, value) in reader.value_places().zip(reader.values()) {
-            if let Some((_, name)) = place.filter(|(message, _)| is_said[*message]) {
+            if let Some((_, name)) = place.filter(|(message, _)| of_form(*message)) {
                 template.forms().write_field(name, value, &mut self.key);
             }
         }
@@ -398,7 +398,8 @@ impl<'t> Replayer<'t> {
             unprinted.extend(numbered(reader, message, key, part));
         });
         let is_trained = self.choice.trains(reader.weights(), last_turn(&messages));
-        let notes = self.noted.map(|parts| template.turn_notes(conversation, parts, &is_trained));
+        let notes =
+            self.noted.map(|options| template.turn_notes(conversation, options, &is_trained));
         let notes = notes.unwrap_or_default();
         let wanted = self.wanted_of(reader);
         // A prompt and its completion are one document.

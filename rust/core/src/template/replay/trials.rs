@@ -9,7 +9,6 @@ use super::wanted::WantedSpans;
 use crate::config::Turns;
 use crate::record::{Conversation, FastReader, Shape, parse_conversation};
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::is_assistant;
 
 /// The roles of the trial conversations.
 const ROLES: [&[&str]; 7] = [
@@ -140,7 +139,7 @@ fn interpreted(
         return Some(out);
     }
     let serving = template.serving(conversation);
-    let last = conversation.messages.iter().rposition(|message| is_assistant(message));
+    let last = conversation.last_turn();
     let is_trained = |at: usize| choice.weight(None, Some(at) == last) > 0.0;
     let texts = serving.turn_texts(conversation, choice, &is_trained, left_out);
     if let Some(texts) = texts.ok()? {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::ledger::Reason;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::{is_assistant, prepared};
+use crate::template::conversation::{is_assistant, last_turn, prepared};
 use crate::template::left_out::LeftOut;
 
 impl ChatTemplate {
@@ -52,7 +52,7 @@ impl ChatTemplate {
         let (text, spans) = self.render_spans_noting(conversation, left_out)?;
         let messages = prepared(conversation);
         let turns = messages.iter().filter(|message| is_assistant(message)).count();
-        let Some(last) = messages.iter().rposition(|message| is_assistant(message)) else {
+        let Some(last) = last_turn(&messages) else {
             return Ok((text, Vec::new()));
         };
         let before = match last {

@@ -31,7 +31,7 @@ pub struct TurnText {
 pub struct TurnTexts {
     /// The texts.
     pub texts: Vec<TurnText>,
-    /// What one text of the whole conversation would be.
+    /// The one text of the whole conversation, to compare with.
     pub whole: WholeText,
 }
 
@@ -42,7 +42,7 @@ pub struct WholeText {
     pub bytes: usize,
     /// The trained turns.
     pub turns: u64,
-    /// Those that it has otherwise than the model writes them, or behind another text.
+    /// The trained turns that it has otherwise than the model writes them, or behind another text.
     pub rewritten_turns: u64,
 }
 

@@ -29,13 +29,13 @@ pub(super) const WORDS: &str = "Ww";
 pub(in crate::template) struct TurnForms {
     /// The string literals of the template, sorted.
     literals: Vec<String>,
-    /// Those of them that look like markup, the longest of those that begin at one place. A template may search for
-    /// them in a text. `None` if there are too many.
+    /// Literals and written texts that look like markup, which a template may search for in a text. The longest of those that
+    /// begin at one place is found. `None` if there are too many.
     markers: Option<AhoCorasick>,
     /// Bytes of the longest literal.
     longest_literal: usize,
     pub(super) tried: Mutex<HashMap<Box<[u8]>, bool>>,
-    /// What is noted of conversations of some forms.
+    /// The notes on conversations, by the keys of their forms.
     pub(super) noted: Mutex<HashMap<Box<[u8]>, NoteSet>>,
 }
 

@@ -12,13 +12,13 @@ use crate::template::conversation::{REASONING, is_assistant};
 pub(super) struct Label {
     /// The index of its message.
     pub(super) message: usize,
-    /// What is said.
+    /// Its kind.
     pub(super) said: Said,
     /// The words of its parts, which stand between what a template may search for; none of a call without arguments.
     pub(super) words: Vec<String>,
 }
 
-/// What the assistant says.
+/// A kind of text that the assistant says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// Reasoning in a field, or in a part of the content.

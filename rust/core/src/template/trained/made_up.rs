@@ -10,7 +10,7 @@ use crate::record::{Conversation, write_json};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::tools;
 
-/// The place of a message in what is trained.
+/// The part of a message in training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// It is not trained.
@@ -24,7 +24,7 @@ pub(super) enum Place {
 /// A conversation with made-up words.
 #[derive(Clone, Debug)]
 pub(super) struct MadeUp {
-    /// What tells conversations of the form from others.
+    /// The key of the form.
     pub(super) key: Vec<u8>,
     pub(super) conversation: Conversation,
     /// The places of its messages.

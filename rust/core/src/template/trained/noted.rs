@@ -1,4 +1,4 @@
-//! What is noted of the turns of a conversation: what its texts lack, how turns begin and end, and which are untrained.
+//! The notes on the turns of a conversation: what its texts lack, how turns begin and end, and which are untrained.
 //!
 //! Conversations of one [form](super::forms::TurnForms) have the same notes, so they are found once, of a conversation
 //! with made-up words.
@@ -21,14 +21,14 @@ use crate::config::Turns;
 use crate::ledger::{Note, NoteSet};
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::{is_assistant, prepared};
+use crate::template::conversation::{is_assistant, last_turn, prepared};
 
 /// Most forms whose notes are kept.
 const MOST_FORMS: usize = 1 << 14;
 
-/// What a run trains of conversations.
+/// The options that the notes on turns depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TrainedParts {
+pub struct NoteOptions {
     /// The documents that a conversation becomes.
     pub turns: Turns,
     /// Whether turns of the assistant are trained, not whole texts.
@@ -37,8 +37,8 @@ pub struct TrainedParts {
     pub have_ends: bool,
 }
 
-impl TrainedParts {
-    /// The whole of texts.
+impl NoteOptions {
+    /// Texts that are trained as a whole, or not at all.
     pub const TEXTS: Self = Self { turns: Turns::Whole, are_turns: false, have_ends: true };
 }
 
@@ -47,7 +47,7 @@ impl ChatTemplate {
     pub fn turn_notes(
         &self,
         conversation: &Conversation,
-        parts: TrainedParts,
+        options: NoteOptions,
         is_trained: &dyn Fn(usize) -> bool,
     ) -> NoteSet {
         let template = self.serving(conversation);
@@ -62,18 +62,18 @@ impl ChatTemplate {
             _ => Place::Context,
         };
         let mut made = template.made_up(conversation, &messages, place);
-        made.key.extend([parts.turns as u8, parts.are_turns.into(), parts.have_ends.into()]);
+        made.key.extend([options.turns as u8, options.are_turns.into(), options.have_ends.into()]);
         let known = || template.forms().noted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&known) = known().get(&*made.key) {
             return known;
         }
-        let Some(found) = template.noted(&made, parts, true) else {
+        let Some(found) = template.noted(&made, options, true) else {
             // The template refuses made-up words, so the conversation's own are looked for.
             let places = (0..messages.len()).map(place).collect();
             let messages = messages.iter().map(|message| Arc::new(Map::clone(message)));
             let own = Conversation { messages: messages.collect(), ..conversation.clone() };
             let own = MadeUp { key: Vec::new(), conversation: own, places };
-            return template.noted(&own, parts, false).unwrap_or_default();
+            return template.noted(&own, options, false).unwrap_or_default();
         };
         let mut known = known();
         if known.len() < MOST_FORMS {
@@ -83,7 +83,7 @@ impl ChatTemplate {
     }
 
     /// The notes on a conversation whose words are replaced by labels, or are labels; `None` if the template refuses it.
-    fn noted(&self, made: &MadeUp, parts: TrainedParts, replaces: bool) -> Option<NoteSet> {
+    fn noted(&self, made: &MadeUp, options: NoteOptions, replaces: bool) -> Option<NoteSet> {
         let labeller = Labeller::new(self.forms(), replaces);
         let (messages, labels) = labeller.label(&made.conversation.messages);
         let conversation = Conversation { messages, ..made.conversation.clone() };
@@ -99,13 +99,13 @@ impl ChatTemplate {
             whole,
             notes: NoteSet::default(),
         };
-        let texts = if conversation.prompt.is_some() || !parts.are_turns {
+        let texts = if conversation.prompt.is_some() || !options.are_turns {
             noting.whole_text();
             Vec::new()
         } else if self.generates {
-            noting.marked_turns(parts)
+            noting.marked_turns(options)
         } else {
-            noting.defined_turns(parts.turns)
+            noting.defined_turns(options.turns)
         };
         noting.look_for(&labels, &texts);
         Some(noting.notes)
@@ -191,12 +191,12 @@ impl Noting<'_> {
         documents.into_iter().map(|document| document.text).collect()
     }
 
-    /// The same of turns that the template marks.
-    fn marked_turns(&mut self, parts: TrainedParts) -> Vec<String> {
+    /// Notes the turns that the template marks. Returns the texts in which they stand; none if it refuses them.
+    fn marked_turns(&mut self, options: NoteOptions) -> Vec<String> {
         let (template, conversation) = (self.template, self.conversation);
-        let texts = if parts.turns == Turns::Each {
+        let texts = if options.turns == Turns::Each {
             let is_trained = |at| self.is_trained(at);
-            let texts = template.turn_texts(conversation, parts.turns, &is_trained, None);
+            let texts = template.turn_texts(conversation, options.turns, &is_trained, None);
             texts.ok().flatten().map(|texts| texts.texts)
         } else {
             let rendered = template.render_turns(conversation, None).ok();
@@ -214,7 +214,7 @@ impl Noting<'_> {
             }
             for (TurnText { text, .. }, Turn { span, end, .. }) in spoken(at) {
                 let is_ended = self.stops.end(&text[span.clone()])
-                    || !end.is_empty() && (parts.have_ends || end.start < span.end);
+                    || !end.is_empty() && (options.have_ends || end.start < span.end);
                 self.notes.set(Note::UnendedTurns, !is_ended);
             }
             let opens_otherwise = self.mark_opens_otherwise(at).unwrap_or(false);
@@ -236,7 +236,7 @@ impl Noting<'_> {
     fn look_for(&mut self, labels: &[Label], texts: &[String]) {
         let whole = slice::from_ref(&self.whole);
         let texts = if texts.is_empty() { whole } else { texts };
-        let last = self.messages.iter().rposition(|message| is_assistant(message));
+        let last = last_turn(self.messages);
         let mut notes = self.notes;
         for Label { message, said, words } in labels {
             let is_shown = |word: &&String| texts.iter().any(|text| text.contains(word.as_str()));

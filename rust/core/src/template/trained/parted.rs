@@ -34,7 +34,7 @@ pub struct PartedText {
 pub struct PartedTexts {
     /// The texts.
     pub texts: Vec<PartedText>,
-    /// What one text of the whole conversation would be.
+    /// The one text of the whole conversation, to compare with.
     pub whole: WholeText,
     /// Whether reasoning of earlier turns was removed.
     pub has_dropped: bool,
