@@ -355,3 +355,12 @@ def test_compared_answers_are_noted(load: Callable[[Kind], Loaded]) -> None:
     options: Any = {"objective": "preference", "max_length": 512}
     report = fastpack.Report.of(fastpack.pack_records([record], tokenizer, **options))
     assert counted(report) == Counter(["last_reasoning_left_out"])
+
+
+def test_turns_of_an_untrained_assistant_are_not_noted(load: Callable[[Kind], Loaded]) -> None:
+    tokenizer, _ = load(KINDS["ends before the next"])
+    record = {"messages": [ASKED, answer("Sunny.")]}
+    for roles, expected in ((["user"], []), (["user", "assistant"], ["other_openings", "unended_turns"])):
+        report = packed([record], tokenizer, train_on=fastpack.TrainOn(roles=roles))
+        assert report.documents.kept == 1
+        assert counted(report) == Counter(expected)

@@ -82,7 +82,11 @@ impl<'o> Training<'o> {
     /// The notes on the turns of a conversation.
     pub(super) fn notes(self, template: &ChatTemplate, conversation: &Conversation) -> NoteSet {
         let last = conversation.last_turn();
-        let is_trained = self.turns.trains(conversation.weights.as_deref(), last);
+        let weights = conversation.weights.as_deref();
+        let is_chosen = self.turns.trains(weights, last);
+        let trains_turns = self.turn_parts.is_none_or(|parts| parts.trains("assistant"));
+        let has_weight = |at: usize| weights.is_some_and(|weights| weights[at].is_some());
+        let is_trained = |at: usize| is_chosen(at) && (trains_turns || has_weight(at));
         template.turn_notes(conversation, self.note_options(), &is_trained)
     }
 
