@@ -62,9 +62,9 @@ def test_they_are_decoded_on_request_where_the_template_encodes_them(
     given = [record(text) for text in ARGUMENTS] + [record({"city": "Rome"})]
     wanted = [record(decoded(text)) for text in ARGUMENTS] + [record({"city": "Rome"})]
     as_given = rows(fastpack.pack_records(given, tokenizer_dir, **options))
-    expected = (
-        as_given if template == KNOWS_TEXTS else rows(fastpack.pack_records(wanted, tokenizer_dir, **options))
-    )
+    kept = given if template == KNOWS_TEXTS else wanted
+    expected = rows(fastpack.pack_records(kept, tokenizer_dir, **options))
+    expected_each = rows(fastpack.pack_records(kept, tokenizer_dir, **options, turns="each"))
     assert (expected == as_given) == (template == KNOWS_TEXTS)
     path = tmp_path / "calls.jsonl"
     path.write_text("".join(json.dumps(it) + "\n" for it in given), encoding="utf-8")
@@ -72,16 +72,17 @@ def test_they_are_decoded_on_request_where_the_template_encodes_them(
     tables = [
         fastpack.pack_records(given, tokenizer_dir, **options),
         fastpack.pack_files(path, tokenizer_dir, **options, threads=1),
-        fastpack.pack_files(path, tokenizer_dir, **options, threads=3, turns="each"),
+        fastpack.pack_files(path, tokenizer_dir, **options, threads=3),
         pa.concat_tables(fastpack.stream(path, tokenizer_dir, **options)),
     ]
     texts = [
         it for it in given if isinstance(it["messages"][1]["tool_calls"][0]["function"]["arguments"], str)
     ]
     of_table = rows(fastpack.pack_table(pa.Table.from_pylist(texts), tokenizer_dir, **options))
-    for number, table in enumerate(tables):
-        if number != 2:
-            assert rows(table) == expected
+    for table in tables:
+        assert rows(table) == expected
+    each = fastpack.pack_files(path, tokenizer_dir, **options, threads=3, turns="each")
+    assert rows(each) == expected_each != expected
     assert all(row in expected for row in of_table)
     assert len(of_table) == len(texts)
     fastpack.pack_dir(path, tmp_path / "out", tokenizer=tokenizer_dir, **options)

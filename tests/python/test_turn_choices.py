@@ -11,8 +11,9 @@ from campaign import tries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rows import table_of
-from test_turn_laws import ALONE, defined, load
+from test_turn_laws import defined
 from turn_conversations import conversations
+from turn_packing import ALONE, Loaded, Record, load
 from turn_rule import Rule, _Chat, without_nulls
 from turn_templates import KINDS, Kind
 
@@ -21,9 +22,6 @@ import fastpack
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    Record = dict[str, Any]
-    Loaded = tuple[fastpack.Tokenizer, Rule]
 
 __all__ = ["load"]
 

@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import copy
-import functools
 import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from campaign import CAMPAIGN, tries
-from conftest import DATA
+from campaign import tries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from template_helpers import NOW, FixedClock, trl_templates, unfollowed
+from template_helpers import unfollowed
 from test_loss_mask import ROADS
 from turn_conversations import TOOLS, conversations, kinds
+from turn_packing import ALONE, Loaded, Record, fixed_time, load, published
 from turn_rule import THOUGHTS, Document, Rule, Turn, without_nulls
-from turn_templates import KINDS, Kind, kind_of, write_folder
+from turn_templates import KINDS, Kind
 
 import fastpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
-
-Record = dict[str, Any]
-Loaded = tuple[fastpack.Tokenizer, Rule]
 
 pytest.importorskip("transformers")
 
-OPTIONS: Any = {
-    "max_length": 1 << 16,
-    "strategy": "none",
-    "max_lost": "100%",
-    "on_bad_record": "skip",
-    "now": NOW,
-}
+__all__ = ["fixed_time", "load"]
+
 NOTES = [
     "last_reasoning_left_out",
     "earlier_reasoning_left_out",
@@ -47,28 +38,6 @@ NOTES = [
     "encoded_arguments",
 ]
 CHOICES = ["auto", "each", "last"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def fixed_time() -> Iterator[None]:
-    from transformers.utils import chat_template_utils
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chat_template_utils, "datetime", FixedClock)
-        yield
-
-
-@pytest.fixture(scope="session")
-def load(tokenizer_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Loaded]:
-    """Gives a tokenizer with the tokens of a template, and the rule for it."""
-    from transformers import AutoTokenizer
-
-    @functools.cache
-    def made(kind: Kind) -> Loaded:
-        folder = write_folder(tokenizer_dir, tmp_path_factory.mktemp("notes") / "model", kind)
-        return fastpack.Tokenizer(folder), Rule(AutoTokenizer.from_pretrained(folder), list(kind.stops))
-
-    return made
 
 
 class Noting:
@@ -155,36 +124,23 @@ def counted(report: fastpack.Report | fastpack.ScanReport) -> Counter[str]:
 
 
 def packed(records: list[Record], tokenizer: fastpack.Tokenizer, **options: Any) -> fastpack.Report:
-    table = fastpack.pack_records(records, tokenizer, **{**OPTIONS, **options})
+    table = fastpack.pack_records(records, tokenizer, **{**ALONE, **options})
     return fastpack.Report.of(table)
 
 
-def compare(records: list[Record], loaded: Loaded) -> tuple[int, int]:
-    """Holds the counts against the definition, one record at a time; returns the numbers of trials and of violations."""
+def compare(records: list[Record], loaded: Loaded) -> None:
+    """Holds the counts against the definition, one record at a time."""
     tokenizer, rule = loaded
     for turns in CHOICES:
-        expected: Counter[str] = Counter()
         for record in records:
             try:
                 own = Noting(rule, record, turns).notes()
             except Exception:
-                own = Counter()
-            else:
-                report = packed([record], tokenizer, turns=turns)
-                if report.documents.kept == 0:
-                    continue
+                continue
+            report = packed([record], tokenizer, turns=turns)
+            if report.documents.kept:
                 found = counted(report)
                 assert found == own, (turns, found, own, json.dumps(record, ensure_ascii=False))
-            expected += own
-    return len(records), 0
-
-
-def published() -> dict[str, Kind]:
-    """TRL's templates and those at hand that mark no turns; `make campaign` takes all of them."""
-    sources = trl_templates()
-    for path in sorted((DATA / "templates").glob("*.jinja")) if CAMPAIGN else []:
-        sources[path.stem] = path.read_text(encoding="utf-8")
-    return {name: kind_of(source) for name, source in sources.items() if "endgeneration" not in source}
 
 
 SOME = st.lists(conversations(), min_size=tries(2, 4), max_size=tries(2, 4))
@@ -307,7 +263,7 @@ def test_every_road_counts_them_and_warns_once(
     both = Counter({name: own[name] + 2 * counted(plain)[name] for name in NOTES})
     path = tmp_path / "talks.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    given: Any = {**OPTIONS, **options}
+    given: Any = {**ALONE, **options}
     reports: list[fastpack.Report | fastpack.ScanReport] = [
         fastpack.Report.of(road(records, tokenizer, tmp_path, **given)) for road in ROADS
     ]

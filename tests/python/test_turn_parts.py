@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import pickle
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from campaign import CAMPAIGN, tries
-from conftest import DATA
+from campaign import tries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rows import table_of
-from template_helpers import FixedClock, trl_templates
-from test_turn_laws import ALONE, COLUMNS, by_record, packed
 from turn_conversations import TOOLS, conversations, kinds
-from turn_parts import PartRule
-from turn_templates import KINDS, Kind, kind_of, write_folder
+from turn_packing import ALONE, COLUMNS, Loaded, Record, by_record, fixed_time, load, packed, published
+from turn_templates import KINDS, Kind, write_folder
 
 import fastpack
 from fastpack import TrainOn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-Record = dict[str, Any]
-Loaded = tuple[fastpack.Tokenizer, PartRule]
+    from turn_parts import PartRule
 
 pytest.importorskip("transformers")
+
+__all__ = ["fixed_time", "load"]
 
 CHOICES = {
     "reasoning": TrainOn(mask_reasoning_content=True),
@@ -51,29 +48,6 @@ CHOICES = {
 OF_TURNS = ["reasoning", "calls", "both", "prompt", "dropped", "dropped and masked"]
 """The choices that train the assistant alone."""
 KEEPING = [name for name in CHOICES if "dropped" not in name]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def fixed_time() -> Iterator[None]:
-    """Lets templates see the same time in fastpack and in transformers."""
-    from transformers.utils import chat_template_utils
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chat_template_utils, "datetime", FixedClock)
-        yield
-
-
-@pytest.fixture(scope="session")
-def load(tokenizer_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Loaded]:
-    """Gives a tokenizer with the tokens of a template, and the rule for it."""
-    from transformers import AutoTokenizer
-
-    @functools.cache
-    def made(kind: Kind) -> Loaded:
-        folder = write_folder(tokenizer_dir, tmp_path_factory.mktemp("parts") / "model", kind)
-        return fastpack.Tokenizer(folder), PartRule(AutoTokenizer.from_pretrained(folder), list(kind.stops))
-
-    return made
 
 
 def defined(record: Record, rule: PartRule, turns: str, train_on: TrainOn) -> list[Any]:
@@ -113,14 +87,6 @@ def test_parts_of_turns_are_trained_as_defined(
     name: str, records: list[Record], turns: str, load: Callable[[Kind], Loaded]
 ) -> None:
     compare(records, load(KINDS[name]), list(CHOICES), turns)
-
-
-def published() -> dict[str, Kind]:
-    """TRL's templates and those at hand that mark no turns; `make campaign` takes all of them."""
-    sources = trl_templates()
-    for path in sorted((DATA / "templates").glob("*.jinja")) if CAMPAIGN else []:
-        sources[path.stem] = path.read_text(encoding="utf-8")
-    return {name: kind_of(source) for name, source in sources.items() if "endgeneration" not in source}
 
 
 @settings(max_examples=tries(4, 1000), suppress_health_check=list(HealthCheck))
