@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 
 OPTIONS: dict[str, Any] = {"max_length": 64, "batch_size": 2, "lanes": 12, "open_packs": 4}
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+"""The beginning of HTTP/2, of which gRPC is made."""
+
 FLAGS = ["-m", "64", "--batch-size", "2", "--lanes", "12", "--open-packs", "4"]
 
 
@@ -214,7 +217,7 @@ def test_tcp_needs_the_secret(
         assert [ids_of(table) for table in fastpack.connect(server.address)] == rows
 
 
-@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"H" + b"\xff" * 8, b"", b"H\0\0\0\0\0\0\0\2{}"])
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", PREFACE, b"", PREFACE + b"\xff" * 64])
 def test_other_talk_ends_that_connection_only(
     said: bytes, texts: Path, tokenizer_dir: Path, place: str, rows: list[Any]
 ) -> None:
