@@ -6,7 +6,7 @@ import functools
 import json
 import sys
 import warnings
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from fastpack._checks import check_type, shown
 from fastpack._failures import noted
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from fastpack._types import DocumentFunction, RecordFilter, RecordMap
+    from fastpack._types import RecordFilter, RecordMap
 
     NativeTransform: TypeAlias = tuple[
         Callable[[pa.RecordBatch], pa.BooleanArray] | None,
@@ -29,32 +29,40 @@ if TYPE_CHECKING:
         list[str],
     ]
 
-__all__ = ["NativeTransform", "refuse_state_of_unknown", "transform", "warn_of_unknown"]
+__all__ = [
+    "FUNCTIONS",
+    "NativeTransform",
+    "fingerprint_option",
+    "refuse_state_of_unknown",
+    "transform",
+    "warn_of_unknown",
+]
+
+FUNCTIONS: Final = ("filter", "map", "objective_function")
+"""The options that are functions, in the order in which the core takes them."""
+
+
+def fingerprint_option(option: str) -> str:
+    """The option that names the function of another one."""
+    return f"{option}_fingerprint"
 
 
 def transform(
-    *,
-    filter: RecordFilter | None,  # noqa: A002
-    map: RecordMap | None,  # noqa: A002
-    objective: DocumentFunction | None,
-    fingerprints: Mapping[str, str | None],
-    unknown: str | None = None,
-    shared: bool = False,
+    given: Mapping[str, object], *, unknown: str | None = None, shared: bool = False
 ) -> NativeTransform:
-    """Wraps the functions for the core.
+    """Wraps the functions among the given options for the core.
 
     A function is known by the fingerprint that the caller gives it. If `unknown` is given, adds a warning for each without
     one, with what `unknown` says of it. Such a function is refused where several ranks share the job.
     """
-    functions: dict[str, object] = {"filter": filter, "map": map, "objective_function": objective}
-    for option, function in functions.items():
-        _check(option, function, fingerprints.get(option))
-    given = {option: function for option, function in functions.items() if function is not None}
-    identity, unnamed = _identity(given, fingerprints, unknown, shared=shared) if unknown else ([], [])
+    for option in FUNCTIONS:
+        _check(option, given[option], given[fingerprint_option(option)])
+    identity, unnamed = _identities(given, unknown, shared=shared) if unknown else ([], [])
+    kept, changed, objective = (given[option] for option in FUNCTIONS)
     return (
-        None if filter is None else _masking(filter),
-        None if map is None else _mapping("map", map),
-        None if objective is None else _mapping("objective_function", objective),
+        None if kept is None else _masking(cast("RecordFilter", kept)),
+        None if changed is None else _mapping("map", cast("RecordMap", changed)),
+        None if objective is None else _mapping("objective_function", cast("RecordMap", objective)),
         " ".join(identity) or None,
         unnamed,
     )
@@ -72,13 +80,12 @@ def warn_of_unknown(functions: NativeTransform) -> None:
 
 def refuse_state_of_unknown(given: Mapping[str, object]) -> None:
     """Refuses a state of which nobody can tell whether it was made by the same functions."""
-    given_ones = [it for it in ("filter", "map", "objective_function") if given[it] is not None]
-    unknown = [option for option in given_ones if given[f"{option}_fingerprint"] is None]
+    unknown = _without_fingerprint(given)
     if unknown:
         named = ", ".join(f"`{option}`" for option in unknown)
         message = Message(
             f"may be of another {named}, which has no fingerprint; name the function with ",
-            Setting(f"{unknown[0]}_fingerprint", "v1"),
+            Setting(fingerprint_option(unknown[0]), "v1"),
             " in both runs, or resume with strict=False",
         )
         raise OptionError(message, "state")
@@ -91,7 +98,7 @@ def _check(option: str, function: object, fingerprint: object) -> None:
         raise OptionTypeError(message, option)
     if fingerprint is None:
         return
-    name = f"{option}_fingerprint"
+    name = fingerprint_option(option)
     check_type(name, fingerprint, str, 'a text that names the function, such as "v1"')
     if not fingerprint:
         message = 'must not be empty; it names the function, such as "v1"'
@@ -101,33 +108,38 @@ def _check(option: str, function: object, fingerprint: object) -> None:
         raise OptionError(message, name)
 
 
-def _identity(
-    functions: Mapping[str, object],
-    fingerprints: Mapping[str, str | None],
-    unknown: str,
-    *,
-    shared: bool,
-) -> tuple[list[str], list[str]]:
-    """What each function is known by, and a warning for each without a fingerprint."""
-    identity, unnamed = [], []
-    for option in functions:
-        fingerprint = fingerprints.get(option)
-        if fingerprint is not None:
-            identity.append(f"{option} named {json.dumps(fingerprint)}")
-            continue
-        if shared:
-            message = Message(
-                "has no fingerprint, so ranks cannot tell whether they share one job; name the function with ",
-                Setting(f"{option}_fingerprint", "v1"),
-                ", and rename it whenever it changes",
-            )
-            raise OptionError(message, option)
-        identity.append(f"{option} has no fingerprint")
-        unnamed.append(
-            f"`{option}` has no fingerprint: {unknown}; name the function with "
-            f'{option}_fingerprint="v1", and rename it whenever it changes'
+def _without_fingerprint(given: Mapping[str, object]) -> list[str]:
+    """The options whose functions have no fingerprint."""
+    return [
+        option
+        for option in FUNCTIONS
+        if given[option] is not None and given[fingerprint_option(option)] is None
+    ]
+
+
+def _identities(given: Mapping[str, object], unknown: str, *, shared: bool) -> tuple[list[str], list[str]]:
+    """The identity of each function, and a warning for each without a fingerprint."""
+    unnamed = _without_fingerprint(given)
+    if shared and unnamed:
+        message = Message(
+            "has no fingerprint, so ranks cannot tell whether they share one job; name the function with ",
+            Setting(fingerprint_option(unnamed[0]), "v1"),
+            ", and rename it whenever it changes",
         )
-    return identity, unnamed
+        raise OptionError(message, unnamed[0])
+    identity = [
+        f"{option} has no fingerprint"
+        if option in unnamed
+        else f"{option} named {json.dumps(given[fingerprint_option(option)])}"
+        for option in FUNCTIONS
+        if given[option] is not None
+    ]
+    warned = [
+        f"`{option}` has no fingerprint: {unknown}; name the function with "
+        f'{fingerprint_option(option)}="v1", and rename it whenever it changes'
+        for option in unnamed
+    ]
+    return identity, warned
 
 
 def _masking(function: RecordFilter) -> Callable[[pa.RecordBatch], pa.BooleanArray]:

@@ -13,6 +13,7 @@ from fastpack._counted import counted
 from fastpack._fastpack import one_line
 from fastpack._folder import Folder, column_differences, table_of
 from fastpack._manifest import MANIFEST, ListedFile, files_beside
+from fastpack._transform import fingerprint_option
 from fastpack._urls import is_url
 from fastpack.errors import FastpackError, OptionError
 from fastpack.recipes import options_of_manifest
@@ -437,7 +438,7 @@ def _packed_again(
             **{name: value for name, value in recipe.items() if name in _SAME},  # type: ignore[arg-type]  # likewise
             **functions,  # type: ignore[arg-type]  # likewise
             # Nothing resumes this job, so nobody is to be warned.
-            **{f"{name}_fingerprint": "given" for name in functions},  # type: ignore[arg-type]  # likewise
+            **{fingerprint_option(name): "given" for name in functions},  # type: ignore[arg-type]  # likewise
         )
         again = Folder(Path(folder) / "again")
         table = again.read(again.splits[0])

@@ -16,6 +16,7 @@ from fastpack._functions import function_at
 from fastpack._manifest import MANIFEST, manifest_of
 from fastpack._storage import public
 from fastpack._train_on import TrainOn, train_on_of
+from fastpack._transform import FUNCTIONS
 from fastpack._urls import is_url
 from fastpack.errors import InputNotFoundError, OptionError
 from fastpack.options import OPTIONS, options_of
@@ -38,9 +39,6 @@ _OBJECTS: Final = frozenset({"filesystem"})
 
 _OF_ONE_CALL: Final = frozenset({"output", "overwrite", "progress", "rank", "world_size"})
 """Options that belong to one call: a repeated job must not inherit them, and no manifest holds them."""
-
-_FUNCTIONS: Final = frozenset({"filter", "map", "objective_function"})
-"""Options that are functions."""
 
 _PATHS: Final = frozenset({"files", "output", "cache_dir", "work_dir"})
 """Options that are always paths, even of files that do not exist."""
@@ -126,7 +124,7 @@ def options_of_manifest(place: Path, manifest: Mapping[str, JsonValue]) -> dict[
     unheld = {
         str(name): str(kind) for name, kind in (described if isinstance(described, dict) else {}).items()
     }
-    for name in [name for name in recipe if name in _FUNCTIONS]:
+    for name in [name for name in recipe if name in FUNCTIONS]:
         unheld[name] = f"the function `{recipe.pop(name)}`"
     for name in recipe:
         if name in _OF_ONE_CALL:
@@ -155,7 +153,7 @@ def recipe_of(given: Mapping[str, object]) -> str:
 
 def _written(name: str, value: object) -> object:
     """Converts a value for a recipe: paths become absolute, functions become their file and name."""
-    if name in _FUNCTIONS:
+    if name in FUNCTIONS:
         return _place_of(value)
     if name in _PATHS or (isinstance(value, (str, os.PathLike)) and name in _NAMES):
         return _each_path(value, lambda path: _absolute(path, always=name in _PATHS))
@@ -184,7 +182,7 @@ def _held(place: Path, name: str, value: object) -> object:
     if name in _OBJECTS:
         raise _refused(place, name, "is an object of Python, which a file cannot hold; pass it to the call")
     base = place.parent.absolute()
-    if name in _FUNCTIONS and isinstance(value, str):
+    if name in FUNCTIONS and isinstance(value, str):
         return function_at(str(base / value) if value.rpartition(":")[0].endswith(".py") else value)
     if name in _PATHS or (isinstance(value, str) and name in _NAMES):
         return _each_path(value, lambda path: _beside(base, path, always=name in _PATHS))

@@ -184,18 +184,7 @@ def native_model(
         )
     elif given.get("output") is not None or given.get("cache_dir") is not None:
         unknown = "this run cannot be resumed, and no cache is used"
-    functions = transform(
-        filter=model.filter,
-        map=model.map,
-        objective=model.objective_function,
-        fingerprints={
-            "filter": model.filter_fingerprint,
-            "map": model.map_fingerprint,
-            "objective_function": model.objective_function_fingerprint,
-        },
-        unknown=unknown,
-        shared=is_one_of_many(),
-    )
+    functions = transform(vars(model), unknown=unknown, shared=is_one_of_many())
     if not resumes:
         warn_of_unknown(functions)
     return loaded, template, functions
