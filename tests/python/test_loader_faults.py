@@ -234,7 +234,7 @@ def test_a_state_counts_only_tables_that_were_returned(
                 failing.clear()
                 if failure is not None:
                     raise failure
-                call._hang_up()
+                call.hang_up()
                 return
             failing.append(True)
             real(call, name, step)
@@ -728,7 +728,7 @@ def interrupted(connection: fastpack.StreamConnection, line: int) -> Any:
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal left
-        if "/fastpack/api/" not in frame.f_code.co_filename or frame.f_code.co_name == "_hang_up":
+        if "/fastpack/api/" not in frame.f_code.co_filename or frame.f_code.co_name.endswith("hang_up"):
             return None
         # A signal is not seen between the end of a `with` block and its `__exit__`; a trace is.
         code = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()

@@ -108,9 +108,8 @@ class StreamConnection(Closing):
             "world_size": world_size,
             "certificate": certificate,
         }
-        self._shown = address
-        self._place = Address.of(address, "address")
-        self._roots = None if certificate is None else self._place.certificates(certificate)
+        self._address = Address.of(address, "address")
+        self._roots = None if certificate is None else self._address.certificates(certificate)
         number = rank_of(rank, world_size)
         begun = START if by_row else None
         place = begun if state_dict is None else _place_of(state_dict)
@@ -123,10 +122,10 @@ class StreamConnection(Closing):
         self._try_out()
 
     def unused(self) -> dict[str, Any]:  # type: ignore[explicit-any]
-        """What it was made with, and its state, to make the same one in another process.
+        """The arguments and the state of a connection that was not used, to make the same one in another process.
 
         Raises:
-            FastpackError: It was used.
+            FastpackError: The connection was used.
         """
         if self._exchange is not None or self._ended or self._name is not None:
             message = "this connection has started, and belongs to its process; give the one that `fastpack.connect` returned"
@@ -137,7 +136,7 @@ class StreamConnection(Closing):
     def _try_out(self) -> None:
         """Sees whether somebody listens."""
         try:
-            self._place.try_out(listens=False, seconds=_PATIENCE)
+            self._address.try_out(listens=False, seconds=_PATIENCE)
         except OSError as failed:
             raise self._absent(failed.strerror or str(failed) or "it closed the connection") from failed
 
@@ -146,14 +145,14 @@ class StreamConnection(Closing):
         self._try_out()
         hello = message_of("hello", *self._client.hello())
         self._name = None
-        self._exchange = exchange = Exchange(self._place.location(), self._roots, hello)
+        self._exchange = exchange = Exchange(self._address.location(), self._roots, hello)
         if self._parting is not None:
             self._parting.detach()
         self._parting = weakref.finalize(self, exchange.at_exit)
         try:
             kind, content, _ = exchange.next(_PATIENCE)
             if kind != "pulse":
-                raise error_of(content) if kind == "error" else ForeignError(kind)  # noqa: TRY301  as below
+                raise error_of(content) if kind == "error" else ForeignError  # noqa: TRY301  as below
         except Exception as failed:
             raise self._failed(failed, self._absent) from failed
         return exchange
@@ -165,11 +164,9 @@ class StreamConnection(Closing):
         if isinstance(failed, FastpackError) and not isinstance(failed, ForeignError):
             return failed
         if isinstance(failed, (ForeignError, ValueError, TypeError)):
-            return FastpackError(f"what answers at `{self._shown}` is no stream of fastpack")
+            return FastpackError(f"what answers at `{self._address}` is no stream of fastpack")
         if isinstance(failed, flight.FlightUnauthenticatedError):
-            message = (
-                f"the secret in the environment variable {TOKEN} is not that of the server at `{self._shown}`"
-            )
+            message = f"the secret in the environment variable {TOKEN} is not that of the server at `{self._address}`"
             return FastpackError(message)
         # Such as: Flight returned unavailable error, with message: Socket closed. gRPC client debug context: ...
         said = str(failed).partition(" gRPC client debug context")[0]
@@ -238,7 +235,7 @@ class StreamConnection(Closing):
                 error = error_of(content)
                 raise self._lost(str(error)) if isinstance(error, ConnectionLostError) else error
             elif kind != "pulse":
-                raise ForeignError(kind)
+                raise ForeignError
 
     def _now(self) -> Exchange:
         """The exchange, which another thread may have closed."""
@@ -248,12 +245,12 @@ class StreamConnection(Closing):
         return exchange
 
     def _absent(self, reason: str) -> ConnectionLostError:
-        message = f"no stream is served at `{self._shown}`: {reason}"
+        message = f"no stream is served at `{self._address}`: {reason}"
         return ConnectionLostError(message)
 
     def _lost(self, reason: str) -> ConnectionLostError:
         message = (
-            f"the stream at `{self._shown}` was lost after table {self.step}: {reason}; ask for the next table to connect "
+            f"the stream at `{self._address}` was lost after table {self.step}: {reason}; ask for the next table to connect "
             "again, or call `fastpack.connect` with the `state_dict()` of this connection"
         )
         return ConnectionLostError(message)
@@ -261,7 +258,7 @@ class StreamConnection(Closing):
     def _hang_up(self) -> None:
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
-            exchange._hang_up()  # noqa: SLF001  of this package
+            exchange.hang_up()
 
     def state_dict(self) -> StateDict:
         """The state after the last table that was returned, as `PackStream.state_dict` returns it.
@@ -304,7 +301,7 @@ class StreamConnection(Closing):
         if exchange is None:
             return
         if not self._lock.acquire(blocking=False):
-            exchange._hang_up()  # noqa: SLF001  another thread waits for a table: it wakes
+            exchange.hang_up()  # another thread waits for a table: it wakes
             return
         try:
             exchange.leave(_PATIENCE)

@@ -96,7 +96,8 @@ class StreamServer(Closing):
         self._given = dict(given)
         PackStream(self._given | {"rank": 0, "world_size": 1}).close()  # refuses what cannot be
         token = os.environ.get(TOKEN) or None
-        if Address.of(to, "to").scheme != "unix" and token is None:
+        address = Address.of(to, "to")
+        if address.scheme != "unix" and token is None:
             message = f"is TCP, which needs a secret in the environment variable {TOKEN}"
             raise OptionError(message, "to")
         self._file = None if file is None else PlaceFile(file)
@@ -106,8 +107,8 @@ class StreamServer(Closing):
         self._unsaved: Exception | None = None
         self._closed = False
         reason = f"the secret in the environment variable {TOKEN} is not that of the server"
-        self._service = Service(to, token, reason, self._exchange, certificate=certificate, key=key)
-        self.address = self._service.address
+        self._service = Service(address, token, reason, self._exchange, certificate=certificate, key=key)
+        self.address = str(self._service.address)
 
     def _exchange(
         self, reader: flight.MetadataRecordBatchReader, writer: flight.MetadataRecordBatchWriter

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import ipaddress
 import os
+import re
 import secrets
 import socket
 import stat
@@ -42,31 +43,33 @@ class Address(NamedTuple):
     @classmethod
     def of(cls, text: object, option: str) -> Address:
         """Reads `unix:PATH`, `tcp://HOST:PORT` or `tls://HOST:PORT`."""
-        if isinstance(text, str) and "\0" not in text and _is_encodable(text):
-            scheme, _, rest = text.partition(":")
-            if scheme == "unix" and rest and hasattr(socket, "AF_UNIX"):
-                path = os.path.abspath(rest)  # noqa: PTH100  a path as the socket has it
-                length = len(os.fsencode(path))
-                if length > _LONGEST:
-                    message = f"has a path of {length:,} bytes, and that of a socket's folder has at most {_LONGEST}; choose a shorter one"
-                    raise OptionError(message, option)
-                return cls(scheme, path)
-            host, colon, port = rest.removeprefix("//").rpartition(":")
-            decimal = port.isascii() and port.isdecimal() and len(port) <= len(str(1 << 16))
-            if (
-                scheme in {"tcp", "tls"}
-                and rest.startswith("//")
-                and host
-                and colon
-                and decimal
-                and int(port) < 1 << 16
-            ):
-                if scheme == "tcp" and not _is_this_machine(host):
-                    message = f"leaves this machine unencrypted at `{text}`; give `tls://HOST:PORT`, with a certificate and its key on the server"
-                    raise OptionError(message, option)
-                return cls(scheme, host, int(port))
-        message = f"must be unix:PATH or tcp://HOST:PORT, or tls://HOST:PORT where it leaves this machine, not `{text}`"
-        raise OptionError(message, option)
+        address = cls._parsed(text) if isinstance(text, str) and _is_encodable(text) else None
+        if address is None:
+            message = f"must be unix:PATH or tcp://HOST:PORT, or tls://HOST:PORT where it leaves this machine, not `{text}`"
+            raise OptionError(message, option)
+        length = len(os.fsencode(address.host))
+        if address.scheme == "unix" and length > _LONGEST:
+            message = f"has a path of {length:,} bytes, and that of a socket's folder has at most {_LONGEST}; choose a shorter one"
+            raise OptionError(message, option)
+        if address.scheme == "tcp" and not _is_this_machine(address.host):
+            message = f"leaves this machine unencrypted at `{text}`; give `tls://HOST:PORT`, with a certificate and its key on the server"
+            raise OptionError(message, option)
+        return address
+
+    @classmethod
+    def _parsed(cls, text: str) -> Address | None:
+        """The address in a text; `None` if it has none."""
+        scheme, _, rest = text.partition(":")
+        if scheme == "unix" and rest and hasattr(socket, "AF_UNIX"):
+            return cls(scheme, os.path.abspath(rest))  # noqa: PTH100  a path as the socket has it
+        found = re.fullmatch(r"//(.+):([0-9]{1,5})", rest, re.DOTALL)
+        if scheme not in {"tcp", "tls"} or found is None or int(found[2]) >= 1 << 16:
+            return None
+        return cls(scheme, found[1], int(found[2]))
+
+    def __str__(self) -> str:
+        """The address, as `of` reads it."""
+        return f"unix:{self.host}" if self.scheme == "unix" else f"{self.scheme}://{self.host}:{self.port}"
 
     def location(self, name: str = _SOCKET) -> str:
         """The URI by which Flight knows the address, or the socket of a name in the folder."""
@@ -75,7 +78,7 @@ class Address(NamedTuple):
         return f"grpc+{self.scheme}://{self.host}:{self.port}"
 
     def certificates(self, path: object) -> str:
-        """The certificates in a file, which vouch for the server at the address.
+        """The text of a file of certificates that vouch for the server at the address.
 
         Raises:
             OptionError: It is no file of certificates, or the address needs none.
@@ -91,7 +94,7 @@ class Address(NamedTuple):
             raise OptionError(message, "certificate") from failed
 
     def try_out(self, *, listens: bool, seconds: float) -> None:
-        """Connects, or listens, without gRPC, whose errors are long.
+        """Connects, or listens, without gRPC: its errors are long.
 
         Raises:
             OSError: Nobody listens there, or nobody can.
@@ -113,8 +116,10 @@ class Address(NamedTuple):
 
 
 def _is_encodable(text: str) -> bool:
-    """Whether the system takes an address: as a path, or as the name of a host."""
+    """Whether an address can be a path, or the name of a host, for the system."""
     try:
+        if "\0" in text:
+            return False
         os.fsencode(text)
         if not text.startswith("unix:"):
             text.partition("://")[2].rpartition(":")[0].encode("idna")
@@ -124,7 +129,7 @@ def _is_encodable(text: str) -> bool:
 
 
 def _is_this_machine(host: str) -> bool:
-    """Whether what is sent to a host stays on this machine."""
+    """Whether a host is on the loopback of this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -182,13 +187,13 @@ class SocketFolder:
         return folder
 
     def _is_there(self) -> bool:
-        """Whether the open folder is the one at the path still."""
+        """Whether the path still names the open folder."""
         with contextlib.suppress(FileNotFoundError):
             return os.path.samestat(os.fstat(self._folder), os.lstat(self._path))
         return False
 
     def _mark_of_socket(self) -> str | None:
-        """The name of the file beside the socket that is there: its number, which may be used again, and its time."""
+        """The name of the mark of the socket: its inode and its time, as the number of an inode is used again."""
         with contextlib.suppress(FileNotFoundError):
             found = os.stat(_SOCKET, dir_fd=self._folder, follow_symlinks=False)
             if stat.S_ISSOCK(found.st_mode):

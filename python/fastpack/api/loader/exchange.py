@@ -22,8 +22,8 @@ __all__ = ["Exchange"]
 _OPTIONS: Final = (
     # The most bytes of a message: a server sends tables in pieces of 64 MiB, and a row is never as large.
     ("grpc.max_receive_message_length", 1 << 30),
-    # The least time between questions whether the server's machine is there, of which gRPC does not take the client for an
-    # attacker, and the time for the answer.
+    # The time between two questions whether the server's machine is there, and that for the answer. A server of gRPC closes
+    # the connection of a client that asks more often than every 5 minutes.
     ("grpc.keepalive_time_ms", 330_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     # A server that listens must answer in this time.
@@ -45,7 +45,7 @@ class _Process:
 
 
 class Exchange:
-    """A call. A thread of it makes the call and reads what the server sends, so that who waits for that can be interrupted."""
+    """A call. A thread of its own makes the call and reads the server's messages, so that a wait for them can be interrupted."""
 
     def __init__(self, location: str, roots: str | None, hello: bytes) -> None:
         """Begins the call.
@@ -150,7 +150,7 @@ class Exchange:
             self.say_no_more()
             self._thread.join(seconds)
 
-    def _hang_up(self) -> None:
+    def hang_up(self) -> None:
         """Cancels the call; who waits is told."""
         if self._left or _Process.number != os.getpid():
             return
@@ -162,5 +162,5 @@ class Exchange:
     def at_exit(self) -> None:
         """Cancels the call, and waits for its thread, which must not outlive the interpreter."""
         if _Process.number == os.getpid():
-            self._hang_up()
+            self.hang_up()
             self._thread.join(_PARTING)

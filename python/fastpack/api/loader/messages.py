@@ -1,9 +1,14 @@
 """The messages of the loader process: JSON beside the record batches of a `DoExchange` of Arrow Flight.
 
-A message is a list: its kind and its content; that of a table has bytes behind it. The client begins with `hello`. The server answers at once with `pulse`, which it
-repeats while it waits for the client; then with `welcome`, and for each table with its record batches and, at the last, `table`: the
-name of the connection, the step, and the metadata of the schema, in which the state is; at last with `end` or `error`. The client answers
-each table that it took with `acknowledged`: the name of the connection and the step.
+A message is a list: its kind and its content. That of a table has bytes behind it. The client begins with `hello`. The server answers
+
+* with `pulse` at once, and again while it waits for the client,
+* with `welcome`,
+* for each table with record batches and, beside the last one, `table`: the name of the connection, the step, and the metadata of the
+  schema, in which the state is,
+* with `end` or `error`.
+
+The client answers each table that it took with `acknowledged`: the name of the connection and the step.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import fastpack.errors as known
 from fastpack._checks import shown
-from fastpack.api.loader.protocol import Hello, Place, Welcome
+from fastpack.api.loader.protocol import LARGEST, Hello, Place, Welcome
 from fastpack.errors import FastpackError
 
 if TYPE_CHECKING:
@@ -56,19 +61,20 @@ HEADER: Final = "authorization"
 PIECE: Final = 64 << 20
 """Bytes of a record batch, beyond which a table is sent in several: gRPC takes less than 2 GiB at once."""
 
-_LARGEST: Final = 64 << 20
-"""The most bytes of a message: far more than a state takes."""
-
 _LONGEST: Final = 1 << 16
 """The most characters of an error's argument."""
 
 
 class ForeignError(FastpackError):
-    """What was sent is no message."""
+    """The other end sent something else than a message."""
+
+    def __init__(self) -> None:
+        """Has always the same message."""
+        super().__init__("the other end of the connection is no fastpack stream")
 
 
 def token_header(token: str) -> str:
-    """The value of the header for a secret: its hash, which any secret has in few letters."""
+    """The value of the header for a secret: its hash, since a secret may be long or hold any letter."""
     return f"Bearer {hashlib.sha256(os.fsencode(token)).hexdigest()}"
 
 
@@ -96,13 +102,13 @@ def read_message(said: pa.Buffer) -> tuple[str, list[Any]]:  # type: ignore[expl
         ForeignError: It is none.
     """
     try:
-        if said.size > _LARGEST:
+        if said.size > LARGEST:
             raise ValueError  # noqa: TRY301  one message for all
         text, _, behind = said.to_pybytes().partition(b"\n")
         kind, *content = json.loads(text)
         return str(kind), [*content, behind] if behind else content
     except (ValueError, TypeError, RecursionError) as refused:
-        raise _foreign() from refused
+        raise ForeignError from refused
 
 
 def content_of(content: list[JsonValue], *types: type | tuple[type, ...]) -> list[Any]:  # type: ignore[explicit-any]
@@ -114,7 +120,7 @@ def content_of(content: list[JsonValue], *types: type | tuple[type, ...]) -> lis
     for value, expected in itertools.zip_longest(content, types, fillvalue=()):
         fits = isinstance(value, expected) and (not isinstance(value, bool) or expected is bool)
         if not fits or (isinstance(value, int) and value < 0):
-            raise _foreign()
+            raise ForeignError
     return content
 
 
@@ -141,11 +147,6 @@ def welcome_of(content: list[JsonValue]) -> Welcome:
 def _place_of(said: list[JsonValue]) -> Place:
     """A place, as JSON has it."""
     return Place(*content_of(said, int, (str, type(None))))
-
-
-def _foreign() -> ForeignError:
-    message = "the other end of the connection is no fastpack stream"
-    return ForeignError(message)
 
 
 def error_said(error: BaseException) -> bytes:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fastpack import _fastpack
-from fastpack.api.loader.protocol import START, Place
+from fastpack.api.loader.protocol import LARGEST, START, Place
 from fastpack.errors import AccessError, FastpackError, OptionError, OutputError, StorageError
 
 if TYPE_CHECKING:
@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PlaceFile", "step_of"]
 
-_LARGEST: Final = 64 << 20
-"""The most bytes of the file: far more than a state takes."""
-
 _NO_FILE: Final = "it is no regular file"
 _LINK: Final = "it is a link"
-_TOO_LARGE: Final = f"it has more than {_LARGEST:,} bytes"
+_TOO_LARGE: Final = f"it has more than {LARGEST:,} bytes"
 _NO_TEXT: Final = "it is no text"
 
 
@@ -80,8 +77,8 @@ class PlaceFile:
             found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):
                 raise self._refused(_NO_FILE)
-            content = opened.read(_LARGEST + 1)
-        if len(content) > _LARGEST:
+            content = opened.read(LARGEST + 1)
+        if len(content) > LARGEST:
             raise self._refused(_TOO_LARGE)
         return self._place(content), _identity(found)
 

@@ -23,7 +23,10 @@ from fastpack.errors import FastpackError, OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Client", "Hello", "Place", "Server", "Welcome"]
+__all__ = ["LARGEST", "Client", "Hello", "Place", "Server", "Welcome"]
+
+LARGEST: Final = 64 << 20
+"""The most bytes of a message, or of the file of a state: far more than a state takes."""
 
 _AHEAD: Final = 4
 """Tables that a client may leave unacknowledged before the server waits for it."""
@@ -162,7 +165,7 @@ class Server:
         if hindrance is not None:
             raise hindrance
         if (self._world, self._by_row) != (hello.world_size, hello.by_row):
-            # What single ranks took counts among ranks of this number alone, which are dealt the same.
+            # In another number, or dealt single rows, ranks have other tables.
             self._world, self._by_row, self._ranks = hello.world_size, hello.by_row, {}
         rank = self._ranks.setdefault(hello.rank, _Rank())
         name, number = rank.client

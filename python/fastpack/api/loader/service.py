@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Service"]
 
 _PATIENCE: Final = 10.0
-"""Seconds in which a client must say who it is, and in which calls must end."""
+"""Seconds in which a client must say the secret, and in which calls must end."""
 
 _GRACE: Final = 0.2
 """Seconds in which clients may end their calls before their connections are cut."""
@@ -41,7 +41,7 @@ _LOOK: Final = 0.5
 """Seconds between two looks at who is connected."""
 
 _STRANGERS: Final = 64
-"""Connections that have not said the secret yet, of which the eldest are closed for further ones."""
+"""The most connections that have not said the secret yet. For further ones the eldest are closed."""
 
 _OPEN: Final = Path("/dev/fd")
 """The open files of this process, on Linux and macOS."""
@@ -64,7 +64,7 @@ class Service(flight.FlightServerBase):
 
     def __init__(
         self,
-        to: str,
+        to: Address,
         token: str | None,
         reason: str,
         exchange: Callable[[flight.MetadataRecordBatchReader, flight.MetadataRecordBatchWriter], None],
@@ -83,22 +83,21 @@ class Service(flight.FlightServerBase):
             key: The file of its key.
 
         Raises:
-            OptionError: The address, the certificate or the key is none.
+            OptionError: The certificate or the key is none.
             OutputError: Another server listens there, or something of others is there.
             StorageError: The system refuses.
         """
-        address = Address.of(to, "to")
-        pair = _pair(address, certificate, key)
+        pair = _pair(to, certificate, key)
         self._exchange, self._known, self._ended = exchange, list[str](), threading.Event()
         self._folder: SocketFolder | None = None
         try:
-            if address.scheme == "unix":
-                self._folder = SocketFolder(address.host)
+            if to.scheme == "unix":
+                self._folder = SocketFolder(to.host)
             else:
-                address.try_out(listens=True, seconds=_PATIENCE)
+                to.try_out(listens=True, seconds=_PATIENCE)
             self._bound = "" if self._folder is None else self._folder.bound
             super().__init__(
-                address.location(self._bound),
+                to.location(self._bound),
                 tls_certificates=pair,
                 middleware={"secret": _Guard(token, reason)},
             )
@@ -110,16 +109,11 @@ class Service(flight.FlightServerBase):
             if isinstance(failed, FastpackError):
                 raise
             number, said = (failed.errno, failed.strerror) if isinstance(failed, OSError) else (None, None)
-            raise StorageError(number or errno.EADDRNOTAVAIL, said or shown(str(failed)), to) from failed
-        self._address = address._replace(port=max(0, self.port))
+            raise StorageError(number or errno.EADDRNOTAVAIL, said or shown(str(failed)), str(to)) from failed
+        self.address = to._replace(port=max(0, self.port))
+        """The address, with the port that the system chose for port 0."""
         if self._folder is None:
             threading.Thread(target=self._watch, daemon=True, name="fastpack-watch").start()
-
-    @property
-    def address(self) -> str:
-        """The address, as clients connect to it."""
-        scheme, host, port = self._address
-        return f"unix:{host}" if scheme == "unix" else f"{scheme}://{host}:{port}"
 
     def do_exchange(
         self,
@@ -158,7 +152,7 @@ class Service(flight.FlightServerBase):
             self._folder.release()
 
     def _watch(self) -> None:
-        """Cuts connections over which the secret was not said in time, or that are too many, of which gRPC has no bound."""
+        """Cuts the connections of strangers: those of more than `_PATIENCE` seconds, and the eldest of more than `_STRANGERS`."""
         since: dict[str, float] = {}
         while not self._ended.wait(_LOOK):
             now, connected = time.monotonic(), list(self._connected())
@@ -171,7 +165,7 @@ class Service(flight.FlightServerBase):
 
     def _connected(self) -> Iterator[tuple[socket.socket, str]]:
         """The sockets of clients, each once more, and the name that Flight has for the client."""
-        own = f"{self._address.host}/{self._bound}"
+        own = f"{self.address.host}/{self._bound}"
         for entry in list(_OPEN.iterdir()) if _OPEN.is_dir() else ():
             with contextlib.suppress(OSError):
                 number = int(entry.name)
@@ -181,7 +175,7 @@ class Service(flight.FlightServerBase):
                 with contextlib.ExitStack() as closing:
                     closing.push(peer)
                     here, there = peer.getsockname(), peer.getpeername()
-                    if here == own if self._folder is not None else here[1:2] == (self._address.port,):
+                    if here == own if self._folder is not None else here[1:2] == (self.address.port,):
                         closing.pop_all()
                         yield peer, _name_of(there)
 
@@ -204,7 +198,7 @@ def _pair(address: Address, certificate: str | None, key: str | None) -> list[tu
     if certificate is None or key is None:
         return None
     try:
-        # Where one is wrong, gRPC does not say which. Without a password OpenSSL would ask for one.
+        # gRPC does not tell which of the two files is wrong. Without a password OpenSSL would ask for one.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
         return [(address.certificates(certificate), Path(key).read_text(encoding="ascii"))]
     except (OSError, ValueError) as refused:
