@@ -1,4 +1,4 @@
-"""Lengths to pack: six seeded recipes, like what people train on and like what packers find hard."""
+"""Lengths to pack: six seeded recipes, like what people train on and like what packers find hard; and those of training steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["RECIPES", "Recipe"]
+__all__ = ["BUDGET", "RECIPES", "Recipe", "steps"]
+
+BUDGET = 32768
+"""The tokens of a micro-batch of a step."""
 
 
 class Recipe(NamedTuple):
@@ -48,3 +51,28 @@ RECIPES = (
     Recipe("gamma", 512, lambda random, count: random.gamma(2.0, 50.0, count)),
 )
 """Each recipe says how long documents are, not which: a seed picks those."""
+
+
+def _answers(sequences: int, mean: int, seed: int, group: int = 16) -> npt.NDArray[np.int64]:
+    """Answers in groups: each prompt has a usual length, and some answers are much longer."""
+    random = np.random.default_rng(seed)
+    usual = np.repeat(np.exp(random.normal(0, 0.9, sequences // group)), group)
+    drawn = usual * np.exp(random.normal(0, 0.45, sequences))
+    scale = mean / drawn.mean()
+    for _ in range(60):
+        lengths = BUDGET * -np.expm1(-drawn * scale / BUDGET)
+        scale *= mean / lengths.mean()
+    return np.maximum(lengths, 32).astype(np.int64)
+
+
+def steps() -> dict[str, tuple[npt.NDArray[np.int64], int]]:
+    """The lengths of training steps, and the ranks that share each."""
+    random = np.random.default_rng(5)
+    long = random.integers(14000, 18000, 8192)
+    return {
+        "tail": (_answers(2048, 3760, 1), 16),
+        "tail, large": (_answers(8192, 4395, 2), 64),
+        "uniform": (random.integers(100, 16000, 8192), 64),
+        "bimodal": (np.where(random.random(8192) < 0.8, random.integers(200, 900, 8192), long), 64),
+        "one giant": (np.append(random.integers(300, 1500, 8191), BUDGET), 64),
+    }

@@ -18,13 +18,18 @@ from __future__ import annotations
 import argparse
 import heapq
 import statistics
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import fastpack
+from lengths import BUDGET, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,37 +38,10 @@ Lengths = npt.NDArray[np.int64]
 Rows = list[list[list[int]]]
 """The sequences of the micro-batches of each rank."""
 
-BUDGET = 32768
-
 
 def cost_of(lengths: Lengths) -> npt.NDArray[np.float64]:
     """The cost of each sequence."""
     return 24576.0 * lengths + lengths.astype(float) ** 2
-
-
-def tail(sequences: int, mean: int, seed: int, group: int = 16) -> Lengths:
-    """Answers in groups: each prompt has a usual length, and some answers are much longer."""
-    random = np.random.default_rng(seed)
-    usual = np.repeat(np.exp(random.normal(0, 0.9, sequences // group)), group)
-    drawn = usual * np.exp(random.normal(0, 0.45, sequences))
-    scale = mean / drawn.mean()
-    for _ in range(60):
-        lengths = BUDGET * -np.expm1(-drawn * scale / BUDGET)
-        scale *= mean / lengths.mean()
-    return np.maximum(lengths, 32).astype(np.int64)
-
-
-def corpora() -> dict[str, tuple[Lengths, int]]:
-    """Lengths and ranks."""
-    random = np.random.default_rng(5)
-    long = random.integers(14000, 18000, 8192)
-    return {
-        "tail": (tail(2048, 3760, 1), 16),
-        "tail, large": (tail(8192, 4395, 2), 64),
-        "uniform": (random.integers(100, 16000, 8192), 64),
-        "bimodal": (np.where(random.random(8192) < 0.8, random.integers(200, 900, 8192), long), 64),
-        "one giant": (np.append(random.integers(300, 1500, 8191), BUDGET), 64),
-    }
 
 
 def differenced(costs: npt.NDArray[np.float64], parts: int) -> list[list[int]]:
@@ -133,7 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    for name, (lengths, ranks) in corpora().items():
+    for name, (lengths, ranks) in steps().items():
         bound = fastpack.plan_step(lengths, max_length=BUDGET, ranks=ranks).least_imbalance
         millions = lengths.sum() / 1e6
         print(

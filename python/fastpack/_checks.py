@@ -18,6 +18,8 @@ from fastpack._urls import collapsed_scheme, is_mistyped_url, scheme_of
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from typing_extensions import TypeIs
 
     from fastpack._types import StrPath
@@ -36,6 +38,7 @@ __all__ = [
     "regular_file",
     "shown",
     "whole_number",
+    "whole_numbers",
 ]
 
 _REMEDIES: Final = {
@@ -85,6 +88,29 @@ def whole_number(option: str, value: object, least: int) -> int:
         message = f"must be a whole number from {least} on, not `{shown(value)}`"
         raise OptionError(message, option)
     return int(value)
+
+
+def whole_numbers(option: str, values: object) -> npt.NDArray[np.int64]:
+    """The values of an option as int64, in one dimension; refuses those that a cast would change."""
+    import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, OverflowError) as refused:
+        message = f"must be whole numbers in one dimension, not `{shown(values)}`"
+        raise OptionError(message, option) from refused
+    if np.ma.isMaskedArray(values) or (
+        array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max
+    ):
+        message = "must not be masked, and must fit 64 bits with a sign"
+        raise OptionError(message, option)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        message = (
+            "must be whole numbers in one dimension, not an array of "
+            f"{array.dtype} with {array.ndim} dimensions"
+        )
+        raise OptionError(message, option)
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def path_of(option: str, value: object, wanted: str) -> str:

@@ -304,13 +304,21 @@ class Plan:
 def option_words() -> dict[str, list[str]]: ...
 def plan(lengths: npt.NDArray[np.int64], options: PackOptions) -> Plan: ...
 def plan_step(
-    lengths: npt.NDArray[np.uint32],
+    lengths: npt.NDArray[np.int64],
+    packing: PackOptions,
+    *,
     groups: npt.NDArray[np.uint32] | None,
     kinds: tuple[npt.NDArray[np.uint32], int] | None,
-    given: tuple[int, int, int, int, int | None, tuple[float, float], bool],
-    divided: tuple[int, int | None, bool],
+    ranks: int,
+    multiple_of: int,
+    cost: tuple[float, float],
+    pyramid: bool,
+    mini_batches: int,
+    seed: int | None,
+    by_groups: bool,
     agree: Callable[[int], int] | None,
 ) -> tuple[
+    npt.NDArray[np.int64],
     npt.NDArray[np.int64],
     npt.NDArray[np.int64],
     npt.NDArray[np.float64],

@@ -1,17 +1,21 @@
-"""`rank_of`: the rank of this process among those that share a training run or a job."""
+"""`rank_of`: the rank of this process among those that share a training run or a job; `greatest_of`: how ranks agree."""
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack._checks import shown
-from fastpack.errors import OptionError
+from fastpack._failures import noted
+from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastpack._types import RankOption
 
-__all__ = ["Rank", "rank_of"]
+__all__ = ["Rank", "greatest_of", "rank_of"]
 
 AUTO: Final = "auto"
 """The word for a rank that stands in the environment."""
@@ -72,3 +76,21 @@ def _in_environment() -> Rank:
         if all(text.isdecimal() for text in ranks) and (needed is None or needed in os.environ):
             return Rank(int(ranks[0]), int(ranks[1]), f"{number} and {count}")
     return Rank(0, 1, None)
+
+
+def greatest_of(all_reduce: object) -> Callable[[int], int] | None:
+    """The caller's function by which ranks agree on the greatest number of all, with a note on what it raises; `None` without one."""
+    if all_reduce is None:
+        return None
+    if not callable(all_reduce):
+        message = (
+            "must be a function that takes a whole number and returns the greatest that a "
+            f"rank gave, not `{shown(all_reduce)}`"
+        )
+        raise OptionTypeError(message, "all_reduce")
+    return functools.partial(_greatest, all_reduce)
+
+
+def _greatest(all_reduce: Callable[[int], int], number: int) -> int:
+    with noted("while fastpack called `all_reduce`"):
+        return all_reduce(number)

@@ -123,7 +123,7 @@ fn lengths_that_are_no_lengths_are_refused_by_index() {
     assert_eq!(
         refusal(&[8, 9], &strict),
         "invalid option `lengths`: holds `9` at index 1; more than max_length = 8; \
-         pass overlong = \"drop\", \"truncate\" or \"split\""
+         pass overlong = \"drop\" or \"truncate\""
     );
     assert_eq!(
         refusal(&[1 << 31], &options(8, Strategy::Concat)),

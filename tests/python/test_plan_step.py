@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,31 +15,28 @@ from hypothesis import strategies as st
 
 import fastpack
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
+
+import lengths as recipes
+
+STEPS = recipes.steps()
 LINEAR, QUADRATIC = 24576.0, 1.0
-
-
-def cost_of(lengths):
-    return LINEAR * lengths + QUADRATIC * lengths.astype(float) ** 2
 
 
 @st.composite
 def steps(draw):
     """Lengths and options."""
-    max_length = draw(st.integers(1, 400))
     multiple = draw(st.sampled_from([1, 1, 1, 4]))
-    longest = max(max_length // multiple * multiple, 1)
-    if multiple > max_length:
-        max_length = multiple
-        longest = multiple
+    longest = max_length = multiple * draw(st.integers(1, 400 // multiple))
     lengths = draw(st.lists(st.integers(1, longest), max_size=120))
     options = {
         "max_length": max_length,
         "ranks": draw(st.integers(1, 9)),
         "micro_batches_multiple_of": draw(st.sampled_from([1, 1, 2, 3])),
-        "order": draw(st.sampled_from(["heaviest", "pyramid"])),
+        "micro_batch_order": draw(st.sampled_from(["heaviest", "pyramid"])),
         "mini_batches": draw(st.integers(1, 4)),
-        "document_multiple_of": multiple,
-        "max_documents": draw(st.none() | st.integers(1, 5)),
+        "align_documents_to": multiple,
+        "max_documents_per_pack": draw(st.none() | st.integers(1, 5)),
         "cost": draw(st.sampled_from([(LINEAR, QUADRATIC), (1, 0), (0, 1)])),
     }
     by = ["order", "random"]
@@ -58,13 +57,15 @@ def test_each_sequence_is_trained_once_under_the_budget_by_ranks_that_are_alike(
     plan = fastpack.plan_step(lengths, **options)
     assert sorted(plan.members.tolist()) == list(range(len(lengths)))
     assert (np.bincount(plan.mini_batches, minlength=1) % options["micro_batches_multiple_of"] == 0).all()
-    multiple = plan.document_multiple_of
+    multiple = plan.align_documents_to
     sizes = -(-np.array(lengths, dtype=int) // multiple) * multiple
     for rank in range(plan.ranks):
         micro_batches = plan.micro_batches(rank)
         assert len(micro_batches) == plan.places
         assert all(sizes[members].sum() <= plan.max_length for members in micro_batches)
-        assert all(len(members) <= (options["max_documents"] or len(lengths)) for members in micro_batches)
+        assert all(
+            len(members) <= (options["max_documents_per_pack"] or len(lengths)) for members in micro_batches
+        )
     check_costs(plan, np.array(lengths, dtype=float), options["cost"])
     check_divisions(plan, options)
     again = fastpack.plan_step(np.array(lengths, dtype=np.int64), **options)
@@ -103,51 +104,23 @@ def check_divisions(plan, options):
     assert counts.max() - counts.min() <= 1
 
 
-def tail(sequences, mean, longest, seed, group=16):
-    """Answers in groups: each prompt has a usual length, and some answers are much longer."""
-    random = np.random.default_rng(seed)
-    usual = np.repeat(np.exp(random.normal(0, 0.9, sequences // group)), group)
-    drawn = usual * np.exp(random.normal(0, 0.45, sequences))
-    scale = mean / drawn.mean()
-    for _ in range(60):
-        lengths = longest * -np.expm1(-drawn * scale / longest)
-        scale *= mean / lengths.mean()
-    return np.maximum(lengths, 32).astype(np.int64)
-
-
-def lengths_of(name):
-    random = np.random.default_rng(5)
-    return {
-        "tail of 2,048": lambda: (tail(2048, 3760, 32768, 1), 16),
-        "tail of 8,192": lambda: (tail(8192, 4395, 32768, 2), 64),
-        "uniform": lambda: (random.integers(100, 16000, 8192), 64),
-        "bimodal": lambda: (
-            np.where(
-                random.random(8192) < 0.8,
-                random.integers(200, 900, 8192),
-                random.integers(14000, 18000, 8192),
-            ),
-            64,
-        ),
-        "one giant": lambda: (np.append(random.integers(300, 1500, 8191), 32768), 64),
-    }[name]()
-
-
-@pytest.mark.parametrize("name", ["tail of 2,048", "tail of 8,192", "uniform", "bimodal", "one giant"])
+@pytest.mark.parametrize("name", list(STEPS))
 def test_a_step_is_as_even_as_the_longest_sequences_let_it_be(name):
-    lengths, ranks = lengths_of(name)
-    plan = fastpack.plan_step(lengths, max_length=32768, ranks=ranks)
+    lengths, ranks = STEPS[name]
+    plan = fastpack.plan_step(lengths, max_length=recipes.BUDGET, ranks=ranks)
     assert lengths[plan.members].sum() == lengths.sum()
     assert plan.imbalance <= plan.least_imbalance + 0.0065
     rows = plan.places * plan.ranks
-    fewest = len(fastpack.plan(lengths, max_length=32768, strategy="best_fit"))
+    fewest = len(fastpack.plan(lengths, max_length=recipes.BUDGET, strategy="best_fit"))
     assert rows == -(-fewest // ranks) * ranks
 
 
-@pytest.mark.parametrize("name", ["tail of 2,048", "tail of 8,192"])
+@pytest.mark.parametrize("name", ["tail", "tail, large"])
 def test_groups_stay_together_at_little_cost(name):
-    lengths, ranks = lengths_of(name)
-    plan = fastpack.plan_step(lengths, max_length=32768, ranks=ranks, groups=np.arange(len(lengths)) // 16)
+    lengths, ranks = STEPS[name]
+    plan = fastpack.plan_step(
+        lengths, max_length=recipes.BUDGET, ranks=ranks, groups=np.arange(len(lengths)) // 16
+    )
     of_rank = [
         set((members // 16).tolist())
         for rank in range(ranks)
@@ -157,7 +130,7 @@ def test_groups_stay_together_at_little_cost(name):
 
 
 def test_too_long_sequences_are_refused_dropped_or_cut():
-    with pytest.raises(fastpack.OptionError, match="sequence 1 has 12 tokens"):
+    with pytest.raises(fastpack.OptionError, match="holds `12` at index 1; more than max_length=10"):
         fastpack.plan_step([3, 12], max_length=10)
     dropped = fastpack.plan_step([3, 12], max_length=10, overlong="drop")
     assert (dropped.members.tolist(), dropped.dropped.tolist()) == ([0], [1])
@@ -204,9 +177,9 @@ def test_ranks_that_plan_their_own_agree():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"lengths": [0]}, fastpack.OptionError, "has 0 for sequence 0"),
-        ({"lengths": [1.5]}, fastpack.OptionTypeError, "`lengths`: must be whole numbers"),
-        ({"lengths": "long"}, fastpack.OptionTypeError, "`lengths`: must be whole numbers"),
+        ({"lengths": [0]}, fastpack.OptionError, "holds `0` at index 0"),
+        ({"lengths": [1.5]}, fastpack.OptionError, "`lengths`: must be whole numbers"),
+        ({"lengths": "long"}, fastpack.OptionError, "`lengths`: must be whole numbers"),
         ({"max_length": 0}, fastpack.OptionError, "`max_length`"),
         ({"ranks": 0}, fastpack.OptionError, "`ranks`"),
         ({"cost": (0, 0)}, fastpack.OptionError, "`cost`"),
@@ -215,7 +188,7 @@ def test_ranks_that_plan_their_own_agree():
         ({"kinds": 3}, fastpack.OptionTypeError, "`kinds`"),
         ({"kinds": [[], []]}, fastpack.OptionTypeError, "`kinds`"),
         ({"mini_batch_by": "groups"}, fastpack.OptionError, "`groups`: must be given"),
-        ({"order": "lightest"}, fastpack.OptionError, "`order`"),
+        ({"micro_batch_order": "lightest"}, fastpack.OptionError, "`micro_batch_order`"),
         ({"all_reduce": 3}, fastpack.OptionTypeError, "`all_reduce`"),
         ({"all_reduce": lambda _: 0}, fastpack.OptionError, "`all_reduce`: must return the greatest"),
     ],
@@ -228,10 +201,10 @@ def test_what_cannot_be_planned_is_refused_by_name(options, error, message):
 
 @pytest.mark.alone
 def test_a_plan_takes_milliseconds():
-    lengths, ranks = lengths_of("tail of 8,192")
+    lengths, ranks = STEPS["tail, large"]
     taken = []
     for _ in range(5):
         since = time.perf_counter()
-        fastpack.plan_step(lengths, max_length=32768, ranks=ranks)
+        fastpack.plan_step(lengths, max_length=recipes.BUDGET, ranks=ranks)
         taken.append(time.perf_counter() - since)
     assert min(taken) < 0.2

@@ -45,7 +45,7 @@ def test_what_is_packed_and_put_back_is_what_came_in(lengths, ranks, multiple, d
     ids = sequences_of(lengths)
     values = [torch.randn(length, *([width] if width else [])).to(dtype) for length in lengths]
     rewards = torch.randn(len(lengths), dtype=torch.float64)
-    plan = fastpack.plan_step(lengths, max_length=40, ranks=ranks, document_multiple_of=multiple)
+    plan = fastpack.plan_step(lengths, max_length=40, ranks=ranks, align_documents_to=multiple)
     steps = [
         pack_step({"input_ids": ids, "values": values, "rewards": rewards}, plan, rank=rank, padded=padded)
         for rank in range(ranks)
@@ -153,8 +153,11 @@ def test_a_column_of_another_length_is_refused_with_its_name_and_sequence():
             "`input_ids` has 1 tokens in sequence 1, of which 2 were planned",
         ),
         ({"values": torch.zeros(2, 3)}, {}, "attention_mask"),
+        ({"values": [[1, 2, 3], 5]}, {}, "`values` of sequence `1` must hold numbers"),
+        ({"values": [[1, 2, 3], None]}, {}, "`values` of sequence `1` must hold numbers"),
+        ({"values": [[1, 2, 3], ["a", "b"]]}, {}, "`values` of sequence `1` must hold numbers"),
     ]:
-        with pytest.raises(fastpack.BatchError, match=message):
+        with pytest.raises((fastpack.BatchError, fastpack.OptionTypeError), match=message):
             pack_step({"input_ids": ids} | columns, plan, **options)
     with pytest.raises(fastpack.OptionError, match="`shifted`: names `old`"):
         pack_step({"input_ids": ids}, plan, shifted=["old"])

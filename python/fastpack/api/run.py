@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fastpack import _fastpack
 from fastpack._carry import carried_columns, pack_carrying
-from fastpack._checks import check_choice, folder_of, is_series, shown
+from fastpack._checks import check_choice, folder_of, is_series, whole_numbers
 from fastpack._commit import committed, is_of_hub
 from fastpack._memory import rows_of, values_of
 from fastpack._progress import watching
@@ -34,11 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
 
-    from fastpack._types import Lengths, Splits, StrPath
+    from fastpack._types import Splits, StrPath
     from fastpack.report import Report
 
 Given: TypeAlias = "Mapping[str, Any]"  # type: ignore[explicit-any]  # the native module checks what they are
@@ -140,7 +138,7 @@ def scan(given: Given) -> ScanReport:
 
 def plan(given: Given) -> _fastpack.Plan:
     """Packs lengths."""
-    return _fastpack.plan(_whole_numbers(given["lengths"]), native_packing(given))
+    return _fastpack.plan(whole_numbers("lengths", given["lengths"]), native_packing(given))
 
 
 def repack(given: Given) -> Report:
@@ -154,26 +152,3 @@ def repack(given: Given) -> Report:
     destination = native_output(given)
     with watching(given["progress"]) as callback:
         return _fastpack.repack(kept, destination, options, loaded, callback)
-
-
-def _whole_numbers(lengths: Lengths) -> npt.NDArray[np.int64]:
-    """Converts lengths to int64, as the core takes them; refuses values that a cast would change."""
-    import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
-
-    try:
-        array = np.asarray(lengths)
-    except (TypeError, ValueError, OverflowError) as refused:
-        message = f"must be whole numbers in one dimension, not `{shown(lengths)}`"
-        raise OptionError(message, "lengths") from refused
-    if np.ma.isMaskedArray(lengths) or (
-        array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max
-    ):
-        message = "must not be masked, and must fit 64 bits with a sign"
-        raise OptionError(message, "lengths")
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        message = (
-            "must be whole numbers in one dimension, not an array of "
-            f"{array.dtype} with {array.ndim} dimensions"
-        )
-        raise OptionError(message, "lengths")
-    return np.ascontiguousarray(array, dtype=np.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 import warnings
@@ -13,7 +12,7 @@ from fastpack import _fastpack
 from fastpack._checks import check_switch, check_type, folder_of, shown
 from fastpack._failures import noted
 from fastpack._progress import watcher
-from fastpack._ranks import rank_of
+from fastpack._ranks import greatest_of, rank_of
 from fastpack._transform import refuse_state_of_unknown, warn_of_unknown
 from fastpack.api.again import Answers, is_passing, renewed
 from fastpack.api.closing import Closing
@@ -52,6 +51,10 @@ class _Parts:
             given, resumes=True
         )
         rank = rank_of(given["rank"], given["world_size"])
+        greatest = greatest_of(given["all_reduce"])
+        if greatest is not None and given["cache_dir"] is not None:
+            message = "stands in place of `cache_dir`; give one of them"
+            raise OptionError(message, "all_reduce")
         self.packing = _fastpack.StreamOptions(
             batch_size=given["batch_size"],
             open_packs=given["open_packs"],
@@ -68,7 +71,7 @@ class _Parts:
             on_exhausted=given["on_exhausted"],
             on_end=given["on_end"],
             cache_dir=None if given["cache_dir"] is None else folder_of("cache_dir", given["cache_dir"]),
-            agreed=_agreed(given),
+            agreed=greatest is not None,
             by_row=given.get("by_row", False),
             where=_wanted(given["where"]),
             min_document_tokens=given["min_document_tokens"],
@@ -79,8 +82,7 @@ class _Parts:
             take=given["take"],
             stride=given["stride"],
         )
-        greatest = given["all_reduce"]
-        self._answers = None if greatest is None else Answers(functools.partial(_greatest_of_all, greatest))
+        self._answers = None if greatest is None else Answers(greatest)
         check_type("log", given["log"], (Callable, type(None)), "a function that takes a `StreamStats`")  # type: ignore[arg-type]
         self.world_size = rank.world_size
         self.progress = watcher(given["progress"])
@@ -130,29 +132,6 @@ def _wanted(where: object) -> list[tuple[str, object]]:
         )
         raise OptionError(message, "where")
     return sorted(where.items())
-
-
-def _greatest_of_all(greatest: Callable[[int], int], number: int) -> int:
-    """The greatest number of all ranks, by a function of the caller's."""
-    with noted("while fastpack called `all_reduce`"):
-        return greatest(number)
-
-
-def _agreed(given: Mapping[str, Any]) -> bool:  # type: ignore[explicit-any]
-    """Whether ranks agree on the last table by a function of the caller's."""
-    greatest = given["all_reduce"]
-    if greatest is None:
-        return False
-    if not callable(greatest):
-        message = (
-            "must be a function that takes a whole number and returns the greatest that a "
-            f"rank gave, not `{shown(greatest)}`"
-        )
-        raise OptionError(message, "all_reduce")
-    if given["cache_dir"] is not None:
-        message = "stands in place of `cache_dir`; give one of them"
-        raise OptionError(message, "all_reduce")
-    return True
 
 
 def _weights(weights: object, names: list[str]) -> list[tuple[int, list[float]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -10,19 +9,21 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from fastpack import _fastpack
-from fastpack._checks import check_choice, check_type, is_series, shown, whole_number
-from fastpack._failures import noted
+from fastpack._checks import check_choice, check_type, is_series, shown, whole_number, whole_numbers
+from fastpack._ranks import greatest_of
+from fastpack.api.options import native_packing
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
-    Numbers: TypeAlias = "Iterable[int] | npt.NDArray[np.int64] | npt.NDArray[np.int32]"
+    from fastpack._types import Lengths
+
     Labels: TypeAlias = "Sequence[object] | npt.NDArray[np.int64]"
 
-__all__ = ["MicroBatchOrder", "MiniBatchBy", "StepOverlong", "StepPlan", "lengths_of", "plan_step"]
+__all__ = ["MicroBatchOrder", "MiniBatchBy", "StepOverlong", "StepPlan", "plan_step"]
 
 MicroBatchOrder: TypeAlias = Literal["heaviest", "pyramid"]
 MiniBatchBy: TypeAlias = Literal["order", "random", "groups"]
@@ -30,9 +31,6 @@ StepOverlong: TypeAlias = Literal["error", "drop", "truncate"]
 
 _DENSE_7B = (24576.0, 1.0)
 """The cost of a token and of a pair of tokens in a dense model of 7 billion parameters, as verl estimates it."""
-
-_MOST = 2**31 - 1
-"""The most tokens of a sequence."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +43,7 @@ class StepPlan:
     Attributes:
         ranks: The ranks that share the step.
         max_length: The most tokens of a micro-batch.
-        document_multiple_of: The multiple of tokens that a sequence takes in its micro-batch.
+        align_documents_to: The multiple of tokens that a sequence takes in its micro-batch.
         lengths: The tokens of each sequence that are trained on (int64): fewer than were given where it was cut, 0 where it was
             dropped.
         offsets: Where the sequences of each micro-batch begin in `members`, and the number of all (int64).
@@ -62,7 +60,7 @@ class StepPlan:
 
     ranks: int
     max_length: int
-    document_multiple_of: int
+    align_documents_to: int
     lengths: npt.NDArray[np.int64]
     offsets: npt.NDArray[np.int64]
     members: npt.NDArray[np.int64]
@@ -114,20 +112,20 @@ class StepPlan:
 
 
 def plan_step(
-    lengths: Numbers,
+    lengths: Lengths,
     *,
     max_length: int,
     ranks: int = 1,
     cost: tuple[float, float] = _DENSE_7B,
     micro_batches_multiple_of: int = 1,
-    order: MicroBatchOrder = "heaviest",
+    micro_batch_order: MicroBatchOrder = "heaviest",
     groups: Labels | None = None,
     kinds: Labels | None = None,
     mini_batches: int = 1,
     mini_batch_by: MiniBatchBy = "order",
     seed: int = 0,
-    max_documents: int | None = None,
-    document_multiple_of: int = 1,
+    max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
     overlong: StepOverlong = "error",
     all_reduce: Callable[[int], int] | None = None,
 ) -> StepPlan:
@@ -143,7 +141,7 @@ def plan_step(
         cost: What a token costs, and what a pair of tokens of a sequence costs: a sequence of `n` tokens costs
             `linear * n + quadratic * n * n`. `fastpack.torch.cost` makes it from a model's config.
         micro_batches_multiple_of: The micro-batches of a rank in an optimizer step are a multiple of this, as pipelines need it.
-        order: The costliest micro-batches first, so that memory runs out at once or not at all; or in the middle (`"pyramid"`), so
+        micro_batch_order: The costliest micro-batches first, so that memory runs out at once or not at all; or in the middle (`"pyramid"`), so
             that the stages of a pipeline fill and drain with cheap ones.
         groups: The group of each sequence, such as its prompt: sequences of one group are trained on one rank.
         kinds: The kind of each sequence, such as whether it has pictures: the micro-batches of a place are of one kind on all
@@ -151,8 +149,9 @@ def plan_step(
         mini_batches: The optimizer steps that the sequences are divided among first.
         mini_batch_by: How: in their `"order"`, at `"random"` by the seed, or by whole `"groups"`.
         seed: The seed of `mini_batch_by="random"`.
-        max_documents: The most sequences of a micro-batch.
-        document_multiple_of: Each sequence takes a multiple of so many tokens in its micro-batch, as context parallelism needs it.
+        max_documents_per_pack: The most sequences of a micro-batch.
+        align_documents_to: Each sequence takes a multiple of so many tokens in its micro-batch, as context parallelism needs it; it
+            divides `max_length`.
         overlong: What happens to a sequence of more than `max_length` tokens: it is refused, dropped, or its first tokens are kept.
         all_reduce: For sequences that lie on their ranks already, where each rank plans its own with `ranks=1`: a function that
             takes a whole number and returns the greatest that a rank gave. It is called once for each kind in each optimizer step,
@@ -172,80 +171,56 @@ def plan_step(
         >>> [[members.tolist() for members in plan.micro_batches(rank)] for rank in range(2)]
         [[[0], [3, 5]], [[1, 4], [2]]]
     """
-    given = lengths_of(lengths)
-    budget, world = whole_number("max_length", max_length, 1), whole_number("ranks", ranks, 1)
-    multiple = whole_number("document_multiple_of", document_multiple_of, 1)
-    check_choice("order", order, MicroBatchOrder)
+    given = whole_numbers("lengths", lengths)
+    world = whole_number("ranks", ranks, 1)
+    check_choice("micro_batch_order", micro_batch_order, MicroBatchOrder)
     check_choice("mini_batch_by", mini_batch_by, MiniBatchBy)
     check_choice("overlong", overlong, StepOverlong)
     if mini_batch_by == "groups" and groups is None:
         message = 'must be given with mini_batch_by="groups": the group of each sequence'
         raise OptionError(message, "groups")
-    most = budget // multiple * multiple
-    is_overlong = given > most
-    kept, cut = given, np.flatnonzero(is_overlong)
-    if overlong == "truncate" and most:
-        kept = np.minimum(given, most)
-    elif overlong == "drop":
-        kept = np.where(is_overlong, 0, given)
-    trained = np.flatnonzero(kept)
-    agree = _agreement(all_reduce)
+    packing = native_packing(
+        {
+            "max_length": max_length,
+            "strategy": "best_fit",
+            "overlong": overlong,
+            "max_documents_per_pack": max_documents_per_pack,
+            "align_documents_to": align_documents_to,
+        }
+    )
+    agree = greatest_of(all_reduce)
     of_groups, _ = _numbered("groups", groups, len(given))
     of_kinds, names = _numbered("kinds", kinds, len(given), agree)
-    offsets, members, costs, steps, kinds_of_places, times = _fastpack.plan_step(
-        kept[trained].astype(np.uint32),
-        None if of_groups is None else of_groups[trained],
-        None if of_kinds is None else (of_kinds[trained], len(names)),
-        (
-            budget,
-            world,
-            whole_number("micro_batches_multiple_of", micro_batches_multiple_of, 1),
-            multiple,
-            None if max_documents is None else whole_number("max_documents", max_documents, 1),
-            _cost_of(cost),
-            order == "pyramid",
-        ),
-        (
-            whole_number("mini_batches", mini_batches, 1),
-            whole_number("seed", seed, 0) if mini_batch_by == "random" else None,
-            mini_batch_by == "groups",
-        ),
-        agree,
+    trained, offsets, members, costs, steps, kinds_of_places, times = _fastpack.plan_step(
+        given,
+        packing,
+        groups=of_groups,
+        kinds=None if of_kinds is None else (of_kinds, len(names)),
+        ranks=world,
+        multiple_of=whole_number("micro_batches_multiple_of", micro_batches_multiple_of, 1),
+        cost=_cost_of(cost),
+        pyramid=micro_batch_order == "pyramid",
+        mini_batches=whole_number("mini_batches", mini_batches, 1),
+        seed=whole_number("seed", seed, 0) if mini_batch_by == "random" else None,
+        by_groups=mini_batch_by == "groups",
+        agree=agree,
     )
     return StepPlan(
         ranks=world,
-        max_length=budget,
-        document_multiple_of=multiple,
-        lengths=kept,
+        max_length=max_length,
+        align_documents_to=align_documents_to or 1,
+        lengths=trained,
         offsets=offsets,
-        members=trained[members],
+        members=members,
         costs=costs,
         mini_batches=steps,
         kinds=None if of_kinds is None else [names[kind] for kind in kinds_of_places],
-        dropped=np.flatnonzero(kept == 0),
-        cut=cut if overlong == "truncate" else cut[:0],
+        dropped=np.flatnonzero(trained == 0),
+        cut=np.flatnonzero((trained > 0) & (trained < given)),
         time=times[0],
         even_time=times[1],
         least_time=times[2],
     )
-
-
-def lengths_of(lengths: object) -> npt.NDArray[np.int64]:
-    """The lengths as an array, all of them at least 1."""
-    try:
-        array = np.asarray(lengths)
-    except (TypeError, ValueError, OverflowError):
-        array = np.empty(0, dtype=object)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        message = (
-            f"must be whole numbers in one dimension, the tokens of each sequence, not `{shown(lengths)}`"
-        )
-        raise OptionTypeError(message, "lengths")
-    wrong = np.flatnonzero((array < 1) | (array > _MOST))
-    if wrong.size:
-        message = f"has {array[wrong[0]]} for sequence {wrong[0]}; a sequence has 1 to {_MOST} tokens"
-        raise OptionError(message, "lengths")
-    return array.astype(np.int64)
 
 
 def _cost_of(cost: object) -> tuple[float, float]:
@@ -290,21 +265,3 @@ def _numbered(
         message = "must have values that `hash` takes, such as numbers or texts"
         raise OptionTypeError(message, option) from refused
     return np.array([numbers[label] for label in listed], dtype=np.uint32), list(numbers)
-
-
-def _agreement(all_reduce: object) -> Callable[[int], int] | None:
-    """The function by which ranks agree, with a note on what it raises."""
-    if all_reduce is None:
-        return None
-    if not callable(all_reduce):
-        message = (
-            "must be a function that takes a whole number and returns the greatest that a "
-            f"rank gave, not `{shown(all_reduce)}`"
-        )
-        raise OptionTypeError(message, "all_reduce")
-    return functools.partial(_greatest_of_all, all_reduce)
-
-
-def _greatest_of_all(greatest: Callable[[int], int], number: int) -> int:
-    with noted("while fastpack called `all_reduce`"):
-        return whole_number("all_reduce", greatest(number), 0)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 import torch
 
-from fastpack._checks import check_choice, check_type, is_series, shown, whole_number
+from fastpack._checks import check_choice, check_type, is_series, shown, whole_number, whole_numbers
 from fastpack._failures import noted
 from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError, OptionError, OptionTypeError
-from fastpack.step.columns import Column, column_of
-from fastpack.step.plan import StepPlan, lengths_of
+from fastpack.step.columns import SequenceColumn, TokenColumn, column_of
+from fastpack.step.plan import StepPlan
 from fastpack.torch.batches import Batch, PaddedTo, collate
 from fastpack.torch.restoring import Form, by_sequence, check_tensors, in_form, ordered
 
@@ -174,27 +174,26 @@ def pack_step(
     check_type("plan", plan, StepPlan, "a plan of `fastpack.plan_step`")
     whole_number("pad_token_id", pad_token_id, 0)
     _check_names(shifted=shifted, completion_only=completion_only)
-    read = _read(columns, plan, attention_mask, lengths)
-    for name in (*shifted, *completion_only):
-        if name not in read or read[name].lengths is None:
-            message = f"names `{name}`, which is no column with a value for each token"
-            raise OptionError(message, "shifted" if name in shifted else "completion_only")
+    ids, others = _read(columns, plan, attention_mask, lengths)
+    for option, names in (("shifted", shifted), ("completion_only", completion_only)):
+        for name in names:
+            if not isinstance(others.get(name), TokenColumn):
+                message = f"names `{name}`, which is no column with a value for each token"
+                raise OptionError(message, option)
     placed = {
-        name: _placed(name, column, read[_IDS], shifted=name in shifted, at_end=name in completion_only)
-        for name, column in read.items()
+        name: _placed(name, column, ids, shifted=name in shifted, at_end=name in completion_only)
+        for name, column in others.items()
     }
-    trained = _trained(placed, read[_IDS].offsets)
+    trained = _trained(placed.pop(_TRAINED, None), plan)
     if weights is not None:
-        placed[_WEIGHTS] = _weights(
-            trained, plan, read[_IDS].offsets, (weights, groups, constant), world_size, all_reduce_sum
-        )
+        placed[_WEIGHTS] = _weights(trained, plan, (weights, groups, constant), world_size, all_reduce_sum)
+    own = plan.micro_batches(rank)
     packed = [
-        _packed(number, members, placed, trained, read[_IDS].offsets, plan, padded, pad_token_id)
-        for number, members in enumerate(plan.micro_batches(rank))
+        _packed(number, members, ids, placed, trained, plan, padded, pad_token_id)
+        for number, members in enumerate(own)
     ]
-    own = np.concatenate([it.sequences for it in packed] or [np.empty(0, dtype=np.int64)])
-    counts = np.add.reduceat(np.append(trained, 0), read[_IDS].offsets[:-1]) if len(plan.lengths) else own
-    return Step(packed, plan, int((counts[own] == 0).sum()))
+    untrained = sum(not trained(sequence).any() for members in own for sequence in members.tolist())
+    return Step(packed, plan, untrained)
 
 
 def _check_names(**options: object) -> None:
@@ -207,8 +206,8 @@ def _check_names(**options: object) -> None:
 
 def _read(
     columns: Mapping[str, object], plan: StepPlan, attention_mask: object, lengths: object
-) -> dict[str, Column]:
-    """All columns, `input_ids` with as many tokens as were planned."""
+) -> tuple[TokenColumn, dict[str, TokenColumn | SequenceColumn]]:
+    """The column `input_ids`, with as many tokens as were planned, and the others."""
     if _IDS not in columns:
         message = "must have `input_ids`"
         raise OptionError(message, "columns")
@@ -226,13 +225,13 @@ def _read(
                 f"must have a row for each of {len(plan.lengths)} sequences, not the shape {list(mask.shape)}"
             )
             raise OptionError(message, "attention_mask")
-    of_each = None if lengths is None else lengths_of(lengths)
+    of_each = None if lengths is None else whole_numbers("lengths", lengths)
     read = {
         name: column_of(name, values, len(plan.lengths), mask=mask, lengths=of_each)
         for name, values in columns.items()
     }
-    ids = read[_IDS]
-    if ids.lengths is None or ids.values.dtype.kind not in "iu":
+    ids = read.pop(_IDS)
+    if not isinstance(ids, TokenColumn) or ids.empty.dtype.kind not in "iu":
         message = "column `input_ids` must have a whole number for each token"
         raise BatchError(message)
     if len(ids.lengths) != len(plan.lengths):
@@ -245,14 +244,15 @@ def _read(
         at = wrong[0]
         message = f"column `input_ids` has {ids.lengths[at]} tokens in sequence {at}, of which {plan.lengths[at]} were planned"
         raise BatchError(message)
-    return read
+    return ids, read
 
 
-def _placed(name: str, column: Column, ids: Column, *, shifted: bool, at_end: bool) -> Column:
+def _placed(
+    name: str, column: TokenColumn | SequenceColumn, ids: TokenColumn, *, shifted: bool, at_end: bool
+) -> TokenColumn | SequenceColumn:
     """A column with a value for each token of `input_ids`, at its place."""
-    if column.lengths is None:
+    if isinstance(column, SequenceColumn):
         return column
-    assert ids.lengths is not None  # noqa: S101  `_read` has looked
     wanted = ids.lengths
     if len(column.lengths) != len(wanted):
         message = f"column `{name}` has {len(column.lengths)} sequences, but `input_ids` has {len(wanted)}"
@@ -268,48 +268,50 @@ def _placed(name: str, column: Column, ids: Column, *, shifted: bool, at_end: bo
             f"column `{name}` has {column.lengths[at]} values in sequence {at} of {wanted[at]} tokens{hint}"
         )
         raise BatchError(message)
-    if not shifted and (column.lengths == wanted).all():
-        return column
-    values = np.zeros((ids.values.shape[0], *column.values.shape[1:]), dtype=column.values.dtype)
-    to, begin = ids.offsets, column.offsets
-    for number in range(len(wanted)):
-        given = column.values[begin[number] : begin[number + 1]]
-        if shifted and len(given) == wanted[number]:
+
+    def of(sequence: int) -> Array:
+        given = column.of(sequence)
+        if shifted and len(given) == wanted[sequence]:
             given = given[:-1]
-        end = to[number + 1]
-        values[end - len(given) : end] = given
-    return Column(values, wanted, column.is_bfloat16)
+        if len(given) == wanted[sequence]:
+            return given
+        before = wanted[sequence] - len(given)
+        return np.concatenate([np.zeros((before, *given.shape[1:]), dtype=given.dtype), given])
+
+    return TokenColumn(of, wanted, column.empty, column.is_bfloat16)
 
 
-def _trained(placed: Mapping[str, Column], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether each token is trained. The first of a sequence never is: nothing predicts it."""
-    mask = placed.get(_TRAINED)
-    if mask is not None and (mask.lengths is None or mask.values.ndim != 1):
+def _trained(
+    mask: TokenColumn | SequenceColumn | None, plan: StepPlan
+) -> Callable[[int], npt.NDArray[np.bool_]]:
+    """Whether each token of a sequence is trained. The first never is: nothing predicts it."""
+    if mask is not None and (isinstance(mask, SequenceColumn) or mask.empty.ndim != 1):
         message = f"column `{_TRAINED}` must have a number for each token"
         raise BatchError(message)
-    trained = np.ones(placed[_IDS].values.shape[0], dtype=bool) if mask is None else mask.values != 0
-    trained = trained.copy()
-    trained[offsets[:-1][np.diff(offsets) > 0]] = False
-    return trained
+
+    def of(sequence: int) -> npt.NDArray[np.bool_]:
+        length = int(plan.lengths[sequence])
+        trained = np.ones(length, dtype=bool) if mask is None else mask.of(sequence)[:length] != 0
+        trained[:1] = False
+        return trained
+
+    return of
 
 
 def _weights(
-    trained: npt.NDArray[np.bool_],
+    trained: Callable[[int], npt.NDArray[np.bool_]],
     plan: StepPlan,
-    offsets: npt.NDArray[np.int64],
     by: tuple[LossWeights, object, float | None],
     world_size: int,
     all_reduce_sum: Callable[[list[float]], list[float]] | None,
-) -> Column:
+) -> TokenColumn:
     """The weight of each token in the loss of its optimizer step."""
     kind, groups, constant = by
     check_choice("weights", kind, LossWeights)
     scale = whole_number("world_size", world_size, 1)
     sequences = len(plan.lengths)
     kept = plan.lengths > 0
-    cut_at = np.repeat(offsets[:-1] + plan.lengths, np.diff(offsets))
-    counts_here = trained & (np.arange(len(trained)) < cut_at)
-    tokens = np.bincount(np.repeat(np.arange(sequences), np.diff(offsets)), counts_here, sequences)
+    tokens = np.array([np.count_nonzero(trained(sequence)) for sequence in range(sequences)], dtype=np.int64)
     steps = _mini_batches(plan)
     unit = np.arange(sequences)
     if kind == "group":
@@ -350,8 +352,11 @@ def _weights(
         inside *= np.bincount(unit[kept], tokens[kept], int(unit.max(initial=-1)) + 1)[unit]
     total = totals[np.maximum(steps, 0)] if count else np.ones(sequences)
     of_sequence = scale / np.maximum(inside * total, np.finfo(float).tiny)
-    weights = np.where(counts_here, np.repeat(of_sequence, np.diff(offsets)), 0.0)
-    return Column(weights.astype(np.float64), np.diff(offsets))
+    return TokenColumn(
+        lambda sequence: trained(sequence) * of_sequence[sequence],
+        plan.lengths,
+        np.empty(0, dtype=np.float64),
+    )
 
 
 def _is_positive(value: object) -> bool:
@@ -383,50 +388,49 @@ def _mini_batches(plan: StepPlan) -> npt.NDArray[np.int64]:
 def _packed(
     number: int,
     members: npt.NDArray[np.int64],
-    placed: Mapping[str, Column],
-    trained: npt.NDArray[np.bool_],
-    offsets: npt.NDArray[np.int64],
+    ids: TokenColumn,
+    placed: Mapping[str, TokenColumn | SequenceColumn],
+    trained: Callable[[int], npt.NDArray[np.bool_]],
     plan: StepPlan,
     padded: PaddedTo | None,
     pad_token_id: int,
 ) -> MicroBatch:
     """One micro-batch."""
     lengths = plan.lengths[members]
-    gaps = -lengths % plan.document_multiple_of
-    spans = [slice(begin, begin + length) for begin, length in zip(offsets[members], lengths, strict=True)]
+    gaps = -lengths % plan.align_documents_to
+    if not len(members):
+        gaps = np.array([plan.align_documents_to])  # padding alone
 
-    def laid(values: Array, fill: float = 0) -> Array:
+    def laid(of: Callable[[int], Array], empty: Array, fill: float = 0) -> Array:
         """The values of the micro-batch, with what fills each sequence up behind it."""
-        rest = [np.full((gap, *values.shape[1:]), fill, dtype=values.dtype) for gap in gaps]
-        empty = np.full(
-            (0 if spans else plan.document_multiple_of, *values.shape[1:]), fill, dtype=values.dtype
-        )
-        pieces = [values[span] for span in spans]
+        pieces = [of(sequence)[:length] for sequence, length in zip(members.tolist(), lengths, strict=True)]
         if gaps.any():
-            pieces = [piece for pair in zip(pieces, rest, strict=True) for piece in pair]
-        return np.concatenate([*pieces, empty])
+            rest = [np.full((gap, *empty.shape[1:]), fill, dtype=empty.dtype) for gap in gaps]
+            pieces = [piece for pair in zip(pieces or [empty], rest, strict=True) for piece in pair]
+        joined: Array = np.concatenate(pieces)  # type: ignore[assignment]  # of any numbers
+        return joined
 
-    ids = laid(placed[_IDS].values, pad_token_id)
-    labels = np.where(laid(trained), ids.astype(np.int64), NOT_TRAINED)
-    documents = np.stack([lengths, gaps], axis=1).ravel() if len(members) else np.array([len(ids)])
-    row = {_IDS: ids, "labels": labels, "seq_lengths": documents[documents > 0]}
+    tokens = laid(ids.of, ids.empty, pad_token_id)
+    labels = np.where(laid(trained, np.empty(0, dtype=bool)), tokens.astype(np.int64), NOT_TRAINED)
+    documents = np.stack([lengths, gaps], axis=1).ravel() if len(members) else gaps
+    row = {_IDS: tokens, "labels": labels, "seq_lengths": documents[documents > 0]}
     inputs = collate([row], padded=padded, pad_token_id=pad_token_id)
     width = inputs[_IDS].shape[1]
     tensors = {}
     for name, column in placed.items():
-        if name in {_IDS, _TRAINED}:
-            continue
-        if column.lengths is None:
+        if isinstance(column, SequenceColumn):
             tensors[name] = _tensor(column.values[members], column)
             continue
-        values = laid(column.values)
-        rest = np.zeros((width - len(values), *values.shape[1:]), dtype=values.dtype)
-        tensors[name] = _tensor(np.concatenate([values, rest]) if len(rest) else values, column)[None]
+        values = laid(column.of, column.empty)
+        if len(values) < width:
+            rest = np.zeros((width - len(values), *values.shape[1:]), dtype=values.dtype)
+            values = np.concatenate([values, rest])
+        tensors[name] = _tensor(values, column)[None]
     kind = None if plan.kinds is None else plan.kinds[number]
     return MicroBatch(inputs, tensors, members, lengths, int(plan.mini_batches[number]), kind)
 
 
-def _tensor(values: Array, column: Column) -> torch.Tensor:
+def _tensor(values: Array, column: TokenColumn | SequenceColumn) -> torch.Tensor:
     tensor = torch.from_numpy(np.ascontiguousarray(values))
     return tensor.view(torch.bfloat16) if column.is_bfloat16 else tensor
 

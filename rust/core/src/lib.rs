@@ -57,8 +57,6 @@ pub mod store;
 
 pub mod pack;
 
-pub mod step;
-
 pub mod assemble;
 
 pub mod sink;

@@ -3,24 +3,18 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use fastpack_core::step::{Cost, MicroBatchOrder, MiniBatches, Sequences, StepOptions};
+use fastpack_core::pack::step::{Cost, Labels, MicroBatchOrder, MiniBatches, StepOptions};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::arrays;
+use crate::pack_options::PyPackOptions;
 use crate::supervise::{self, Interrupted};
 
-/// What a step is planned by: the most tokens of a micro-batch, the ranks, the multiple of micro-batches, the multiple of tokens of a
-/// sequence, the most sequences of a micro-batch, the cost of a token and of a pair of tokens, and whether the costliest
-/// micro-batches come first.
-type Given = (NonZeroU32, NonZeroU32, NonZeroU32, NonZeroU32, Option<NonZeroU32>, (f64, f64), bool);
-
-/// How sequences are divided among optimizer steps: the number, the seed where at random, and whether by whole groups.
-type Divided = (u32, Option<u64>, bool);
-
-/// The offsets of micro-batches in their sequences, the sequences, the cost of each micro-batch, the optimizer step and the kind of
-/// each place; and the time of the step, that if all ranks had as much to do, and the least.
+/// The trained tokens of each sequence; the offsets of micro-batches in their sequences, and these; the cost of each micro-batch; the
+/// optimizer step and the kind of each place; and the time of the step, the even time and the least.
 type Planned<'py> = (
+    Bound<'py, PyArray1<i64>>,
     Bound<'py, PyArray1<i64>>,
     Bound<'py, PyArray1<i64>>,
     Bound<'py, PyArray1<f64>>,
@@ -29,49 +23,49 @@ type Planned<'py> = (
     (f64, f64, f64),
 );
 
-/// Plans a step of sequences of these lengths, with the group and the kind of each if there are any.
+/// Plans a step of sequences of these lengths. `kinds` are the kind of each sequence and the number of kinds. `seed` divides
+/// sequences among optimizer steps at random.
 #[pyfunction]
+#[pyo3(signature = (lengths, packing, *, groups, kinds, ranks, multiple_of, cost, pyramid, mini_batches, seed, by_groups, agree))]
+#[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
 pub(crate) fn plan_step<'py>(
     py: Python<'py>,
-    lengths: PyReadonlyArray1<'py, u32>,
+    lengths: PyReadonlyArray1<'py, i64>,
+    packing: &PyPackOptions,
     groups: Option<PyReadonlyArray1<'py, u32>>,
     kinds: Option<(PyReadonlyArray1<'py, u32>, u32)>,
-    given: Given,
-    divided: Divided,
+    ranks: NonZeroU32,
+    multiple_of: NonZeroU32,
+    cost: (f64, f64),
+    pyramid: bool,
+    mini_batches: u32,
+    seed: Option<u64>,
+    by_groups: bool,
     agree: Option<Py<PyAny>>,
 ) -> PyResult<Planned<'py>> {
     arrays::ready(py)?;
-    let (max_length, ranks, multiple_of, document_multiple_of, max_documents, cost, pyramid) =
-        given;
     let options = StepOptions {
-        max_length,
+        packing: packing.0.clone(),
         ranks,
         multiple_of,
-        document_multiple_of,
-        max_documents,
         cost: Cost { linear: cost.0, quadratic: cost.1 },
         order: if pyramid { MicroBatchOrder::Pyramid } else { MicroBatchOrder::Heaviest },
     };
-    let mini_batches = match divided {
-        (count, Some(seed), _) => MiniBatches::AtRandom(count, seed),
-        (count, None, true) => MiniBatches::WholeGroups(count),
-        (count, None, false) => MiniBatches::InOrder(count),
+    let mini_batches = match seed {
+        Some(seed) => MiniBatches::AtRandom(mini_batches, seed),
+        None if by_groups => MiniBatches::WholeGroups(mini_batches),
+        None => MiniBatches::InOrder(mini_batches),
     };
-    let labels =
-        |of: Option<PyReadonlyArray1<'py, u32>>| of.map(|it| it.as_slice().map(<[u32]>::to_vec));
-    let groups = labels(groups).transpose()?;
+    let lengths = lengths.as_slice()?.to_vec();
+    let groups = groups.map(|it| it.as_slice().map(<[u32]>::to_vec)).transpose()?;
     let kinds = match kinds {
         None => None,
         Some((of_each, count)) => Some((of_each.as_slice()?.to_vec(), count)),
     };
-    let lengths = lengths.as_slice()?.to_vec();
     let agree = agree.map(Arc::new);
     let planned = supervise::run(py, None, Interrupted::Abandon, move |control, caller| {
-        let sequences = Sequences {
-            lengths: &lengths,
-            groups: groups.as_deref(),
-            kinds: kinds.as_ref().map(|(of_each, count)| (of_each.as_slice(), *count)),
-        };
+        let kinds = kinds.as_ref().map(|(of_each, count)| (of_each.as_slice(), *count));
+        let labels = Labels { groups: groups.as_deref(), kinds };
         let greatest = |number: u32| match &agree {
             None => Ok(number),
             Some(agree) => {
@@ -79,7 +73,14 @@ pub(crate) fn plan_step<'py>(
                 caller.call(move |py| agree.call1(py, (number,))?.extract(py))
             }
         };
-        fastpack_core::step::plan_step(sequences, mini_batches, &options, greatest, control)
+        fastpack_core::pack::step::plan_step(
+            &lengths,
+            labels,
+            mini_batches,
+            &options,
+            greatest,
+            control,
+        )
     })?;
     let mut offsets = Vec::with_capacity(planned.micro_batches.len() + 1);
     offsets.push(0);
@@ -90,6 +91,7 @@ pub(crate) fn plan_step<'py>(
     }
     let numbers = |values: Vec<u32>| -> Vec<i64> { values.into_iter().map(i64::from).collect() };
     Ok((
+        numbers(planned.lengths).into_pyarray(py),
         offsets.into_pyarray(py),
         members.into_pyarray(py),
         planned.costs.into_pyarray(py),

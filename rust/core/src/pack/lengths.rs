@@ -55,15 +55,24 @@ impl DocumentLengths {
         Ok(Self::AsGiven(lengths.to_vec()))
     }
 
+    /// Cuts the documents into pieces; returns the documents that are dropped too, ascending. Fails as [`plan`](Self::plan).
+    pub(super) fn into_pieces(
+        self,
+        options: &PackOptions,
+        control: &Control,
+    ) -> Result<(Pieces, Vec<u32>)> {
+        match self {
+            Self::Fit(pieces) => Ok((pieces, Vec::new())),
+            Self::AsGiven(lengths) => cut_all(&lengths, options, control),
+        }
+    }
+
     /// Cuts and packs the documents. By default, those longer than a row are dropped.
     ///
     /// Fails with [`Error::Option`] about `lengths` if one is below 1, or too long for the offsets of its
     /// pieces, and, with [`Overlong::Error`], if one is more than `max_length`.
     pub fn plan(self, options: &PackOptions, control: &Control) -> Result<PlannedLengths> {
-        let (pieces, mut dropped) = match self {
-            Self::Fit(pieces) => (pieces, Vec::new()),
-            Self::AsGiven(lengths) => cut_all(&lengths, options, control)?,
-        };
+        let (pieces, mut dropped) = self.into_pieces(options, control)?;
         let planned = plan(pieces, options, control)?;
         dropped.extend(planned.gone(control)?.iter().map(|(document, _)| document));
         dropped.sort_unstable();
@@ -115,7 +124,7 @@ fn cut_all(
                     set("max_length", options.row_limit().get()),
                     "; pass ",
                     set("overlong", "drop"),
-                    ", \"truncate\" or \"split\"",
+                    " or \"truncate\"",
                 ];
                 return refuse(index, length, rule);
             }

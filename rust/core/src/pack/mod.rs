@@ -23,6 +23,7 @@ mod planner;
 mod rows;
 mod sequential;
 mod spaces;
+pub mod step;
 mod ticks;
 
 pub use bound::lower_bound;

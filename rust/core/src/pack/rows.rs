@@ -78,11 +78,11 @@ impl RowMembers {
         self.members.truncate(closed);
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    fn row(&self, row: u32) -> &[u32] {
+    pub(super) fn row(&self, row: u32) -> &[u32] {
         let row = row as usize;
         &self.members[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }

@@ -6,10 +6,13 @@
 #![expect(clippy::cast_precision_loss, reason = "costs are estimates")]
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use super::micro_batch::{MicroBatch, Sizes};
 use super::options::Cost;
+use crate::control::Control;
+use crate::error::Result;
+use crate::pack::best_fit;
 
 /// How far micro-batches beside the longest sequences are filled.
 #[derive(Clone, Copy, Debug)]
@@ -77,10 +80,11 @@ fn fill_place(
     let sequences = || parts.iter().flat_map(|it| &it.sequences).copied();
     let longest =
         parts.iter().filter_map(|it| it.sequences.first()).max_by_key(|&&it| sizes.length(it))?;
-    if places <= 1 {
+    let (options, ranks) = (sizes.options, parts.iter().map(|it| it.ranks).sum::<usize>());
+    // One rank waits for none.
+    if places <= 1 || ranks == 1 {
         return None;
     }
-    let (options, ranks) = (sizes.options, parts.iter().map(|it| it.ranks).sum::<usize>());
     let mean_of = |total: f64| total / (places * ranks) as f64;
     let mean_cost = mean_of(sequences().map(|it| sizes.cost(it)).sum());
     let mean_size = mean_of(sequences().map(|it| sizes.size(it) as f64).sum());
@@ -107,7 +111,8 @@ fn fill_place(
             || place.iter().flatten().all(|it| it.tokens as f64 > 0.99 * budget)
     };
     // The least cost with which the others have room is between that of the longest sequence and that of one of all tokens.
-    let (mut low, mut high) = (least, options.cost.of(options.max_length.get()).max(least));
+    let (mut low, mut high) =
+        (least, options.cost.of(options.packing.row_limit().get()).max(least));
     let mut filled = filled_to(low);
     if fits(&filled) {
         return Some(filled);
@@ -183,24 +188,20 @@ fn to_cheapest(
     Some(micro_batches)
 }
 
-/// As few micro-batches as best fit needs for sequences that are given the longest first.
-pub(super) fn fewest(sequences: &[u32], sizes: Sizes<'_>) -> Vec<MicroBatch> {
-    let mut micro_batches: Vec<MicroBatch> = Vec::new();
-    let mut by_room: BTreeSet<(u64, usize)> = BTreeSet::new();
-    for &sequence in sequences {
-        let size = sizes.size(sequence);
-        let at = by_room.range((size, 0)..).next().copied();
-        let at = if let Some(found) = at {
-            by_room.remove(&found);
-            found.1
-        } else {
-            micro_batches.push(MicroBatch::default());
-            micro_batches.len() - 1
-        };
-        micro_batches[at].push(sequence, sizes);
-        if let Some(room) = micro_batches[at].room(sizes.options) {
-            by_room.insert((room, at));
-        }
-    }
-    micro_batches
+/// As few micro-batches as best fit needs for sequences.
+pub(super) fn fewest(
+    sequences: &[u32],
+    sizes: Sizes<'_>,
+    control: &Control,
+) -> Result<Vec<MicroBatch>> {
+    let packing = &sizes.options.packing;
+    let rooms: Vec<u32> = sequences.iter().map(|&it| packing.room(sizes.length(it))).collect();
+    let rows = best_fit::pack(&rooms, packing, control)?;
+    let micro_batch = |row| {
+        let mut micro_batch = MicroBatch::default();
+        let members = rows.row(row).iter().map(|&at| sequences[at as usize]);
+        members.for_each(|sequence| micro_batch.push(sequence, sizes));
+        micro_batch
+    };
+    Ok((0..).take(rows.len()).map(micro_batch).collect())
 }

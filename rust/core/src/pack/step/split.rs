@@ -1,7 +1,6 @@
 //! Sequences of a step, divided among optimizer steps, kinds and ranks.
 
 use super::micro_batch::Sizes;
-use super::options::Sequences;
 use crate::control::Control;
 use crate::error::Result;
 use crate::random::Random;
@@ -18,14 +17,13 @@ pub enum MiniBatches {
 }
 
 impl MiniBatches {
-    /// The sequences of each.
+    /// The sequences of each, of those that are given in their order.
     pub(super) fn split(
         self,
-        sequences: Sequences<'_>,
+        mut order: Vec<u32>,
+        groups: Option<&[u32]>,
         control: &Control,
     ) -> Result<Vec<Vec<u32>>> {
-        let all = u32::try_from(sequences.lengths.len()).unwrap_or(u32::MAX);
-        let mut order: Vec<u32> = (0..all).collect();
         let count = match self {
             Self::InOrder(count) => count,
             Self::AtRandom(count, seed) => {
@@ -33,7 +31,7 @@ impl MiniBatches {
                 count
             }
             Self::WholeGroups(count) => {
-                let groups = by_label(&order, sequences.groups);
+                let groups = by_label(&order, groups);
                 let parts = in_parts(groups.len(), count);
                 let of_part = |part: std::ops::Range<usize>| {
                     groups[part].iter().flat_map(|(_, members)| members.iter().copied()).collect()

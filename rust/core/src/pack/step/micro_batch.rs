@@ -16,7 +16,7 @@ impl Sizes<'_> {
 
     /// The tokens that a sequence takes in its micro-batch.
     pub(super) fn size(&self, sequence: u32) -> u64 {
-        self.options.size_of(self.length(sequence))
+        u64::from(self.options.packing.room(self.length(sequence)))
     }
 
     pub(super) fn length(&self, sequence: u32) -> u32 {
@@ -41,9 +41,8 @@ impl MicroBatch {
 
     /// The tokens that it still takes; `None` if it takes no more sequences.
     pub(super) fn room(&self, options: &StepOptions) -> Option<u64> {
-        let is_full =
-            options.max_documents.is_some_and(|most| self.members.len() >= most.get() as usize);
-        (!is_full).then(|| options.budget() - self.tokens)
+        let most = options.packing.most_documents() as usize;
+        (self.members.len() < most).then(|| options.budget() - self.tokens)
     }
 
     /// Counts its tokens and its cost anew: sums of exchanges would carry their rounding.

@@ -19,14 +19,16 @@ use split::by_kind;
 
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::wording::{message, set};
+use crate::pack::DocumentLengths;
 
-pub use options::{Cost, MicroBatchOrder, Sequences, StepOptions};
+pub use options::{Cost, Labels, MicroBatchOrder, StepOptions};
 pub use split::MiniBatches;
 
 /// The micro-batches of a step: those of all ranks at the first place, then those at the next.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepPlan {
+    /// The tokens of each sequence that are trained on: fewer than were given where it was cut, 0 where it was dropped.
+    pub lengths: Vec<u32>,
     /// The sequences of each micro-batch.
     pub micro_batches: Vec<Vec<u32>>,
     /// The cost of each micro-batch.
@@ -43,27 +45,36 @@ pub struct StepPlan {
     pub least_time: f64,
 }
 
-/// Plans a step. `agree` is given the places that sequences of a kind need in an optimizer step, and returns how many they get,
-/// which are no fewer.
+/// Plans a step of sequences of these lengths. `agree` is given the places that sequences of a kind need in an optimizer step, and
+/// returns how many they get, which are no fewer.
 ///
 /// # Errors
 ///
-/// If a sequence is longer than a micro-batch; or what `agree` or `control` returns.
+/// As [`DocumentLengths::plan`], and whatever `agree` or `control` returns.
 pub fn plan_step(
-    sequences: Sequences<'_>,
+    lengths: &[i64],
+    labels: Labels<'_>,
     mini_batches: MiniBatches,
     options: &StepOptions,
     mut agree: impl FnMut(u32) -> Result<u32>,
     control: &Control,
 ) -> Result<StepPlan> {
-    let sizes = Sizes { lengths: sequences.lengths, options };
-    refuse_overlong(sizes)?;
+    let packing = &options.packing;
+    let (pieces, _) = DocumentLengths::new(lengths, packing)?.into_pieces(packing, control)?;
+    let mut trained = vec![0; lengths.len()];
+    let mut order = Vec::with_capacity(pieces.len());
+    for piece in pieces.iter() {
+        trained[piece.document as usize] = piece.tokens();
+        order.push(piece.document);
+    }
+    let sizes = Sizes { lengths: &trained, options };
     let mut plan = StepPlan::default();
-    for (number, part) in mini_batches.split(sequences, control)?.into_iter().enumerate() {
+    for (number, part) in mini_batches.split(order, labels.groups, control)?.into_iter().enumerate()
+    {
         let mut places = Vec::new();
-        for (kind, mut of_kind) in by_kind(&part, sequences.kinds) {
+        for (kind, mut of_kind) in by_kind(&part, labels.kinds) {
             of_kind.sort_by_key(|&it| std::cmp::Reverse(sizes.length(it)));
-            let of_kind = OfKind { sequences: of_kind, groups: sequences.groups, sizes };
+            let of_kind = OfKind { sequences: of_kind, groups: labels.groups, sizes };
             let grid = of_kind.micro_batches(&mut agree, control)?;
             plan.time += grid.time();
             plan.even_time += grid.even_time();
@@ -84,22 +95,8 @@ pub fn plan_step(
             }
         }
     }
+    plan.lengths = trained;
     Ok(plan)
-}
-
-/// Refuses a sequence that no micro-batch holds.
-fn refuse_overlong(sizes: Sizes<'_>) -> Result<()> {
-    let budget = sizes.options.budget();
-    let overlong = (0..).zip(sizes.lengths).find(|(at, _)| sizes.size(*at) > budget);
-    overlong.map_or(Ok(()), |(at, length)| {
-        let reason = message!(
-            format!("is {budget}, but sequence {at} has {length} tokens; give a larger one, or "),
-            set("overlong", "truncate"),
-            " or ",
-            set("overlong", "drop"),
-        );
-        Err(Error::option("max_length", reason))
-    })
 }
 
 /// The items of an order from the greatest on, with the greatest in the middle.
@@ -131,8 +128,8 @@ impl OfKind<'_> {
     ) -> Result<Grid> {
         let parts = self.parts();
         let multiple = self.sizes.options.multiple_of.get() as usize;
-        let tight: Vec<Vec<MicroBatch>> =
-            parts.iter().map(|part| fewest(&part.sequences, self.sizes)).collect();
+        let tight = parts.iter().map(|part| fewest(&part.sequences, self.sizes, control));
+        let tight = tight.collect::<Result<Vec<_>>>()?;
         let places_of = |(part, tight): (&Part, &Vec<MicroBatch>)| tight.len().div_ceil(part.ranks);
         let needed = parts.iter().zip(&tight).map(places_of).max().unwrap_or(0);
         let needed = needed.next_multiple_of(multiple);
