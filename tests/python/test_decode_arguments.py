@@ -95,3 +95,25 @@ def test_they_are_decoded_on_request_where_the_template_encodes_them(
         fastpack.pack_dir(
             path, tmp_path / "out", tokenizer=tokenizer_dir, **options | {"decode_arguments": False}
         )
+
+
+@pytest.mark.parametrize("template", [ENCODES, KNOWS_TEXTS])
+def test_those_of_prompts_and_compared_answers_are_decoded_too(template: str, tokenizer_dir: Path) -> None:
+    def compared(arguments: object) -> dict[str, Any]:
+        calls = record(arguments)["messages"]
+        other = [{"role": "assistant", "content": "Rainy."}]
+        asked = [*calls, {"role": "user", "content": "Sure?"}]
+        return {"prompt": asked, "chosen": calls[1:], "rejected": other}
+
+    def asked(arguments: object) -> dict[str, Any]:
+        return {"prompt": compared(arguments)["prompt"]}
+
+    for objective, made in (("preference", compared), ("generation", asked)):
+        options: Any = {"chat_template": template, "max_length": 512, "objective": objective}
+        given = [made(text) for text in ARGUMENTS]
+        kept = given if template == KNOWS_TEXTS else [made(decoded(text)) for text in ARGUMENTS]
+        expected = fastpack.pack_records(kept, tokenizer_dir, **options)
+        found = fastpack.pack_records(given, tokenizer_dir, **options, decode_arguments=True)
+        assert found.equals(expected)
+        plain = fastpack.pack_records(given, tokenizer_dir, **options)
+        assert plain.equals(expected) == (template == KNOWS_TEXTS)

@@ -28,6 +28,21 @@ pub(super) fn decode_arguments(template: &ChatTemplate, conversation: &mut Conve
     }
 }
 
+/// Decodes the arguments of a prompt and of its answers if the template encodes some of them a second time.
+pub(super) fn decode_answers(
+    template: &ChatTemplate,
+    prompt: &mut Conversation,
+    answers: &mut [Vec<Arc<Map>>],
+) {
+    decode_arguments(template, prompt);
+    for answer in answers {
+        let messages = [&prompt.messages[..], answer].concat();
+        let mut whole = Conversation { messages, ..prompt.clone() };
+        decode_arguments(template, &mut whole);
+        *answer = whole.messages.split_off(prompt.messages.len());
+    }
+}
+
 /// The message with decoded arguments.
 fn decoded(message: &Arc<Map>) -> Arc<Map> {
     let Some(Json::List(calls)) = message.get(CALLS) else { return Arc::clone(message) };

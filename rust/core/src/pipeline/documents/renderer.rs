@@ -11,7 +11,7 @@ use crate::document::{Several, Whole, labels};
 use crate::error::{Error, Result};
 use crate::ledger::{Note, NoteSet, Reason};
 use crate::pipeline::documents::answers::asked_and_answered;
-use crate::pipeline::documents::arguments::{decode_arguments, has_calls};
+use crate::pipeline::documents::arguments::{decode_answers, decode_arguments, has_calls};
 use crate::pipeline::documents::formatted::MarkersInTexts;
 use crate::pipeline::documents::ordinary::{pair_with_ordinary, with_ordinary};
 use crate::pipeline::documents::training::Training;
@@ -211,9 +211,12 @@ impl<'a> Renderer<'a> {
             Record::Answers(answers) => return self.answers(answers),
             Record::Labelled(labelled) => return self.labelled(labelled),
             Record::Text(text) => ((text, TextKind::Text), false),
-            Record::Conversation(conversation) => {
-                let seen =
-                    self.template()?.turn_notes(&conversation, NoteOptions::TEXTS, &|_| true);
+            Record::Conversation(mut conversation) => {
+                let template = self.template()?;
+                if self.decodes {
+                    decode_arguments(template, &mut conversation);
+                }
+                let seen = template.turn_notes(&conversation, NoteOptions::TEXTS, &|_| true);
                 notes = self.controls_in(&conversation.messages);
                 notes = notes.and(seen.without(Note::UnendedTurns));
                 let (text, joined) = prompt_of(&conversation)?;
@@ -283,16 +286,19 @@ impl<'a> Renderer<'a> {
                 let whole: Vec<_> = whole.collect();
                 ([(prompt, TextKind::Text)].into_iter().chain(whole).collect(), false)
             }
-            Prompted::Messages { prompt, answers } => {
+            Prompted::Messages { mut prompt, mut answers } => {
+                let template = self.template()?;
+                if self.decodes {
+                    decode_answers(template, &mut prompt, &mut answers);
+                }
                 let spoken = std::iter::once(&prompt.messages).chain(&answers);
                 notes = spoken.fold(notes, |notes, said| notes.and(self.controls_in(said)));
-                let template = self.template()?;
                 for answer in &answers {
                     let messages = [&prompt.messages[..], answer].concat();
                     let whole = Conversation { messages, ..prompt.clone() };
                     notes = notes.and(template.turn_notes(&whole, NoteOptions::TEXTS, &|_| true));
                 }
-                asked_and_answered(self.template()?, prompt, answers)?
+                asked_and_answered(template, prompt, answers)?
             }
         };
         self.special.check_several(notes)?;
