@@ -116,7 +116,7 @@ def conversations(draw: st.DrawFn, *, parts: bool = False) -> dict[str, Any]:
 
 
 def features(record: dict[str, Any]) -> set[str]:
-    """What of a conversation the laws of turns have to hold for."""
+    """The features of a conversation for which the laws of turns have to hold."""
     found = {"tools"} if record.get("tools") else set()
     for before, message in zip([{}, *record["messages"]], record["messages"], strict=False):
         role, content = message["role"], message["content"]

@@ -43,7 +43,7 @@ def other_words(words: str) -> str:
 
 
 def halves(content: str, inline: bool = True) -> tuple[str, str, str, str]:
-    """What opens an inline thought, its words, what closes it, and the answer behind; only the answer without one."""
+    """The opening mark, words and closing mark of an inline thought, and the answer; without a thought, the answer alone."""
     if not inline:
         return "", "", "", content
     if CLOSE not in content:
@@ -105,7 +105,7 @@ def parts_of(message: Message, *, inline: bool) -> list[Words]:
 
 
 def difference(text: str, other: str) -> Span:
-    """Where a text differs from another one."""
+    """The span in which a text differs from another one."""
     start = shared(text, other)
     return start, len(text) - shared(text[start:][::-1], other[start:][::-1])
 
@@ -150,7 +150,7 @@ class Parts:
             return ""
 
     def border(self, number: int) -> int:
-        """Where the part of this number ends."""
+        """The end of the part of this number."""
         if number + 1 == len(self.printed):
             return self.end
         begin = self.border(number - 1) if number else self.start
@@ -316,7 +316,7 @@ class PartRule(Rule):
         return found
 
     def _parts(self, chat: _Chat, turn: Turn, start: int, wanted: Any) -> tuple[list[Span], list[Span]]:
-        """What is trained besides a turn that stands in its document from `start` on, and what is not trained of it."""
+        """The spans trained besides a turn that begins at `start` of its document, and its untrained spans."""
         masks: set[str] = {REASONING} if wanted.mask_reasoning_content else set()
         masks |= {CALLS} if wanted.mask_tool_calls else set()
         text = chat.text(chat.messages[: turn.messages[-1] + 1])
