@@ -109,7 +109,7 @@ def test_a_step_is_as_even_as_the_longest_sequences_let_it_be(name):
     lengths, ranks = STEPS[name]
     plan = fastpack.plan_step(lengths, max_length=recipes.BUDGET, ranks=ranks)
     assert lengths[plan.members].sum() == lengths.sum()
-    assert plan.imbalance <= plan.least_imbalance + 0.0065
+    assert plan.imbalance <= plan.least_imbalance + 0.005
     rows = plan.places * plan.ranks
     fewest = len(fastpack.plan(lengths, max_length=recipes.BUDGET, strategy="best_fit"))
     assert rows == -(-fewest // ranks) * ranks

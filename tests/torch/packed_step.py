@@ -1,4 +1,4 @@
-"""Run by torchrun: one optimizer step of packed answers, its gradients averaged by DDP or FSDP; the first rank prints them."""
+"""Run by torchrun: one optimizer step of packed answers for each normalisation, averaged by DDP or FSDP; prints its gradients."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import sys
 
+import torch
 import torch.distributed as dist
 from small_answers import Model, answers, clipped
 from torch.distributed.fsdp import fully_shard
@@ -15,32 +16,43 @@ import fastpack
 from fastpack.torch import pack_step, token_log_probs
 
 
-def main(kind: str, weights: str) -> None:
+def main(kind: str) -> None:
     dist.init_process_group("gloo")
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    columns, lengths, groups = answers()
-    plan = fastpack.plan_step(lengths, max_length=24, ranks=ranks)
-    step = pack_step(
-        columns, plan, rank=rank, weights=weights, groups=groups, constant=20.0, world_size=ranks
-    )
-    plain = Model()
-    model = DistributedDataParallel(plain) if kind == "ddp" else fully_shard(plain)
-    for batch in step:
-        told = token_log_probs(model(batch.inputs["input_ids"], batch.inputs["position_ids"]), batch.inputs)
-        losses = clipped(told, batch.columns["old"], batch.columns["advantages"])
-        (losses * batch.columns["loss_weights"]).sum().backward()
-    gradients = {}
-    for name, parameter in plain.named_parameters():
-        gradient = parameter.grad
-        whole = gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
-        gradients[name] = whole.flatten().tolist()
+    rank = dist.get_rank()
+    found = {weights: trained(kind, weights) for weights in ("token", "sequence", "group", "constant")}
     if rank == 0:
-        print(json.dumps(gradients), flush=True)
+        print(json.dumps(found), flush=True)
     # The threads of gloo may outlive the interpreter, which then waits for them or aborts.
     dist.barrier()
     dist.destroy_process_group()
     os._exit(0)
 
 
+def trained(kind: str, weights: str) -> tuple[float, dict[str, list[float]]]:
+    """The loss of the step over all ranks, and the gradients by name."""
+    columns, lengths, groups = answers()
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    plan = fastpack.plan_step(lengths, max_length=24, ranks=ranks)
+    step = pack_step(
+        columns, plan, rank=rank, weights=weights, groups=groups, constant=20.0, world_size=ranks
+    )
+    plain = Model()
+    model = DistributedDataParallel(plain) if kind == "ddp" else fully_shard(plain)
+    total = torch.zeros((), dtype=torch.float64)
+    for batch in step:
+        told = token_log_probs(model(batch.inputs["input_ids"], batch.inputs["position_ids"]), batch.inputs)
+        losses = clipped(told, batch.columns["old"], batch.columns["advantages"])
+        loss = (losses * batch.columns["loss_weights"]).sum()
+        loss.backward()
+        total += loss.detach()
+    dist.all_reduce(total)
+    gradients = {}
+    for name, parameter in plain.named_parameters():
+        gradient = parameter.grad
+        whole = gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
+        gradients[name] = whole.flatten().tolist()
+    return total.item() / ranks, gradients
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1])

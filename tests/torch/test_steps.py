@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pyarrow as pa
@@ -261,6 +262,79 @@ def test_the_weighted_sum_is_the_loss_of_the_unpacked_batch(weights, ranks, mini
         )
 
 
+@pytest.mark.parametrize(
+    ("weights", "loss_type"),
+    [("token", "dapo"), ("token", "bnpo"), ("sequence", "grpo"), ("constant", "dr_grpo")],
+)
+def test_the_weighted_sum_is_the_loss_of_trl(weights, loss_type):
+    columns, lengths, _ = answers()
+    plan = fastpack.plan_step(lengths, max_length=24, ranks=2)
+    model = Model()
+    wanted = loss_of_trl(model, columns, lengths, loss_type)
+    wanted.backward()
+    gradients = [it.grad.clone() for it in model.parameters()]
+    model.zero_grad()
+    total = 0.0
+    for rank in range(2):
+        step = pack_step(columns, plan, rank=rank, weights=weights, constant=20.0, world_size=1)
+        for batch in step:
+            told = token_log_probs(
+                model(batch.inputs["input_ids"], batch.inputs["position_ids"]), batch.inputs
+            )
+            of_tokens = clipped(told, batch.columns["old"], batch.columns["advantages"])
+            loss = (of_tokens * batch.columns["loss_weights"]).sum()
+            loss.backward()
+            total += loss.item()
+    assert total == pytest.approx(wanted.item(), abs=1e-9)
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        assert torch.allclose(parameter.grad, gradient, atol=1e-9)
+
+
+def loss_of_trl(model, columns, lengths, loss_type):
+    """The loss of TRL's trainer on the answers as a padded batch: the first token is the prompt."""
+    trl = pytest.importorskip("trl.trainer.grpo_trainer")
+
+    def padded(values):
+        return torch.nn.utils.rnn.pad_sequence([value[1:] for value in values], batch_first=True)
+
+    told = []
+    for ids in columns["input_ids"]:
+        logits = model(ids[None], torch.arange(len(ids))[None])[0, :-1]
+        told.append(logits.log_softmax(-1).gather(-1, ids[1:, None])[:, 0])
+    told = torch.nn.utils.rnn.pad_sequence(told, batch_first=True)
+    trainer = MagicMock()
+    trainer.configure_mock(
+        _get_per_token_logps_and_entropies=lambda *_, **__: (told, torch.zeros_like(told), None),
+        top_entropy_quantile=1.0,
+        off_policy_mask_threshold=None,
+        importance_sampling_level="token",
+        beta=0.0,
+        loss_type=loss_type,
+        epsilon_low=0.2,
+        epsilon_high=0.2,
+        use_vllm=False,
+        current_gradient_accumulation_steps=1,
+        max_completion_length=20,
+        aux_loss_enabled=False,
+    )
+    trainer._entropy_bonus_enabled = False
+    trainer.args.configure_mock(delta=None, steps_per_generation=1)
+    trainer.accelerator.configure_mock(
+        num_processes=1, reduce=lambda values, **_: values, gather=lambda values: values
+    )
+    mask = padded(columns["loss_mask"])
+    inputs = {
+        "prompt_ids": torch.stack([ids[:1] for ids in columns["input_ids"]]),
+        "prompt_mask": torch.ones(len(lengths), 1, dtype=torch.int64),
+        "completion_ids": padded(columns["input_ids"]),
+        "completion_mask": mask,
+        "advantages": padded(columns["advantages"]),
+        "old_per_token_logps": padded(columns["old"]),
+        "num_items_in_batch": mask.sum(),
+    }
+    return trl.GRPOTrainer._compute_loss(trainer, model, inputs)
+
+
 @pytest.mark.parametrize("weights", ["token", "sequence", "constant", "group"])
 def test_ranks_that_hold_their_own_sequences_sum_their_denominators(weights):
     columns, lengths, groups = answers()
@@ -331,15 +405,12 @@ def test_the_cost_of_models():
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize(
-    ("kind", "ranks", "weights"),
-    [("ddp", 2, "token"), ("fsdp", 3, "sequence")],
-)
-def test_ranks_that_average_their_gradients_have_those_of_the_unpacked_batch(kind, ranks, weights):
+@pytest.mark.parametrize(("kind", "ranks"), [("ddp", 2), ("fsdp", 3)])
+def test_ranks_that_average_their_gradients_have_those_of_the_unpacked_batch(kind, ranks):
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     paths = os.pathsep.join([str(HERE), str(HERE.parents[1] / "python")])
     done = subprocess.run(
-        [sys.executable, *launcher, str(HERE / "packed_step.py"), kind, weights],
+        [sys.executable, *launcher, str(HERE / "packed_step.py"), kind],
         env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -349,7 +420,10 @@ def test_ranks_that_average_their_gradients_have_those_of_the_unpacked_batch(kin
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     columns, _, groups = answers()
-    model = Model()
-    unpacked_loss(model, columns, groups, weights, range(12), 20.0).backward()
-    for name, parameter in model.named_parameters():
-        assert np.allclose(found[name], parameter.grad.flatten().numpy(), atol=1e-6)
+    for weights, (loss, gradients) in found.items():
+        model = Model()
+        wanted = unpacked_loss(model, columns, groups, weights, range(12), 20.0)
+        wanted.backward()
+        assert loss == pytest.approx(wanted.item(), abs=1e-6)
+        for name, parameter in model.named_parameters():
+            assert np.allclose(gradients[name], parameter.grad.flatten().numpy(), atol=1e-6)

@@ -184,24 +184,67 @@ impl OfKind<'_> {
         of_groups.into_values().fold(0.0, f64::max)
     }
 
-    /// The least time: that of ranks that have as much to do, or more where all wait for the longest sequence, beside which the
-    /// others have the longest that fill their micro-batches.
+    /// The least time: that of ranks that have as much to do, or more where all wait for long sequences and the others cannot
+    /// do as much meanwhile.
+    ///
+    /// A micro-batch has one sequence of more than half the budget at most, so the longest of these are at one place, the next at
+    /// another, and so on. For each number of such places, the least time is what they wait for, and the rest without waiting.
     fn least_time(&self, even: f64) -> f64 {
-        let Some(&longest) = self.sequences.first() else { return even };
         let options = self.sizes.options;
-        let mut room = options.budget() * options.rank_count() as u64;
-        let mut beside = 0.0;
-        for &sequence in &self.sequences {
-            let taken = self.sizes.size(sequence).min(room);
-            let part = taken as f64 / self.sizes.size(sequence).max(1) as f64;
-            beside += part * self.sizes.cost(sequence);
-            room -= taken;
-            if room == 0 {
+        let (budget, ranks) = (options.budget(), options.rank_count());
+        let mut waits = 0.0_f64;
+        let mut waited_for = 0.0;
+        let mut most = MostCost::default();
+        for place in self.sequences.chunks(ranks) {
+            let longest = place[0];
+            if waited_for > 0.0 && self.sizes.size(longest) * 2 <= budget {
                 break;
             }
+            waited_for += self.sizes.cost(longest);
+            most.add_place(place, self);
+            waits = waits.max(waited_for - most.of_places() / ranks as f64);
         }
-        let waits_for_longest =
-            even + (self.sizes.cost(longest) - beside / options.rank_count() as f64).max(0.0);
-        waits_for_longest.max(self.costliest_group())
+        (even + waits).max(self.costliest_group())
+    }
+}
+
+/// More than the places of the longest sequences can cost.
+#[derive(Debug, Default)]
+struct MostCost {
+    /// As many sequences of the length of each as a micro-batch has room for.
+    of_length: f64,
+    /// The longest sequences that the budgets of all ranks have room for.
+    of_tokens: f64,
+    /// The sequences that are in `of_tokens` as a whole.
+    whole: usize,
+    /// The tokens of the budgets that these leave.
+    room: u64,
+    /// The part of the next sequence that has this room.
+    in_part: f64,
+}
+
+impl MostCost {
+    /// Adds a place with its longest sequences, one for each rank.
+    fn add_place(&mut self, longest: &[u32], of_kind: &OfKind<'_>) {
+        let OfKind { sequences, sizes, .. } = of_kind;
+        let options = sizes.options;
+        let budget = options.packing.row_limit().get();
+        self.of_length += longest.iter().map(|&it| sizes.length(it).max(1)).fold(0.0, |sum, it| {
+            sum + f64::from(budget / it) * options.cost.of(it) + options.cost.of(budget % it)
+        });
+        self.room += options.budget() * options.rank_count() as u64;
+        while let Some(&next) = sequences.get(self.whole).filter(|it| sizes.size(**it) <= self.room)
+        {
+            self.of_tokens += sizes.cost(next);
+            self.room -= sizes.size(next);
+            self.whole += 1;
+        }
+        self.in_part = sequences
+            .get(self.whole)
+            .map_or(0.0, |&next| sizes.cost(next) * self.room as f64 / sizes.size(next) as f64);
+    }
+
+    fn of_places(&self) -> f64 {
+        self.of_length.min(self.of_tokens + self.in_part)
     }
 }
