@@ -115,8 +115,9 @@ bench-turns: $(STAMPS)/release  ## measure conversations of tools and reasoning 
 profile: $(STAMPS)/release  ## count the instructions of a run by function, with valgrind
 	$(BIN)/python benches/python/instructions.py
 
-bench-steps: $(STAMPS)/release  ## measure plans of a training step beside what frameworks do
-	$(BIN)/python benches/python/steps.py
+bench-steps: $(STAMPS)/release $(STAMPS)/torch  ## measure plans of a training step beside what frameworks do
+	@$(VENV)-torch/bin/python -m pip install --quiet --no-deps --upgrade --target $(STAMPS)/verl "verl==0.9.*"
+	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/steps.py
 
 bench-pack: $(STAMPS)/release  ## measure packing alone, and TRL beside it
 	$(BIN)/python benches/python/pack.py

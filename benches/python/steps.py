@@ -1,14 +1,17 @@
 """Measures plans of a training step: `fastpack.plan_step` beside what frameworks do, written anew from their descriptions.
 
+    make bench-steps        # with verl's wheel, which is installed without its dependencies
     python benches/python/steps.py [--rounds 5]
 
 The answers are seeded: groups of 16 with a long tail as reinforcement learning generates them, and uniform, bimodal and
 one-giant lengths. A sequence of `n` tokens costs `24576 n + n²`, as verl estimates a dense model of 7 billion parameters.
 *step* is the sum over micro-batches of the slowest rank's cost, over the mean cost of a rank; *bound* the least that it can
-be, as far as the longest sequences tell. Times are medians.
+be, as far as the longest sequences tell. Times are medians, of one round for the slow ones.
 
+* "verl": the functions of verl's own wheel: sequences to ranks by cost, then those of each rank to as few micro-batches as its
+  differencing finds under the budget.
 * "differencing": sequences to ranks, then those of each rank to micro-batches, each by Karmarkar and Karp's largest
-  differencing method on cost, as verl does: it knows no budget, so some micro-batches are over it.
+  differencing method on cost, as verl did before 0.9.1: it knows no budget, so some micro-batches are over it.
 * "first fit": first fit decreasing by tokens, and rows dealt to ranks in turn.
 * "balanced rows": `fastpack.plan(strategy="mix", order="balanced")`, which fills rows to the brim.
 """
@@ -17,19 +20,27 @@ from __future__ import annotations
 
 import argparse
 import heapq
+import os
+import platform
 import statistics
 import sys
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-import fastpack
-from lengths import BUDGET, steps
+import verl_plan  # noqa: E402
+
+import fastpack  # noqa: E402
+from fastpack.torch import pack_step  # noqa: E402
+from lengths import BUDGET, steps  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,12 +109,58 @@ def by_plan_step(lengths: Lengths, ranks: int) -> Rows:
     return [[members.tolist() for members in plan.micro_batches(rank)] for rank in range(ranks)]
 
 
-CONTENDERS: dict[str, Callable[[Lengths, int], Rows]] = {
-    "differencing": by_differencing,
-    "first fit": by_first_fit,
-    "balanced rows": by_balanced_rows,
-    "plan_step": by_plan_step,
-}
+def contenders() -> dict[str, Callable[[Lengths, int], Rows]]:
+    """The ways to plan a step, by name."""
+    ways: dict[str, Callable[[Lengths, int], Rows]] = {
+        "differencing": by_differencing,
+        "first fit": by_first_fit,
+        "balanced rows": by_balanced_rows,
+        "plan_step": by_plan_step,
+    }
+    balancing = verl_plan.functions()
+    if balancing is None:
+        print("without verl: `make bench-steps` installs its wheel")
+        return ways
+    return {"verl": lambda lengths, ranks: verl_plan.plan(balancing, lengths, ranks, BUDGET), **ways}
+
+
+def clones(tensors: list[torch.Tensor]) -> float:
+    """The seconds in which tensors are copied."""
+    since = time.perf_counter()
+    copies = [tensor.clone() for tensor in tensors]
+    taken = time.perf_counter() - since
+    del copies
+    return taken
+
+
+def whole_step(lengths: Lengths, rounds: int) -> None:
+    """Prints how long a plan, the rows of six columns and the way back take, beside a copy of the same bytes."""
+    random = np.random.default_rng(0)
+    columns: dict[str, object] = {
+        "input_ids": [random.integers(0, 30000, length, dtype=np.int32) for length in lengths],
+        "loss_mask": [np.ones(length, np.uint8) for length in lengths],
+    }
+    for name in ("advantages", "old", "reference", "entropy"):
+        columns[name] = [random.random(length, dtype=np.float32) for length in lengths]
+    whole, copied, made = [], [], 0
+    for _ in range(rounds):
+        since = time.perf_counter()
+        step = pack_step(columns, fastpack.plan_step(lengths, max_length=BUDGET))
+        back = step.restore([batch.columns["old"] for batch in step])
+        whole.append(time.perf_counter() - since)
+        tensors = [
+            value
+            for batch in step
+            for value in (*batch.inputs.values(), *batch.columns.values())
+            if isinstance(value, torch.Tensor)
+        ]
+        made = sum(tensor.nbytes for tensor in (*tensors, *back))
+        copied.append(clones([*tensors, *back]))
+    one, other = statistics.median(whole), statistics.median(copied)
+    print(
+        f"\nThe whole step of {lengths.sum() / 1e6:.1f} Mtok with six columns, {made / 1e6:.0f} MB: {one:.2f} s. "
+        f"A copy of the same bytes: {other:.2f} s. Ratio {one / other:.2f}"
+    )
 
 
 def main() -> None:
@@ -111,6 +168,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
+    print(
+        f"{datetime.now(timezone.utc):%d %B %Y}, fastpack {fastpack.__version__}, {platform.machine()}, "
+        f"{os.cpu_count()} cores (load {os.getloadavg()[0]:.1f}), Python {platform.python_version()}, "
+        f"medians of {rounds} rounds"
+    )
+    ways = contenders()
     for name, (lengths, ranks) in steps().items():
         bound = fastpack.plan_step(lengths, max_length=BUDGET, ranks=ranks).least_imbalance
         millions = lengths.sum() / 1e6
@@ -120,9 +183,9 @@ def main() -> None:
         print(
             "| | micro-batches | over the budget | heaviest rank | step | time |\n|---|---:|---:|---:|---:|---:|"
         )
-        for contender, plan in CONTENDERS.items():
+        for contender, plan in ways.items():
             taken = []
-            for _ in range(1 if contender == "differencing" else rounds):
+            for _ in range(1 if contender in ("differencing", "verl") else rounds):
                 since = time.perf_counter()
                 rows = plan(lengths, ranks)
                 taken.append(time.perf_counter() - since)
@@ -136,6 +199,7 @@ def main() -> None:
                 step = costs.max(axis=0).sum() / mean
             line = f"| {contender} | {costs.size} | {over} | {heaviest:.4f} | {step:.4f} |"
             print(f"{line} {statistics.median(taken) * 1e3:.0f} ms |")
+    whole_step(steps()["tail, large"][0], rounds)
 
 
 if __name__ == "__main__":
