@@ -370,18 +370,6 @@ def test_the_option_of_an_error_is_named_in_one_place():
     assert named == homes
 
 
-GENERATED = {"rust/tokenize/src/unicode/tables.rs"}
-
-
-def test_a_file_is_read_in_one_sitting():
-    """At most 500 lines; a longer one holds more than one concept."""
-    files = [*(ROOT / "rust").rglob("*.rs"), *PACKAGE.rglob("*.py")]
-    lengths = {
-        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8").count("\n") for path in files
-    }
-    assert {name for name, lines in lengths.items() if lines > 500} == GENERATED
-
-
 # Where files and objects are removed or written over, and the words that do so elsewhere. What a job has made under a name of its
 # own goes there too.
 REMOVES_IN_RUST = re.compile(
