@@ -221,44 +221,76 @@ def page() -> str:
 def _page() -> Iterator[str]:
     yield "# Options"
     yield ""
-    yield "Every option of every function, with its default. It is called the same on the command line, with dashes: `--max-length 4096`."
-    yield "The functions are listed in [the README](../README.md); each shows its own options in `help(fastpack.pack_files)`."
+    yield "Every option of every function, with its default. `pack_*` is `pack_files`, `pack_dir`, `pack_table` and `pack_records`."
+    yield "On the command line an option has dashes: `--max-length 4096`. `help(fastpack.pack_files)` shows the options of one function,"
+    yield "with types, and [Which call do I need?](which-call.md) the functions."
     yield ""
     yield "## A job as a file"
     yield ""
     yield "A TOML file holds any of the options of `pack_dir`:"
     yield ""
-    yield '    files = ["chats/*.jsonl"]'
-    yield '    output = "packed"'
-    yield '    tokenizer = "org/name"'
-    yield "    max_length = 4096"
-    yield '    filter = "filters.py:good"'
+    yield '```toml title="recipe.toml"'
+    yield 'files = ["examples/*.jsonl"]'
+    yield 'output = "packed"'
+    yield 'tokenizer = "examples/tokenizer"'
+    yield "max_length = 512"
+    yield 'filter = "filters.py:good"'
+    yield "```"
     yield ""
-    yield '`fastpack pack --config recipe.toml` packs it, and so does `fastpack.pack_dir(**fastpack.load_config("recipe.toml"))`. Flags win over the file. Paths are'
-    yield "relative to the file; a key that is no option is refused, and so is an access token. `fastpack pack --like packed/ -o shorter/ -m 2048` repeats a finished"
-    yield "job from its manifest with what the command line changes; what a manifest cannot hold, such as a live tokenizer, it asks for by name."
-    yield "Functions are among that: a folder may be from others, so `--filter filters.py:good` is loaded from a recipe or a flag, never from a manifest."
+    yield '```python title="filters.py"'
+    yield "def good(batch):"
+    yield "    return [True] * batch.num_rows"
+    yield "```"
+    yield ""
+    yield "```console"
+    yield "$ fastpack pack --config recipe.toml"
+    yield "$ fastpack pack --like packed/ -o shorter/ -m 256 --filter filters.py:good"
+    yield "```"
+    yield ""
+    yield 'The first line packs the file, and so does `fastpack.pack_dir(**fastpack.load_config("recipe.toml"))`. Flags win over the file. Paths are'
+    yield "relative to the file. A key that is no option is refused, and so is an access token."
+    yield ""
+    yield "The second line repeats a finished job from its manifest, with the changes of the command line. What a manifest cannot hold must be"
+    yield "given again, such as a live tokenizer or a function: a folder may be from others, so its manifest loads no code."
     for title, options in GROUPS.items():
         yield ""
         yield f"## {title[0].upper()}{title[1:]}"
+        yield ""
+        yield "| option | default | taken by | |"
+        yield "|---|---|---|---|"
         for option in options:
             default = (
                 "must be given" if option.default is REQUIRED else f"`{option.default!r}`".replace("'", '"')
             )
-            taken = ", ".join(f"`{name}`" for name in CALLS if name in option.calls)
-            flag = f"; `{'`, `'.join(option.flag.spelling.split())}`" if option.flag else ""
-            yield ""
-            yield f"### `{option.name}`"
-            yield ""
-            yield f"`{option.type}`, {default}{flag}. Taken by {taken}."
-            yield ""
-            yield from textwrap.wrap(option.doc, 150, break_long_words=False, break_on_hyphens=False)
-            for call, differs in option.differs.items():
-                if differs.doc:
-                    yield ""
-                    yield from textwrap.wrap(
-                        f"In `{call}`: {differs.doc}", 150, break_long_words=False, break_on_hyphens=False
-                    )
+            short = option.flag.spelling.split()[0] if option.flag else ""
+            flag = f"<br>`{short}`" if re.fullmatch("-[a-z]", short) else ""
+            about = " ".join(
+                [
+                    option.doc,
+                    *(
+                        f"In `{call}`: {differs.doc}"
+                        for call, differs in option.differs.items()
+                        if differs.doc
+                    ),
+                ]
+            )
+            yield f"| `{option.name}`{flag} | {default} | {_taken_by(option)} | {_cell(about)} |"
+
+
+_PACKING: Final = ("pack_files", "pack_dir", "pack_table", "pack_records")
+
+
+def _taken_by(option: Option) -> str:
+    """The functions that take an option; the four that pack have one name."""
+    names = [name for name in CALLS if name in option.calls]
+    if set(_PACKING) <= set(names):
+        names = ["pack_*", *(name for name in names if name not in _PACKING)]
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _cell(text: str) -> str:
+    """A text as the cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -1,28 +1,26 @@
-"""The examples of docs/clusters.md, each run in a process of its own."""
+"""The scripts of the page about Ray, datatrove and Spark, each run in a process of its own."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
-
-PAGE = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
+from page_blocks import ROOT, blocks_of, pages_of
 
 
-def examples():
-    """The sections of the page with code that `make test` cannot run, and their blocks."""
-    for section in PAGE.split("\n## ")[1:]:
-        blocks = re.findall(r"```python\n(?!>>>)(.*?)```\n(?:\n```text\n(.*?)```)?", section, flags=re.DOTALL)
-        for number, (code, output) in enumerate(blocks):
-            yield pytest.param(code, output, id=f"{section.splitlines()[0]}-{number}")
+def scripts():
+    """The scripts of the pages, each with what it prints."""
+    for page in pages_of("cluster"):
+        blocks = [block for block in blocks_of(page) if block.runs]
+        for code, output in zip(blocks[::2], blocks[1::2], strict=True):
+            assert (code.kind, output.kind) == ("python", "text"), code.name
+            yield pytest.param(code.text, output.text, id=code.name)
 
 
-@pytest.mark.parametrize(("code", "output"), examples())
-def test_an_example_prints_what_the_page_shows(code, output, tmp_path):
+@pytest.mark.parametrize(("code", "output"), scripts())
+def test_a_script_prints_what_the_page_shows(code, output, tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     quiet = {"PYSPARK_PYTHON": sys.executable, "RAY_DEDUP_LOGS": "0", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
@@ -35,5 +33,4 @@ def test_an_example_prints_what_the_page_shows(code, output, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert output, "the page shows what an example prints"
     assert done.stdout.strip().splitlines()[-len(output.splitlines()) :] == output.strip().splitlines()

@@ -1,156 +1,110 @@
-"""The pages of the documentation: command lines run, and what is written by commands is up to date."""
+"""The pages of the documentation run from top to bottom, and what is written by commands is up to date."""
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
+from typing import get_args
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from conftest import ROOT
+from page_blocks import LEFT_OUT, PAGES, Block, Reader, blocks_of, name_of, pages_of
+from page_inputs import prepare
+from web_server import serving
 
 import fastpack
-
-PAGES = [
-    page
-    for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
-    if "```console" in page.read_text(encoding="utf-8")
-]
+from fastpack._types import Column
 
 
-def test_there_are_pages_with_command_lines():
-    assert {"first-steps", "fine-tune"} <= {page.stem for page in PAGES}
+@pytest.fixture
+def stores(tmp_path, store, client, monkeypatch):
+    """Stand-ins for a bucket, the hub and a web server; the hosts of the page, and the environment of commands."""
+    files = tmp_path / "files"
+    (files / "chats").mkdir(parents=True)
+    shutil.copy(ROOT / "examples" / "chat.jsonl", files / "chats")
+    client.create_bucket(Bucket="my-bucket")
+    client.put_object(
+        Bucket="my-bucket", Key="chats/chat.jsonl", Body=(ROOT / "examples" / "chat.jsonl").read_bytes()
+    )
+    environment = {name.upper(): value for name, value in store.items()}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    def about(_):
+        info = {"id": "org/chats", "sha": "a" * 40, "siblings": [{"rfilename": "chat.jsonl"}], "cardData": {}}
+        info |= {"private": False, "disabled": False, "gated": False, "downloads": 0, "likes": 0, "tags": []}
+        return 200, {"Content-Type": "application/json"}, json.dumps(info).encode()
+
+    with serving(files) as server:
+        server.pages = {r"/api/datasets/.*": about, r"/datasets/org/.*/resolve/.*": _moved}
+        hub = {"HF_ENDPOINT": server.url, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_TELEMETRY": "1"}
+        yield {"https://example.com": server.url}, environment | hub
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_command_lines_of_a_page_run(page, tmp_path):
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    blocks = re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for line in "".join(blocks).splitlines():
-        program, *arguments = shlex.split(line.removeprefix("$ "))
-        assert program == "fastpack", line
-        done = subprocess.run(
-            [sys.executable, "-m", "fastpack", *arguments],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env=os.environ | {"COLUMNS": "80"},
-            check=False,
-        )
-        assert done.returncode == 0, (line, done.stderr)
+def _moved(_):
+    return 302, {"Location": "/chats/chat.jsonl"}, b""
 
 
-# Blocks that need what no test of this folder has. The torch ones run in `tests/torch`, those of Ray and its like in
-# `tests/cluster`; `test_buckets.py`, `test_web.py` and `test_hub_files.py` start stores of their own.
-ELSEWHERE = (
-    "fastpack.connect(",
-    "ray",
-    "datatrove",
-    "pyspark",
-    "s3://",
-    "torch",
-    "trl",
-    "Trainer",
-    "wandb",
-    "PackedDataset",
-)
-
-# Values that the text around a block names, and what a page leaves to the reader.
-GIVEN = """
-import fastpack
-tokenizer = "org/name"
-files = paths = ["data/talks.jsonl"]
-queries, responses = ["question"], ["answer"]
-paths = ["data/questions.jsonl"] if "make_supervised_dset" in PAGE else paths
-"""
-LEFT = {
-    # A stream without an end would not end in a test either.
-    "epochs=None": "epochs=1, lanes=8",
-    "fastpack.stream(...)": (
-        'fastpack.stream({"web": "data/web-*.jsonl", "code": "data/code/*.parquet"}, "path/or/org-name", '
-        'weights={"web": 0.7, "code": 0.3}, max_length=4096, batch_size=8, epochs=1, lanes=8)'
-    ),
-    "merge_state_dicts(states)": "merge_state_dicts([state])",
-}
+@pytest.mark.parametrize("page", pages_of("main"), ids=name_of)
+def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, request):
+    hosts, environment = request.getfixturevalue("stores") if page.stem == "remote" else ({}, {})
+    folder = tmp_path / "page"
+    folder.mkdir()
+    prepare(folder)
+    monkeypatch.chdir(folder)
+    Reader(folder, hosts, environment).follow(page)
 
 
-def _with_sentinels(folder):
-    """A tokenizer with the sentinels of T5."""
-    shutil.copytree(ROOT / "examples" / "tokenizer", folder)
-    path = folder / "tokenizer.json"
-    tokenizer = json.loads(path.read_text("utf-8"))
-    first = max([*tokenizer["model"]["vocab"].values(), *(it["id"] for it in tokenizer["added_tokens"])]) + 1
-    like = tokenizer["added_tokens"][0]
-    tokenizer["added_tokens"] += [
-        like | {"id": first + at, "content": f"<extra_id_{at}>"} for at in range(100)
+def test_every_block_of_every_page_runs():
+    """In some of the three places; a block of a kind that no reader runs fails there."""
+    blocks = [block for page in PAGES for block in blocks_of(page)]
+    assert len(blocks) > 100
+    assert {block.left_out for block in blocks} - {None} == set(LEFT_OUT)
+    assert len(LEFT_OUT) <= 5
+    places = {place: {page.name for page in pages_of(place)} for place in ("main", "torch", "cluster")}
+    running = set.union(*places.values())
+    assert {block.page.name for block in blocks if block.runs} == running
+    assert {"fine-tune.md", "training.md", "README.md"} <= places["torch"]
+    assert {"ray.md"} <= places["cluster"]
+
+
+def test_blocks_are_found_whatever_their_fence_or_indentation(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\none\n```\n\n~~~~ sh\ntwo\n```\n~~~~\n\n    three\n\n* item\n\n  ```console\n  $ four\n  ```\n\n"
+        '      no code\n\nText\n    no code\n\n``` toml title="a b.toml"\nfive\n```\n'
+    )
+    assert [(block.kind, block.title, block.text, block.line) for block in blocks_of(page)] == [
+        ("python", "", "one\n", 2),
+        ("sh", "", "two\n```\n", 6),
+        ("indented", "", "three\n", 10),
+        ("console", "", "$ four\n", 15),
+        ("toml", "a b.toml", "five\n", 24),
     ]
-    path.write_text(json.dumps(tokenizer), "utf-8")
 
 
-def _inputs(folder):
-    """The files and folders that pages name, in a folder."""
-    chats = [json.loads(line) for line in (ROOT / "examples" / "chat.jsonl").read_text("utf-8").splitlines()]
-    questions = [{"question": f"Which {at}?", "answer": f"That {at}."} for at in range(2_000)]
-    (folder / "examples").symlink_to(ROOT / "examples")
-    for name in ("org/name", "org/model", "path/or/org-name", "gpt2"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).symlink_to(ROOT / "examples" / "tokenizer")
-    _with_sentinels(folder / "t5")
-    (folder / "data" / "code").mkdir(parents=True)
-    (folder / "texts").mkdir()
-
-    def lines(name, records):
-        text = "".join(json.dumps(record) + "\n" for record in records)
-        (folder / name).write_text(text, encoding="utf-8")
-        return text
-
-    lines("data/web-0.jsonl", chats * 20)
-    lines("data/questions.jsonl", questions[:40])
-    lines("data/talks.jsonl", chats)
-    lines("texts/questions.jsonl", [{"text": it["question"]} for it in questions[:40]])
-    pq.write_table(
-        pa.table({"text": [f"code {at}" for at in range(400)]}),
-        folder / "data/code/0.parquet",
-        row_group_size=20,
-    )
-    instructions = [{"instruction": it["question"], "output": it["answer"]} for it in questions]
-    (folder / "alpaca_gpt4_data.json").write_text(json.dumps(instructions, indent=1), encoding="utf-8")
-    with gzip.open(folder / "dump.json.gz", "wt", encoding="utf-8") as file:
-        file.write(lines("chat.jsonl", chats))
-    fastpack.pack_dir(
-        "chat.jsonl", "packed", tokenizer="org/name", max_length=512, format="parquet", progress=False
-    )
+@pytest.mark.parametrize("kind", ["sh", "yaml", "py", "", "json"])
+def test_a_block_that_no_reader_runs_fails(kind, tmp_path):
+    page = ROOT / "docs" / "none.md"
+    with pytest.raises(AssertionError, match="no test runs a block of the kind"):
+        Reader(tmp_path).one(Block(page, 1, kind, "", "a line\n"), "a line\n")
 
 
-def _blocks():
-    for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]:
-        text = page.read_text(encoding="utf-8")
-        blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-        here = [block for block in blocks if ">>>" not in block and not any(it in block for it in ELSEWHERE)]
-        if here:
-            yield pytest.param(text, here, id=page.stem)
-
-
-@pytest.mark.parametrize(("text", "blocks"), list(_blocks()))
-def test_the_code_blocks_of_a_page_run(text, blocks, tmp_path, monkeypatch):
-    """Those with prompts (`>>>`) are doctests, which run with the modules' own."""
-    monkeypatch.chdir(tmp_path)
-    _inputs(tmp_path)
-    known = {"PAGE": text}
-    exec(GIVEN, known)
-    for number, block in enumerate(blocks):
-        for words, instead in LEFT.items():
-            block = block.replace(words, instead)  # noqa: PLW2901  what is left to the reader
-        for name in ("out", "packed"):
-            block = block.replace(f'"{name}/", token', f'"{name}-{number}/", token')  # noqa: PLW2901
-        exec(compile(block, f"block {number + 1}", "exec"), known)
+def test_what_a_page_shows_is_compared(tmp_path):
+    reader, page = Reader(tmp_path), ROOT / "docs" / "none.md"
+    reader.one(Block(page, 1, "python", "", ""), "print('a', 1)")
+    reader.one(Block(page, 1, "text", "", ""), "a ...\n")
+    with pytest.raises(AssertionError, match="printed"):
+        reader.one(Block(page, 1, "text", "", ""), "a 2\n")
+    with pytest.raises(AssertionError, match="printed"):
+        reader.one(Block(page, 1, "console", "", ""), "$ echo a\nb\n")
+    with pytest.raises(AssertionError):
+        reader.one(Block(page, 1, "console", "", ""), "$ fastpack nothing\n")
+    with pytest.raises(AssertionError):
+        reader.one(Block(page, 1, "indented", "", ""), ">>> 1 + 1\n3\n")
 
 
 def test_the_chart_shows_the_measured_tables():
@@ -184,3 +138,28 @@ def test_every_public_name_is_on_the_page():
     errors = {name for name in fastpack.__all__ if name.endswith("Error")}
     assert set(fastpack.__all__) - elsewhere - errors <= shown
     assert "errors" in shown
+
+
+def test_every_page_is_in_the_list_of_the_readme_and_in_the_navigation():
+    pages = {page.name for page in ROOT.glob("docs/*.md")}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Documentation")[2]
+    assert set(re.findall(r"\(docs/([a-z-]+\.md)\)", readme)) == pages
+    assert (
+        set(re.findall(r": ([a-z-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)) >= pages
+    )
+
+
+def test_every_column_and_every_attribute_of_a_report_is_in_a_table():
+    rows = (ROOT / "docs" / "rows.md").read_text(encoding="utf-8")
+    assert set(get_args(Column)) <= set(re.findall(r"`(\w+)`", rows))
+    report = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    attributes = {name for name in dir(fastpack.Report) if not name.startswith("_")}
+    assert attributes - {"of", "from_json"} <= set(re.findall(r"`(\w+)[`(]", report))
+
+
+def test_every_class_of_errors_and_every_reason_is_in_a_table():
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+)`", page))
+    assert {name for name in fastpack.__all__ if name.endswith("Error")} - {"FastpackError"} <= named
+    reasons = (ROOT / "rust" / "core" / "src" / "reason.rs").read_text(encoding="utf-8")
+    assert set(re.findall(r'=> "([a-z_0-9]+)"', reasons)) <= named
