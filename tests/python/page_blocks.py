@@ -30,6 +30,9 @@ PICTURES = {"docs/architecture.md"}
 """The pages whose blocks of text are drawings, and not what the block before them prints."""
 
 TORCH = re.compile(r"\b(torch|trl|lightning|accelerate|torchdata|Trainer)\b")
+QUOTED = re.compile(r"(?://|#) ((?:rust|python)/[\w/.]+)\n")
+"""The first line of a block that is a part of a file of the repository."""
+
 CLUSTER = re.compile(r"^\s*(import|from) (ray|datatrove|pyspark)\b", re.MULTILINE)
 
 
@@ -167,6 +170,8 @@ class Reader:
         """Does what one block says."""
         if ">>> " in text:
             self.doctest(block, text)
+        elif QUOTED.match(text):
+            quoted(text)
         elif block.title:
             file = self.folder / block.title
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -180,8 +185,6 @@ class Reader:
                 same(block, text, self.printed)
         elif block.kind == "jsonl":
             records(text)
-        elif block.kind == "rust":
-            quoted(text)
         else:
             message = f"{block.name}: no test runs a block of the kind `{block.kind}`"
             raise AssertionError(message)
@@ -269,11 +272,11 @@ def records(text):
 
 
 def quoted(text):
-    """Finds the lines in the file that the first line names; `...` stands for lines between."""
-    name, _, lines = text.partition("\n")
-    file = (ROOT / name.removeprefix("// ").strip()).read_text(encoding="utf-8")
+    """Finds the lines in the file that the first line names; `...` in a comment stands for lines between."""
+    name, lines = QUOTED.match(text)[1], QUOTED.sub("", text, count=1)
+    file = (ROOT / name).read_text(encoding="utf-8")
     at = 0
-    for part in re.split(r"\n *(?://|#)? ?\.\.\.\n", lines):
+    for part in re.split(r"\n *(?://|#) \.\.\.\n", lines):
         found = file.find(part.strip("\n"), at)
         assert found >= 0, f"{name} has no longer\n{part}"
         at = found + len(part.strip("\n"))
