@@ -42,9 +42,8 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             "pack_records": Differs(
                 doc=(
                     "A folder to write, as `pack_dir` writes it: whole or not at all. If not given, rows stay in memory. "
-                    "Nobody knows whether records are the same as others before they are made: a job that was stopped "
-                    "starts anew, one that has finished is refused unless `overwrite` is set, and of several ranks one "
-                    "alone is to call this."
+                    "A generator has no fingerprint, so a stopped job starts over, a finished one is refused unless "
+                    "`overwrite` is set, and only one of several ranks may call this."
                 )
             ),
             "repack": Differs(

@@ -198,8 +198,8 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         None,
         frozenset({"stream"}),
         (
-            "The share of each source that `files` names: a dict by name, or a list of `(row, weights)` of which each "
-            "holds from that row of the run on, the first from row 0. Without it all sources are read as one."
+            "The share of each source that `files` names, as a dict. A list of `(row, weights)` changes the shares at "
+            "these rows of the run; the first row is 0. Without weights all sources are read as one."
         ),
         flag=Flag(
             "--weights",
@@ -215,7 +215,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         "tokens",
         frozenset({"stream"}),
         (
-            "What `weights` are shares of: `tokens`, `documents`, or `rows`, each of which then holds documents of one "
+            "What `weights` are shares of: `tokens`, `documents`, or `rows`. With `rows`, a row holds documents of one "
             "source."
         ),
         flag=Flag("--weight-unit", "what the weights are shares of", words="WeightUnit"),

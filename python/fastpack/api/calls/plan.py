@@ -53,9 +53,9 @@ def plan(
             take them: files that are sorted by topic give rows of many topics. The other strategies draw an order
             of their own. Rows come once all documents are read.
         max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
-        align_documents_to: What the length that each document takes in a row is a multiple of, as context and
-            tensor parallel training want it; it must divide `max_length`. What makes a length a multiple counts
-            as padding: no labels, positions that count on, and part of the document in `seq_lengths`.
+        align_documents_to: Pads every document to a multiple of this many tokens, for context and tensor parallel
+            training. It must divide `max_length`. This padding has no labels, its positions count on, and
+            `seq_lengths` includes it.
         order: The order of the rows: `shuffle`; `input`, by the first document in each; or `balanced`, groups of
             `balance_ranks` rows that cost as much attention, one for each rank. If not given, rows of `mix`,
             `best_fit` and `heap` are shuffled.

@@ -178,9 +178,9 @@ def stream(
         shuffle: Whether records are read in an order drawn from `seed`, another one in each epoch: files,
             stretches of files, and records in them. `False` is the order of the input.
         max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
-        align_documents_to: What the length that each document takes in a row is a multiple of, as context and
-            tensor parallel training want it; it must divide `max_length`. What makes a length a multiple counts
-            as padding: no labels, positions that count on, and part of the document in `seq_lengths`.
+        align_documents_to: Pads every document to a multiple of this many tokens, for context and tensor parallel
+            training. It must divide `max_length`. This padding has no labels, its positions count on, and
+            `seq_lengths` includes it.
         seed: Random seed. The same seed gives the same rows.
         pad_to: What a row is filled up to: `max_length`, or a multiple that divides it. Padding has no labels,
             positions of its own from 0, and one last entry in `seq_lengths`.
@@ -190,22 +190,11 @@ def stream(
             Without a tokenizer it must be given.
         shift_labels: Whether each label stands one place before its token, where it is predicted; for trainers
             that do not shift labels themselves, as those of `transformers` and TRL do.
-        columns: The columns of the rows, in their order; those of the `objective` if not given: `input_ids`,
-            `labels`, `position_ids` and `seq_lengths` for `causal`; see `preference_form` for `preference`;
-            `input_ids`, `source_file` and `source_row` for `generation`; `input_ids`, `token_type_ids` and
-            `labels` for `classification` and `multi_label`; `token_type_ids` with `mlm` where the tokenizer
-            returns them; and `attention_mask` with `pad_to`. Others are written only if named. Lists as long as
-            `input_ids`: `document_ids`, which number the documents of a row from 1, with 0 for padding;
-            `loss_weights`, what messages say of their weight, 0 where there is no label. Lists as long as
-            `seq_lengths`: `unpadded_lengths`, how much of each is no padding; `source_file`, the number of a
-            document's file in `Report.sources`; `source_row`, its line or record there, from 1; `source_turn`,
-            the last turn that it trains, counted among the messages of the assistant in its record from 1, or 0
-            if it is of no conversation; `source_start`, the place of its first token in its document, from 0; all
-            are -1 for padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` without the row's
-            padding; `group`, the number of the step that `balanced` puts the row in. `attention_mask` is 1 for
-            each token and 0 for padding; `token_type_ids` are 1 for what a tokenizer counts to the second text of
-            a pair, else 0. With `span`, `target_seq_lengths` and `decoder_attention_mask` are those of the
-            targets, which `labels` hold.
+        columns: The columns of the rows, in their order. If not given, those of the `objective`: `input_ids`,
+            `labels`, `position_ids` and `seq_lengths` for `causal`. Further ones: `document_ids`, `loss_weights`,
+            `unpadded_lengths`, `source_file`, `source_row`, `source_turn`, `source_start`, `attn_cost`, and
+            `group` with `balanced`. The page "What a row is" says what each holds, and which other objectives
+            have.
         objective: What a model learns from the rows: `causal`, to predict each token from those before it; `mlm`,
             to predict masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels
             stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
@@ -345,10 +334,9 @@ def stream(
         max_document_tokens: The most tokens of a document; longer ones are counted in the report, as `filtered`.
         batch_size: Rows of a table; the last may have fewer.
         open_packs: Rows that `best_fit` keeps open in each lane; more of them fill better and come later.
-        weights: The share of each source that `files` names: a dict by name, or a list of `(row, weights)` of
-            which each holds from that row of the run on, the first from row 0. Without it all sources are read as
-            one.
-        weight_unit: What `weights` are shares of: `tokens`, `documents`, or `rows`, each of which then holds
+        weights: The share of each source that `files` names, as a dict. A list of `(row, weights)` changes the
+            shares at these rows of the run; the first row is 0. Without weights all sources are read as one.
+        weight_unit: What `weights` are shares of: `tokens`, `documents`, or `rows`. With `rows`, a row holds
             documents of one source.
         on_exhausted: What happens when a lane has read a source with a weight `epochs` times: `repeat` reads it
             again until all have been read, `stop` ends the lane, `drop` gives its share to the others.
