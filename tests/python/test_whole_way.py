@@ -10,7 +10,7 @@ from conftest import ROOT
 
 import fastpack
 
-pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="transformers 5.23 needs Python 3.11")
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="transformers 5.24 needs Python 3.11")
 
 PAGE = (ROOT / "docs" / "packing.md").read_text(encoding="utf-8")
 

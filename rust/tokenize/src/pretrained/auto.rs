@@ -72,7 +72,7 @@ pub(super) fn class(evidence: &Evidence<'_>) -> Result<Cow<'static, str>> {
         // A `Fast` form is not looked for here.
         let plain = name.strip_suffix("Fast").filter(|_| !name.contains("PreTrainedTokenizerFast"));
         return resolve(plain.unwrap_or(name)).ok_or_else(|| {
-            unsupported(name, "`config.json` names it, and transformers 5.23 does not know it")
+            unsupported(name, "`config.json` names it, and transformers 5.24 does not know it")
         });
     }
     if model_type == "encoder-decoder" {

@@ -1,4 +1,4 @@
-//! Builds a tokenizer from a model folder, as `AutoTokenizer.from_pretrained` of transformers 5.23 does.
+//! Builds a tokenizer from a model folder, as `AutoTokenizer.from_pretrained` of transformers 5.24 does.
 //!
 //! ```text
 //! config.json, tokenizer_config.json ──► auto: which class
@@ -205,6 +205,9 @@ impl Files<'_> {
             Settings::gather(self.folder, self.config.clone(), &tokenizer, is_converted)?;
         for (name, value) in self.converted.iter().flat_map(|converted| &converted.settings) {
             settings.set(name, value.clone());
+        }
+        if self.converted.as_ref().is_some_and(|converted| converted.adds_unnormalized) {
+            settings.added_tokens.values_mut().for_each(|it| it.normalized = Some(false));
         }
         let is_whole = self.converted.as_ref().is_some_and(|converted| converted.is_whole);
         if self.class != BACKEND && is_whole {

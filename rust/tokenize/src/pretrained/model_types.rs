@@ -203,6 +203,8 @@ pub(super) const MODEL_TYPES: &[(&str, &str)] = &[
     ("olmo_hybrid", "TokenizersBackend"),
     ("olmoe", "GPTNeoXTokenizer"),
     ("omdet-turbo", "CLIPTokenizer"),
+    ("omniasr", "TokenizersBackend"),
+    ("omniasr_ctc", "ParakeetTokenizer"),
     ("oneformer", "CLIPTokenizer"),
     ("openai-gpt", "OpenAIGPTTokenizer"),
     ("opencua", "TokenizersBackend"),

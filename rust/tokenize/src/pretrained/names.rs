@@ -1,4 +1,4 @@
-//! The names that `AutoTokenizer` of transformers 5.23 knows: classes, and model types that are
+//! The names that `AutoTokenizer` of transformers 5.24 knows: classes, and model types that are
 //! treated apart.
 //!
 //! They were read from `models/auto/tokenization_auto.py` with every optional package but `mistral-common`

@@ -327,7 +327,7 @@ fn collect_model_specific(values: &mut Map<String, Value>) {
 }
 
 /// Whether Python takes a JSON value for true.
-fn truthy(value: Option<&Value>) -> bool {
+pub(super) fn truthy(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => false,
         Some(Value::Bool(flag)) => *flag,

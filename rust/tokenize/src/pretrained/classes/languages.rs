@@ -1,4 +1,4 @@
-//! The languages that have tokens in the translation and speech classes of transformers 5.23, in their order.
+//! The languages that have tokens in the translation and speech classes of transformers 5.24, in their order.
 
 /// The languages of `MBartTokenizer`.
 #[rustfmt::skip]

@@ -30,13 +30,15 @@ pub(super) struct Converted {
     pub(super) file: Value,
     /// Whether the file is the whole tokenizer; otherwise the class makes one of its vocabulary.
     pub(super) is_whole: bool,
+    /// Whether `added_tokens_decoder` is matched before the text is normalized.
+    pub(super) adds_unnormalized: bool,
     /// The arguments that the other file decides, in Python's order.
     pub(super) settings: Vec<(String, Value)>,
 }
 
 impl Converted {
     fn new(file: Value) -> Self {
-        Self { file, is_whole: false, settings: Vec::new() }
+        Self { file, is_whole: false, adds_unnormalized: false, settings: Vec::new() }
     }
 
     fn set(&mut self, name: &str, value: Value) {

@@ -1,5 +1,8 @@
 //! Reads a `SentencePiece` model as a `tokenizer.json`, as transformers converts it for each class.
 
+use std::cmp::{Ordering, Reverse};
+use std::collections::{HashMap, HashSet};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -10,13 +13,14 @@ use crate::error::Result;
 use crate::pretrained::BACKEND;
 use crate::pretrained::classes::{MBART, MBART50, tokenizer};
 use crate::pretrained::folder::Folder;
-use crate::pretrained::settings::Settings;
+use crate::pretrained::settings::{Settings, truthy};
 use crate::pretrained::token::AddedToken;
 
 /// The kinds of a model that are read: `TrainerSpec.ModelType`.
 const UNIGRAM: u64 = 1;
 
-/// The kinds of pieces that become added tokens: `SentencePiece.Type`.
+/// The kinds of pieces that are read: `SentencePiece.Type`. The last two become added tokens.
+const NORMAL: u64 = 1;
 const CONTROL: u64 = 3;
 const USER_DEFINED: u64 = 4;
 
@@ -96,7 +100,15 @@ pub(super) struct Model {
     unk_id: i64,
     /// The ids and texts of `bos`, `eos` and `unk`, the first two of which decide a token of that name.
     named: [(&'static str, i64, String); 3],
+    normalizer: NormalizerSpec,
+}
+
+/// What a model does to a text before it looks for pieces.
+struct NormalizerSpec {
     charsmap: Vec<u8>,
+    adds_dummy_prefix: bool,
+    removes_extra_blanks: bool,
+    escapes_blanks: bool,
 }
 
 impl Model {
@@ -112,18 +124,18 @@ impl Model {
                 ("eos_token", 2, "</s>".to_owned()),
                 ("unk_token", 0, "<unk>".to_owned()),
             ],
-            charsmap: Vec::new(),
+            normalizer: NormalizerSpec {
+                charsmap: Vec::new(),
+                adds_dummy_prefix: true,
+                removes_extra_blanks: true,
+                escapes_blanks: true,
+            },
         };
         protobuf::each(bytes, |number, field| {
             match (number, field) {
                 (1, Field::Bytes(piece)) => model.pieces.push(Piece::read(piece)?),
                 (2, Field::Bytes(trainer)) => model.read_trainer(trainer)?,
-                (3, Field::Bytes(normalizer)) => protobuf::each(normalizer, |number, field| {
-                    if let (2, Field::Bytes(charsmap)) = (number, field) {
-                        model.charsmap = charsmap.to_vec();
-                    }
-                    Some(())
-                })?,
+                (3, Field::Bytes(normalizer)) => model.normalizer.read(normalizer)?,
                 _ => {}
             }
             Some(())
@@ -159,64 +171,108 @@ impl Model {
         class: &str,
         settings: &Settings,
     ) -> Result<Converted> {
+        if class == BACKEND {
+            return self.convert_whole(settings);
+        }
         let unigram = self.kind == UNIGRAM;
         let scored = OF_SCORES.contains(&class) || (OF_UNIGRAMS.contains(&class) && unigram);
-        let free = class == BACKEND;
-        if !scored && !free && !OF_PAIRS.contains(&class) {
+        if !scored && !OF_PAIRS.contains(&class) {
             let reason = format!("transformers makes no `{class}` of such a model");
             return Err(folder.malformed(name, reason));
         }
-        let mut model = if scored || (free && unigram) {
+        let model = if scored {
             json!({"type": "Unigram", "unk_id": null, "vocab": self.scores(class, settings)?})
         } else {
             let mut vocab = self.ids();
             let merges = json!(merges(&vocab));
-            if free {
-                rename(&mut vocab, settings);
-            } else if class == "NllbTokenizer" || class == "SeamlessM4TTokenizer" {
+            if class == "NllbTokenizer" || class == "SeamlessM4TTokenizer" {
                 vocab = renumbered(class, &vocab, settings)?;
             }
             json!({"type": "BPE", "vocab": vocab, "merges": merges})
         };
-        let charsmap = (!self.charsmap.is_empty()).then(|| {
-            json!({"type": "Precompiled", "precompiled_charsmap": STANDARD.encode(&self.charsmap)})
-        });
-        let mut converted = Converted::new(Value::Null);
-        converted.set("additional_special_tokens", self.added_tokens());
-        let has_scores = model["type"] == "Unigram";
+        let charsmap = self.normalizer.precompiled().unwrap_or_default();
+        let mut converted = Converted::new(tokenizer(charsmap, Value::Null, Value::Null, model));
+        converted.set("additional_special_tokens", self.added_tokens(|_| true));
+        if scored {
+            converted.set("unk_id", self.unk_id.into());
+        }
+        Ok(converted)
+    }
+
+    /// The model as the whole tokenizer of a folder without a class, which encodes as `SentencePiece` does.
+    fn convert_whole(&self, settings: &Settings) -> Result<Converted> {
+        let mut vocab = self.ids();
+        let has_scores = self.kind == UNIGRAM;
+        if !has_scores {
+            vocab = renamed(vocab, settings);
+        }
+        let text_of: HashMap<u64, &str> =
+            vocab.iter().filter_map(|(text, id)| Some((id.as_u64()?, text.as_str()))).collect();
+        let numbered = || (0_u64..).zip(&self.pieces);
+        // Several pieces of one text are the last one's, but for a vocabulary with scores.
+        let texts = || {
+            numbered().filter_map(|(id, it)| {
+                let text =
+                    if has_scores { Some(it.text.as_str()) } else { text_of.get(&id).copied() };
+                Some((id, text?, it))
+            })
+        };
+        let mut user_defined: Vec<&str> =
+            texts().filter(|(_, _, it)| it.kind == USER_DEFINED).map(|(_, text, _)| text).collect();
+        let mut model = if has_scores {
+            json!({"type": "Unigram", "unk_id": self.unk_id, "vocab": self.scores(BACKEND, settings)?})
+        } else {
+            let normal = texts().filter(|(_, _, it)| it.kind == NORMAL);
+            let merges =
+                ranked_merges(normal.map(|(id, text, it)| (text, (it.score, id))).collect());
+            json!({
+                "type": "BPE", "vocab": vocab, "merges": merges, "unk_token": self.named[2].2, "fuse_unk": true,
+                "ignore_merges": !user_defined.is_empty()
+            })
+        };
+        model["byte_fallback"] = self.byte_fallback.into();
+        let legacy = settings.get("legacy").is_none_or(|it| truthy(Some(it)));
+        let mut pre_tokenizers = Vec::new();
+        if self.normalizer.adds_dummy_prefix {
+            let scheme = if legacy { "always" } else { "first" };
+            pre_tokenizers.push(
+                json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": false}),
+            );
+        }
+        if !user_defined.is_empty() {
+            user_defined.sort_by_key(|it| Reverse(it.chars().count()));
+            let escaped: Vec<String> = user_defined.iter().map(|it| escaped(it)).collect();
+            let pattern = json!({"Regex": escaped.join("|")});
+            pre_tokenizers.push(
+                json!({"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": false}),
+            );
+        }
+        let pre_tokenizer = if pre_tokenizers.is_empty() {
+            Value::Null
+        } else {
+            json!({"type": "Sequence", "pretokenizers": pre_tokenizers})
+        };
+        let file = tokenizer(
+            json!({"type": "Sequence", "normalizers": self.normalizer.steps(legacy)}),
+            pre_tokenizer,
+            json!({"type": "Sequence", "decoders": self.decoders()}),
+            model,
+        );
+        let mut converted = Converted::new(file);
+        converted.is_whole = true;
+        converted.adds_unnormalized = self.normalizer.adds_dummy_prefix;
+        // User-defined pieces are whole by the split.
+        let pieces: HashSet<&str> = self
+            .pieces
+            .iter()
+            .filter(|it| it.kind == USER_DEFINED)
+            .map(|it| it.text.as_str())
+            .collect();
+        converted
+            .set("additional_special_tokens", self.added_tokens(|text| !pieces.contains(text)));
         if has_scores {
             converted.set("unk_id", self.unk_id.into());
         }
-        if !free {
-            converted.file =
-                tokenizer(charsmap.unwrap_or_default(), Value::Null, Value::Null, model);
-            return Ok(converted);
-        }
-        if has_scores && !settings.added_tokens.is_empty() {
-            let reason = "transformers does not read it beside `added_tokens_decoder`";
-            return Err(folder.malformed(name, reason));
-        }
-        model["byte_fallback"] = self.byte_fallback.into();
-        if has_scores {
-            model["unk_id"] = self.unk_id.into();
-        } else {
-            model["unk_token"] = self.named[2].2.clone().into();
-            model["fuse_unk"] = true.into();
-        }
-        let blanks = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
-        let steps: Vec<Value> = charsmap.into_iter().chain([blanks]).collect();
-        let mut decoders =
-            vec![json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "})];
-        if self.byte_fallback {
-            decoders.extend([json!({"type": "ByteFallback"}), json!({"type": "Fuse"})]);
-        }
-        converted.file = tokenizer(
-            json!({"type": "Sequence", "normalizers": steps}),
-            Value::Null,
-            json!({"type": "Sequence", "decoders": decoders}),
-            model,
-        );
-        converted.is_whole = true;
         for (name, id, text) in &self.named {
             if *id >= 0 && !settings.contains(name) {
                 let default = match *name {
@@ -231,9 +287,28 @@ impl Model {
         Ok(converted)
     }
 
-    /// The control and user-defined pieces as added tokens, in the order of their ids.
-    fn added_tokens(&self) -> Value {
-        let added = self.pieces.iter().filter(|it| matches!(it.kind, CONTROL | USER_DEFINED));
+    /// The way back from pieces to text.
+    fn decoders(&self) -> Vec<Value> {
+        let mut decoders =
+            vec![json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "})];
+        if self.byte_fallback {
+            decoders.push(json!({"type": "ByteFallback"}));
+        }
+        if self.byte_fallback || self.normalizer.adds_dummy_prefix {
+            decoders.push(json!({"type": "Fuse"}));
+        }
+        if self.normalizer.adds_dummy_prefix {
+            decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
+        }
+        decoders
+    }
+
+    /// The control and user-defined pieces of `wanted` texts as added tokens, in the order of their ids.
+    fn added_tokens(&self, wanted: impl Fn(&str) -> bool) -> Value {
+        let added = self
+            .pieces
+            .iter()
+            .filter(|it| matches!(it.kind, CONTROL | USER_DEFINED) && wanted(&it.text));
         let token = |piece: &Piece| {
             let mut token = AddedToken::new(&piece.text);
             (token.normalized, token.special) = (Some(false), piece.kind == CONTROL);
@@ -319,6 +394,45 @@ impl Model {
     }
 }
 
+impl NormalizerSpec {
+    fn read(&mut self, bytes: &[u8]) -> Option<()> {
+        protobuf::each(bytes, |number, field| {
+            match (number, field) {
+                (2, Field::Bytes(charsmap)) => self.charsmap = charsmap.to_vec(),
+                (3, Field::Number(flag)) => self.adds_dummy_prefix = flag != 0,
+                (4, Field::Number(flag)) => self.removes_extra_blanks = flag != 0,
+                (5, Field::Number(flag)) => self.escapes_blanks = flag != 0,
+                _ => {}
+            }
+            Some(())
+        })
+    }
+
+    /// The normalizer of its table of characters, if it has one.
+    fn precompiled(&self) -> Option<Value> {
+        (!self.charsmap.is_empty()).then(|| {
+            json!({"type": "Precompiled", "precompiled_charsmap": STANDARD.encode(&self.charsmap)})
+        })
+    }
+
+    /// All that it does, in its order.
+    fn steps(&self, legacy: bool) -> Vec<Value> {
+        let replace = |pattern: &str, content: &str| json!({"type": "Replace", "pattern": {"Regex": pattern}, "content": content});
+        let mut steps: Vec<Value> = self.precompiled().into_iter().collect();
+        if self.removes_extra_blanks {
+            steps.extend([replace(r"\A +| +\z", ""), replace(" {2,}", " ")]);
+        }
+        if self.escapes_blanks {
+            steps.push(json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"}));
+        }
+        if self.adds_dummy_prefix && legacy {
+            // Metaspace adds none before a text that begins with one; the model does.
+            steps.push(replace(r"\A▁", "▁▁"));
+        }
+        steps
+    }
+}
+
 impl Piece {
     fn read(bytes: &[u8]) -> Option<Self> {
         let mut piece = Self { text: String::new(), score: 0.0, kind: 1 };
@@ -360,19 +474,45 @@ fn merges(vocab: &Map<String, Value>) -> Vec<[&str; 2]> {
     merges.into_iter().map(|(_, merge)| merge).collect()
 }
 
-/// Renames the pieces whose ids `added_tokens_decoder` gives to other tokens.
-fn rename(vocab: &mut Map<String, Value>, settings: &Settings) {
-    let mut names: Map<String, Value> =
-        vocab.iter().map(|(piece, id)| (id.to_string(), piece.as_str().into())).collect();
-    for (id, token) in &settings.added_tokens {
-        let Some(current) = names.get(&id.to_string()).and_then(Value::as_str) else { continue };
-        if current.is_empty() || current == token.content || vocab.contains_key(&token.content) {
-            continue;
-        }
-        let Some(id) = vocab.shift_remove(current) else { continue };
-        names.insert(id.to_string(), token.content.as_str().into());
-        vocab.insert(token.content.clone(), id);
+/// The merges of pieces with their score and id: every way to cut one into two others, those of the best score first, then by id
+/// and by the length of the first part.
+fn ranked_merges<'a>(pieces: HashMap<&'a str, (f64, u64)>) -> Vec<[&'a str; 2]> {
+    let mut merges = Vec::new();
+    for (piece, &(score, id)) in &pieces {
+        let cuts = piece.char_indices().skip(1).map(|(at, _)| piece.split_at(at));
+        let known =
+            cuts.filter(|(left, right)| pieces.contains_key(left) && pieces.contains_key(right));
+        merges.extend(known.map(|(left, right)| (score, id, [left, right])));
     }
+    merges.sort_by(|(score, id, [left, _]), (other_score, other_id, [other, _])| {
+        let by_score = other_score.partial_cmp(score).unwrap_or(Ordering::Equal);
+        by_score.then(id.cmp(other_id)).then(left.len().cmp(&other.len()))
+    });
+    merges.into_iter().map(|(_, _, merge)| merge).collect()
+}
+
+/// A text as a pattern that matches it alone, as Python's `re.escape` writes it.
+fn escaped(text: &str) -> String {
+    let special = |it: char| "()[]{}?*+-|^$\\.&~# \t\n\r\u{b}\u{c}".contains(it);
+    text.chars().flat_map(|it| special(it).then_some('\\').into_iter().chain([it])).collect()
+}
+
+/// The ids with the names that `added_tokens_decoder` gives them, but for those of a piece that keeps its own.
+fn renamed(vocab: Map<String, Value>, settings: &Settings) -> Map<String, Value> {
+    let name_of = |id: &Value| {
+        let token = id.as_i64().and_then(|id| settings.added_tokens.get(&id));
+        token.map(|it| it.content.clone())
+    };
+    let kept: HashSet<String> = vocab
+        .iter()
+        .filter(|(_, id)| name_of(id).is_none())
+        .map(|(text, _)| text.clone())
+        .collect();
+    let renamed = |(text, id): (String, Value)| {
+        let name = name_of(&id).filter(|it| !kept.contains(it));
+        (name.unwrap_or(text), id)
+    };
+    vocab.into_iter().map(renamed).collect()
 }
 
 /// The ids of the pieces with the class's special tokens in front.
