@@ -225,7 +225,9 @@ def test_a_job_that_was_killed_goes_on(options, cloud, tree, tokenizer_dir, work
         if "packed/manifest.json" in found:
             manifest = json.loads(found["packed/manifest.json"])
             assert all(f"packed/{file['name']}" in found for file in manifest["files"])
-    pack_dir(tree / "a", cloud.url("packed"), tokenizer_dir, cloud, work, **options)
+    # A request of a killed process may come behind all others; the next run removes what it has put there.
+    for _ in range(2):
+        pack_dir(tree / "a", cloud.url("packed"), tokenizer_dir, cloud, work, **options)
     fastpack.pack_dir(tree / "a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, **options)
     assert_same_output(cloud.listing(), tmp_path / "packed")
 
