@@ -224,7 +224,7 @@ impl Model {
         } else {
             let normal = texts().filter(|(_, _, it)| it.kind == NORMAL);
             let merges =
-                ranked_merges(normal.map(|(id, text, it)| (text, (it.score, id))).collect());
+                ranked_merges(&normal.map(|(id, text, it)| (text, (it.score, id))).collect());
             json!({
                 "type": "BPE", "vocab": vocab, "merges": merges, "unk_token": self.named[2].2, "fuse_unk": true,
                 "ignore_merges": !user_defined.is_empty()
@@ -476,9 +476,9 @@ fn merges(vocab: &Map<String, Value>) -> Vec<[&str; 2]> {
 
 /// The merges of pieces with their score and id: every way to cut one into two others, those of the best score first, then by id
 /// and by the length of the first part.
-fn ranked_merges<'a>(pieces: HashMap<&'a str, (f64, u64)>) -> Vec<[&'a str; 2]> {
+fn ranked_merges<'a>(pieces: &HashMap<&'a str, (f64, u64)>) -> Vec<[&'a str; 2]> {
     let mut merges = Vec::new();
-    for (piece, &(score, id)) in &pieces {
+    for (piece, &(score, id)) in pieces {
         let cuts = piece.char_indices().skip(1).map(|(at, _)| piece.split_at(at));
         let known =
             cuts.filter(|(left, right)| pieces.contains_key(left) && pieces.contains_key(right));
