@@ -139,7 +139,7 @@ def test_the_collator_of_language_models_is_refused(rows):
 
 
 @pytest.mark.parametrize(
-    "architecture", ["opt", "falcon", "bloom", "mpt", "mamba", "mamba2", "rwkv", "gpt_oss"]
+    "architecture", ["opt", "bloom", "mpt", "mamba", "mamba2", "rwkv", "gpt_oss"]
 )
 def test_a_model_that_ignores_positions_is_refused_by_name(architecture, rows):
     batch = positions_only(rows)
