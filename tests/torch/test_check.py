@@ -138,9 +138,7 @@ def test_the_collator_of_language_models_is_refused(rows):
         check(model_of("llama"), dict(batch), seq_lengths=lengths)
 
 
-@pytest.mark.parametrize(
-    "architecture", ["opt", "bloom", "mpt", "mamba", "mamba2", "rwkv", "gpt_oss"]
-)
+@pytest.mark.parametrize("architecture", ["opt", "bloom", "mpt", "mamba", "mamba2", "rwkv", "gpt_oss"])
 def test_a_model_that_ignores_positions_is_refused_by_name(architecture, rows):
     batch = positions_only(rows)
     with pytest.raises(BatchError, match=rf"`{architecture}` does not read|cannot be called with this batch"):
