@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from containers import CONTAINERS, lines
 from faulty_proxy import losing
 
 import fastpack
+from fastpack._fastpack import content_hash
 
 CONVERSATIONS = [conversation(number) for number in range(60)]
 
@@ -197,6 +199,28 @@ def test_a_finished_job_is_known_again_and_another_is_refused(
     after = listing(client, bucket)
     assert after.keys() == before.keys()
     assert after != before
+
+
+def test_a_changed_object_with_the_hash_of_the_old_one_is_not_replaced(
+    tree, tokenizer_dir, store, client, bucket, work, tmp_path
+):
+    out = f"s3://{bucket}/packed"
+    pack_dir(tree / "a/0.jsonl", out, tokenizer_dir, store, work, keep_tokens=True)
+    before = listing(client, bucket)
+    for name in ("train-00000.arrow", "tokens.fastpack"):
+        content = before[f"packed/{name}"]
+        spoilt = bytearray(content)
+        spoilt[len(spoilt) // 2] ^= 1
+        (tmp_path / "good").write_bytes(content)
+        told = {"blake3": content_hash(str(tmp_path / "good"))}
+        client.put_object(Bucket=bucket, Key=f"packed/{name}", Body=bytes(spoilt), Metadata=told)
+        now = listing(client, bucket)
+        with pytest.raises(fastpack.OutputError, match=re.escape(f"`{name}`")):
+            pack_dir(tree / "a/0.jsonl", out, tokenizer_dir, store, work, max_length=256, overwrite=True)
+        assert listing(client, bucket) == now
+        client.put_object(Bucket=bucket, Key=f"packed/{name}", Body=content)
+    pack_dir(tree / "a/0.jsonl", out, tokenizer_dir, store, work, max_length=256, overwrite=True)
+    assert listing(client, bucket).keys() == before.keys() - {"packed/tokens.fastpack"}
 
 
 def test_files_of_others_stay(tree, tokenizer_dir, store, client, bucket, work):

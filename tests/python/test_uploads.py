@@ -14,10 +14,13 @@ from conftest import sentence
 from containers import lines
 
 import fastpack
+from fastpack._fastpack import content_hash
 
 TEXTS = [{"text": f"{number} {sentence(number % 100, 200)}"} for number in range(4000)]
 OPTIONS = {"max_length": 512, "strategy": "concat", "shard_size": 400_000}
 TIMED = {"manifest.json", "report.json"}
+
+METADATA = {"gs": "x-goog-meta-", "az": "x-ms-meta-"}
 
 # The time that an upload may take until a test fails.
 PATIENCE = 60
@@ -143,7 +146,9 @@ def test_a_shard_that_is_damaged_before_the_job_ends_is_named_and_not_published(
     assert not (tmp_path / "packed" / "manifest.json").exists()
 
 
-def test_a_job_that_is_killed_while_shards_go_up_goes_on(cloud, tokenizer_dir, work, tmp_path):
+@pytest.mark.parametrize("spoils", [False, True], ids=["as they are", "spoilt"])
+def test_a_job_that_is_killed_while_shards_go_up_goes_on(spoils, cloud, tokenizer_dir, work, tmp_path):
+    """Shards that are spoilt in the bucket meanwhile, beside the hash that they had, are uploaded again."""
     (tmp_path / "a.jsonl").write_bytes(lines(TEXTS * 3))
     script = (
         "import json, sys, fastpack\n"
@@ -164,10 +169,16 @@ def test_a_job_that_is_killed_while_shards_go_up_goes_on(cloud, tokenizer_dir, w
     process.wait()
     there = shards(cloud)
     assert "packed/manifest.json" not in cloud.listing()
+    for key, content in there.items() if spoils else ():
+        (tmp_path / "good").write_bytes(content)
+        told = {f"{METADATA[cloud.scheme]}blake3": content_hash(str(tmp_path / "good"))}
+        changed = content[:-1] + bytes([content[-1] ^ 1])
+        cloud.server.put("bucket", key, changed, told)
     cloud.server.requests.clear()
     fastpack.pack_dir(tmp_path / "a.jsonl", cloud.url("packed"), **given)
     written = [request for request in cloud.server.requests if request.startswith("PUT")]
     uploads = [request for request in written if "/.fastpack/uploads/" in request]
-    assert not [name for name in there if any(name.rpartition("/")[2] in request for request in uploads)]
+    again = [name for name in there if any(name.rpartition("/")[2] in request for request in uploads)]
+    assert again == (list(there) if spoils else [])
     fastpack.pack_dir(tmp_path / "a.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, **OPTIONS)
     assert_same_output(cloud, tmp_path / "packed")

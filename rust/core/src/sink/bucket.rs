@@ -188,8 +188,7 @@ impl Bucket {
         }
         target.check(&lease, control)?;
         let text = fs::read(&path).map_err(Error::io(&path))?;
-        let hash = blake3::hash(&text).to_hex();
-        target.put_new(MANIFEST, text, Some(hash.as_str()))?;
+        target.put_new(MANIFEST, text)?;
         for written in replaced.into_iter().chain([placing]) {
             target.remove_own([written.name().to_owned()], &written)?;
         }

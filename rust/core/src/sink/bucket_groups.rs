@@ -15,18 +15,19 @@
 //! Each process packs a group on its local disk, and uploads it. The folders of groups are named after their job, so that a
 //! process that has not yet heard of its end writes nowhere that another job reads.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use chrono::NaiveDateTime;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use super::bucket::{Bucket, TRIAL, finished, finished_and_tidy, guard, owner};
+use super::bucket_record::GroupUpload;
 use super::bucket_work::{Generation, STATE, WorkNames, remove_groups, started, work};
 use super::earlier::Earlier;
 use super::files::{GROUPS, MANIFEST, REPORT, STARTED};
@@ -36,7 +37,7 @@ use super::group_files::{
 };
 use super::manifest::{Manifest, expected};
 use super::survey;
-use super::uploads::{Wanted, opened, with_each};
+use super::uploads::{Wanted, locked, opened, with_each};
 use crate::config::{Output, RemoteOutput};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -99,13 +100,6 @@ pub(super) enum Try {
     Busy,
     /// It is packed.
     Done,
-}
-
-/// The record of a packed group.
-#[derive(Serialize, Deserialize)]
-struct Record {
-    manifest: Manifest,
-    report: String,
 }
 
 /// A job of groups in a bucket, before its groups are packed.
@@ -184,7 +178,7 @@ fn begin_alone(
     }
     remove_groups(target)?;
     let record = Manifest::new(Arc::clone(job), now, Vec::new());
-    target.put_new(&work(STARTED), record.to_text(), None).map(drop)
+    target.put_new(&work(STARTED), record.to_text()).map(drop)
 }
 
 impl BucketGroups {
@@ -258,22 +252,31 @@ impl BucketGroups {
         let Some((manifest, report)) = survey::unchanged(dir, job, control)? else {
             return Err(Error::output(dir, "has changed since it was packed; run again"));
         };
-        let listed = manifest.listed().filter(|(name, ..)| *name != REPORT);
-        let wanted =
-            listed.map(|(name, bytes, blake3)| (name, self.file(group, step, name), bytes, blake3));
+        let mut record = GroupUpload::new(manifest, report);
+        let wanted = record
+            .uploaded()
+            .map(|(name, bytes, blake3)| (name, self.file(group, step, name), bytes, blake3));
         let target = &self.target;
+        let etags = Mutex::new(BTreeMap::new());
         let upload = |(name, key, bytes, blake3): Wanted<'_>| {
-            if target.holds(&key, bytes, blake3, control)?.is_some() {
-                return Ok(());
+            let hash = || expected(name, blake3);
+            let version = if let Some(there) = target.holds(&key, bytes, hash(), control)? {
+                there
+            } else {
+                let path = dir.join(name);
+                let proof = prove(&WorkNames, &key).expect("it carries the job");
+                target.upload((opened(&path)?, &path), &proof, hash(), control)?
+            };
+            if let Some(etag) = version.etag() {
+                locked(&etags).insert(name.to_owned(), etag.to_owned());
             }
-            let path = dir.join(name);
-            let proof = prove(&WorkNames, &key).expect("it carries the job");
-            target.upload((opened(&path)?, &path), &proof, expected(name, blake3), control)
+            Ok(())
         };
         with_each((target, &held.lease), wanted, upload, control)?;
         target.check(&held.lease, control)?;
-        let record = sealed::seal(&Record { manifest, report });
-        target.put_own(&self.state(&record_name(group, step)), record, &WorkNames)?;
+        record.etags = std::mem::take(&mut *locked(&etags));
+        let name = self.state(&record_name(group, step));
+        target.put_own(&name, sealed::seal(&record), &WorkNames)?;
         self.listed().names.insert(record_name(group, step));
         remove_group(dir);
         Ok(())
@@ -289,7 +292,7 @@ impl BucketGroups {
     ) -> Result<Option<(PathBuf, Manifest, String)>> {
         let record = self.record(group, step, job)?;
         let dir = PathBuf::from(self.folder(group, step));
-        Ok(record.map(|Record { manifest, report }| (dir, manifest, report)))
+        Ok(record.map(|it| (dir, it.manifest, it.report)))
     }
 
     /// [`packed`](Self::packed); `None` also if a file in the bucket has changed.
@@ -299,19 +302,19 @@ impl BucketGroups {
         job: &Identity,
         control: &Control,
     ) -> Result<Option<(PathBuf, Manifest, String)>> {
-        let Some(found) = self.packed(group, step, job)? else { return Ok(None) };
-        let manifest = &found.1;
-        for (name, bytes, blake3) in manifest.listed() {
+        let Some(record) = self.record(group, step, job)? else { return Ok(None) };
+        let folder = self.folder(group, step);
+        let there = self.target.entries_in(&folder)?;
+        for (name, bytes, blake3) in record.uploaded() {
             control.tick()?;
-            let name = self.file(group, step, name);
-            // The report is in the record.
-            if !name.ends_with(REPORT)
-                && self.target.holds(&name, bytes, blake3, control)?.is_none()
-            {
+            let key = format!("{folder}/{name}");
+            let is_as_uploaded = there.iter().any(|it| it.name == key && record.names(name, it));
+            let hash = expected(name, blake3);
+            if !is_as_uploaded && self.target.holds(&key, bytes, hash, control)?.is_none() {
                 return Ok(None);
             }
         }
-        Ok(Some(found))
+        Ok(Some((PathBuf::from(folder), record.manifest, record.report)))
     }
 
     /// The error for a file of a group that has changed.
@@ -320,11 +323,9 @@ impl BucketGroups {
         Error::output(self.target.name_of(&file.to_string_lossy()), reason)
     }
 
-    fn record(&self, group: u64, step: &str, job: &Identity) -> Result<Option<Record>> {
+    fn record(&self, group: u64, step: &str, job: &Identity) -> Result<Option<GroupUpload>> {
         let text = self.target.read(&self.state(&record_name(group, step)))?;
-        let text = text.filter(|text| sealed::is_whole(text));
-        let record: Option<Record> = text.and_then(|text| serde_json::from_slice(&text).ok());
-        Ok(record.filter(|it| it.manifest.job.differences(job).is_none()))
+        Ok(text.and_then(|text| GroupUpload::parse(&text, job)))
     }
 
     /// Downloads a group that has finished a step into the folder `dir` of the local disk, unless it lies there.
@@ -337,7 +338,7 @@ impl BucketGroups {
         if survey::unchanged(dir, job, control)?.is_some() {
             return Ok(());
         }
-        let Some(Record { manifest, report }) = self.record(group, step, job)? else {
+        let Some(GroupUpload { manifest, report, .. }) = self.record(group, step, job)? else {
             return Ok(());
         };
         for name in manifest.names().filter(|name| *name != REPORT) {
@@ -444,7 +445,7 @@ impl BucketGroups {
     }
 
     fn listed(&self) -> MutexGuard<'_, Listed> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.listed)
     }
 
     /// The name of an object of the states of groups.

@@ -31,7 +31,7 @@ impl BucketPlace<'_> {
     ) -> Result<()> {
         let Self { target, generation, dir, control } = self;
         if let Some(from) = from {
-            return target.copy_new(from, (name, bytes, blake3), control);
+            return target.copy_new(from, (name, bytes, expected(name, blake3)), control);
         }
         let path = dir.join(name);
         let file = opened(&path)?;
@@ -44,6 +44,7 @@ impl BucketPlace<'_> {
         }
         let proof = generation.prove(name);
         target.upload((file, &path), &proof, hash, control)?;
-        target.copy_new(proof.name(), (name, bytes, blake3), control)
+        let hash = expected(name, blake3);
+        target.copy_new(proof.name(), (name, bytes, hash), control)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::arrangement::Arrangement;
 use super::bucket_work::{started, work};
 use super::files::{MANIFEST, REPLACED, WORK};
-use super::manifest::Manifest;
+use super::manifest::{Manifest, expected};
 use super::survey::is_in_the_way;
 use crate::config::Output;
 use crate::control::Control;
@@ -118,7 +118,9 @@ impl Earlier {
         let ask = |(name, alike): (String, Vec<(u64, &str)>)| -> Result<_> {
             for (bytes, blake3) in alike {
                 control.tick()?;
-                if let Some(version) = target.holds(&name, bytes, blake3, control)? {
+                if let Some(version) =
+                    target.holds(&name, bytes, expected(&name, blake3), control)?
+                {
                     return Ok(Some((name, (version, blake3.to_owned()))));
                 }
             }

@@ -30,6 +30,7 @@ mod arrow;
 mod bucket;
 mod bucket_groups;
 mod bucket_place;
+mod bucket_record;
 mod bucket_states;
 mod bucket_work;
 mod cells;

@@ -140,13 +140,14 @@ impl State {
         if self.target.copies_no(bytes) {
             return Ok(());
         }
+        let hash = || expected(&name, &blake3);
         let place = match self.stopped.get(&name) {
-            Some(there) if self.target.holds(there, bytes, &blake3, &self.stop)?.is_some() => {
+            Some(there) if self.target.holds(there, bytes, hash(), &self.stop)?.is_some() => {
                 there.clone()
             }
             _ => {
                 let proof = self.generation.prove(&name);
-                self.target.upload((file, &path), &proof, expected(&name, &blake3), &self.stop)?;
+                self.target.upload((file, &path), &proof, hash(), &self.stop)?;
                 proof.name().clone()
             }
         };
@@ -155,7 +156,7 @@ impl State {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

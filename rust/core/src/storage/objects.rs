@@ -10,21 +10,19 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, CopyMode, CopyOptions, GetOptions, ObjectStore, ObjectStoreExt, PutMode,
-    PutOptions, PutPayload, UpdateVersion,
+    CopyMode, CopyOptions, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+    PutPayload, UpdateVersion,
 };
 
 use super::buckets;
-use super::target::{Entry, LOCK, Target};
+use super::target::{Entry, LOCK, Target, plain_etag};
 use super::tasks::Pending;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::expected::ExpectedHash;
 use crate::ordered::ordered;
 use crate::removal::{Claim, Evidence, Medium, Proof, prove, remove};
 use crate::threads::WAITING;
-
-/// The attribute of an object that holds the BLAKE3 hash of its bytes.
-pub(super) const HASH: &str = "blake3";
 
 /// The names up to which their versions are asked for one by one. More are listed.
 const ASKED: usize = 8;
@@ -49,13 +47,17 @@ impl PartialEq for Version {
 }
 
 impl Version {
-    fn of(bytes: u64, etag: Option<&str>, update: Option<String>) -> Self {
-        let etag = etag.unwrap_or_default().trim_start_matches("W/").trim_matches('"');
-        Self { bytes, etag: etag.to_owned(), update }
+    pub(super) fn of(bytes: u64, etag: Option<&str>, update: Option<String>) -> Self {
+        Self { bytes, etag: plain_etag(etag.unwrap_or_default()).to_owned(), update }
     }
 
     fn of_entry(entry: &Entry) -> Self {
         Self::of(entry.bytes, entry.etag.as_deref(), None)
+    }
+
+    /// The etag, by which an object is known again; `None` where the store gives none.
+    pub(crate) fn etag(&self) -> Option<&str> {
+        Some(&*self.etag).filter(|etag| !etag.is_empty())
     }
 
     /// The condition of a request.
@@ -99,7 +101,7 @@ impl Medium for Target {
             return Ok(names.iter().map(found).collect());
         }
         let (mut asked, mut stamps) = (names.iter(), Vec::with_capacity(names.len()));
-        let ask = |name: &String| Ok(self.version(name)?.map(|(version, _)| version));
+        let ask = |name: &String| self.version(name);
         let take = |stamp| {
             stamps.push(stamp);
             Ok::<_, Error>(())
@@ -159,19 +161,16 @@ impl Target {
         }))
     }
 
-    /// The version of an object, and the hash that it was uploaded with; `None` if there is none.
-    pub(super) fn version(&self, name: &str) -> Result<Option<(Version, Option<String>)>> {
+    /// The version of an object; `None` if there is none.
+    pub(super) fn version(&self, name: &str) -> Result<Option<Version>> {
         let (store, path) = (self.store.clone(), self.path(name)?);
         let requests = self.requests.clone();
         let found = self.tasks.run(async move {
             let options = GetOptions { head: true, ..GetOptions::default() };
             match store.get_opts(&path, options).await {
                 Ok(got) => {
-                    let hash = got.attributes.get(&Attribute::Metadata(HASH.into()));
-                    let hash = hash.map(|hash| (**hash).to_owned());
                     let meta = got.meta;
-                    let version = Version::of(meta.size, meta.e_tag.as_deref(), meta.version);
-                    Ok(Some((version, hash)))
+                    Ok(Some(Version::of(meta.size, meta.e_tag.as_deref(), meta.version)))
                 }
                 Err(object_store::Error::NotFound { .. }) => Ok(None),
                 Err(error) => Err(buckets::said(&error, &requests)),
@@ -180,40 +179,28 @@ impl Target {
         found.map_err(Error::io(self.name_of(name)))
     }
 
-    /// The version of an object, if it has this size and hash. An object that does not tell the hash is read.
+    /// The version of an object, if it has this size, and its bytes this hash: they are read.
     pub(crate) fn holds(
         &self,
         name: &str,
         bytes: u64,
-        blake3: &str,
+        mut expected: ExpectedHash<'_>,
         control: &Control,
     ) -> Result<Option<Version>> {
-        let Some((version, hash)) = self.version(name)? else { return Ok(None) };
-        if version.bytes != bytes {
+        let Some(version) = self.version(name)?.filter(|it| it.bytes == bytes) else {
             return Ok(None);
-        }
-        let is_it = if let Some(hash) = hash {
-            hash == blake3
-        } else {
-            let mut hasher = blake3::Hasher::new();
-            self.download(name, &mut hasher, control)?;
-            let is_same = self.version(name)?.is_some_and(|(after, _)| after == version);
-            is_same && hasher.finalize().to_hex().as_str() == blake3
         };
-        Ok(is_it.then_some(version))
+        self.download(name, &mut expected, control)?;
+        let is_same = self.version(name)?.is_some_and(|after| after == version);
+        Ok((is_same && expected.is_it()).then_some(version))
     }
 
     /// Writes a small object to a name that must be free.
     ///
     /// Fails with [`Error::Output`] if another object lies there.
-    pub(crate) fn put_new(
-        &self,
-        name: &str,
-        bytes: impl Into<Bytes>,
-        blake3: Option<&str>,
-    ) -> Result<WrittenObject> {
+    pub(crate) fn put_new(&self, name: &str, bytes: impl Into<Bytes>) -> Result<WrittenObject> {
         let bytes = bytes.into();
-        match self.put_if(name, &bytes, blake3, PutMode::Create)? {
+        match self.put_if(name, &bytes, PutMode::Create)? {
             Some(version) => Ok(WrittenObject { name: name.to_owned(), version }),
             None => Err(self.in_the_way(name)),
         }
@@ -232,14 +219,14 @@ impl Target {
         for _ in 0..TRIES {
             let mode = match self.version(&name)? {
                 None => PutMode::Create,
-                Some((found, _)) => match prove(evidence, &name) {
+                Some(found) => match prove(evidence, &name) {
                     Some(proof) if proof.stamp().is_none_or(|stamp| *stamp == found) => {
                         PutMode::Update(found.condition())
                     }
                     _ => return Err(self.in_the_way(&name)),
                 },
             };
-            if let Some(version) = self.put_if(&name, &bytes, None, mode)? {
+            if let Some(version) = self.put_if(&name, &bytes, mode)? {
                 return Ok(WrittenObject { name, version });
             }
         }
@@ -253,33 +240,21 @@ impl Target {
         Error::io(self.name_of(name))(io::Error::new(io::ErrorKind::AlreadyExists, said))
     }
 
-    /// Writes an object by a name that is proved to be one of this job alone, with its hash.
-    pub(super) fn put_by_name(
-        &self,
-        proof: &Proof<Self>,
-        bytes: &Bytes,
-        blake3: &str,
-    ) -> Result<()> {
-        self.put_if(proof.name(), bytes, Some(blake3), PutMode::Overwrite).map(drop)
+    /// Writes an object by a name that is proved to be one of this job alone.
+    pub(super) fn put_by_name(&self, proof: &Proof<Self>, bytes: &Bytes) -> Result<Version> {
+        let put = self.put_if(proof.name(), bytes, PutMode::Overwrite)?;
+        put.ok_or_else(|| self.in_the_way(proof.name()))
     }
 
     /// Writes an object; `None` if the mode does not allow it.
-    fn put_if(
-        &self,
-        name: &str,
-        bytes: &Bytes,
-        blake3: Option<&str>,
-        mode: PutMode,
-    ) -> Result<Option<Version>> {
+    fn put_if(&self, name: &str, bytes: &Bytes, mode: PutMode) -> Result<Option<Version>> {
         let (store, path) = (self.store.clone(), self.path(name)?);
         let requests = self.requests.clone();
-        let attributes = blake3.map(attributes).unwrap_or_default();
         let size = bytes.len() as u64;
         let sent = bytes.clone();
         let put = self.tasks.run(async move {
             let put = || async {
-                let (mode, attributes) = (mode.clone(), attributes.clone());
-                let options = PutOptions { mode, attributes, ..PutOptions::default() };
+                let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
                 match store.put_opts(&path, PutPayload::from(sent.clone()), options).await {
                     Ok(put) => Ok(Some(Version::of(size, put.e_tag.as_deref(), put.version))),
                     Err(
@@ -338,12 +313,12 @@ impl Target {
     pub(crate) fn copy_new(
         &self,
         from: &str,
-        (to, bytes, blake3): (&str, u64, &str),
+        (to, bytes, expected): (&str, u64, ExpectedHash<'_>),
         control: &Control,
     ) -> Result<()> {
         let copier = self.copier.get().unwrap_or(&self.store);
         // The answer to a first try may have been lost.
-        if self.copy_by(copier, from, to)? || self.holds(to, bytes, blake3, control)?.is_some() {
+        if self.copy_by(copier, from, to)? || self.holds(to, bytes, expected, control)?.is_some() {
             return Ok(());
         }
         Err(self.in_the_way(to))
@@ -386,11 +361,4 @@ fn is_of_access(error: &Error) -> bool {
         source.kind(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ConnectionAborted | io::ErrorKind::TimedOut
     ))
-}
-
-/// The attributes of an object with this hash.
-pub(super) fn attributes(blake3: &str) -> Attributes {
-    let mut attributes = Attributes::new();
-    attributes.insert(Attribute::Metadata(HASH.into()), blake3.to_owned().into());
-    attributes
 }

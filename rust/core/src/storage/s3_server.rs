@@ -19,7 +19,7 @@ pub(super) struct S3Server {
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The objects by their keys, with the hash that they carry.
-    pub(super) objects: BTreeMap<String, (Vec<u8>, Option<String>)>,
+    pub(super) objects: BTreeMap<String, Vec<u8>>,
     /// The unfinished uploads by their numbers: the key, the hash and the parts.
     pub(super) uploads: BTreeMap<usize, Upload>,
     /// An object of somebody else, which comes to lie there before the next upload in parts is completed.
@@ -33,8 +33,8 @@ pub(super) struct State {
     begun: usize,
 }
 
-/// The key, the hash and the parts of an upload.
-type Upload = (String, Option<String>, BTreeMap<usize, Vec<u8>>);
+/// The key and the parts of an upload.
+type Upload = (String, BTreeMap<usize, Vec<u8>>);
 
 /// A request.
 struct Request {
@@ -132,7 +132,6 @@ impl State {
     fn answer(&mut self, request: Request) -> Answer {
         let Request { method, key, query, headers, body } = request;
         let upload = query.get("uploadId").and_then(|it| it.parse::<usize>().ok());
-        let hash = headers.get("x-amz-meta-blake3").cloned();
         let source = headers.get("x-amz-copy-source").map(|it| it.trim_start_matches('/'));
         let source = source.map(|it| it.trim_start_matches("bucket/").to_owned());
         let is_new_only = headers.get("if-none-match").is_some_and(|it| it == "*");
@@ -142,7 +141,7 @@ impl State {
         match (&*method, upload) {
             ("POST", None) if query.contains_key("uploads") => {
                 self.begun += 1;
-                self.uploads.insert(self.begun, (key, hash, BTreeMap::new()));
+                self.uploads.insert(self.begun, (key, BTreeMap::new()));
                 let text = format!(
                     "<InitiateMultipartUploadResult><UploadId>{}</UploadId></InitiateMultipartUploadResult>",
                     self.begun
@@ -151,23 +150,23 @@ impl State {
             }
             ("PUT", Some(upload)) => {
                 let number = query["partNumber"].parse().expect("a number");
-                let part = source.map_or(body, |from| self.objects[&from].0.clone());
+                let part = source.map_or(body, |from| self.objects[&from].clone());
                 let etag = etag(&part);
-                self.uploads.get_mut(&upload).expect("it has begun").2.insert(number, part);
+                self.uploads.get_mut(&upload).expect("it has begun").1.insert(number, part);
                 let text = format!("<CopyPartResult><ETag>{etag}</ETag></CopyPartResult>");
                 (200, vec![("ETag", etag)], text)
             }
             ("POST", Some(upload)) => {
                 if let Some((key, bytes)) = self.comes_before_completion.take() {
-                    self.objects.insert(key, (bytes, None));
+                    self.objects.insert(key, bytes);
                 }
                 if is_new_only && !self.ignores_conditions && self.objects.contains_key(&key) {
                     return refused;
                 }
-                let (_, hash, parts) = self.uploads.remove(&upload).expect("it has begun");
+                let (_, parts) = self.uploads.remove(&upload).expect("it has begun");
                 let bytes: Vec<u8> = parts.into_values().flatten().collect();
                 let etag = etag(&bytes);
-                self.objects.insert(key, (bytes, hash));
+                self.objects.insert(key, bytes);
                 let text = format!(
                     "<CompleteMultipartUploadResult><ETag>{etag}</ETag></CompleteMultipartUploadResult>"
                 );
@@ -184,19 +183,18 @@ impl State {
                 if is_new_only && !self.ignores_conditions && self.objects.contains_key(&key) {
                     return refused;
                 }
-                let object = source.map_or((body, hash), |from| self.objects[&from].clone());
-                let etag = etag(&object.0);
+                let object = source.map_or(body, |from| self.objects[&from].clone());
+                let etag = etag(&object);
                 self.objects.insert(key, object);
                 (200, vec![("ETag", etag)], String::new())
             }
             ("HEAD", None) => match self.objects.get(&key) {
-                Some((bytes, hash)) => {
-                    let mut headers = vec![
+                Some(bytes) => {
+                    let headers = vec![
                         ("Content-Length", bytes.len().to_string()),
                         ("ETag", etag(bytes)),
                         ("Last-Modified", "Fri, 27 Nov 2026 06:00:00 GMT".to_owned()),
                     ];
-                    headers.extend(hash.clone().map(|hash| ("x-amz-meta-blake3", hash)));
                     (200, headers, String::new())
                 }
                 None => (404, Vec::new(), String::new()),

@@ -68,6 +68,18 @@ pub(crate) struct Entry {
     pub(super) etag: Option<Arc<str>>,
 }
 
+impl Entry {
+    /// The etag as [`Version`](super::objects::Version) tells it; `None` where the store gives none.
+    pub(crate) fn etag(&self) -> Option<&str> {
+        self.etag.as_deref().map(plain_etag).filter(|etag| !etag.is_empty())
+    }
+}
+
+/// An etag without its quotes, which lists leave out.
+pub(super) fn plain_etag(etag: &str) -> &str {
+    etag.trim_start_matches("W/").trim_matches('"')
+}
+
 impl Target {
     /// Opens the folder at `url`, which must be one of a bucket.
     pub(crate) fn open(

@@ -136,7 +136,7 @@ mod tests {
             server.with(|it| {
                 it.uploads = (1..)
                     .zip(keys)
-                    .map(|(number, key)| (number, (key.to_owned(), None, BTreeMap::new())))
+                    .map(|(number, key)| (number, (key.to_owned(), BTreeMap::new())))
                     .collect();
                 it.uploads_of_a_page = 2;
                 // Others end them once they are listed.

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use object_store::{MultipartUpload, ObjectStore, PutMultipartOptions, PutPayload};
+use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
 
 use super::buckets;
-use super::objects::attributes;
+use super::objects::Version;
 use super::target::{LOCK, Target};
 use super::tasks::Pending;
 use crate::control::Control;
@@ -54,12 +54,11 @@ impl Target {
         name: &str,
         expected: ExpectedHash<'_>,
     ) -> Result<()> {
-        let blake3 = expected.blake3;
-        self.put_new(name, read_whole(file, expected)?, Some(blake3)).map(drop)
+        self.put_new(name, read_whole(file, expected)?).map(drop)
     }
 
     /// Uploads an open file, which lay at `from`, by a name that is proved to be one of this job alone. The object is there whole,
-    /// or not at all.
+    /// or not at all. Returns its version.
     ///
     /// Fails with [`Error::Io`] if the file has not the hash that is expected.
     pub(crate) fn upload(
@@ -68,14 +67,13 @@ impl Target {
         proof: &Proof<Self>,
         expected: ExpectedHash<'_>,
         control: &Control,
-    ) -> Result<()> {
+    ) -> Result<Version> {
         let size = file.metadata().map_err(Error::io(from))?.len();
         if size > PART {
             return self.upload_parts((file, from), proof.name(), expected, control);
         }
-        let blake3 = expected.blake3;
         let bytes = read_whole((file, from), expected)?;
-        self.put_by_name(proof, &bytes.into(), blake3)
+        self.put_by_name(proof, &bytes.into())
     }
 
     /// Uploads an open file that the store does not copy at once, which lay at `from`, to a name that must be free.
@@ -100,7 +98,7 @@ impl Target {
             return Err(Error::output(self.name(), reason));
         }
         self.requests.complete_new_only(self.path(name)?.as_ref());
-        self.upload_parts(file, name, expected, control)
+        self.upload_parts(file, name, expected, control).map(drop)
     }
 
     fn upload_parts(
@@ -109,9 +107,9 @@ impl Target {
         name: &str,
         mut expected: ExpectedHash<'_>,
         control: &Control,
-    ) -> Result<()> {
+    ) -> Result<Version> {
         let size = file.metadata().map_err(Error::io(from))?.len();
-        let blake3 = expected.blake3;
+        let again = expected.afresh();
         let path = self.path(name)?;
         let part = PART.max(size.div_ceil(MOST_PARTS));
         let next = || -> Result<Bytes> {
@@ -122,12 +120,9 @@ impl Target {
         };
         let about = || Error::io(self.name_of(name));
         let (store, requests) = (self.store.clone(), self.requests.clone());
-        let attributes = attributes(blake3);
         let begun = self.tasks.run(async move {
             let begin = || async {
-                let attributes = attributes.clone();
-                let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
-                let begun = store.put_multipart_opts(&path, options).await;
+                let begun = store.put_multipart(&path).await;
                 begun.map_err(|error| buckets::said(&error, &requests))
             };
             requests.repeat(begin).await
@@ -150,12 +145,12 @@ impl Target {
                 // The name may be taken.
                 let _ = tokio::time::timeout(ABORT, upload.abort()).await;
             }
-            done.map(drop).map_err(|error| buckets::said(&error, &requests))
+            done.map_err(|error| buckets::said(&error, &requests))
         });
         match done {
+            Ok(put) => Ok(Version::of(size, put.e_tag.as_deref(), put.version)),
             // The answer to the first try may have been lost.
-            Err(_) if self.holds(name, size, blake3, control)?.is_some() => Ok(()),
-            done => done.map_err(about()),
+            Err(error) => self.holds(name, size, again, control)?.ok_or_else(|| about()(error)),
         }
     }
 
@@ -217,8 +212,8 @@ mod tests {
         let proof = prove(&AnyName, &name.to_owned()).expect("any name");
         match way {
             0 => target.upload_new(file, name, expected),
-            1 => target.upload(file, &proof, expected, &control),
-            _ => target.upload_parts(file, name, expected, &control),
+            1 => target.upload(file, &proof, expected, &control).map(drop),
+            _ => target.upload_parts(file, name, expected, &control).map(drop),
         }
     }
 
@@ -255,7 +250,7 @@ mod tests {
     fn uncopied(server: &S3Server, dir: &Path) -> (Target, std::path::PathBuf, Vec<u8>, String) {
         let opened = Target::open("s3://bucket/packed", &server.options(), Arc::default());
         let target = Target { most_copied: 1 << 20, ..opened.expect("a server") };
-        target.put_new(LOCK, "locked", None).expect("room");
+        target.put_new(LOCK, "locked").expect("room");
         let path = dir.join("train-00000.arrow");
         let size = 2 * usize::try_from(PART).expect("a small number") + 77;
         let bytes: Vec<u8> = (0..251_u8).cycle().take(size).collect();
@@ -278,7 +273,7 @@ mod tests {
         let (target, path, bytes, blake3) = uncopied(&server, dir.path());
         upload_uncopied(&target, &path, &blake3).expect("nothing is in the way");
         let place = "packed/train-00000.arrow";
-        server.with(|it| assert!(it.objects[place] == (bytes.clone(), Some(blake3.clone()))));
+        server.with(|it| assert!(it.objects[place] == bytes));
         // The answer to the first try was lost: it is there.
         assert!(upload_uncopied(&target, &path, &blake3).is_err(), "the name is taken");
         server.with(|it| it.objects.remove(place));
@@ -287,7 +282,7 @@ mod tests {
         server.with(|it| it.comes_before_completion = Some(theirs.clone()));
         let refused = upload_uncopied(&target, &path, &blake3).expect_err("it is taken");
         assert!(refused.to_string().contains("train-00000.arrow"), "{refused}");
-        server.with(|it| assert_eq!(it.objects[place].0, theirs.1));
+        server.with(|it| assert_eq!(it.objects[place], theirs.1));
         server.with(|it| it.objects.remove(place));
         // It has changed since it was written.
         fs::write(&path, &bytes[1..]).expect("room");
