@@ -207,7 +207,6 @@ def formats() -> None:
         "`parquet`": {"format": "parquet"},
         '`parquet`, `layout="compact"`': {"format": "parquet", "layout": "compact"},
         "`jsonl`": {"format": "jsonl"},
-        "`msgpack`": {"format": "msgpack"},
     }
     with tempfile.TemporaryDirectory() as place:
         kept = Path(place, "kept")
@@ -237,13 +236,7 @@ def formats() -> None:
 
 def read_all(folder: Path) -> None:
     """Makes tensors of all rows, four at a time."""
-    files = sorted(folder.glob("train-*"))
-    if files[0].suffix == ".msgpack":
-        import msgpack
-
-        rows = [row for file in files for row in msgpack.Unpacker(file.open("rb"), max_buffer_size=1 << 30)]
-    else:
-        rows = PackedDataset(folder)
+    rows = PackedDataset(folder)
     for first in range(0, len(rows), 4):
         collate([rows[at] for at in range(first, min(first + 4, len(rows)))])
 

@@ -120,14 +120,11 @@ def _carrying(rows: pa.Table, sources: Mapping[str, AnyArray], columns: list[str
     """Adds the further columns to packed rows."""
     import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
     import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
 
-    from fastpack._rows import lists_of  # noqa: PLC0415  loads pyarrow
-
-    found = [lists_of(rows, name) for name in _PLACES]
-    lengths, unpadded, records, starts = (
-        np.zeros(0, np.int64) if each is None else each.values.astype(np.int64) for each in found
-    )
-    documents = np.append(0, found[0].ends if found[0] else [])
+    found = [rows[name].combine_chunks() for name in _PLACES]
+    lengths, unpadded, records, starts = (pc.list_flatten(each).to_numpy().astype(np.int64) for each in found)
+    documents = np.append(0, np.cumsum(pc.list_value_length(found[0]).to_numpy(), dtype=np.int64))
     tokens = np.append(0, lengths.cumsum())[documents]
     made: dict[str, pa.ChunkedArray[pa.Scalar[pa.DataType]] | AnyArray] = {}
     for name in columns:

@@ -89,14 +89,15 @@ def export(folder: StrPath, output: StrPath, *, format: ExportFormat, split: str
 def _values(table: pa.Table, name: str) -> tuple[Numbers, Numbers]:
     """All values of a list column, concatenated, and the offsets of the rows."""
     import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
+    import pyarrow.compute as pc  # noqa: PLC0415
 
-    from fastpack._rows import lists_of  # noqa: PLC0415  loads pyarrow
-
-    column = lists_of(table, name)
-    if column is None:
-        message = f"no column `{name}`"
+    column = table[name].combine_chunks()
+    values = pc.list_flatten(column)
+    if column.null_count or values.null_count:
+        message = f"column `{name}` has nulls, which packed rows have not"
         raise FastpackError(message)
-    return column.values, np.append(0, column.ends)
+    sizes = pc.list_value_length(column).to_numpy()
+    return values.to_numpy(), np.append(0, np.cumsum(sizes, dtype=np.int64))
 
 
 def _megatron(table: pa.Table, paths: list[Path]) -> None:

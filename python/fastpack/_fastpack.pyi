@@ -17,9 +17,13 @@ from fastpack._types import Fields, JsonValue
 from fastpack.report import Report
 
 __all__ = [
+    "COMPACT_KEY",
+    "LABEL_SPANS",
+    "MADE_COLUMNS",
     "PLACES_KEY",
     "REPORT_KEY",
     "STATE_KEY",
+    "CompactRows",
     "Conversations",
     "Encoders",
     "Inputs",
@@ -30,6 +34,7 @@ __all__ = [
     "Plan",
     "Pretrained",
     "Records",
+    "RowDocuments",
     "Source",
     "StorageOptions",
     "StreamOptions",
@@ -37,11 +42,18 @@ __all__ = [
     "Validation",
     "__version__",
     "build_profile",
+    "bytes_of_rows",
+    "check_rows",
     "check_state",
     "content_hash",
     "count_stream",
+    "document_hashes",
+    "expand_row",
+    "expand_rows",
     "first_outside",
+    "first_restart",
     "first_state",
+    "inspect_row",
     "is_beginning",
     "is_sealed",
     "list_groups",
@@ -53,6 +65,7 @@ __all__ = [
     "pack_files",
     "pack_group",
     "pack_records",
+    "padding_values",
     "plan",
     "plan_step",
     "printable",
@@ -60,8 +73,11 @@ __all__ = [
     "render_template",
     "repack",
     "replay_template",
+    "row_boundaries",
+    "row_documents",
     "scan",
     "seal_state",
+    "shown_columns",
     "state_after_row",
     "status",
     "template_road",
@@ -393,6 +409,52 @@ def replay_template(
     turn_ends: Sequence[str],
     interpret: bool,
 ) -> list[tuple[str, list[tuple[int, int]] | None] | None]: ...
+
+@final
+class CompactRows:
+    def __new__(cls, batch: pa.RecordBatch) -> CompactRows: ...
+    def values(self, column: str, row: int) -> npt.NDArray[np.int32 | np.float32]: ...
+
+@final
+class RowDocuments:
+    @property
+    def rows(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def starts(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def unpadded(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def labels(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def files(self) -> npt.NDArray[np.int64]: ...
+
+def bytes_of_rows(columns: Sequence[str], format: str, layout: str, tokens: int) -> int: ...
+def check_rows(table: pa.Table, options: str) -> tuple[list[tuple[int, str]], tuple[int, int] | None]: ...
+def document_hashes(table: pa.Table) -> list[int]: ...
+def expand_row(
+    ids: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    spans: npt.NDArray[np.int64],
+    shifted: bool,
+    weights: npt.NDArray[np.float32] | None,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float32] | None]: ...
+def expand_rows(table: pa.Table, columns: Sequence[str]) -> pa.Table: ...
+def first_restart(table: pa.Table) -> int | None: ...
+def inspect_row(
+    table: pa.Table,
+) -> list[tuple[int, list[int], list[int], int, int, bool, int | list[float] | None]]: ...
+def padding_values(token: int) -> list[tuple[str, int]]: ...
+def row_boundaries(
+    rows: Sequence[npt.NDArray[np.int64]], width: int | None, numbers: bool
+) -> tuple[
+    npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int32], int, npt.NDArray[np.int64]
+]: ...
+def row_documents(table: pa.Table, options: str) -> RowDocuments: ...
+def shown_columns(names: Sequence[str], said: bytes | None) -> list[str] | None: ...
 def scan(
     inputs: Inputs,
     max_lengths: Sequence[int],
@@ -499,6 +561,9 @@ class StreamTables:
     @property
     def warning(self) -> str | None: ...
 
+COMPACT_KEY: Final[str]
+LABEL_SPANS: Final[list[str]]
+MADE_COLUMNS: Final[list[str]]
 PLACES_KEY: Final[str]
 REPORT_KEY: Final[str]
 STATE_KEY: Final[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -149,11 +150,7 @@ class Folder:
             OptionError: There is no such split or column.
             FastpackError: A shard cannot be read, or has other columns than the first.
         """
-        from fastpack._compact import expanded, shown_columns  # noqa: PLC0415  loads pyarrow
-
         stored = self.read_stored(split, columns)
-        if shown_columns(stored.schema) is None:
-            return stored
         try:
             return expanded(stored)
         except FastpackError as broken:
@@ -168,8 +165,6 @@ class Folder:
             FastpackError: A shard cannot be read, or has other columns than the first.
         """
         import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
-
-        from fastpack._compact import shown_columns, with_columns  # noqa: PLC0415  loads pyarrow
 
         first, *others = shards = self.of(split)
         tables = [stored_table_of(shard.path) for shard in shards]
@@ -281,14 +276,39 @@ def table_of(path: Path) -> pa.Table:
         InputNotFoundError: There is no such file.
         FastpackError: It cannot be read as rows.
     """
-    from fastpack._compact import expanded  # noqa: PLC0415  loads pyarrow
-
     stored = stored_table_of(path)
     try:
         return expanded(stored)
     except FastpackError as broken:
         message = f"{path}, {broken}"
         raise FastpackError(message) from broken
+
+
+def shown_columns(schema: pa.Schema) -> list[str] | None:
+    """The full-layout columns of rows in the compact layout; `None` for rows in the full layout."""
+    from fastpack import _fastpack  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    said = (schema.metadata or {}).get(_fastpack.COMPACT_KEY.encode())
+    return _fastpack.shown_columns(schema.names, said)
+
+
+def with_columns(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Sets the full-layout columns of a table in the compact layout."""
+    from fastpack import _fastpack  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    return table.replace_schema_metadata({_fastpack.COMPACT_KEY: json.dumps(list(columns))})
+
+
+def expanded(table: pa.Table) -> pa.Table:
+    """A table in the full layout: one in the compact layout is expanded in memory.
+
+    Raises:
+        FastpackError: Runs of labels or lengths contradict the tokens.
+    """
+    from fastpack import _fastpack  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    shown = shown_columns(table.schema)
+    return table if shown is None else _fastpack.expand_rows(table, shown)
 
 
 def stored_table_of(path: Path) -> pa.Table:

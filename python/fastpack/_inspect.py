@@ -6,11 +6,11 @@ import errno
 import os
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fastpack._checks import check_type, local_path
 from fastpack._counted import counted
-from fastpack._folder import TRAIN, Folder, stored_table_of
+from fastpack._folder import TRAIN, Folder, expanded, stored_table_of
 from fastpack._types import NOT_TRAINED, Splits
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError, OptionTypeError
 from fastpack.report import Report
@@ -199,8 +199,6 @@ def inspect(
         >>> row.documents[0].trained > 0
         True
     """
-    from fastpack._compact import expanded  # noqa: PLC0415  loads pyarrow
-
     check_type("row", row, int, "a whole number")
     if isinstance(packed, Splits):
         packed = packed.validation if split == "validation" else packed.train
@@ -211,11 +209,7 @@ def inspect(
         has = f"rows 0 to {count - 1}" if count else "no rows"
         message = f"`{found.where}` has {has}, not `{row}`"
         raise OptionError(message, "row")
-    columns = expanded(found.table.slice(number, 1)).to_pydict()
-    documents = [
-        document._replace(classes=tuple(_named(document.label, found.classes)))
-        for document in _documents(columns, found.sources, f"{found.where}, row {number}")
-    ]
+    documents = list(_documents(found, number))
     return PackedRow(found.where, number, count, documents, _tokenizer_of(found, tokenizer))
 
 
@@ -259,7 +253,7 @@ def _read(packed: pa.Table | StrPath, split: str) -> _Found:
     if not path.exists():
         raise InputNotFoundError(errno.ENOENT, "no such file", str(path))
     if path.suffix == ".msgpack":
-        message = f"{path}: rows in MessagePack are not shown; read them with `msgpack.Unpacker`"
+        message = f"{path}: rows in MessagePack are not shown; read them with `msgpack.unpackb`"
         raise FastpackError(message)
     table = stored_table_of(path)
     # The files of a split may lie in a folder of their own.
@@ -292,88 +286,20 @@ def _report_in(folder: Path) -> Mapping[str, JsonValue]:
         return {}
 
 
-def _documents(
-    columns: Mapping[str, list[object]], sources: tuple[str, ...], where: str
-) -> Iterator[PackedDocument]:
-    """The documents of a row, whose columns hold one value each."""
-    if not columns.keys().isdisjoint(_ANSWERS):
-        yield from _answers(columns, sources, where)
-        return
-    label = _label(columns.get("labels", [None])[0])
-    names = (
-        "input_ids",
-        "labels",
-        "position_ids",
-        "seq_lengths",
-        "target_seq_lengths",
-        "source_file",
-        "source_row",
-    )
-    lists = {
-        name: _whole_numbers(columns[name][0], where)
-        for name in names
-        if name in columns and (name != "labels" or label is None)
-    }
-    if "input_ids" not in lists:
-        message = f"{where}: no packed row: it has no `input_ids`"
-        raise FastpackError(message)
-    ids, labels = lists["input_ids"], lists.get("labels", [])
-    files, lines = lists.get("source_file", []), lists.get("source_row", [])
-    lengths = lists.get("seq_lengths") or list(_lengths(lists.get("position_ids", []), len(ids)))
-    start, first = 0, 0
-    targets = lists.get("target_seq_lengths", lengths)
-    for at, (length, wanted) in enumerate(zip(lengths, [*targets, *lengths[len(targets) :]], strict=False)):
-        file = files[at] if at < len(files) else -1
-        yield PackedDocument(
-            start,
-            ids[start : start + length],
-            labels[first : first + wanted],
-            sources[file] if 0 <= file < len(sources) else "",
-            max(lines[at], 0) if at < len(lines) else 0,
-            "target_seq_lengths" in lists,
-            label,
-        )
-        start, first = start + length, first + wanted
+def _documents(found: _Found, row: int) -> Iterator[PackedDocument]:
+    """The documents of a row."""
+    from fastpack._fastpack import inspect_row  # noqa: PLC0415  loads pyarrow
 
-
-_ANSWERS: Final = ("chosen_ids", "rejected_ids", "completion_ids")
-"""The columns of the answers to a prompt."""
-
-
-def _answers(
-    columns: Mapping[str, list[object]], sources: tuple[str, ...], where: str
-) -> Iterator[PackedDocument]:
-    """A document for each answer to the prompt of a row; without `prompt_ids`, answers begin with it."""
-    has_prompt = "prompt_ids" in columns
-    prompt = _whole_numbers(columns["prompt_ids"][0], where) if has_prompt else []
-    places = [
-        _whole_numbers(columns[name][0], where) if name in columns else []
-        for name in ("source_file", "source_row")
-    ]
-    [file, line] = [place[0] if place else -1 for place in places]
-    start = 0
-    for name in _ANSWERS:
-        if name in columns:
-            answer = _whole_numbers(columns[name][0], where)
-            yield PackedDocument(
-                start,
-                prompt if has_prompt else answer,
-                answer if has_prompt else [],
-                sources[file] if 0 <= file < len(sources) else "",
-                max(line, 0),
-                has_prompt,
-                _label(columns.get("label", [None])[0]),
-            )
-            start += len(prompt) if has_prompt else len(answer)
-
-
-def _label(value: object) -> int | bool | tuple[float, ...] | None:
-    """The label or labels of a row as a whole; `None` where labels are those of tokens."""
-    if isinstance(value, int):
-        return value
-    if isinstance(value, list) and value and all(isinstance(each, float) for each in value):
-        return tuple(value)
-    return None
+    try:
+        documents = inspect_row(expanded(found.table.slice(row, 1)))
+    except FastpackError as broken:
+        message = f"{found.where}, row {row}: {broken}"
+        raise FastpackError(message) from broken
+    for start, ids, labels, file, line, has_targets, label in documents:
+        source = found.sources[file] if 0 <= file < len(found.sources) else ""
+        whole = tuple(label) if isinstance(label, list) else label
+        classes = tuple(_named(whole, found.classes))
+        yield PackedDocument(start, ids, labels, source, line, has_targets, whole, classes)
 
 
 def _labelled(label: int | bool | tuple[float, ...] | None) -> dict[str, JsonValue]:
@@ -389,19 +315,6 @@ def _named(label: int | bool | tuple[float, ...] | None, classes: tuple[str, ...
     for number in numbers:
         if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(classes):
             yield classes[number]
-
-
-def _lengths(positions: list[int], tokens: int) -> Iterator[int]:
-    """The lengths of documents, each of which begins at position 0; one document where there are no positions."""
-    starts = [at for at, position in enumerate(positions) if position == 0] or [0]
-    yield from (end - start for start, end in zip(starts, [*starts[1:], tokens], strict=True))
-
-
-def _whole_numbers(values: object, where: str) -> list[int]:
-    if isinstance(values, list) and all(isinstance(value, int) for value in values):
-        return values
-    message = f"{where}: no packed row: `input_ids` and the columns beside it hold lists of integers"
-    raise FastpackError(message)
 
 
 def _tokenizer_of(found: _Found, given: TokenizerArgument | Tokenizer | None) -> Pretrained | None:

@@ -218,7 +218,7 @@ Objective: TypeAlias = Literal[
     "function",
 ]
 PreferenceForm: TypeAlias = Literal["dpo", "reward", "kto"]
-Format: TypeAlias = Literal["arrow", "jsonl", "msgpack", "msgpack_arrays", "parquet"]
+Format: TypeAlias = Literal["arrow", "jsonl", "msgpack_arrays", "parquet"]
 Layout: TypeAlias = Literal["full", "compact"]
 Color: TypeAlias = Literal["auto", "always", "never"]
 Compression: TypeAlias = Literal["none", "lz4", "snappy", "zstd"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from datetime import datetime
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack._checks import check_type, shown
 from fastpack._counted import counted
-from fastpack._fastpack import one_line
+from fastpack._fastpack import check_rows, document_hashes, one_line
 from fastpack._folder import Folder, column_differences, table_of
 from fastpack._manifest import MANIFEST, ListedFile, files_beside
 from fastpack._transform import fingerprint_option
@@ -21,12 +22,9 @@ from fastpack.recipes import options_of_manifest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
 
     from fastpack._folder import Shard
-    from fastpack._rows import Documents
     from fastpack._types import JsonValue, RecordFilter, RecordMap, StrPath
     from fastpack.tokenizer import Tokenizer
 
@@ -199,8 +197,6 @@ class _Checked:
 
     def look_at(self, shard: Shard) -> None:
         """Compares a file with the manifest, and checks its rows."""
-        from fastpack._rows import broken_rows, counts_of  # noqa: PLC0415  loads pyarrow
-
         self._counts[0] += 1
         try:
             name = shard.path.relative_to(self._packed.path).as_posix()
@@ -209,17 +205,15 @@ class _Checked:
                 return
             table = table_of(shard.path)
             self._compare_columns(shard, table.schema)
-            self.problems += [
-                f"{shard.path}, row {row}: {what}" for row, what in broken_rows(table, self._packed.options)
-            ]
-            counts = counts_of(table, self._packed.options)
+            broken_rules, counts = check_rows(table, json.dumps(dict(self._packed.options)))
+            self.problems += [f"{shard.path}, row {row}: {what}" for row, what in broken_rules]
         except FastpackError as broken:
             self._add(shard.path, str(broken))
             return
         self._counts[1] += table.num_rows
         if counts is not None:
-            self._counts[2] += counts.documents
-            self._counts[3] += counts.tokens
+            self._counts[2] += counts[0]
+            self._counts[3] += counts[1]
 
     def compare(self, file: ListedFile) -> None:
         """Compares a file with the manifest."""
@@ -299,27 +293,20 @@ class _Checked:
 
     def _look_for(self, table: pa.Table) -> None:
         """Looks for the documents of a table of one document a row among the rows of the folder."""
-        from fastpack._rows import documents_of  # noqa: PLC0415  loads pyarrow
-
-        wanted = documents_of(table)
-        if wanted is None or not len(wanted.lengths):
+        self.made_again = table.num_rows
+        if not self.made_again:
             self._notes.append("the sample came to no documents")
             return
-        hashes = _hashes(wanted)
-        missing = {int(each): number for number, each in enumerate(hashes)}
-        self.made_again = len(hashes)
+        missing = {each: row for row, each in enumerate(document_hashes(table))}
         for shard in self._packed.shards:
-            found = documents_of(table_of(shard.path))
-            if found is None or not missing:
-                continue
-            there = set(_hashes(found).tolist())
-            missing = {each: number for each, number in missing.items() if each not in there}
-        for number in sorted(missing.values())[:_SHOWN]:
-            at = slice(wanted.starts[number], wanted.starts[number] + wanted.lengths[number])
-            shown = ", ".join(map(str, wanted.ids[at][:8]))
+            if missing:
+                there = set(document_hashes(table_of(shard.path)))
+                missing = {each: row for each, row in missing.items() if each not in there}
+        for row in sorted(missing.values())[:_SHOWN]:
+            ids: list[int] = table["input_ids"][row].as_py()
             self.problems.append(
-                f"no row has document {number} of the sample, with {wanted.lengths[number]:,} tokens that begin with {shown}: "
-                "its tokens or labels are made otherwise today"
+                f"no row has document {row} of the sample, with {len(ids):,} tokens that begin with "
+                f"{', '.join(map(str, ids[:8]))}: its tokens or labels are made otherwise today"
             )
 
 
@@ -469,21 +456,3 @@ def _prompt_of(recipe: Mapping[str, object], number: object) -> dict[str, JsonVa
     own = listed[number] if known else {}  # type: ignore[index]  # as `known` says
     prompt = {**recipe, **(own if isinstance(own, dict) else {})}.get("prompt")
     return {"prompt": prompt} if prompt else {}
-
-
-def _hashes(documents: Documents) -> npt.NDArray[np.uint64]:
-    """A hash of the tokens and labels of each document."""
-    import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
-
-    if not len(documents.lengths):
-        return np.zeros(0, np.uint64)
-    places = np.arange(len(documents.ids)) - np.repeat(documents.starts, documents.lengths)
-    random = np.random.default_rng(0).integers(1, 1 << 63, int(documents.lengths.max()), np.uint64)
-    mixed = (documents.ids.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    if documents.labels is not None:
-        mixed ^= (documents.labels.astype(np.int64).astype(np.uint64) + np.uint64(7)) * np.uint64(
-            0xC2B2AE3D27D4EB4F
-        )
-    mixed ^= mixed >> np.uint64(31)
-    mixed *= random[places] | np.uint64(1)
-    return np.add.reduceat(mixed, documents.starts)

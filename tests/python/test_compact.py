@@ -198,7 +198,14 @@ def test_exports_are_those_of_the_full_layout(folders, tmp_path):
     assert all(np.array_equal(values, exports[1][name]) for name, values in exports[0].items())
 
 
-@pytest.mark.parametrize("given", [{"format": "jsonl"}, {"format": "msgpack"}, {"hf_layout": True}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"format": "jsonl"},
+        {"format": "msgpack_arrays", "columns": ["input_ids", "labels", "position_ids"]},
+        {"hf_layout": True},
+    ],
+)
 def test_other_formats_are_refused(corpus, tokenizer_dir, tmp_path, given):
     with pytest.raises(fastpack.OptionError, match=r"invalid option `layout`: is \"compact\", "):
         fastpack.pack_dir(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import datasets
 import msgpack
 import polars as pl
@@ -15,7 +13,8 @@ from rows import COLUMNS
 import fastpack
 from fastpack import cli
 
-FORMATS = ["arrow", "jsonl", "msgpack", "parquet"]
+FORMATS = ["arrow", "jsonl", "parquet"]
+ARRAYS = ["input_ids", "labels", "position_ids"]
 OPTIONS = {"max_length": 256, "pad_to": 8}
 
 
@@ -74,27 +73,19 @@ def test_jsonl_is_read_by_load_dataset(write, table):
     assert loaded.to_list() == table.to_pylist()
 
 
-def test_msgpack_is_a_map_a_row(write, table):
-    (shard,) = write("msgpack")
-    with shard.open("rb") as file:
-        assert list(msgpack.Unpacker(file)) == table.to_pylist()
-    first = msgpack.packb(table.slice(0, 1).to_pylist()[0])
-    assert shard.read_bytes().startswith(first)  # the shortest form of every number
-    assert msgpack.unpackb(first) == table.slice(0, 1).to_pylist()[0]
-
-
 def test_msgpack_arrays_are_those_of_collate(write, table):
-    columns = ["input_ids", "labels", "position_ids"]
-    (shard,) = write("msgpack_arrays", columns=columns)
+    (shard,) = write("msgpack_arrays", columns=ARRAYS)
+    assert shard.name == "train-00000.msgpack"
     rows = msgpack.unpackb(shard.read_bytes())
-    assert rows == [[*(row[name] for name in columns), len(row["input_ids"])] for row in table.to_pylist()]
+    assert shard.read_bytes()[5:] == b"".join(map(msgpack.packb, rows))  # the shortest form of every number
+    assert rows == [[*(row[name] for name in ARRAYS), len(row["input_ids"])] for row in table.to_pylist()]
 
 
 def test_the_manifest_has_the_hash_of_msgpack_arrays(write):
     import json
     import subprocess
 
-    (shard,) = write("msgpack_arrays", columns=["input_ids", "labels", "position_ids"])
+    (shard,) = write("msgpack_arrays", columns=ARRAYS)
     (file,) = json.loads((shard.parent / "manifest.json").read_text())["files"]
     assert file["bytes"] == shard.stat().st_size
     if subprocess.run(["which", "b3sum"], capture_output=True, check=False).returncode == 0:
@@ -106,7 +97,7 @@ def test_the_manifest_has_the_hash_of_msgpack_arrays(write):
 def test_bytes_depend_on_nothing_but_the_job(write, name):
     options = {"shard_size": "30KB"}
     if name == "msgpack_arrays":
-        options["columns"] = ["input_ids", "labels", "position_ids"]
+        options["columns"] = ARRAYS
     one = write(name, folder="one", threads=1, **options)
     four = write(name, folder="four", threads=4, **options)
     assert len(one) > 1
@@ -119,7 +110,6 @@ def test_shards_of_every_format_hold_all_rows_in_their_order(write, table, name)
     readers = {
         "arrow": lambda path: pa.ipc.open_stream(path).read_all().to_pylist(),
         "jsonl": lambda path: pl.read_ndjson(path).to_dicts(),
-        "msgpack": lambda path: list(msgpack.Unpacker(io.BytesIO(path.read_bytes()))),
         "parquet": lambda path: pq.read_table(path).to_pylist(),
     }
     shards = write(name, shard_size="30KB")
@@ -143,15 +133,13 @@ def test_row_groups_are_small_enough_to_stream(tmp_path):
 
 @pytest.mark.parametrize("name", [*FORMATS, "msgpack_arrays"])
 def test_a_job_without_rows_is_a_file_without_rows(write_jsonl, tokenizer_dir, tmp_path, name):
-    columns = ["input_ids", "labels", "position_ids"]
     path = write_jsonl([])
-    options = {"tokenizer": tokenizer_dir, "max_length": 8, "format": name, "columns": columns}
+    options = {"tokenizer": tokenizer_dir, "max_length": 8, "format": name, "columns": ARRAYS}
     fastpack.pack_dir(path, tmp_path / "out", **options)
     (shard,) = (tmp_path / "out").glob("train-*")
     empty = {
         "arrow": lambda: pa.ipc.open_stream(shard).read_all().num_rows,
         "jsonl": lambda: len(shard.read_bytes()),
-        "msgpack": lambda: len(shard.read_bytes()),
         "msgpack_arrays": lambda: len(msgpack.unpackb(shard.read_bytes())),
         "parquet": lambda: pq.read_table(shard).num_rows,
     }
@@ -163,7 +151,7 @@ def test_a_job_without_rows_is_a_file_without_rows(write_jsonl, tokenizer_dir, t
     [
         ({"format": "jsonl", "compression": "zstd"}, "compression"),
         ({"format": "arrow", "compression": "snappy"}, "compression"),
-        ({"format": "msgpack", "compression": "lz4"}, "compression"),
+        ({"format": "msgpack_arrays", "columns": ARRAYS, "compression": "lz4"}, "compression"),
         ({"format": "parquet", "compression": "brotli"}, "compression"),
         ({"format": "msgpack_arrays"}, "columns"),
         ({"format": "csv"}, "format"),
@@ -179,7 +167,7 @@ def test_what_a_format_cannot_do_is_refused_by_name(corpus, tokenizer_dir, tmp_p
 def test_shards_of_another_format_are_replaced(write):
     write("parquet")
     assert [path.name for path in write("arrow", overwrite=True)] == ["train-00000.arrow"]
-    assert [path.name for path in write("msgpack", overwrite=True)] == ["train-00000.msgpack"]
+    assert [path.name for path in write("jsonl", overwrite=True)] == ["train-00000.jsonl"]
 
 
 def test_inspect_shows_rows_of_parquet_as_of_arrow(write, capsys):
@@ -189,6 +177,6 @@ def test_inspect_shows_rows_of_parquet_as_of_arrow(write, capsys):
         assert cli.main(["inspect", str(shard), "--row", "2"]) == 0
         shown.append(capsys.readouterr().out.replace(str(shard), ""))
     assert len(set(shown)) == 1
-    (shard,) = write("msgpack", folder="msgpack")
+    (shard,) = write("msgpack_arrays", folder="msgpack", columns=ARRAYS)
     assert cli.main(["inspect", str(shard)]) == 1
-    assert "msgpack.Unpacker" in capsys.readouterr().err
+    assert "msgpack.unpackb" in capsys.readouterr().err

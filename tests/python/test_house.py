@@ -214,8 +214,8 @@ def test_a_new_option_touches_the_table_and_the_core_alone():
     """Outside of the table, Python names an option only where it does something with it."""
     padding = {path.name for path in PACKAGE.rglob("*.py") if "padding_side" in code(path)}
     generated = {path.name for path in (PACKAGE / "api" / "calls").glob("*.py")}
-    # Other tools' words for it, the page that tells padding from documents, and the side that a class of tokenizers has.
-    assert padding - generated == {"rows.py", "foreign.py", "facts.py", "_call.py"}
+    # Other tools' words for it, and the side that a class of tokenizers has.
+    assert padding - generated == {"rows.py", "foreign.py", "_call.py"}
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="overloads are forgotten before Python 3.11")
@@ -297,7 +297,6 @@ def test_the_package_imports_downwards():
         *(f"api.calls.{name}" for name in sorted(CALLS)),
         "api.calls",
         "api",
-        "_rows",
         "_export",
         "_verify",
         "_inspect",

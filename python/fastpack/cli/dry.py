@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import fastpack
 from fastpack._checks import folder_of
+from fastpack._fastpack import bytes_of_rows
 from fastpack.api.options import native_options, native_output
 from fastpack.display.pages import labelled
 from fastpack.display.terminal import page
@@ -25,15 +26,6 @@ _SAMPLE: Final = 2_000
 
 _LONGEST: Final = 2**31 - 1
 """The most tokens of a document: the length of rows that hold any."""
-
-_TOKEN_BYTES: Final = 4
-"""The bytes of a value in a per-token column: all are int32 or float32."""
-
-_PER_TOKEN: Final = frozenset({"input_ids", "labels", "position_ids", "document_ids", "loss_weights"})
-"""The columns with a value for each token."""
-
-_RATIOS: Final = {"arrow": 1.0, "parquet": 1.0, "msgpack": 1.25, "msgpack_arrays": 1.25, "jsonl": 1.6}
-"""The most bytes of a shard for each byte of its columns; for JSON, with ids of up to five digits."""
 
 
 class Foreseen(NamedTuple):
@@ -107,14 +99,12 @@ def foreseen(given: Mapping[str, object]) -> Foreseen:
         if given.get("pad_to") is None
         else scan.fits[0].rows * scan.fits[0].max_length
     )
-    # In the compact layout only the ids have a value for each token.
-    per_token = 1 if given.get("layout") == "compact" else sum(column in _PER_TOKEN for column in columns)
-    size = tokens * _TOKEN_BYTES * per_token
+    layout = str(given.get("layout", default("layout")))
     return Foreseen(
         scan=scan,
         output=output,
         state=_state(Path(output)),
-        bytes=round(size * _RATIOS[form]),
+        bytes=bytes_of_rows(list(columns), form, layout, tokens),
         format=form,
         tokenizer=str(given.get("tokenizer") or "none; the records are ids"),
         any_length=any_length,

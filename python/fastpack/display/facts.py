@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-import pyarrow.compute as pc
 
+from fastpack._fastpack import row_documents
 from fastpack._folder import Folder
 from fastpack._inspect import inspect
 from fastpack.api import plan
@@ -77,8 +78,8 @@ def facts_of(folder: StrPath, report: Report) -> Facts:
     split = packed.splits[0]
     table = packed.read_stored(split)
     lengths, counts, files = _documents(table, packed)
-    sums = np.add.reduceat(np.append(lengths, 0), _starts(counts)) if len(counts) else np.zeros(0, np.int64)
-    sums[counts == 0] = 0
+    ends = counts.cumsum()
+    sums = np.diff(np.append(0, lengths.cumsum())[np.append(0, ends)])
     most = report.max_length or int(sums.max(initial=1))
     return Facts(
         lengths=lengths,
@@ -90,44 +91,19 @@ def facts_of(folder: StrPath, report: Report) -> Facts:
     )
 
 
-def _starts(counts: Numbers) -> Numbers:
-    """The index of the first document of each row."""
-    return np.concatenate([[0], np.cumsum(counts)[:-1]])
-
-
-def _documents(table: pa.Table, packed: Folder) -> tuple[Numbers, Numbers, Numbers | None]:
+def _documents(table: pa.Table, packed: Folder) -> tuple[Numbers, Numbers, Numbers]:
     """The lengths of all documents without padding, the number in each row, and their files."""
-    name = "unpadded_lengths" if "unpadded_lengths" in table.column_names else "seq_lengths"
-    if name not in table.column_names:
-        whole = pc.list_value_length(table["input_ids"]).to_numpy().astype(np.int64)
-        return whole, np.ones(len(whole), np.int64), None
-    lengths = pc.list_flatten(table[name]).to_numpy().astype(np.int64)
-    counts = pc.list_value_length(table[name]).to_numpy().astype(np.int64)
-    keep = lengths > 0
-    if name == "seq_lengths" and packed.options.get("pad_to") not in {None, "nothing"} and len(counts):
-        keep &= ~_padding(table, lengths, counts, packed)
-    rows = np.repeat(np.arange(len(counts)), counts)
-    files = None
-    if "source_file" in table.column_names:
-        files = pc.list_flatten(table["source_file"]).to_numpy().astype(np.int64)[keep]
-    return lengths[keep], np.bincount(rows[keep], minlength=len(counts)).astype(np.int64), files
+    options = dict(packed.options)
+    if options.get("pad_token_id") is None:
+        options["pad_token_id"] = packed.of_job("made_by").get("pad_id")
+    found = row_documents(table, json.dumps(options))
+    keep = found.unpadded > 0
+    counts = np.bincount(found.rows[keep], minlength=table.num_rows).astype(np.int64)
+    return found.unpadded[keep], counts, found.files[keep]
 
 
-def _padding(table: pa.Table, lengths: Numbers, counts: Numbers, packed: Folder) -> npt.NDArray[np.bool_]:
-    """The entries that are padding: those that begin and end with the padding token."""
-    ids = pc.list_flatten(table["input_ids"]).to_numpy()
-    chosen = packed.options.get("pad_token_id")
-    token = chosen if isinstance(chosen, int) else packed.of_job("made_by").get("pad_id")
-    ends = np.cumsum(lengths)
-    is_pad: npt.NDArray[np.bool_] = (ids[np.maximum(ends - 1, 0)] == token) & (ids[ends - lengths] == token)
-    edge = np.zeros(len(lengths), bool)
-    left = packed.options.get("padding_side") == "left"
-    edge[_starts(counts) if left else np.cumsum(counts) - 1] = True
-    return is_pad & edge
-
-
-def _shares(lengths: Numbers, files: Numbers | None, names: list[str]) -> list[tuple[str, int]]:
-    if files is None or not names:
+def _shares(lengths: Numbers, files: Numbers, names: list[str]) -> list[tuple[str, int]]:
+    if not names or not (files >= 0).any():
         return []
     tokens = np.bincount(files[files >= 0], weights=lengths[files >= 0], minlength=len(names)).astype(
         np.int64

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from fastpack._compact import expanded, shown_columns, with_columns
 from fastpack._failures import about
-from fastpack._folder import TRAIN, Folder, stored_table_of
+from fastpack._folder import TRAIN, Folder, expanded, shown_columns, stored_table_of, with_columns
 from fastpack.errors import BatchError
 
 if TYPE_CHECKING:

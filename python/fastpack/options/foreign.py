@@ -279,7 +279,7 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("ipc", "feather", "hf", "datasets"), "arrow"),
         **dict.fromkeys(("json", "ndjson", "jsonlines"), "jsonl"),
         **dict.fromkeys(("pq", "parq"), "parquet"),
-        "msgpack_array": "msgpack_arrays",
+        **dict.fromkeys(("msgpack", "messagepack", "msgpack_array"), "msgpack_arrays"),
     },
     "compression": {"zst": "zstd", "zstandard": "zstd", "false": "none", "uncompressed": "none"},
     "pad_to": dict.fromkeys(("max", "full", "true", "max_len", "yes"), "max_length"),

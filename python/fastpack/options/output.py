@@ -76,9 +76,8 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         "arrow",
         FOLDER_CALLS,
         (
-            "`arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`; `msgpack`, a map a row, one after the "
-            "other; or `msgpack_arrays`, one array with an array a row, which holds ids, labels, positions and the "
-            "length."
+            "`arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`; or `msgpack_arrays`, one MessagePack "
+            "array with an array a row, which holds ids, labels, positions and the length."
         ),
         group=OUTPUT,
         flag=Flag("-f --format", "file format", words="Format"),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from fastpack._checks import check_choice, check_switch, check_type, is_series, shown, whole_number
-from fastpack._compact import COMPACT_COLUMNS, full_row, is_compact
+from fastpack._fastpack import LABEL_SPANS, expand_row, row_boundaries
 from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError, FastpackError, OptionError, OptionTypeError
 from fastpack.torch.losses import WeightedLabels
@@ -31,7 +31,7 @@ _TOKENS: Final = ("input_ids", "labels", "loss_weights")
 """The columns with a value for each token."""
 
 _WEIGHTS: Final = ("loss_weights", "label_weights")
-"""The columns of weights."""
+"""The columns of weights, in the full and the compact layout."""
 
 _MOST: Final = 2**31 - 1
 """The most tokens of a row."""
@@ -97,21 +97,32 @@ def collate(
     if not lengths:
         message = "no rows to make a batch of; give `collate` one row at least"
         raise BatchError(message)
-    rows = [_expanded(row, number) for number, row in enumerate(rows)]
+    rows = [full_row(row, number) for number, row in enumerate(rows)]
     names = [name for name in _TOKENS if any(name in row for row in rows)]
     columns = {name: [_column(rows, name, number) for number in range(len(rows))] for name in names}
-    _check_lengths(columns, lengths)
-    if padded is None:
-        batch = _flattened(columns, lengths)
-        lengths = [np.concatenate(lengths)]
+    totals = _check_lengths(columns, lengths)
+    width = None if padded is None else _width_of(padded, totals)
+    positions, starts, ends, longest, numbers = row_boundaries(
+        lengths, width, numbers=seq_idx or width is not None
+    )
+    shape = (1, -1) if width is None else (len(rows), width)
+    placed: Batch = {"position_ids": torch.from_numpy(positions).view(shape), "use_cache": False}
+    documents = torch.from_numpy(numbers).view(shape) if len(numbers) else torch.empty(0)
+    if width is None:
+        batch: Batch = {name: torch.from_numpy(_joined(name, rows))[None] for name, rows in columns.items()}
+        cumulative = torch.from_numpy(ends)
+        placed |= {"cu_seq_lens_q": cumulative, "cu_seq_lens_k": cumulative.clone()}
+        placed |= {"max_length_q": longest, "max_length_k": longest}
     else:
-        batch, lengths = _side_by_side(columns, lengths, padded, pad_token_id)
-        batch |= {"attention_mask": _mask_of(columns, lengths, mask)}
+        batch = _side_by_side(columns, width, pad_token_id)
+        if mask == "padding":
+            _check_one_document(columns, lengths)
+        placed |= {"attention_mask": _mask_of(documents, mask)}
+    batch |= placed
     if seq_idx:
-        numbers = np.stack([_document_numbers(documents) for documents in lengths])
-        batch["seq_idx"] = torch.from_numpy(numbers.astype(np.int32))
+        batch["seq_idx"] = documents.int()
     if "labels" in batch:
-        _place_labels(batch, lengths, shift=shift_labels)
+        _place_labels(batch, starts, shift=shift_labels)
     if not loss_weights:
         batch.pop("loss_weights", None)
     elif "loss_weights" not in batch:
@@ -157,7 +168,7 @@ def _lengths_of(row: Mapping[str, object], number: int) -> npt.NDArray[np.int64]
             "such option), or pack with `seq_lengths` among the columns"
         )
         raise BatchError(message)
-    lengths = _array(row["seq_lengths"], "seq_lengths", number).astype(np.int64, copy=False)
+    lengths = np.ascontiguousarray(_array(row["seq_lengths"], "seq_lengths", number), np.int64)
     if len(lengths) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= _MOST:
         wrong = int(lengths[(lengths < 0) | (lengths > _MOST)][0])
         message = f"row {number} of the batch has the length {wrong} in `seq_lengths`; a document has 0 tokens or more"
@@ -165,16 +176,32 @@ def _lengths_of(row: Mapping[str, object], number: int) -> npt.NDArray[np.int64]
     return lengths
 
 
-def _expanded(row: Mapping[str, object], number: int) -> Mapping[str, object]:
-    """A row in the full layout."""
-    if not is_compact(row):
+def full_row(row: Mapping[str, object], number: int) -> Mapping[str, object]:
+    """A row in the full layout: one in the compact layout is expanded.
+
+    Raises:
+        BatchError: Runs of labels overlap or leave the row.
+    """
+    spans = next((name for name in LABEL_SPANS if name in row), None)
+    if spans is None:
         return row
-    checked = {name: _array(row[name], name, number) for name in COMPACT_COLUMNS if name in row}
+    ids, lengths, runs = (
+        np.ascontiguousarray(_array(row[name], name, number), np.int64)
+        for name in ("input_ids", "seq_lengths", spans)
+    )
+    weights = (
+        np.ascontiguousarray(_array(row[_WEIGHTS[1]], _WEIGHTS[1], number), np.float32)
+        if _WEIGHTS[1] in row
+        else None
+    )
     try:
-        return full_row({**row, **checked})
+        labels, positions, weights = expand_row(ids, lengths, runs, spans == LABEL_SPANS[1], weights)
     except FastpackError as broken:
         message = f"row {number} of the batch: {broken}; something has cut or padded the row"
         raise BatchError(message) from broken
+    made = {name: value for name, value in row.items() if name not in {spans, _WEIGHTS[1]}}
+    made |= {"labels": labels, "position_ids": positions}
+    return made if weights is None else {**made, _WEIGHTS[0]: weights}
 
 
 def _column(rows: Sequence[Mapping[str, object]], name: str, number: int) -> Values:
@@ -223,34 +250,30 @@ def _no_numbers(values: object, name: str, number: int) -> BatchError:
     return BatchError(message)
 
 
-def _check_lengths(columns: Mapping[str, Sequence[Values]], lengths: Sequence[npt.NDArray[np.int64]]) -> None:
-    """Refuses rows whose columns have different lengths."""
+def _check_lengths(
+    columns: Mapping[str, Sequence[Values]], lengths: Sequence[npt.NDArray[np.int64]]
+) -> list[int]:
+    """Refuses rows whose columns have different lengths; returns the tokens of each row."""
+    totals = [int(documents.sum()) for documents in lengths]
     for name, rows in columns.items():
-        for number, (values, documents) in enumerate(zip(rows, lengths, strict=True)):
-            total = int(documents.sum())
+        for number, (values, total) in enumerate(zip(rows, totals, strict=True)):
             if len(values) != total:
                 message = (
                     f"row {number} of the batch has {len(values):,} values in `{name}`, but its `seq_lengths` come to "
                     f"{total:,}; something has cut or padded the row: set max_length=None in a TRL trainer"
                 )
                 raise BatchError(message)
+    return totals
 
 
-def _flattened(columns: Mapping[str, Sequence[Values]], lengths: Sequence[npt.NDArray[np.int64]]) -> Batch:
-    """The batch of rows that are concatenated to one."""
-    documents = np.concatenate(lengths)
-    documents = documents[documents > 0]
-    ends = torch.from_numpy(np.concatenate([[0], documents.cumsum()]).astype(np.int32))
-    longest = int(documents.max(initial=0))
-    batch: Batch = {name: torch.from_numpy(_joined(name, rows))[None] for name, rows in columns.items()}
-    return batch | {
-        "position_ids": torch.from_numpy(_positions(documents))[None],
-        "cu_seq_lens_q": ends,
-        "cu_seq_lens_k": ends.clone(),
-        "max_length_q": longest,
-        "max_length_k": longest,
-        "use_cache": False,
-    }
+def _width_of(padded: PaddedTo, totals: Sequence[int]) -> int:
+    """The tokens of each padded row."""
+    longest = max(totals)
+    width = longest if padded == "longest" else int(padded)
+    if longest > width:
+        message = f"a row has {longest:,} tokens, more than {width:,}"
+        raise OptionError(message, "padded")
+    return width
 
 
 def _joined(name: str, rows: Sequence[Values]) -> Values:
@@ -260,18 +283,8 @@ def _joined(name: str, rows: Sequence[Values]) -> Values:
     return np.concatenate(rows, dtype=np.float32 if weighs else np.int64, casting="unsafe")
 
 
-def _side_by_side(
-    columns: Mapping[str, Sequence[Values]],
-    lengths: Sequence[npt.NDArray[np.int64]],
-    padded: PaddedTo,
-    pad_token_id: int,
-) -> tuple[Batch, list[npt.NDArray[np.int64]]]:
-    """Pads the rows to one length; also returns the lengths of their documents, and of the padding after them."""
-    longest = max(int(documents.sum()) for documents in lengths)
-    width = longest if padded == "longest" else int(padded)
-    if longest > width:
-        message = f"a row has {longest:,} tokens, more than {width:,}"
-        raise OptionError(message, "padded")
+def _side_by_side(columns: Mapping[str, Sequence[Values]], width: int, pad_token_id: int) -> Batch:
+    """Pads the columns of all rows to one length."""
     fills = {"input_ids": pad_token_id, "labels": NOT_TRAINED, "loss_weights": 0}
     batch: Batch = {}
     for name, rows in columns.items():
@@ -279,39 +292,18 @@ def _side_by_side(
         for line, values in zip(made, rows, strict=True):
             line[: len(values)] = values
         batch[name] = torch.from_numpy(made)
-    # Padding is one more document: its positions count up, and its tokens attend only to each other.
-    filled = [np.append(documents, width - documents.sum()) for documents in lengths]
-    batch["position_ids"] = torch.from_numpy(np.stack([_positions(documents) for documents in filled]))
-    batch["use_cache"] = False
-    return batch, filled
+    return batch
 
 
-def _positions(documents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The position of each token in its document, from 0."""
-    starts = documents.cumsum() - documents
-    return np.arange(documents.sum(), dtype=np.int64) - np.repeat(starts, documents)
-
-
-def _document_numbers(documents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The number of each token's document, from 0."""
-    return np.repeat(np.arange(len(documents)), documents)
-
-
-def _mask_of(
-    columns: Mapping[str, Sequence[Values]],
-    lengths: Sequence[npt.NDArray[np.int64]],
-    mask: Mask,
-) -> object:
-    """The attention mask of padded rows, of the given kind."""
-    documents = torch.from_numpy(np.stack([_document_numbers(each) for each in lengths]))
+def _mask_of(documents: torch.Tensor, mask: Mask) -> object:
+    """The attention mask of padded rows, of the given kind, by the number of each token's document."""
     if mask == "padding":
-        _check_one_document(columns, [each[:-1] for each in lengths])
         return (documents == 0).long()
     if mask == "flex":
         return _flex_mask(documents)
-    width = documents.shape[1]
+    rows, width = documents.shape
     seen = (documents[:, :, None] == documents[:, None, :]).tril_()
-    return torch.full((len(documents), 1, width, width), torch.finfo(torch.float32).min).masked_fill_(
+    return torch.full((rows, 1, width, width), torch.finfo(torch.float32).min).masked_fill_(
         seen[:, None], 0.0
     )
 
@@ -340,7 +332,7 @@ def _flex_mask(documents: torch.Tensor) -> object:
     return create_block_mask(sees, rows, None, width, width, device=str(documents.device))
 
 
-def _place_labels(batch: Batch, lengths: Sequence[npt.NDArray[np.int64]], *, shift: bool) -> None:
+def _place_labels(batch: Batch, starts: npt.NDArray[np.int64], *, shift: bool) -> None:
     """Places each label at its token, or with `shift` one place earlier, together with its weight."""
     ids, labels = batch["input_ids"], batch["labels"]
     weights = batch.get("loss_weights")
@@ -355,9 +347,7 @@ def _place_labels(batch: Batch, lengths: Sequence[npt.NDArray[np.int64]], *, shi
         raise BatchError(message)
     if not were_shifted:
         # The first token of a document has no label: no earlier token of the document predicts it.
-        for row, documents in zip(labels.numpy(), lengths, strict=True):
-            starts = documents.cumsum() - documents
-            row[starts[documents > 0]] = NOT_TRAINED
+        labels.numpy().reshape(-1)[starts] = NOT_TRAINED
         if shift:
             labels = _shifted(labels, NOT_TRAINED)
             weights = None if weights is None else _shifted(weights, 0)

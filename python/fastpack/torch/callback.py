@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import torch
 
-from fastpack._compact import full_row
 from fastpack._folder import Folder
 from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError
 from fastpack.hf.loading import SOURCE
-from fastpack.torch.batches import collate
+from fastpack.torch.batches import collate, full_row
 from fastpack.torch.checks import check
 from fastpack.torch.rows import PackedDataset
 
@@ -195,7 +194,7 @@ def _drawn(trainer: Trainer, folders: Sequence[Folder]) -> tuple[Batch, list[Map
     if batch is None:
         message = "the train_dataset of the Trainer has no rows; look at `dropped` in the report of the packed folder"
         raise BatchError(message)
-    return dict(batch), [full_row(row) for row in calls[0]]
+    return dict(batch), [full_row(row, number) for number, row in enumerate(calls[0])]
 
 
 def _set(args: TrainingArguments, values: Mapping[str, object]) -> None:

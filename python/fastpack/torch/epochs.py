@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import pyarrow as pa
 
-from fastpack._compact import expanded, shown_columns
-from fastpack._rows import lists_of
-from fastpack._types import NOT_TRAINED
+from fastpack._fastpack import row_boundaries, row_documents
+from fastpack._folder import shown_columns
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
+    import pyarrow as pa
 
     from fastpack._folder import Folder
     from fastpack._types import Strategy
@@ -57,11 +56,13 @@ class Repacked:
 
     def __init__(self, table: pa.Table) -> None:
         """Finds the documents in a table of the rows: the segments with a label. Padding has none."""
-        found, rows = [np.zeros((0, 4), np.int64)], 0
-        for batch in table.to_batches():
-            found.append(_documents_of(pa.Table.from_batches([batch]), rows))
-            rows += batch.num_rows
-        self._documents = np.concatenate(found)
+        shown = shown_columns(table.schema)
+        labelled = "labels" in (shown or table.column_names)
+        if shown is None:
+            table = table.select(["seq_lengths", *(["labels"] if labelled else [])])
+        found = row_documents(table, "{}")
+        documents = np.stack([found.rows, found.numbers, found.starts, found.lengths], 1)
+        self._documents = documents[found.labels > 0] if labelled else documents
         self.rows = 0
 
     def pack(self, *, max_length: int | None, strategy: Strategy, most: int | None, seed: int) -> None:
@@ -99,33 +100,9 @@ class Repacked:
                 made[name] = np.array(
                     [_values(row, name)[number] for row, (_, number, _, _) in zip(rows, pieces, strict=True)]
                 )
-        starts = np.cumsum(lengths) - lengths
-        made["position_ids"] = (np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.int32)
+        positions, *_ = row_boundaries([lengths.astype(np.int64)], None, numbers=False)
+        made["position_ids"] = positions.astype(np.int32)
         return {**made, "seq_lengths": lengths}
-
-
-def _documents_of(table: pa.Table, first_row: int) -> npt.NDArray[np.int64]:
-    """The row, the number in it, the first token in it and the length of each document of some rows."""
-    labelled = "labels" in (shown_columns(table.schema) or table.column_names)
-    columns = expanded(table, ["seq_lengths", *(["labels"] if labelled else [])])
-    lengths = lists_of(columns, "seq_lengths")
-    if lengths is None or not len(lengths.values):
-        return np.zeros((0, 4), np.int64)
-    sizes = lengths.values.astype(np.int64)
-    counts = np.diff(lengths.ends, prepend=0)
-    first = np.repeat(lengths.ends - counts, counts)
-    ends = sizes.cumsum()
-    starts = ends - sizes
-    rows = np.repeat(np.arange(len(counts)), counts)
-    found: npt.NDArray[np.int64] = np.stack(
-        [first_row + rows, np.arange(len(sizes)) - first, starts - starts[first], sizes], 1
-    )
-    labels = lists_of(columns, "labels")
-    if labels is None:
-        return found
-    before = np.append(0, (labels.values != NOT_TRAINED).cumsum())
-    kept: npt.NDArray[np.int64] = found[before[ends] > before[starts]]
-    return kept
 
 
 def _values(row: Mapping[str, object], name: str) -> npt.NDArray[np.int64]:

@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 from torch.utils.data import Dataset
 
 from fastpack._checks import check_switch, is_series, whole_number
-from fastpack._compact import CompactRows, expanded, shown_columns, with_columns
 from fastpack._counted import counted
-from fastpack._folder import TRAIN, Folder
-from fastpack._types import NOT_TRAINED
+from fastpack._fastpack import MADE_COLUMNS, CompactRows, first_restart, padding_values
+from fastpack._folder import TRAIN, Folder, expanded, shown_columns, with_columns
 from fastpack.errors import BatchError, OptionError
 from fastpack.torch.epochs import Repacked, check_repackable
 from fastpack.torch.shared import SharedNumbers
@@ -132,15 +131,18 @@ class _MadeColumn:
         self._name, self._rows = name, rows
 
     def of(self, at: int) -> object:
-        return self._rows.value(self._name, at)
+        return self._rows.values(self._name, at)
 
 
 def columns_of(batch: pa.RecordBatch, shown: Sequence[str] | None) -> dict[str, _Column | _MadeColumn]:
     """The columns of a batch; `shown` names the full-layout columns of rows in the compact layout."""
     if shown is None:
         return {name: _Column(name, batch.column(name)) for name in batch.schema.names}
-    rows = CompactRows({name: batch.column(name) for name in batch.schema.names})
-    return {name: _MadeColumn(name, rows) for name in shown}
+    rows = CompactRows(batch)
+    return {
+        name: _MadeColumn(name, rows) if name in MADE_COLUMNS else _Column(name, batch.column(name))
+        for name in shown
+    }
 
 
 class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependency of the type check
@@ -346,16 +348,7 @@ def _paths_of(source: object) -> list[StrPath] | None:
 
 def _blank(row: Mapping[str, object], pad_token_id: int) -> dict[str, object]:
     """A row of padding: the lengths and positions of a row, without its tokens, labels and origins."""
-    values = {
-        "input_ids": pad_token_id,
-        "labels": NOT_TRAINED,
-        "source_file": -1,
-        "source_row": -1,
-        "source_turn": -1,
-        "source_start": -1,
-    }
-    nothing = ("loss_weights", "attention_mask", "document_ids", "unpadded_lengths", "token_type_ids")
-    values |= dict.fromkeys(nothing, 0)
+    values = dict(padding_values(pad_token_id))
     return {
         name: np.full_like(value, values[name]) if name in values else value for name, value in row.items()
     }
@@ -369,22 +362,13 @@ def _check_unpacked(table: pa.Table) -> None:
     """
     if "position_ids" not in table.column_names:
         return
-    first = 0
-    for column in table["position_ids"].chunks:
-        if isinstance(column, (pa.ListArray, pa.LargeListArray)):
-            starts = (
-                pc.list_parent_indices(column)
-                .filter(pc.equal(pc.list_flatten(column), pa.scalar(0)))
-                .to_numpy()
-            )
-            again = starts[1:][starts[1:] == starts[:-1]]
-            if len(again):
-                message = (
-                    f"row {first + int(again[0])} has `position_ids` that start again, so it holds several documents, which "
-                    "`max_length` would make one; give the column `seq_lengths`, the length of each, and no `max_length`"
-                )
-                raise OptionError(message, "source")
-        first += len(column)
+    row = first_restart(table.select(["position_ids"]))
+    if row is not None:
+        message = (
+            f"row {row} has `position_ids` that start again, so it holds several documents, which `max_length` would "
+            "make one; give the column `seq_lengths`, the length of each, and no `max_length`"
+        )
+        raise OptionError(message, "source")
 
 
 def _tabled(source: object) -> pa.Table:

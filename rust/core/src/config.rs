@@ -25,6 +25,7 @@ pub(crate) use words::option_words;
 
 pub use classes::Classes;
 pub use coding::{Coding, Compression, Format, RowLayout};
+pub(crate) use columns::BYTES_OF_VALUE;
 pub use columns::{Number, Per, RowColumn};
 pub use documents::DocumentKind;
 pub use groups::StartingGroups;

@@ -146,6 +146,9 @@ pub enum Error {
     /// The compiled engine and the reference engine disagree: a bug of fastpack.
     #[error("the ids of {0} are not those of the reference engine; please report this")]
     Differs(String),
+    /// Rows that were written contradict themselves, or are none.
+    #[error("{0}")]
+    Rows(String),
     /// Arrow refused a batch.
     #[error(transparent)]
     Arrow(#[from] arrow::error::ArrowError),

@@ -2,15 +2,20 @@
 
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 use crate::supervise::without_signals;
 
-/// Imports numpy, so that arrays can be made. A tokenizer does so when it is loaded, so that its first text takes no longer
+/// Imports numpy, so that arrays can be made, once in a process. A tokenizer does so when it is loaded, so that its first text takes no longer
 /// than others.
 ///
 /// The first array of a process runs some Python, and the crate panics if an exception reaches it there. So the import
 /// is made here, where Ctrl-C is an exception like others, and the first array where there are no signals.
 pub(crate) fn ready(py: Python<'_>) -> PyResult<()> {
-    py.import("numpy")?;
-    without_signals(py, |py| drop(Vec::<i32>::new().into_pyarray(py)))
+    static READY: PyOnceLock<()> = PyOnceLock::new();
+    let prepare = || {
+        py.import("numpy")?;
+        without_signals(py, |py| drop(Vec::<i32>::new().into_pyarray(py)))
+    };
+    READY.get_or_try_init(py, prepare).copied()
 }

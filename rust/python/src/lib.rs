@@ -24,6 +24,7 @@ mod reindex;
 mod reiterable;
 mod render;
 mod report;
+mod rows;
 mod scan;
 mod state_dict;
 mod step;
@@ -39,6 +40,8 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _fastpack {
     use fastpack_core::assemble::schema::FASTPACK as REPORT_KEY;
+    use fastpack_core::assemble::{COMPACT as COMPACT_KEY, LABEL_SPANS, MADE_COLUMNS};
+    use fastpack_core::config::RowColumn;
     use fastpack_core::stream::{PLACES_KEY, STATE_KEY};
     use pyo3::prelude::*;
 
@@ -73,6 +76,12 @@ mod _fastpack {
     #[pymodule_export]
     use crate::render::{PyConversations, render_template, replay_template, template_road};
     #[pymodule_export]
+    use crate::rows::{
+        PyCompactRows, PyRowDocuments, bytes_of_rows, check_rows, document_hashes, expand_row,
+        expand_rows, first_restart, inspect_row, padding_values, row_boundaries, row_documents,
+        shown_columns,
+    };
+    #[pymodule_export]
     use crate::scan::scan;
     #[pymodule_export]
     use crate::state_dict::{open_state, seal_state};
@@ -91,6 +100,9 @@ mod _fastpack {
     /// Adds constants of the core, the version and the build profile.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("COMPACT_KEY", COMPACT_KEY)?;
+        module.add("LABEL_SPANS", LABEL_SPANS.to_vec())?;
+        module.add("MADE_COLUMNS", MADE_COLUMNS.map(RowColumn::name).to_vec())?;
         module.add("REPORT_KEY", REPORT_KEY)?;
         module.add("PLACES_KEY", PLACES_KEY)?;
         module.add("STATE_KEY", STATE_KEY)?;

@@ -250,7 +250,7 @@ impl<'py> FromPyObject<'_, 'py> for PyMaxLost {
 }
 
 /// The columns of the rows, in their order.
-pub(crate) struct PyColumns(Vec<RowColumn>);
+pub(crate) struct PyColumns(pub(crate) Vec<RowColumn>);
 
 impl<'py> FromPyObject<'_, 'py> for PyColumns {
     type Error = PyErr;

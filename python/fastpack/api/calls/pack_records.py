@@ -329,9 +329,8 @@ def pack_records(
             `gs://`, `az://`, `hf://datasets/ORG/NAME`). It needs room for the whole output, which is uploaded
             when it is finished and then removed here. A job that was stopped goes on from there.
             `~/.cache/fastpack/jobs` if not given.
-        format: `arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`; `msgpack`, a map a row, one
-            after the other; or `msgpack_arrays`, one array with an array a row, which holds ids, labels,
-            positions and the length.
+        format: `arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`; or `msgpack_arrays`, one
+            MessagePack array with an array a row, which holds ids, labels, positions and the length.
         layout: The columns that a file holds of a row. `full`: all of them, which every reader of Arrow takes as
             they are. `compact`: ids in 16 bits where the tokenizer's fit, else 32; where labels begin and end;
             and the lengths of documents: about 2.1 or 4.1 bytes a token instead of 12. `fastpack.read`,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
-use super::stored::{Stored, Width};
+use super::compact::{Stored, Width};
 use super::{Padding, schema};
 use crate::config::{Number, Options, Per, RowColumn, RowLayout};
 use crate::error::Result;

@@ -9,7 +9,7 @@ use arrow::datatypes::{ArrowPrimitiveType, Float32Type, Int32Type, Int64Type};
 
 use super::gathered::Gathered;
 use super::layout::Layout;
-use super::schema;
+use super::lists::item;
 use crate::config::{Number, Per, RowColumn};
 use crate::objective::{Column, Fill, Part, Values};
 
@@ -130,7 +130,7 @@ impl<'a> MadeColumns<'a> {
             return numbers;
         }
         let offsets = OffsetBuffer::from_lengths(lengths);
-        Arc::new(ListArray::new(schema::item(T::DATA_TYPE), offsets, numbers, None))
+        Arc::new(ListArray::new(item(T::DATA_TYPE), offsets, numbers, None))
     }
 }
 
@@ -180,5 +180,5 @@ fn targets(
     }
     let numbers = Arc::new(PrimitiveArray::<Int32Type>::new(numbers.into(), None));
     let offsets = OffsetBuffer::from_lengths(lengths);
-    Arc::new(ListArray::new(schema::item(Int32Type::DATA_TYPE), offsets, numbers, None))
+    Arc::new(ListArray::new(item(Int32Type::DATA_TYPE), offsets, numbers, None))
 }

@@ -1,12 +1,15 @@
 //! A [`Plan`](crate::pack::Plan) and the [`Store`](crate::store::Store) to record batches.
 
+mod checks;
+mod compact;
+mod documents;
 mod gathered;
 mod layout;
+mod lists;
 mod made;
 mod padding;
 mod ranges;
 pub mod schema;
-mod stored;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -17,25 +20,30 @@ use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type};
 use arrow::record_batch::RecordBatch;
 
-use crate::config::RowColumn;
+use crate::config::{BYTES_OF_VALUE, RowColumn};
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
 use crate::objective::UNTRAINED;
 use crate::room;
 
+use compact::{Stored, Width};
+use lists::item;
 use made::MadeColumns;
-use stored::{Stored, Width};
+use padding::NO_SOURCE;
 
+pub use checks::{CheckedRows, check_rows};
+pub use compact::{
+    COMPACT, CompactRows, ExpandedRow, LABEL_SPANS, MADE_COLUMNS, expand_row, expand_rows,
+    shown_columns,
+};
+pub use documents::{
+    DocumentTable, InspectedDocument, PackedOptions, RowBoundaries, RowLabel, document_hashes,
+    documents_of, first_restart, inspect_row,
+};
 pub use gathered::{Excerpt, Gathered};
 pub use layout::{Layout, NumberedFiles};
-pub use padding::Padding;
+pub use padding::{Padding, padding_value};
 pub use ranges::{BatchRanges, batch_ranges};
-
-/// The value of padding in `source_file`, `source_row`, `source_turn` and `source_start`.
-const NO_SOURCE: i32 = -1;
-
-/// Bytes of a value that a row has for each of its tokens.
-const BYTES_OF_VALUE: u64 = 4;
 
 /// Rows, and the number of labels in them.
 #[derive(Debug)]
@@ -250,7 +258,7 @@ impl<'a> ColumnRows<'a> {
             }
             lengths.push(values.len() - before);
         }
-        let item = schema::item(T::DATA_TYPE);
+        let item = item(T::DATA_TYPE);
         let values = Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), None));
         Arc::new(ListArray::new(item, OffsetBuffer::from_lengths(lengths), values, None))
     }

@@ -2,8 +2,31 @@
 
 use std::num::NonZeroU32;
 
-use crate::config::{OnRemainder, Options, Order, PadTo, Side};
+use crate::config::{OnRemainder, Options, Order, PadTo, RowColumn, Side};
 use crate::error::{Error, Result};
+use crate::objective::UNTRAINED;
+
+/// The value of padding in `source_file`, `source_row`, `source_turn` and `source_start`.
+pub(super) const NO_SOURCE: i32 = -1;
+
+/// The value of a column in a row of padding with this token; `None` for columns that padding has values of its own in,
+/// such as positions and lengths.
+pub fn padding_value(column: RowColumn, token: i64) -> Option<i64> {
+    match column {
+        RowColumn::InputIds => Some(token),
+        RowColumn::Labels => Some(UNTRAINED.into()),
+        RowColumn::SourceFile
+        | RowColumn::SourceRow
+        | RowColumn::SourceTurn
+        | RowColumn::SourceStart => Some(NO_SOURCE.into()),
+        RowColumn::LossWeights
+        | RowColumn::AttentionMask
+        | RowColumn::DocumentIds
+        | RowColumn::UnpaddedLengths
+        | RowColumn::TokenTypeIds => Some(0),
+        _ => None,
+    }
+}
 
 /// The length to which rows are padded, the end at which, and the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use serde_json::{Map, Value, json};
 
-use super::stored::{Stored, Width};
+use super::compact::{COMPACT, LABEL_SPANS, Stored, Width};
+use super::lists::{LABEL_WEIGHTS, item};
 use crate::config::{Number, Per, RowColumn};
 
 /// The metadata key under which `datasets` keeps the features of a table, as JSON.
@@ -14,20 +15,13 @@ const HUGGINGFACE: &str = "huggingface";
 /// The metadata key under which a table carries the report of the run that made it, as JSON.
 pub const FASTPACK: &str = "fastpack";
 
-/// The metadata key under which a file in the compact layout names the columns of its rows, as JSON.
-pub const COMPACT: &str = "fastpack.compact";
-
-/// The names of the runs of labels in the compact layout: unshifted and shifted ones. Records that have one of these
-/// fields are packed rows.
-pub const LABEL_SPANS: [&str; 2] = ["label_spans", "shifted_label_spans"];
-
 /// The name of a column of a batch.
 fn stored_name(column: Stored) -> &'static str {
     match column {
         Stored::Plain(column) => column.name(),
         Stored::Ids(_) => RowColumn::InputIds.name(),
         Stored::LabelSpans { shifted } => LABEL_SPANS[usize::from(shifted)],
-        Stored::LabelWeights => "label_weights",
+        Stored::LabelWeights => LABEL_WEIGHTS,
     }
 }
 
@@ -98,11 +92,6 @@ pub fn with_metadata(schema: &Schema, key: &str, text: impl Into<String>) -> Sch
     let mut metadata = schema.metadata.clone();
     metadata.extend([(key, text)]);
     Arc::new(schema.clone().with_metadata(metadata))
-}
-
-/// The numbers in a list.
-pub(super) fn item(number: DataType) -> FieldRef {
-    Arc::new(Field::new_list_field(number, true))
 }
 
 /// The features as `datasets` spells them: `Sequence`, which every release reads; `List`, its name since

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::columns::{BYTES_OF_VALUE, RowColumn};
 use super::option_words;
 
 option_words! {
@@ -12,8 +13,6 @@ option_words! {
         Arrow = "arrow",
         /// A JSON object a row.
         Jsonl = "jsonl",
-        /// A `MessagePack` map a row.
-        Msgpack = "msgpack",
         /// One `MessagePack` array with an array a row: ids, labels, positions, length.
         MsgpackArrays = "msgpack_arrays",
         /// Parquet files.
@@ -32,8 +31,17 @@ impl Format {
         match self {
             Self::Arrow => "arrow",
             Self::Jsonl => "jsonl",
-            Self::Msgpack | Self::MsgpackArrays => "msgpack",
+            Self::MsgpackArrays => "msgpack",
             Self::Parquet => "parquet",
+        }
+    }
+
+    /// The most bytes of a file for 100 bytes of its columns; for JSON, with ids of up to five digits.
+    fn bytes_for_100(self) -> u64 {
+        match self {
+            Self::Arrow | Self::Parquet => 100,
+            Self::MsgpackArrays => 125,
+            Self::Jsonl => 160,
         }
     }
 
@@ -41,7 +49,7 @@ impl Format {
     pub(super) fn compressions(self) -> &'static [Compression] {
         match self {
             Self::Arrow => &[Compression::Lz4, Compression::Zstd],
-            Self::Jsonl | Self::Msgpack | Self::MsgpackArrays => &[],
+            Self::Jsonl | Self::MsgpackArrays => &[],
             Self::Parquet => &[Compression::Lz4, Compression::Snappy, Compression::Zstd],
         }
     }
@@ -84,4 +92,16 @@ pub struct Coding {
     pub layout: RowLayout,
     /// The compression of columns; by default Zstandard for Parquet, and none for others.
     pub compression: Option<Compression>,
+}
+
+impl Coding {
+    /// An estimate of the bytes of rows of so many tokens with these columns, before compression.
+    pub fn bytes_of(self, columns: &[RowColumn], tokens: u64) -> u64 {
+        let per_token = match self.layout {
+            RowLayout::Full => columns.iter().filter(|column| column.is_per_token()).count() as u64,
+            // Only the ids have a value for each token.
+            RowLayout::Compact => 1,
+        };
+        tokens.saturating_mul(BYTES_OF_VALUE * per_token * self.format.bytes_for_100()) / 100
+    }
 }

@@ -67,6 +67,9 @@ pub enum Number {
     Bool,
 }
 
+/// Bytes of a value that a row has for each of its tokens.
+pub(crate) const BYTES_OF_VALUE: u64 = 4;
+
 /// The unit that a column has a value for, and the limit that its values count against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Per {

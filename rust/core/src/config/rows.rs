@@ -4,7 +4,10 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ObjectiveOptions, Order, Overlong, PackOptions, PadTo, RowColumn, Side, Strategy};
+use super::{
+    BYTES_OF_VALUE, ObjectiveOptions, Order, Overlong, PackOptions, PadTo, RowColumn, Side,
+    Strategy,
+};
 use crate::error::{Error, Result};
 use crate::room;
 use crate::wording::{message, set};
@@ -186,8 +189,8 @@ impl RowOptions {
         room::require(bytes, option, || format!("makes every row at least {tokens} tokens long"))
     }
 
-    /// Bytes of a token in a row: 4 in each column that has a value for each token.
+    /// Bytes of a token in a row: [`BYTES_OF_VALUE`] in each column that has a value for each token.
     fn bytes_of_token(&self) -> u64 {
-        4 * self.columns.iter().filter(|column| column.is_per_token()).count() as u64
+        BYTES_OF_VALUE * self.columns.iter().filter(|column| column.is_per_token()).count() as u64
     }
 }

@@ -24,7 +24,6 @@ enum ShardRows {
     Arrow(ipc::ArrowRows),
     Jsonl(jsonl::JsonlRows),
     Msgpack(msgpack::MsgpackRows),
-    MsgpackArrays(msgpack::MsgpackRows),
     Parquet(parquet::ParquetRows),
 }
 
@@ -37,10 +36,9 @@ impl Shard {
                 ipc::ArrowRows::new(file, schema, coding.compression).map(ShardRows::Arrow)
             }
             Format::Jsonl => Ok(ShardRows::Jsonl(jsonl::JsonlRows::new(file))),
-            Format::Msgpack => Ok(ShardRows::Msgpack(msgpack::MsgpackRows::maps(file))),
-            Format::MsgpackArrays => msgpack::MsgpackRows::arrays(file)
-                .map(ShardRows::MsgpackArrays)
-                .map_err(ArrowError::from),
+            Format::MsgpackArrays => {
+                msgpack::MsgpackRows::new(file).map(ShardRows::Msgpack).map_err(ArrowError::from)
+            }
             Format::Parquet => {
                 parquet::ParquetRows::new(file, schema, coding.compression).map(ShardRows::Parquet)
             }
@@ -54,9 +52,7 @@ impl Shard {
         let written = match &mut self.rows {
             ShardRows::Arrow(rows) => rows.write(batch),
             ShardRows::Jsonl(rows) => rows.write(batch).map_err(ArrowError::from),
-            ShardRows::Msgpack(rows) | ShardRows::MsgpackArrays(rows) => {
-                rows.write(batch).map_err(ArrowError::from)
-            }
+            ShardRows::Msgpack(rows) => rows.write(batch).map_err(ArrowError::from),
             ShardRows::Parquet(rows) => rows.write(batch),
         };
         self.count += batch.num_rows() as u64;
@@ -65,11 +61,11 @@ impl Shard {
 
     /// Writes the rest to the disk, and returns the manifest entry of the file under the name `name`.
     pub(super) fn close(self, name: String) -> Result<File> {
-        let counted = matches!(self.rows, ShardRows::MsgpackArrays(_));
+        let counted = matches!(self.rows, ShardRows::Msgpack(_));
         let file = match self.rows {
             ShardRows::Arrow(rows) => rows.finish(),
             ShardRows::Jsonl(rows) => Ok(rows.finish()),
-            ShardRows::Msgpack(rows) | ShardRows::MsgpackArrays(rows) => Ok(rows.finish()),
+            ShardRows::Msgpack(rows) => Ok(rows.finish()),
             ShardRows::Parquet(rows) => rows.finish(),
         };
         let file = file.map_err(|error| about(&self.path, error))?;

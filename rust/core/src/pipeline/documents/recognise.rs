@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
-use crate::assemble::schema;
+use crate::assemble::LABEL_SPANS;
 use crate::config::{DocumentKind, Reading, RowColumn, Source};
 use crate::message::ShownPath;
 use crate::pipeline::documents::prompt_names::{prompt_name, unprompted_kind};
@@ -29,7 +29,7 @@ pub(in crate::pipeline) fn expectation(reading: &Reading, kind: DocumentKind) ->
         input_ids: RowColumn::InputIds.name(),
         labels: RowColumn::Labels.name(),
         loss_weights: RowColumn::LossWeights.name(),
-        label_spans: schema::LABEL_SPANS,
+        label_spans: LABEL_SPANS,
     };
     Expectation { shape: reading.shape, fields: &reading.fields, columns, shapes: kind.shapes() }
 }
