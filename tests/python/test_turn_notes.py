@@ -119,6 +119,20 @@ class Noting:
         return Counter(name for name, holds in held.items() if holds)
 
 
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("turns", CHOICES)
+def test_an_untrained_last_message_is_not_noted(
+    name: str, turns: Any, load: Callable[[Kind], Loaded]
+) -> None:
+    tokenizer, _ = load(KINDS[name])
+    trained = [ASKED, answer("Sunny.")]
+    behind = [ASKED, answer("Later, at five.", train=False)]
+    found = [
+        counted(packed([{"messages": it}], tokenizer, turns=turns)) for it in (trained, trained + behind)
+    ]
+    assert not {"last_reasoning_left_out", "earlier_reasoning_left_out"} & (set(found[1]) - set(found[0]))
+
+
 def counted(report: fastpack.Report | fastpack.ScanReport) -> Counter[str]:
     return +Counter({name: getattr(report, name).records for name in NOTES})
 

@@ -239,7 +239,9 @@ def test_a_row_longer_than_max_length_is_named(pack):
     }
     pq.write_table(pa.table(merged).cast(table.schema), folder / "train-00000.parquet")
     seal_again(folder)
-    assert "column `input_ids` has more than max_length=256 tokens" in str(fastpack.verify(folder))
+    assert "column `input_ids` has more than 256 tokens, the `max_length` of these rows" in str(
+        fastpack.verify(folder)
+    )
 
 
 def test_shards_with_different_columns_are_named(pack, tmp_path):

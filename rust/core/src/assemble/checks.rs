@@ -13,7 +13,6 @@ use crate::config::{ObjectiveName, Per, RowColumn};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::objective::UNTRAINED;
-use crate::wording::{message, set};
 
 /// The first row that breaks each rule, and the documents of the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -376,8 +375,8 @@ fn most_truths(batches: &[RecordBatch], options: &PackedOptions) -> usize {
     sizes.max().unwrap_or(0)
 }
 
-fn too_many(column: &str, option: &'static str, most: u64) -> String {
-    message![format!("column `{column}` has more than "), set(option, most), " tokens"].to_string()
+fn too_many(column: &str, option: &str, most: u64) -> String {
+    format!("column `{column}` has more than {most} tokens, the `{option}` of these rows")
 }
 
 fn not_labels(kind: &DataType, wanted: &str) -> Error {

@@ -232,13 +232,16 @@ impl Noting<'_> {
         Some(!before.ends_with(header))
     }
 
-    /// Notes what of the labelled messages is in none of the texts; without texts, in the render of all messages.
+    /// Notes what of the labelled messages is in none of the texts; without texts, in the render of all messages. So is what
+    /// stands behind the last trained message: a text may end before it.
     fn look_for(&mut self, labels: &[Label], texts: &[String]) {
         let whole = slice::from_ref(&self.whole);
-        let texts = if texts.is_empty() { whole } else { texts };
         let last = last_turn(self.messages);
+        let last_trained = (0..self.places.len()).rfind(|at| self.is_trained(*at));
         let mut notes = self.notes;
         for Label { message, said, words } in labels {
+            let is_behind = last_trained.is_some_and(|trained| trained < *message);
+            let texts = if texts.is_empty() || is_behind { whole } else { texts };
             let is_shown = |word: &&String| texts.iter().any(|text| text.contains(word.as_str()));
             let shown = words.iter().filter(is_shown).count();
             let is_cut = match said {
