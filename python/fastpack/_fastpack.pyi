@@ -80,6 +80,7 @@ __all__ = [
     "shown_columns",
     "state_after_row",
     "status",
+    "strategy_rules",
     "template_road",
     "tokens_hash",
     "without_secrets",
@@ -318,6 +319,7 @@ class Plan:
     def max_length(self) -> int | None: ...
 
 def option_words() -> dict[str, list[str]]: ...
+def strategy_rules() -> dict[str, list[str]]: ...
 def plan(lengths: npt.NDArray[np.int64], options: PackOptions) -> Plan: ...
 def plan_step(
     lengths: npt.NDArray[np.int64],

@@ -14,6 +14,7 @@ from fastpack._counted import counted
 from fastpack._fastpack import check_rows, document_hashes, one_line
 from fastpack._folder import Folder, column_differences, table_of
 from fastpack._manifest import MANIFEST, ListedFile, files_beside
+from fastpack._strategy import cuts_at_row_end
 from fastpack._transform import fingerprint_option
 from fastpack._urls import is_url
 from fastpack.errors import FastpackError, OptionError
@@ -343,8 +344,8 @@ def _cannot_be_made_again(packed: Folder, given: Mapping[str, object]) -> str | 
         return f"all documents of the inputs, as they went through {differing}"
     if "objective" in options:
         return "the rows are of another objective than `causal`, whose documents are not compared"
-    if options.get("strategy") == "concat":
-        return 'strategy="concat" cuts documents where rows end'
+    if cuts_at_row_end(strategy := options.get("strategy")):
+        return f'strategy="{strategy}" cuts documents where rows end'
     if options.get("on_remainder") == "drop" and options.get("order") == "balanced":
         return 'on_remainder="drop" left out documents that nothing names'
     return None

@@ -169,6 +169,18 @@ def test_threads_are_started_in_one_place():
         assert found <= homes
 
 
+def test_the_rules_of_a_strategy_have_one_home():
+    """Elsewhere a strategy is asked what holds for it; only the planner chooses its algorithm by its name."""
+    homes = {
+        str(path.relative_to(CORE))
+        for path in core_files()
+        if re.search(r"Strategy::(Mix|BestFit|Heap|Sequential|Concat|None)\b", code(path))
+    }
+    assert homes == {"pack/planner.rs"}
+    named = re.compile(r"""(strategy\S*|\["strategy"\]\)?|"strategy"\)) (==|!=|in) ["({\[]""")
+    assert [path.name for path in PACKAGE.rglob("*.py") if named.search(code(path))] == ["packing.py"]
+
+
 def test_column_names_have_one_home():
     homes = {
         str(path.relative_to(CORE))
@@ -255,6 +267,7 @@ def test_the_package_imports_downwards():
     order = [
         "_types",
         "errors",
+        "_strategy",
         "_urls",
         "_checks",
         "_folder",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from fastpack import _fastpack
 from fastpack._reiterable import Reiterable, gives_records
 from fastpack._scan import ScanReport
+from fastpack._strategy import one_document_a_row
 from fastpack.api.options import native_inputs, native_model, native_options
 from fastpack.errors import OptionError
 from fastpack.options.rows import CAUSAL_COLUMNS
@@ -113,5 +114,5 @@ def _size(given: Mapping[str, Any], sample: int) -> _Size:  # type: ignore[expli
     found = _fastpack.scan(native_inputs(given), [length], sample, options, *native_model(given), None)
     report = ScanReport.from_json(found)
     fit = report.fits[0]
-    rows = fit.kept.documents if given["strategy"] == "none" else fit.rows
+    rows = fit.kept.documents if one_document_a_row(given["strategy"]) else fit.rows
     return _Size(float(fit.kept.documents), float(fit.kept.tokens), float(rows))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, get_args
 
 from fastpack._meant import field_hint, option_hint, spelled_as_ours, word_hint, words_of
 from fastpack._message import Message, Setting
+from fastpack._strategy import one_document_a_row
 from fastpack._types import Objective, Strategy
 from fastpack.errors import OptionError, OptionTypeError, RecordError
 from fastpack.options.option import PACKED_OBJECTIVES
@@ -68,9 +69,9 @@ def _refuse_packing(given: Mapping[str, object]) -> None:
 
     Further in, a strategy that was given can no longer be told from the default.
     """
-    objective, strategy = given.get("objective", "causal"), given.get("strategy", "none")
+    objective, strategy = given.get("objective", "causal"), given.get("strategy")
     one_each = objective in get_args(Objective) and objective not in PACKED_OBJECTIVES
-    if one_each and strategy != "none" and strategy in get_args(Strategy):
+    if one_each and strategy in get_args(Strategy) and not one_document_a_row(strategy):
         message = Message(
             f'is "{strategy}", but with ',
             Setting("objective", str(objective)),

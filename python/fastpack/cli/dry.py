@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import fastpack
 from fastpack._checks import folder_of
 from fastpack._fastpack import bytes_of_rows
+from fastpack._strategy import one_document_a_row
 from fastpack.api.options import native_options, native_output
 from fastpack.display.pages import labelled
 from fastpack.display.terminal import page
@@ -88,7 +89,7 @@ def foreseen(given: Mapping[str, object]) -> Foreseen:
     native_output({"overwrite": False, **given})
     taken = {option.name for option in options_of("scan")}
     known = {name: value for name, value in given.items() if name in taken}
-    any_length = given.get("strategy") == "none" and given.get("max_length") is None
+    any_length = one_document_a_row(given.get("strategy")) and given.get("max_length") is None
     if any_length:
         known["max_length"] = _LONGEST
     scan = fastpack.scan(**known, sample=_SAMPLE)  # type: ignore[arg-type]  # as `pack_dir` takes them

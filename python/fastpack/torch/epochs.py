@@ -8,6 +8,7 @@ import numpy as np
 
 from fastpack._fastpack import row_boundaries, row_documents
 from fastpack._folder import shown_columns
+from fastpack._strategy import cuts_at_row_end
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ def check_repackable(folders: Sequence[Folder]) -> None:
         if not folder.keeps_tokens:
             message = f"{folder.path} keeps no tokens; pack it with keep_tokens=True"
             raise OptionError(message, "repack")
-        if folder.options.get("strategy") == "concat":
+        if cuts_at_row_end(strategy := folder.options.get("strategy")):
             message = (
-                f'{folder.path} was packed with strategy="concat", which cuts documents where rows '
+                f'{folder.path} was packed with strategy="{strategy}", which cuts documents where rows '
                 "end; use fastpack.repack"
             )
             raise OptionError(message, "repack")

@@ -95,7 +95,7 @@ mod _fastpack {
         merge_states, state_after_row,
     };
     #[pymodule_export]
-    use crate::words::option_words;
+    use crate::words::{option_words, strategy_rules};
 
     /// Adds constants of the core, the version and the build profile.
     #[pymodule_init]

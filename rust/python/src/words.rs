@@ -1,5 +1,6 @@
-//! `option_words`: the words that options take, as the core defines them.
+//! `option_words` and `strategy_rules`: the words that options take, and the rules about strategies, as the core defines them.
 
+use fastpack_core::config::Strategy;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -46,4 +47,20 @@ pub(crate) fn option_words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         words.set_item(option, known)?;
     }
     Ok(words)
+}
+
+/// Returns a dict from each rule about packing strategies to the strategies for which it holds.
+#[pyfunction]
+pub(crate) fn strategy_rules(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all: [(&str, fn(Strategy) -> bool); 3] = [
+        ("cuts_at_row_end", Strategy::cuts_at_row_end),
+        ("needs_all_lengths", Strategy::needs_all_lengths),
+        ("one_document_a_row", Strategy::one_document_a_row),
+    ];
+    let rules = PyDict::new(py);
+    for (rule, holds) in all {
+        let found = Strategy::WORDS.iter().filter(|(_, strategy)| holds(*strategy));
+        rules.set_item(rule, found.map(|(word, _)| *word).collect::<Vec<_>>())?;
+    }
+    Ok(rules)
 }

@@ -28,14 +28,30 @@ option_words! {
 }
 
 impl Strategy {
-    /// Whether rows are made in input order, one after the other.
-    pub fn keeps_order(self) -> bool {
-        matches!(self, Self::Sequential | Self::Concat | Self::None)
+    /// Whether a row begins only once the lengths of all documents are known. The other strategies make rows in input
+    /// order, one after the other.
+    pub fn needs_all_lengths(self) -> bool {
+        matches!(self, Self::Mix | Self::BestFit | Self::Heap)
+    }
+
+    /// Whether documents are cut where a row ends, so that none is too long.
+    pub fn cuts_at_row_end(self) -> bool {
+        self == Self::Concat
+    }
+
+    /// Whether each document has a row of its own.
+    pub fn one_document_a_row(self) -> bool {
+        self == Self::None
+    }
+
+    /// Whether documents may be put into several open rows as they come, where not all lengths are known.
+    pub fn fills_open_rows(self) -> bool {
+        self == Self::BestFit
     }
 
     /// The default order of the rows.
     fn order(self) -> Order {
-        if self.keeps_order() { Order::Input } else { Order::Shuffle }
+        if self.needs_all_lengths() { Order::Shuffle } else { Order::Input }
     }
 }
 
@@ -186,7 +202,7 @@ impl PackOptions {
             let reason = "must be below 2147483648, the reach of an Arrow list";
             return Err(Error::option("max_length", reason));
         }
-        if self.max_length.is_none() && self.strategy != Strategy::None {
+        if self.max_length.is_none() && !self.strategy.one_document_a_row() {
             let reason = message![
                 "must be given with ",
                 set("strategy", self.strategy.name()),
@@ -220,16 +236,16 @@ impl PackOptions {
             }
             _ => {}
         }
-        let concat = self.strategy == Strategy::Concat;
-        if concat && self.overlong.is_some() {
+        let cuts = self.strategy.cuts_at_row_end();
+        if cuts && self.overlong.is_some() {
             let reason = message![
                 "is given, but ",
-                set("strategy", "concat"),
+                set("strategy", self.strategy.name()),
                 " cuts every document where a row ends; leave it out",
             ];
             return Err(Error::option("overlong", reason));
         }
-        if !concat && self.drop_last {
+        if !cuts && self.drop_last {
             let reason = message![
                 "is given, but ",
                 set("strategy", self.strategy.name()),
@@ -273,8 +289,13 @@ impl PackOptions {
         room.max(u32::try_from(scaled.div_ceil(u64::from(most.get()))).unwrap_or(u32::MAX))
     }
 
-    /// The most documents of a row.
+    /// The most documents of a row that its strategy makes.
     pub fn most_documents(&self) -> u32 {
+        if self.strategy.one_document_a_row() { 1 } else { self.documents_limit() }
+    }
+
+    /// The most documents that are asked for in a row.
+    pub fn documents_limit(&self) -> u32 {
         self.max_documents_per_pack.map_or(u32::MAX, NonZeroU32::get)
     }
 }

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BYTES_OF_VALUE, ObjectiveOptions, Order, Overlong, PackOptions, PadTo, RowColumn, Side,
-    Strategy,
 };
 use crate::error::{Error, Result};
 use crate::room;
@@ -98,7 +97,7 @@ impl RowOptions {
         if !objective.has_row_each() {
             return Ok(());
         }
-        if packing.strategy != Strategy::None {
+        if !packing.strategy.one_document_a_row() {
             let reason = message![
                 format!("is \"{}\", but with ", packing.strategy.name()),
                 with(),
@@ -155,8 +154,12 @@ impl RowOptions {
             let reason = message!["is \"trim\", but ", meant(), " makes documents without turns"];
             return Err(Error::option("overlong", reason));
         }
-        if self.objective.resizes() && packing.strategy == Strategy::Concat {
-            let reason = message!["is \"concat\", which cuts what ", meant(), " has put together"];
+        if self.objective.resizes() && packing.strategy.cuts_at_row_end() {
+            let reason = message![
+                format!("is \"{}\", which cuts what ", packing.strategy.name()),
+                meant(),
+                " has put together",
+            ];
             return Err(Error::option("strategy", reason));
         }
         let limits = [

@@ -29,7 +29,7 @@ pub fn lower_bound(histogram: &[(u32, u64)], options: &PackOptions) -> u64 {
 
     let rest = |tokens: u64, room: u64| tokens.saturating_sub(room).div_ceil(u64::from(capacity));
     let pieces: u64 = histogram.iter().map(|&(_, count)| count).sum();
-    let counted = pieces.div_ceil(u64::from(options.most_documents()));
+    let counted = pieces.div_ceil(u64::from(options.documents_limit()));
     let mut bound = counted.max(sharing + rest(small_tokens, room));
     for &(least, count) in small {
         while let Some(&&(length, n)) = longest_first.peek().filter(|(l, _)| *l > capacity - least)

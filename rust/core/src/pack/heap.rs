@@ -2,9 +2,9 @@
 //!
 //! A heap that is filled before it is emptied is a sort, so this sorts.
 
+use super::in_order::next_fit;
 use super::order::{histogram, longest_first};
 use super::rows::RowMembers;
-use super::sequential::next_fit;
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;

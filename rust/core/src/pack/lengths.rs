@@ -7,7 +7,7 @@ use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
 use super::planner::{aligned, plan, room_for};
 use super::ticks::TICK;
-use crate::config::{Overlong, PackOptions, Side, Strategy};
+use crate::config::{Overlong, PackOptions, Side};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::wording::{Message, message, set};
@@ -145,7 +145,7 @@ fn pieces_of(lengths: &[i64], options: &PackOptions) -> u64 {
 
 /// Whether a piece can start after the first token of its document.
 fn begins_late(options: &PackOptions) -> bool {
-    options.strategy == Strategy::Concat
+    options.strategy.cuts_at_row_end()
         || options.overlong == Some(Overlong::Split)
         || options.truncation_side == Side::Left
 }

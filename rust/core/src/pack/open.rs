@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use super::pieces::Piece;
 use super::plan::Plan;
-use crate::config::{Order, PackOptions, Strategy};
+use crate::config::{Order, PackOptions};
 
 /// Open rows.
 ///
@@ -37,14 +37,17 @@ impl OpenPacks {
     ///
     /// `None` for strategies, and orders of rows, that need all lengths first.
     pub fn in_order(options: &PackOptions) -> Option<Self> {
-        let in_order = options.order() == Order::Input && options.strategy.keeps_order();
-        (in_order && !options.shuffle).then(|| {
-            let one = Self::best_fit(options, NonZeroUsize::MIN);
-            match options.strategy {
-                Strategy::None => Self { most_documents: 1, ..one },
-                _ => one,
-            }
-        })
+        let in_order = options.order() == Order::Input && !options.strategy.needs_all_lengths();
+        (in_order && !options.shuffle).then(|| Self::best_fit(options, NonZeroUsize::MIN))
+    }
+
+    /// The open rows of a stream: at most `most` for a strategy that fills several, else one. `None` for strategies that
+    /// need all lengths first.
+    pub fn in_stream(options: &PackOptions, most: NonZeroUsize) -> Option<Self> {
+        if options.strategy.fills_open_rows() {
+            return Some(Self::best_fit(options, most));
+        }
+        Self::in_order(options)
     }
 
     /// At most `most` open rows. A piece goes into the one with the least sufficient room.
@@ -76,7 +79,7 @@ impl OpenPacks {
     /// If the piece is empty, or longer than `max_length` for any strategy but `concat`.
     pub fn push(&mut self, piece: Piece, done: &mut Plan) {
         let max = self.options.row_limit().get();
-        if self.options.strategy == Strategy::Concat {
+        if self.options.strategy.cuts_at_row_end() {
             let mut left = piece;
             while left.length > 0 {
                 let space = self.packs.keys().next().map_or(max, |&(space, _)| space);

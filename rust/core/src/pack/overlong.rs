@@ -1,6 +1,6 @@
 //! Cuts documents that are longer than a row, or drops them.
 
-use crate::config::{Overlong, PackOptions, Side, Strategy};
+use crate::config::{Overlong, PackOptions, Side};
 
 /// The treatment of one document that may be longer than a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl ExactSizeIterator for Stretches {}
 pub fn cut(length: u32, turn_ends: &[u32], options: &PackOptions, unsaid: Overlong) -> OverlongCut {
     let whole = Stretches { next: 0, end: length, most: length.max(1) };
     let max = options.row_limit().get();
-    if length <= max || options.strategy == Strategy::Concat {
+    if length <= max || options.strategy.cuts_at_row_end() {
         return OverlongCut::Into(whole);
     }
     match (options.overlong.unwrap_or(unsaid), options.truncation_side) {

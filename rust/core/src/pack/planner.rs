@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::concat::{self, Concatenated};
+use super::in_order::{self, Concatenated};
 use super::pieces::{Piece, Pieces, too_many};
 use super::plan::Plan;
 use super::rows::RowMembers;
 use super::ticks::{TICK, collect};
-use super::{best_fit, heap, mix, none, sequential};
+use super::{best_fit, heap, mix};
 use crate::config::{PackOptions, Strategy};
 use crate::control::Control;
 use crate::error::Result;
@@ -79,10 +79,8 @@ impl PlannedRows {
 /// If a piece is empty, or longer than `max_length` for any strategy but `concat`. Call [`cut`](super::cut)
 /// first.
 pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<PlannedRows> {
-    let longest = match options.strategy {
-        Strategy::Concat => u32::MAX,
-        _ => options.row_limit().get(),
-    };
+    let cuts = options.strategy.cuts_at_row_end();
+    let longest = if cuts { u32::MAX } else { options.row_limit().get() };
     check(&rooms(&pieces, options), longest, control)?;
     room_for(pieces_in_rows(&pieces, options))?;
     let pieces = if options.shuffle {
@@ -90,8 +88,8 @@ pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<
     } else {
         pieces
     };
-    let Concatenated { pieces, rows, tail } = if options.strategy == Strategy::Concat {
-        concat::pack(&pieces, options, control)?
+    let Concatenated { pieces, rows, tail } = if cuts {
+        in_order::pack_cut(&pieces, options, control)?
     } else {
         let rows = whole(&rooms(&pieces, options), options, control)?;
         Concatenated { pieces, rows, tail: Vec::new() }
@@ -110,8 +108,9 @@ fn whole(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Ro
         Strategy::Mix => mix::pack(lengths, options, control),
         Strategy::BestFit => best_fit::pack(lengths, options, control),
         Strategy::Heap => heap::pack(lengths, options, control),
-        Strategy::Sequential => sequential::pack(lengths, options, control),
-        Strategy::None | Strategy::Concat => none::pack(lengths, control),
+        Strategy::Sequential | Strategy::None | Strategy::Concat => {
+            in_order::pack(lengths, options, control)
+        }
     }
 }
 
@@ -152,7 +151,7 @@ const BYTES_OF_PIECE: u64 = 64;
 /// The number of pieces in the rows. It is larger than that of `pieces` if `concat` cuts them.
 fn pieces_in_rows(pieces: &Pieces, options: &PackOptions) -> u64 {
     let whole = pieces.len() as u64;
-    if options.strategy != Strategy::Concat {
+    if !options.strategy.cuts_at_row_end() {
         return whole;
     }
     let tokens: u64 = pieces.lengths().iter().copied().map(u64::from).sum();

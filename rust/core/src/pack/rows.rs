@@ -141,7 +141,7 @@ impl RowMembers {
         let mut rows: Vec<u32> = (0..).zip(0..self.len()).map(|(row, _)| row).collect();
         match options.order() {
             Order::Shuffle => Random::new(options.seed).shuffle(&mut rows, control)?,
-            Order::Input if options.strategy.keeps_order() => {}
+            Order::Input if !options.strategy.needs_all_lengths() => {}
             Order::Input => rows = self.by_first_piece(&rows, pieces.len(), control)?,
             Order::Balanced => {
                 let tokens = |piece: u32| pieces.get(piece as usize).tokens();

@@ -33,3 +33,4 @@ pub(crate) use accounts::books::Books;
 pub(crate) use accounts::fate::Cutter;
 pub(crate) use documents::intake::Outcome;
 pub(crate) use documents::single::{FileHeads, SingleBlocks, WantedRecords};
+pub(crate) use rows::row_packer::{Packed, RowPacker};

@@ -16,6 +16,15 @@ pub use entry::LogEntry;
 pub use load::{Loaded, Stretch};
 pub use log::{Log, LoggedBlock};
 
+/// Runs of documents, and their bytes, after which a search for unused ones pays: in all lanes of a stream together, or in
+/// a run.
+const RUNS: usize = 32;
+const BYTES: u64 = 16 << 20;
+
+/// The least of both in one of many lanes.
+const RUNS_OF_LANE: usize = 4;
+const BYTES_OF_LANE: u64 = 256 << 10;
+
 /// Whole [`Documents`] in input order. A document's number counts all that were ever pushed.
 ///
 /// The plan cuts documents that are too long for a row, so another `max_length` needs no new tokenizing. A
@@ -26,6 +35,8 @@ pub struct Store {
     end: u64,
     /// The bytes of documents in memory.
     resident: u64,
+    /// The runs of documents, and their bytes, that the last search for unused ones left.
+    left: (usize, u64),
     spilled: Option<Spilled>,
 }
 
@@ -135,14 +146,14 @@ impl Store {
         self.end
     }
 
-    /// The number of separate runs of documents, which a lookup searches.
-    pub fn segments(&self) -> usize {
-        self.segments.len()
-    }
-
-    /// Bytes of memory that documents take.
-    pub fn resident(&self) -> u64 {
-        self.resident
+    /// Whether so many documents are kept that unused ones should be freed, where `lanes` stores share the memory.
+    ///
+    /// The number doubles with what was in use at the last search, so that all searches together take as long as a few
+    /// over all documents.
+    pub fn is_crowded(&self, lanes: usize) -> bool {
+        let runs = (RUNS / lanes).max(RUNS_OF_LANE).max(2 * self.left.0);
+        let bytes = (BYTES / lanes as u64).max(BYTES_OF_LANE).max(2 * self.left.1);
+        self.segments.len() > runs || self.resident > bytes
     }
 
     /// A document by its number.
@@ -188,5 +199,6 @@ impl Store {
             !kept.is_empty()
         });
         self.resident = resident;
+        self.left = (self.segments.len(), resident);
     }
 }

@@ -44,7 +44,6 @@ mod order;
 mod place;
 mod places;
 mod rounds;
-mod rows;
 mod run;
 mod state;
 mod step_rows;

@@ -1,6 +1,6 @@
 //! [`Run`]: the inputs and options of a run, as all of its parts see them.
 
-use crate::config::{RowColumn, Strategy};
+use crate::config::RowColumn;
 use crate::control::Control;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -57,11 +57,7 @@ impl<'a> Run<'a> {
         control: &'a Control,
     ) -> Result<Self> {
         let packs = &job.options.rows.packing;
-        let open = match packs.strategy {
-            Strategy::BestFit => Some(OpenPacks::best_fit(packs, options.open_packs)),
-            _ => OpenPacks::in_order(packs),
-        };
-        let Some(open) = open else {
+        let Some(open) = OpenPacks::in_stream(packs, options.open_packs) else {
             let reason = format!(
                 "is `{}`, but a stream packs by `sequential`, `concat`, `none` or `best_fit`",
                 packs.strategy.name()

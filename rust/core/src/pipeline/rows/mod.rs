@@ -4,6 +4,7 @@ pub(crate) mod draw;
 pub(crate) mod packer;
 pub(crate) mod packing;
 pub(crate) mod rolling;
+pub(crate) mod row_packer;
 pub(in crate::pipeline) mod run_counts;
 pub(in crate::pipeline) mod shared;
 pub(crate) mod split;

@@ -53,7 +53,7 @@ impl<'a> SinkPacker<'a> {
                 let batch = BatchSize { rows: BATCH_ROWS, tokens: BATCH_TOKENS };
                 Making::AsTheyCome(Box::new(Rolling::new(
                     packing,
-                    open,
+                    &open,
                     batch,
                     split::done(sink),
                     control,

@@ -15,23 +15,15 @@ use super::options::OnExhausted;
 use super::order::Address;
 use super::place::{LaneState, PoolState};
 use super::rounds::{Round, floor_of};
-use super::rows::Rows;
 use super::state::encode;
 use crate::config::Options;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::objective::Objective;
 use crate::pack::{OpenPacks, Piece};
-use crate::pipeline::{Books, Cutter};
+use crate::pipeline::{Books, Cutter, RowPacker};
 use crate::store::Store;
 use held::{Held, held, lengths_of};
-
-/// Runs of documents, and their bytes, that are kept before unused ones are freed.
-const SEGMENTS: usize = 4;
-const BYTES: u64 = 256 << 10;
-
-/// Delivered rows that are kept before they are freed.
-const ROWS: usize = 64;
 
 /// Further passes or rounds in which a lane may pack nothing after it has packed documents: each deals it others.
 const CHANCES: u64 = 64;
@@ -39,7 +31,7 @@ const CHANCES: u64 = 64;
 /// Packs the documents of one lane.
 pub(super) struct Lane {
     /// The rows: of one packer, or of one for each pool if each row holds one source.
-    packed: Rows,
+    packed: RowPacker,
     store: Store,
     /// The blocks of the documents in the store.
     held: VecDeque<Held>,
@@ -57,7 +49,6 @@ pub(super) struct Lane {
     /// The state to start from, until its documents are there.
     from: Option<LaneState>,
     pieces: Vec<Piece>,
-    patience: (usize, u64),
     /// The counts since the last delivered row.
     books: Books,
     /// The state after the last delivered row, as text.
@@ -151,7 +142,7 @@ impl Lane {
             Pool { next, current, ended, gone, credit, counted, dealt, found, packed, chances }
         };
         Self {
-            packed: Rows::new(open, &options.rows.packing, packers),
+            packed: RowPacker::new(open, &options.rows.packing, packers),
             store: Store::default(),
             held: VecDeque::new(),
             pools: (0..pools).map(pool).collect(),
@@ -163,7 +154,6 @@ impl Lane {
             gave: from.gave,
             chances: from.chances,
             pieces: Vec::new(),
-            patience: (SEGMENTS, BYTES),
             books: Books::default(),
             state,
             floors,
@@ -288,15 +278,13 @@ impl Lane {
 
     /// Frees unused documents if there are many, after the rows that were handed out are assembled.
     pub(super) fn forget(&mut self) {
-        let (segments, resident) = (self.store.segments(), self.store.resident());
-        if segments > self.patience.0
-            || resident > self.patience.1
-            || self.packed.delivered() > ROWS
-        {
-            self.free();
-            let (segments, resident) = (self.store.segments(), self.store.resident());
-            self.patience = (SEGMENTS.max(2 * segments), BYTES.max(2 * resident));
+        if !self.store.is_crowded(usize::try_from(self.lanes).expect("few lanes")) {
+            return;
         }
+        let current = self.pools.iter().flat_map(|pool| &pool.current);
+        let waiting = current.flat_map(|current| current.numbers.clone());
+        let needed = self.packed.free(&mut self.store, waiting);
+        self.held.retain(|held| (held.first..held.end()).any(|number| needed.has(number)));
     }
 
     /// The next step: a row that is closed, or the pool of the next document.
@@ -423,8 +411,7 @@ impl Lane {
         let document = current.numbers.next().expect("a document is ready");
         let place = current.places.pop_front().expect("each document has a place");
         pool.next = (current.address, place + 1);
-        let name = u32::try_from(document - self.packed.first_document());
-        let name = name.expect("few documents wait for their rows");
+        let name = self.packed.name(document);
         let found = self.store.document(document);
         let cutter = bench.cutter();
         if let Err(refused) = bench.books.pieces(found, name, cutter, &mut self.pieces) {
@@ -469,24 +456,5 @@ impl Lane {
         let tail = self.packed.finish(packer, pool_of);
         bench.books.begin(&tail);
         bench.books.drop_tail(&tail, self.packed.first_document(), &self.store);
-    }
-
-    /// Frees the documents that no row uses.
-    fn free(&mut self) {
-        let first = self.packed.first_document();
-        let index = |number: u64| usize::try_from(number.checked_sub(first)?).ok();
-        let waiting = usize::try_from(self.store.end() - first).expect("documents in memory");
-        let mut needed = vec![false; waiting];
-        for piece in self.packed.pieces() {
-            needed[piece.document as usize] = true;
-        }
-        for current in self.pools.iter().flat_map(|pool| &pool.current) {
-            current.numbers.clone().filter_map(index).for_each(|at| needed[at] = true);
-        }
-        let is_needed = |number: u64| index(number).is_some_and(|at| needed[at]);
-        self.store.retain(is_needed);
-        self.held.retain(|held| (held.first..held.end()).any(is_needed));
-        let unused = needed.iter().take_while(|&&needed| !needed).count();
-        self.packed.free(first + unused as u64);
     }
 }

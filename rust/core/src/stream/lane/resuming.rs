@@ -6,12 +6,12 @@ use super::{Bench, Held, Lane, Pool, held, lengths_of};
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::pack::Piece;
+use crate::pipeline::Packed;
 use crate::stream::order::Address;
 use crate::stream::place::{
     DocumentPlace, LaneState, PiecePlace, PoolState, ReadHashes, RowPiece, Snapshot,
 };
 use crate::stream::rounds::{LAST, Round, round_of};
-use crate::stream::rows::Packed;
 use crate::stream::walk::{Again, hash_of_blocks};
 
 impl Lane {

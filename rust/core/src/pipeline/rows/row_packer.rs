@@ -1,14 +1,16 @@
-//! [`Rows`]: the open and closed rows of a lane.
+//! [`RowPacker`]: packs documents into rows as they come, in a run and in the lanes of a stream.
 
 use crate::config::PackOptions;
 use crate::pack::{OpenPacks, Piece, Plan};
+use crate::store::Store;
 
 /// Pieces, for each row that may be open, after which an open row is closed, full or not: a long document
 /// does not wait for a short one for ever.
 const AGE: u64 = 64;
 
-/// The open and closed rows of a lane, for one packer or for one of each pool.
-pub(super) struct Rows {
+/// The open and closed rows of documents that are freed once no row needs them: for one packer, or for one of each pool
+/// of a lane.
+pub(crate) struct RowPacker {
     packers: Vec<Packer>,
     /// The number of pieces after which an open row is closed.
     age: u64,
@@ -23,11 +25,11 @@ struct Packer {
 }
 
 /// A row and its packer.
-pub(super) type Packed = (usize, Vec<Piece>);
+pub(crate) type Packed = (usize, Vec<Piece>);
 
-impl Rows {
+impl RowPacker {
     /// No rows, for so many packers.
-    pub(super) fn new(open: &OpenPacks, packs: &PackOptions, packers: usize) -> Self {
+    pub(crate) fn new(open: &OpenPacks, packs: &PackOptions, packers: usize) -> Self {
         let closed = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
         let packer = || Packer { open: open.clone(), closed: closed.clone(), delivered: 0 };
         let age = AGE.saturating_mul(open.most() as u64);
@@ -35,33 +37,39 @@ impl Rows {
     }
 
     /// The number of the document that pieces count from.
-    pub(super) fn first_document(&self) -> u64 {
+    pub(crate) fn first_document(&self) -> u64 {
         self.packers[0].closed.first_document()
     }
 
+    /// The number by which pieces name a document of the store.
+    pub(crate) fn name(&self, number: u64) -> u32 {
+        let name = u32::try_from(number - self.first_document());
+        name.expect("few documents wait for their rows")
+    }
+
+    /// The closed rows of a packer, those that were delivered included.
+    pub(crate) fn rows(&self, packer: usize) -> &Plan {
+        &self.packers[packer].closed
+    }
+
     /// The number of packers.
-    pub(super) fn packers(&self) -> usize {
+    pub(crate) fn packers(&self) -> usize {
         self.packers.len()
     }
 
     /// Whether a packer has a closed row that was not delivered.
-    pub(super) fn waits(&self, packer: usize) -> bool {
+    pub(crate) fn waits(&self, packer: usize) -> bool {
         let Packer { closed, delivered, .. } = &self.packers[packer];
         *delivered < closed.rows()
     }
 
     /// Whether any packer has a closed row that was not delivered.
-    pub(super) fn any_waits(&self) -> bool {
+    pub(crate) fn any_waits(&self) -> bool {
         (0..self.packers.len()).any(|packer| self.waits(packer))
     }
 
-    /// The number of delivered rows that are kept.
-    pub(super) fn delivered(&self) -> usize {
-        self.packers.iter().map(|packer| packer.delivered).sum()
-    }
-
     /// Packs the pieces of a document.
-    pub(super) fn push(&mut self, packer: usize, pieces: &mut Vec<Piece>) {
+    pub(crate) fn push(&mut self, packer: usize, pieces: &mut Vec<Piece>) {
         let Packer { open, closed, .. } = &mut self.packers[packer];
         for piece in pieces.drain(..) {
             open.push(piece, closed);
@@ -76,16 +84,21 @@ impl Rows {
     /// # Panics
     ///
     /// If no row of the packer waits.
-    pub(super) fn take(&mut self, packer: usize) -> Vec<Piece> {
+    pub(crate) fn take(&mut self, packer: usize) -> Vec<Piece> {
         let Packer { closed, delivered, .. } = &mut self.packers[packer];
         let row = closed.row(*delivered).collect();
         *delivered += 1;
         row
     }
 
+    /// Delivers the first `rows` closed rows of a packer.
+    pub(crate) fn deliver(&mut self, packer: usize, rows: usize) {
+        self.packers[packer].delivered = rows;
+    }
+
     /// Closes all rows of a packer. Returns the pieces of the tail if it is dropped. Documents of a pool are numbered in their
     /// order; `pool_of` tells the pool, so that rows do not depend on how pools were numbered together.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         &mut self,
         packer: usize,
         pool_of: impl Fn(&Piece) -> usize,
@@ -95,38 +108,53 @@ impl Rows {
     }
 
     /// The pieces of all rows that were not delivered.
-    pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> {
         self.packers.iter().flat_map(|Packer { open, closed, delivered }| {
             closed.pieces(*delivered..closed.rows()).chain(open.pieces().copied())
         })
     }
 
-    /// Forgets the delivered rows, and counts documents from `oldest`.
-    pub(super) fn free(&mut self, oldest: u64) {
-        let step = u32::try_from(oldest - self.first_document());
-        let step = step.expect("few documents wait for their rows");
+    /// Forgets the delivered rows, and frees the documents of `store` that are neither in another row nor `waiting` to be
+    /// packed.
+    pub(crate) fn free(
+        &mut self,
+        store: &mut Store,
+        waiting: impl Iterator<Item = u64>,
+    ) -> NeededDocuments {
+        let first = self.first_document();
+        let count = usize::try_from(store.end() - first).expect("documents in memory");
+        let mut needed = NeededDocuments { first, flags: vec![false; count] };
+        for number in self.pieces().map(|piece| first + u64::from(piece.document)).chain(waiting) {
+            if let Some(at) = needed.index(number) {
+                needed.flags[at] = true;
+            }
+        }
+        store.retain(|number| needed.has(number));
+        let unused = needed.flags.iter().take_while(|&&needed| !needed).count();
+        let step = u32::try_from(unused).expect("few documents wait for their rows");
         for Packer { open, closed, delivered } in &mut self.packers {
-            *closed = closed.split_off(*delivered, oldest);
+            *closed = closed.split_off(*delivered, first + unused as u64);
             *delivered = 0;
             open.rebase(step);
         }
+        needed
     }
 
     /// The closed rows that were not delivered.
-    pub(super) fn closed(&self) -> impl Iterator<Item = Vec<Piece>> {
+    pub(crate) fn closed(&self) -> impl Iterator<Item = Vec<Piece>> {
         self.packers.iter().flat_map(|Packer { closed, delivered, .. }| {
             (*delivered..closed.rows()).map(|row| closed.row(row).collect())
         })
     }
 
     /// The open rows with their ages. The last row of each packer is the one that was added to last.
-    pub(super) fn open(&self) -> impl Iterator<Item = (u64, &[Piece])> {
+    pub(crate) fn open(&self) -> impl Iterator<Item = (u64, &[Piece])> {
         self.packers.iter().flat_map(|packer| packer.open.rows())
     }
 
     /// Restores the rows that [`closed`](Self::closed) and [`open`](Self::open) returned. Returns `false` if
     /// more are open than may be.
-    pub(super) fn reopen(&mut self, closed: Vec<Packed>, open: Vec<(u64, Packed)>) -> bool {
+    pub(crate) fn reopen(&mut self, closed: Vec<Packed>, open: Vec<(u64, Packed)>) -> bool {
         for (packer, row) in closed {
             self.packers[packer].closed.push(&row);
         }
@@ -141,5 +169,23 @@ impl Rows {
             }
         }
         fits
+    }
+}
+
+/// The documents of a store that rows need, or that are still to be packed.
+pub(crate) struct NeededDocuments {
+    /// The number of the first document.
+    first: u64,
+    flags: Vec<bool>,
+}
+
+impl NeededDocuments {
+    fn index(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.first)?).ok()
+    }
+
+    /// Whether a document is needed.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.index(number).is_some_and(|at| self.flags[at])
     }
 }
