@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import fastpack
-from fastpack._types import Color
 from fastpack.cli.actions import completion, inspect, pack, report, scan, tokenizer, verify
-from fastpack.cli.flags import Flag, Function
 from fastpack.cli.serve import index, stream
-from fastpack.cli.values import token_count
+from fastpack.options.option import Flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from fastpack.cli.flags import Function
 
 __all__ = ["COMMANDS", "Command"]
 
@@ -140,14 +140,14 @@ COMMANDS: Final = {
             Flag(
                 "-m --max-length",
                 "tokens that a row holds at most, one or several lengths to try",
-                type=token_count,
+                type="token_count",
                 nargs="+",
                 metavar="TOKENS",
             ),
             Flag(
                 "--sample",
                 "read about N records all over the files, and estimate what all of them are like",
-                type=int,
+                type="int",
                 metavar="N",
             ),
             Flag(
@@ -263,7 +263,7 @@ COMMANDS: Final = {
 """,
         flags=(
             Flag("packed", "a folder that `fastpack pack` wrote, or a file in it", metavar="PATH"),
-            Flag("-r --row", "the row, from 0; from the end if negative", type=int),
+            Flag("-r --row", "the row, from 0; from the end if negative", type="int"),
             Flag("--split", "the split of a folder that the row is in"),
             Flag(
                 "-t --tokenizer",
@@ -273,7 +273,7 @@ COMMANDS: Final = {
             Flag(
                 "--color",
                 "when trained tokens are shown in colour instead of between « and »",
-                words=Color,
+                words="Color",
                 metavar="WHEN",
                 beside=True,
                 default="auto",
@@ -299,7 +299,7 @@ COMMANDS: Final = {
                 "-t --tokenizer",
                 "what the rows were packed with; if not given, what report.json in the folder names, if it is on this disk",
             ),
-            Flag("--sample", "about how many documents are tokenized again", type=int, metavar="N"),
+            Flag("--sample", "about how many documents are tokenized again", type="int", metavar="N"),
             _JSON,
         ),
         function=lambda: fastpack.verify,

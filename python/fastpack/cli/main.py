@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
-    from fastpack.cli.flags import Flag
+    from fastpack.options.option import Flag
 
 __all__ = ["main"]
 

@@ -11,7 +11,7 @@ from fastpack.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fastpack.cli.flags import Flag
+    from fastpack.options.option import Flag
 
 __all__ = ["in_flags", "spelled"]
 

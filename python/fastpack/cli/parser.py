@@ -20,7 +20,7 @@ from fastpack.options.foreign import FOREIGN_COMMANDS, FOREIGN_OPTIONS, OPTION_A
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from fastpack.cli.flags import Flag
+    from fastpack.options.option import Flag
 
 __all__ = ["LOST", "USAGE", "flags_of", "parse", "parser"]
 

@@ -95,16 +95,22 @@ ANSWERED_OBJECTIVES: Final = (*PACKED_OBJECTIVES, "preference")
 
 
 class Flag(NamedTuple):
-    """The flag of an option on the command line.
+    """A flag of the command line, or an argument without one.
 
     Attributes:
-        spelling: What is typed, such as `-s --strategy`.
-        help: What it is for. What it may be, and its default, are appended.
-        words: The name in `fastpack._types` of the `Literal` of what it may be.
-        metavar: What stands for its value in the help.
-        type: What makes a value of the text: `int`, or a function of `fastpack.cli.values`.
-        switch: Whether it is on or off, and has no value.
-        unset: What holds where it is not given, if the option's default is `None` and the help does not say.
+        spelling: The spellings, such as `-s --strategy`; a bare word for a positional argument.
+        help: The help text. The valid values and the default are appended.
+        words: The name in `fastpack._types` of the `Literal` of the valid words.
+        metavar: The placeholder of the value in the help.
+        type: The parser of the value: a name in `fastpack.cli.values.VALUES`.
+        switch: Whether it is a switch with an on and an off spelling.
+        unset: The text about the default in the help, if the option has no default of its own.
+        named: The name of the option, if it differs from the flag's.
+        nargs: `+` or `*` if the flag takes several values.
+        required: Whether a command needs it though the function has a default.
+        on: Whether it takes no value and only turns something on.
+        beside: Whether it is a flag of the command, not an option of the function.
+        default: Its default, if it is an option of the command.
     """
 
     spelling: str
@@ -114,6 +120,31 @@ class Flag(NamedTuple):
     type: str | None = None
     switch: bool = False
     unset: str = ""
+    named: str | None = None
+    nargs: str | None = None
+    required: bool = False
+    on: bool = False
+    beside: bool = False
+    default: object = None
+
+    @property
+    def names(self) -> list[str]:
+        """Its spellings, the long one last."""
+        return self.spelling.split()
+
+    @property
+    def option(self) -> str:
+        """The name of the option that it sets."""
+        return self.named or self.names[-1].removeprefix("--").replace("-", "_")
+
+    def spelled(self, value: object) -> str:
+        """The flag with a value, as it is typed."""
+        name = self.names[-1]
+        if self.switch or self.on:
+            return name if value else name.replace("--", "--no-", 1)
+        if isinstance(value, dict):
+            return f"{name} {','.join(f'{key}={entry}' for key, entry in value.items())}"
+        return f"{name} {value}"
 
 
 class Differs(NamedTuple):

@@ -50,7 +50,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
                 type="StrPath", default=REQUIRED, doc="Another folder; made if it is not there."
             ),
         },
-        flag=Flag("-o --output", "the folder to write", metavar="DIR"),
+        flag=Flag("-o --output", "the folder to write", metavar="DIR", required=True),
     ),
     Option(
         "work_dir",
