@@ -72,6 +72,38 @@ def test_each_sequence_is_trained_once_under_the_budget_by_ranks_that_are_alike(
     assert (again.members.tolist(), again.offsets.tolist()) == (plan.members.tolist(), plan.offsets.tolist())
 
 
+@pytest.mark.parametrize("seed", range(tries(2, 60)))
+def test_as_many_as_a_hundred_thousand_sequences_keep_the_same_laws(seed):
+    rng = np.random.default_rng(seed)
+    most = tries(20_000, 100_000)
+    count = int(np.exp(rng.uniform(np.log(1_000), np.log(most)))) if seed else most
+    longest = int(rng.choice([512, 8192, recipes.BUDGET]))
+    drawn = [
+        rng.integers(1, longest + 1, count),
+        np.exp(rng.normal(np.log(longest / 20), rng.uniform(0.3, 1.5), count)),
+        np.where(rng.random(count) < 0.01, longest, rng.integers(1, 200, count)),
+    ]
+    lengths = np.clip(drawn[rng.integers(3)], 1, longest).astype(int)
+    options = {
+        "max_length": recipes.BUDGET,
+        "ranks": int(rng.integers(1, 200)),
+        "micro_batches_multiple_of": int(rng.choice([1, 4])),
+        "mini_batches": int(rng.choice([1, 8])),
+        "mini_batch_by": str(rng.choice(["order", "random"])),
+        "kinds": rng.integers(0, 2, count) if rng.random() < 0.3 else None,
+    }
+    plan = fastpack.plan_step(lengths, **options)
+    assert np.array_equal(np.sort(plan.members), np.arange(count))
+    assert len(plan.offsets) == plan.places * plan.ranks + 1
+    sums = np.append(0, np.cumsum(lengths[plan.members]))[plan.offsets]
+    assert np.diff(sums).max() <= recipes.BUDGET
+    assert not any(np.bincount(plan.mini_batches) % options["micro_batches_multiple_of"])
+    check_costs(plan, lengths.astype(float), (LINEAR, QUADRATIC))
+    again = fastpack.plan_step(lengths.tolist(), **options)
+    assert np.array_equal(again.members, plan.members)
+    assert np.array_equal(again.offsets, plan.offsets)
+
+
 def check_costs(plan, lengths, cost):
     each = cost[0] * lengths + cost[1] * lengths**2
     costs = [each[plan.members[begin:end]].sum() for begin, end in itertools.pairwise(plan.offsets)]

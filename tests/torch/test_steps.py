@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
+from collections import Counter
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -13,9 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from campaign import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_answers import Model, answers, clipped, sequences_of
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import fastpack
 from fastpack.torch import cost, pack_step, restore, token_log_probs
@@ -114,6 +118,100 @@ def test_columns_are_read_in_every_form_that_frameworks_hold():
         assert [batch.columns["values"].tolist() for batch in step] == wanted
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.complex64, torch.uint16])
+def test_types_that_numpy_lacks_keep_their_values(dtype):
+    ids = sequences_of([4, 1, 3])
+    values = [torch.arange(len(it)).to(dtype) for it in ids]
+    plan = fastpack.plan_step([4, 1, 3], max_length=5, ranks=2, align_documents_to=5)
+    steps = [pack_step({"input_ids": ids, "values": values}, plan, rank=rank) for rank in range(2)]
+    back = restore(plan, [[batch.columns["values"] for batch in step] for step in steps])
+    assert [it.dtype for it in back] == [dtype] * 3
+    assert [it.to(torch.complex64).tolist() for it in back] == [
+        it.to(torch.complex64).tolist() for it in values
+    ]
+
+
+def test_tables_and_what_has_keys_are_read_as_a_dict_is():
+    ids, experts = [[1, 2, 3], [4, 5]], [[[7, 8], [9, 7], [8, 8]], [[1, 2], [3, 4]]]
+    plan = fastpack.plan_step([3, 2], max_length=8)
+    table = pa.table(
+        {
+            "input_ids": pa.array(ids),
+            "experts": pa.array(experts, pa.list_(pa.list_(pa.int16(), 2))),
+            "rewards": pa.array([0.5, -0.5], pa.float32()),
+        }
+    )
+    objects = np.empty(2, dtype=object)
+    objects[:] = [np.array(it, dtype=np.int16) for it in experts]
+    columns = {"input_ids": ids, "experts": objects, "rewards": np.array([0.5, -0.5], dtype=np.float32)}
+
+    class Keyed:  # as a TensorDict, which is no Mapping
+        def keys(self):
+            return columns.keys()
+
+        def __getitem__(self, name):
+            return columns[name]
+
+    for held in (table, table.combine_chunks().to_batches()[0], columns, Keyed()):
+        (batch,) = pack_step(held, plan)
+        assert batch.inputs["input_ids"].tolist() == [[1, 2, 3, 4, 5]]
+        assert batch.columns["experts"].dtype == torch.int16
+        assert batch.columns["experts"].tolist() == [experts[0] + experts[1]]
+        assert batch.columns["rewards"].tolist() == [0.5, -0.5]
+    with pytest.raises(fastpack.BatchError, match="`rewards` has nulls"):
+        pack_step(table.set_column(2, "rewards", pa.array([0.5, None])), plan)
+    with pytest.raises(fastpack.OptionTypeError, match="`columns`: must be a dict of columns by name"):
+        pack_step([1, 2], plan)
+
+
+def test_values_of_answers_are_cut_where_their_sequence_is():
+    plan = fastpack.plan_step([5, 2], max_length=3, overlong="truncate", align_documents_to=3)
+    columns = {
+        "input_ids": [[1, 2, 3, 4, 5], [6, 7]],
+        "values": [[1, 2, 3, 4, 5], [6, 7]],
+        "of_answer": [[2.0, 3.0, 4.0, 5.0], [7.0]],
+        "of_end": [[5.0], []],
+        "of_next": [[2, 3, 4, 5, 0], [7]],
+    }
+    step = pack_step(
+        columns, plan, completion_only=["of_answer", "of_end"], shifted=["of_next"], weights="sequence"
+    )
+    found = {
+        int(batch.sequences[0]): {name: values.tolist() for name, values in batch.columns.items()}
+        for batch in step
+    }
+    assert found[0] == {
+        "values": [[1, 2, 3]],
+        "of_answer": [[0, 2, 3]],
+        "of_end": [[0, 0, 0]],
+        "of_next": [[0, 2, 3]],
+        "loss_weights": [[0, 0.25, 0.25]],
+    }
+    assert found[1] == {
+        "values": [[6, 7, 0]],
+        "of_answer": [[0, 7, 0]],
+        "of_end": [[0, 0, 0]],
+        "of_next": [[0, 7, 0]],
+        "loss_weights": [[0, 0.5, 0]],
+    }
+
+
+def test_packing_holds_the_rows_and_no_second_copy_of_a_column():
+    lengths = [500] * 2000
+    random = np.random.default_rng(0)
+    columns = {"input_ids": [random.integers(0, 99, length) for length in lengths]}
+    columns |= {name: [random.random(length) for length in lengths] for name in ("old", "advantages")}
+    columns["answer"] = [random.random(300) for _ in lengths]
+    plan = fastpack.plan_step(lengths, max_length=8192)
+    tracemalloc.start()
+    step = pack_step(columns, plan, completion_only=["answer"], weights="token")
+    held, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held > 6 * 8 * sum(lengths)
+    assert len(step) == plan.places
+    assert most - held < 8 * 8 * 8192
+
+
 def test_shifted_values_and_values_of_answers_stand_at_their_tokens():
     lengths = [4, 3]
     plan = fastpack.plan_step(lengths, max_length=8)
@@ -183,9 +281,55 @@ def test_log_probabilities_stand_at_their_tokens_and_never_cross_sequences():
                         spread[0, at] = -(every[0, at - 1].exp() * every[0, at - 1]).sum()
                 assert torch.allclose(told, expected, atol=1e-12)
                 assert torch.allclose(entropy, spread, atol=1e-12)
-                (gradient,) = torch.autograd.grad(told.sum(), logits, retain_graph=True)
-                (wanted,) = torch.autograd.grad(expected.sum(), logits, retain_graph=True)
-                assert torch.allclose(gradient, wanted, atol=1e-12)
+                for own, other in (
+                    (told, expected),
+                    (entropy, spread),
+                    (told * 2 + entropy, expected * 2 + spread),
+                ):
+                    (gradient,) = torch.autograd.grad(own.sum(), logits, retain_graph=True)
+                    (wanted,) = torch.autograd.grad(other.sum(), logits, retain_graph=True)
+                    assert torch.allclose(gradient, wanted, atol=1e-12)
+
+
+class Largest(TorchDispatchMode):
+    """Counts the tensors of each number of values that are made anew."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        given = {it.untyped_storage().data_ptr() for it in args if isinstance(it, torch.Tensor)}
+        if isinstance(found, torch.Tensor) and found.untyped_storage().data_ptr() not in given:
+            self.made[found.numel()] += 1
+        return found
+
+
+@pytest.mark.parametrize("shape", [(1, 1000), (4, 250)])
+def test_the_log_probabilities_need_memory_for_a_chunk_and_one_gradient(shape):
+    ids = torch.zeros(shape, dtype=torch.int64)
+    batch = {"input_ids": ids, "position_ids": torch.arange(shape[1]).expand(shape)}
+    logits = torch.randn(*shape, 64, dtype=torch.bfloat16, requires_grad=True)
+    with Largest() as forward:
+        told, entropy = token_log_probs(logits, batch, chunk=16, entropy=True)
+    with Largest() as backward:
+        (told.sum() + entropy.sum()).backward()
+    assert max(forward.made) <= told.numel() + entropy.numel()
+    whole = {size: count for size, count in backward.made.items() if size > told.numel() + entropy.numel()}
+    assert whole == {logits.numel(): 1}
+    assert logits.grad.dtype == torch.bfloat16
+
+
+def test_tokens_that_a_mask_forbids_have_no_part_in_the_entropy():
+    logits = torch.zeros(1, 3, 4)
+    logits[..., 2:] = float("-inf")
+    logits.requires_grad_()
+    batch = {"input_ids": torch.tensor([[0, 1, 0]]), "position_ids": torch.tensor([[0, 1, 2]])}
+    told, entropy = token_log_probs(logits, batch, entropy=True)
+    assert torch.allclose(entropy, torch.tensor([[0.0, 0.6931, 0.6931]]), atol=1e-4)
+    (told.sum() + entropy.sum()).backward()
+    assert logits.grad.isfinite().all()
 
 
 def unpacked_loss(model, columns, groups, weights, members, constant):
@@ -402,10 +546,61 @@ def test_the_cost_of_models():
         cost({})
 
 
+DECODERS = {
+    "LlamaConfig": {"num_key_value_heads": 2, "intermediate_size": 96},
+    "Qwen3Config": {"num_key_value_heads": 2, "intermediate_size": 96, "head_dim": 24},
+    "MixtralConfig": {"num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 2},
+    "Qwen3MoeConfig": {
+        "num_key_value_heads": 2,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "moe_intermediate_size": 40,
+        "mlp_only_layers": [1],
+        "head_dim": 16,
+    },
+    "DeepseekV3Config": {
+        "num_key_value_heads": 4,
+        "q_lora_rank": 24,
+        "kv_lora_rank": 20,
+        "qk_nope_head_dim": 12,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 10,
+        "n_routed_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 40,
+        "n_shared_experts": 1,
+        "first_k_dense_replace": 1,
+        "n_group": 2,
+        "topk_group": 1,
+    },
+}
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_token_costs_the_weights_that_it_is_multiplied_by(name):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 100}
+    config = getattr(transformers, name)(**sizes, **DECODERS[name], tie_word_embeddings=False)
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    of_expert = config.num_experts_per_tok / 8 if "num_experts_per_tok" in DECODERS[name] else 1
+    wanted = sum(
+        parameter.numel() * (of_expert if ".experts." in key else 1)
+        for key, parameter in model.named_parameters()
+        if parameter.ndim > 1 and "embed_tokens" not in key
+    )
+    linear, quadratic = cost(config)
+    assert linear == wanted
+    of_pair = {"DeepseekV3Config": 4 * (12 + 8 + 10), "Qwen3Config": 4 * 2 * 24}.get(name, 2 * 64)
+    assert quadratic == 3 * of_pair / 2
+
+
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize(("kind", "ranks"), [("ddp", 2), ("fsdp", 3)])
+@pytest.mark.parametrize(
+    ("kind", "ranks"), tries([("ddp", 2), ("fsdp", 3)], [("ddp", 2), ("ddp", 3), ("fsdp", 2), ("fsdp", 3)])
+)
 def test_ranks_that_average_their_gradients_have_those_of_the_unpacked_batch(kind, ranks):
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     paths = os.pathsep.join([str(HERE), str(HERE.parents[1] / "python")])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = "npt.NDArray[np.int64] | npt.NDArray[np.float64] | npt.NDArray[np.bool_]"
 
-__all__ = ["SequenceColumn", "TokenColumn", "column_of"]
+__all__ = ["SequenceColumn", "TokenColumn", "column_of", "without_last"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +26,24 @@ class TokenColumn:
     """A column with a value, or a vector, for each token.
 
     Attributes:
-        of: The values of a sequence by its number; of bfloat16, which numpy lacks, their bits.
+        of: The values of each of some sequences, by their numbers.
         lengths: The values of each sequence (int64).
         empty: No values, of the type of the column.
-        is_bfloat16: Whether the values are the bits of bfloat16.
+        bits_of: The type of PyTorch, such as bfloat16, that numpy lacks: the values are its bits.
     """
 
-    of: Callable[[int], Array]
+    of: Callable[[list[int]], list[Array]]
     lengths: npt.NDArray[np.int64]
     empty: Array
-    is_bfloat16: bool = False
+    bits_of: object = None
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceColumn:
-    """A column with a value for each sequence; of bfloat16, its bits."""
+    """A column with a value for each sequence; `bits_of` as in `TokenColumn`."""
 
     values: Array
-    is_bfloat16: bool = False
+    bits_of: object = None
 
 
 def column_of(
@@ -64,21 +64,24 @@ def column_of(
         BatchError: The values fit neither the sequences nor their tokens.
         OptionTypeError: It is nothing of these.
     """
-    if hasattr(values, "combine_chunks") or hasattr(values, "value_lengths"):
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None and isinstance(values, (pyarrow.Array, pyarrow.ChunkedArray)):
         return _of_arrow(name, values)
     if getattr(values, "is_nested", False):
         values = list(values.unbind())  # type: ignore[attr-defined]  # a nested tensor of PyTorch
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        values = list(values)  # arrays of several lengths
     if isinstance(values, (list, tuple)) and any(_is_list(it) for it in values):
         is_padded = mask is not None and all(_is_list(it) and len(it) == mask.shape[1] for it in values)
         if not is_padded:
             return _of_each(name, values)
-    array, is_bfloat16 = _array(name, values)
+    array, bits_of = _array(name, values)
     if mask is not None and array.ndim > 1 and array.shape[:2] == mask.shape:
-        return _of_padded(array, mask, is_bfloat16=is_bfloat16)
+        return _of_padded(array, mask, bits_of)
     if lengths is not None and array.shape[0] == lengths.sum() and array.shape[0] != len(lengths):
-        return _of_flat(array, lengths, is_bfloat16=is_bfloat16)
+        return _of_flat(array, lengths, bits_of)
     if array.shape == (sequences,):
-        return SequenceColumn(array, is_bfloat16)
+        return SequenceColumn(array, bits_of)
     message = (
         f"column `{name}` has the shape {list(array.shape)}, which is neither a value for each of {sequences} sequences nor one for "
         "each token; padded columns need `attention_mask`, flat ones `lengths`"
@@ -86,25 +89,37 @@ def column_of(
     raise BatchError(message)
 
 
+def without_last(column: TokenColumn, tokens: npt.NDArray[np.int64]) -> TokenColumn:
+    """A column without the value of the last token of a sequence, where it has as many as there are `tokens`."""
+
+    def of(sequences: list[int]) -> list[Array]:
+        given = zip(sequences, column.of(sequences), strict=True)
+        return [values[:-1] if len(values) == tokens[sequence] else values for sequence, values in given]
+
+    return replace(column, of=of)
+
+
 def _is_list(value: object) -> bool:
     return is_series(value) and getattr(value, "ndim", 1) > 0
 
 
-def _of_flat(values: Array, lengths: npt.NDArray[np.int64], *, is_bfloat16: bool = False) -> TokenColumn:
+def _of_flat(values: Array, lengths: npt.NDArray[np.int64], bits_of: object = None) -> TokenColumn:
     """A column of the values of one sequence behind those of another."""
-    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-    return TokenColumn(
-        lambda sequence: values[offsets[sequence] : offsets[sequence + 1]], lengths, values[:0], is_bfloat16
-    )
+    offsets = [0, *np.cumsum(lengths).tolist()]
+
+    def of(sequences: list[int]) -> list[Array]:
+        return [values[offsets[sequence] : offsets[sequence + 1]] for sequence in sequences]
+
+    return TokenColumn(of, lengths, values[:0], bits_of)
 
 
-def _of_padded(values: Array, mask: npt.NDArray[np.bool_], *, is_bfloat16: bool) -> TokenColumn:
+def _of_padded(values: Array, mask: npt.NDArray[np.bool_], bits_of: object) -> TokenColumn:
     """A column of an array `[B, L]`, with padding at either side or in between."""
     return TokenColumn(
-        lambda sequence: _unpadded(values[sequence], mask[sequence]),
+        lambda sequences: [_unpadded(values[sequence], mask[sequence]) for sequence in sequences],
         mask.sum(axis=1, dtype=np.int64),
         values[:1, :0].reshape(0, *values.shape[2:]),
-        is_bfloat16,
+        bits_of,
     )
 
 
@@ -119,7 +134,7 @@ def _unpadded(values: Array, mask: npt.NDArray[np.bool_]) -> Array:
 def _of_each(name: str, each: list[object] | tuple[object, ...]) -> TokenColumn:
     """A column of one array for each sequence. Arrays and tensors are read when they are asked for."""
 
-    def read(sequence: int) -> tuple[Array, bool]:
+    def read(sequence: int) -> tuple[Array, object]:
         return _array(f"{name}` of sequence `{sequence}", each[sequence])
 
     each = [it if getattr(it, "ndim", 0) else read(at)[0] for at, it in enumerate(each)]
@@ -131,54 +146,79 @@ def _of_each(name: str, each: list[object] | tuple[object, ...]) -> TokenColumn:
     if len({array.shape[1:] for array, _ in read_of_kinds}) > 1:
         message = f"column `{name}` has vectors of several widths"
         raise BatchError(message)
-    if len({is_bfloat16 for _, is_bfloat16 in read_of_kinds}) > 1:
-        message = f"column `{name}` has some tensors of bfloat16 and others that are not"
+    if len({bits_of for _, bits_of in read_of_kinds}) > 1:
+        odd = str(next(other for _, other in read_of_kinds if other is not None))
+        message = f"column `{name}` has some tensors of {odd.removeprefix('torch.')} and others that are not"
         raise BatchError(message)
-    first, is_bfloat16 = read_of_kinds[0]
-    empty = first[:0].astype(np.result_type(*(array.dtype for array, _ in read_of_kinds)))
+    first, bits_of = read_of_kinds[0]
+    dtype = np.result_type(*(array.dtype for array, _ in read_of_kinds))
+    empty = first[:0].astype(dtype)
 
-    def of(sequence: int) -> Array:
-        return read(sequence)[0].astype(empty.dtype, copy=False) if lengths[sequence] else empty
+    if all(type(it) is np.ndarray and (it.dtype, it.ndim) == (dtype, empty.ndim) for it in each):
+        arrays: list[Array] = each  # type: ignore[assignment]  # the line above has looked
+        return TokenColumn(lambda sequences: [arrays[it] for it in sequences], lengths, empty, bits_of)
 
-    return TokenColumn(of, lengths, empty, is_bfloat16)
+    def values(sequence: int) -> Array:
+        return read(sequence)[0].astype(dtype, copy=False) if lengths[sequence] else empty
+
+    return TokenColumn(lambda sequences: [values(it) for it in sequences], lengths, empty, bits_of)
 
 
 def _of_arrow(name: str, values: object) -> TokenColumn | SequenceColumn:
     """A column of a table of pyarrow."""
     import pyarrow as pa  # noqa: PLC0415  slow to import
 
-    array = values
-    if isinstance(array, pa.ChunkedArray):
+    array: Any = values  # type: ignore[explicit-any]  # any array
+    if isinstance(values, pa.ChunkedArray):
         array = (
-            array.chunk(0)
-            if array.num_chunks == 1
-            else pa.concat_arrays(array.chunks or [pa.array([], array.type)])
+            values.chunk(0)
+            if values.num_chunks == 1
+            else pa.concat_arrays(values.chunks or [pa.array([], values.type)])
         )
-    if not isinstance(array, pa.Array) or array.null_count:
+    if array.null_count:
         message = f"column `{name}` has nulls"
         raise BatchError(message)
-    if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
-        return SequenceColumn(array.to_numpy(zero_copy_only=False))
-    flat = array.flatten()  # type: ignore[attr-defined]  # of lists
-    if flat.null_count:
+    if pa.types.is_fixed_size_list(array.type):
+        lengths = np.full(len(array), array.type.list_size, dtype=np.int64)
+    elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        lengths = np.diff(array.offsets.to_numpy()).astype(np.int64)
+    else:
+        return SequenceColumn(_arrow_numbers(name, array))
+    return _of_flat(_arrow_numbers(name, array.flatten()), lengths)
+
+
+def _arrow_numbers(name: str, array: Any) -> Array:  # type: ignore[explicit-any]  # noqa: ANN401  any array of pyarrow
+    """The numbers of an array of pyarrow; vectors of one width are rows."""
+    import pyarrow as pa  # noqa: PLC0415  slow to import
+
+    if array.null_count:
         message = f"column `{name}` has nulls"
         raise BatchError(message)
-    lengths = np.diff(array.offsets.to_numpy()).astype(np.int64)  # type: ignore[attr-defined]  # likewise
-    return _of_flat(flat.to_numpy(zero_copy_only=False), lengths)
+    if pa.types.is_fixed_size_list(array.type):
+        inner = _arrow_numbers(name, array.flatten())
+        return inner.reshape(len(array), array.type.list_size, *inner.shape[1:])
+    return _array(name, array.to_numpy(zero_copy_only=False))[0]
 
 
-def _array(name: str, values: object) -> tuple[Array, bool]:
-    """Numbers as an array, without a copy where that is possible, and whether they are the bits of bfloat16."""
-    is_bfloat16 = False
-    if hasattr(values, "detach"):
-        tensor = values.detach().cpu()
-        is_bfloat16 = str(tensor.dtype) == "torch.bfloat16"
-        values = tensor.contiguous().view(sys.modules["torch"].int16) if is_bfloat16 else tensor
+def _array(name: str, values: object) -> tuple[Array, object]:
+    """Numbers as an array, without a copy where that is possible, and the type of PyTorch whose bits they are."""
+    bits_of = None
     try:
+        if hasattr(values, "detach"):
+            values, bits_of = _of_tensor(values)
         array = np.asarray(values)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "biuf" or not array.ndim:
+    if array.dtype.kind not in "biufc" or not array.ndim:
         message = f"column `{name}` must hold numbers, not `{shown(values)}`"
         raise OptionTypeError(message, "columns")
-    return array, is_bfloat16
+    return array, bits_of
+
+
+def _of_tensor(tensor: Any) -> tuple[object, object]:  # type: ignore[explicit-any]  # noqa: ANN401  torch is not imported here
+    """A tensor as an array, or its bits and its type where numpy has no such type."""
+    try:
+        return tensor.numpy(force=True), None
+    except TypeError:
+        whole_numbers = getattr(sys.modules["torch"], f"int{8 * tensor.element_size()}")
+        return tensor.detach().contiguous().view(whole_numbers).numpy(force=True), tensor.dtype

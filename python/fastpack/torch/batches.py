@@ -102,23 +102,17 @@ def collate(
     columns = {name: [_column(rows, name, number) for number in range(len(rows))] for name in names}
     totals = _check_lengths(columns, lengths)
     width = None if padded is None else _width_of(padded, totals)
-    positions, starts, ends, longest, numbers = row_boundaries(
-        lengths, width, numbers=seq_idx or width is not None
-    )
-    shape = (1, -1) if width is None else (len(rows), width)
-    placed: Batch = {"position_ids": torch.from_numpy(positions).view(shape), "use_cache": False}
-    documents = torch.from_numpy(numbers).view(shape) if len(numbers) else torch.empty(0)
     if width is None:
-        batch: Batch = {name: torch.from_numpy(_joined(name, rows))[None] for name, rows in columns.items()}
-        cumulative = torch.from_numpy(ends)
-        placed |= {"cu_seq_lens_q": cumulative, "cu_seq_lens_k": cumulative.clone()}
-        placed |= {"max_length_q": longest, "max_length_k": longest}
+        joined = {name: _joined(name, of_rows) for name, of_rows in columns.items()}
+        batch, starts, documents = end_to_end(joined, lengths, numbers=seq_idx)
     else:
+        positions, starts, _, _, numbers = row_boundaries(lengths, width, numbers=True)
         batch = _side_by_side(columns, width, pad_token_id)
         if mask == "padding":
             _check_one_document(columns, lengths)
-        placed |= {"attention_mask": _mask_of(documents, mask)}
-    batch |= placed
+        batch |= {"position_ids": torch.from_numpy(positions).view(len(rows), width), "use_cache": False}
+        documents = torch.from_numpy(numbers).view(len(rows), width)
+        batch |= {"attention_mask": _mask_of(documents, mask)}
     if seq_idx:
         batch["seq_idx"] = documents.int()
     if "labels" in batch:
@@ -129,6 +123,19 @@ def collate(
         message = 'rows have no column `loss_weights`; pack with columns=[..., "loss_weights"]'
         raise BatchError(message)
     return batch
+
+
+def end_to_end(
+    columns: Mapping[str, Values], lengths: Sequence[npt.NDArray[np.int64]], *, numbers: bool = False
+) -> tuple[Batch, npt.NDArray[np.int64], torch.Tensor]:
+    """A batch of rows that are laid end to end, of columns that it keeps; where documents begin; and the `numbers` of these."""
+    positions, starts, ends, longest, of_tokens = row_boundaries(lengths, None, numbers=numbers)
+    batch: Batch = {name: torch.from_numpy(values)[None] for name, values in columns.items()}
+    cumulative = torch.from_numpy(ends)
+    batch |= {"position_ids": torch.from_numpy(positions)[None], "use_cache": False}
+    batch |= {"cu_seq_lens_q": cumulative, "cu_seq_lens_k": cumulative.clone()}
+    batch |= {"max_length_q": longest, "max_length_k": longest}
+    return batch, starts, torch.from_numpy(of_tokens)[None]
 
 
 def _check_options(

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
-from torch.utils.checkpoint import checkpoint
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 from fastpack._checks import check_switch, check_type, shown, whole_number
 from fastpack.errors import BatchError, OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fastpack.torch.batches import Batch
 
 __all__ = ["token_log_probs"]
@@ -23,7 +25,7 @@ def token_log_probs(
     """The log-probability of each token, at its own place, and never across sequences.
 
     Logits are read in chunks, in float32, which are computed once more in the backward pass: beside the logits and their gradient,
-    memory holds one chunk.
+    memory holds some copies of one chunk.
 
     Args:
         logits: What a model gave for the batch, `[B, T, vocabulary]`.
@@ -62,34 +64,70 @@ def token_log_probs(
         message = f"logits have the shape {list(logits.shape)}, but `input_ids` {list(ids.shape)}"
         raise BatchError(message)
     first = batch["position_ids"].to(ids.device) == 0
-    # The logits of a token predict the next one.
-    told, ids_told = logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
-    parts = []
-    for begin in range(0, len(ids_told), size):
-        part = slice(begin, begin + size)
-        parts.append(
-            checkpoint(
-                _of_chunk, told[part], ids_told[part], float(temperature), entropy, use_reentrant=False
-            )
-        )
-    values = (
-        torch.cat(parts, dim=1) if parts else logits.new_zeros(2 if entropy else 1, 0, dtype=torch.float32)
-    )
-    values = (
-        values.unflatten(1, (ids.shape[0], -1))
-        if ids.shape[1] > 1
-        else values.reshape(len(values), len(ids), 0)
-    )
-    placed = torch.nn.functional.pad(values, (1, 0)).masked_fill(first, 0.0)
+    first[..., :1] = True
+    # The logits of a token predict the next one. Those of the last of a row predict what is the first of another, and is left out.
+    values = _LogProbs.apply(logits.flatten(0, -2), ids.flatten(), (size, float(temperature), entropy))
+    placed = values.unflatten(1, ids.shape).masked_fill(first, 0.0)
     return (placed[0], placed[1]) if entropy else placed[0]
 
 
-def _of_chunk(logits: torch.Tensor, ids: torch.Tensor, temperature: float, entropy: bool) -> torch.Tensor:
-    """The log-probabilities of the tokens of a chunk, and the entropies."""
-    logits = (logits if logits.dtype == torch.float64 else logits.float()) / temperature
-    normaliser = logits.logsumexp(dim=-1)
-    told = logits.gather(-1, ids[:, None]).squeeze(-1) - normaliser
-    if not entropy:
-        return told[None]
-    probabilities = torch.softmax(logits, dim=-1)
-    return torch.stack([told, normaliser - (probabilities * logits).sum(dim=-1)])
+class _LogProbs(torch.autograd.Function):  # type: ignore[misc]  # mypy does not follow torch
+    """Log-probabilities, and entropies, of which the backward pass writes the gradient of each chunk where it belongs."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, logits: torch.Tensor, ids: torch.Tensor, options: tuple[int, float, bool]
+    ) -> torch.Tensor:
+        """The values of all tokens, `[1 or 2, T]`; 0 at the first."""
+        size, temperature, entropy = options
+        values = logits.new_zeros(2 if entropy else 1, len(ids), dtype=_precise(logits.dtype))
+        for begin, end in _chunks(len(ids), size):
+            every = _of_chunk(logits[begin:end], temperature)
+            after = slice(begin + 1, end + 1)
+            values[0, after] = every.gather(-1, ids[after, None]).squeeze(-1)
+            if entropy:
+                values[1, after] = _entropy(every)
+        ctx.save_for_backward(logits, ids)
+        ctx.options = options
+        return values
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]  # likewise
+    def backward(ctx: FunctionCtx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        """The gradient of the logits: of a log-probability, what is chosen minus all probabilities."""
+        logits, ids = ctx.saved_tensors
+        size, temperature, entropy = ctx.options
+        found = torch.empty_like(logits)
+        found[-1:] = 0
+        for begin, end in _chunks(len(ids), size):
+            every = _of_chunk(logits[begin:end], temperature)
+            after = slice(begin + 1, end + 1)
+            of_told = gradient[0, after, None]
+            scale = -of_told
+            if entropy:
+                finite = every.clamp(min=torch.finfo(every.dtype).min)
+                scale = scale - gradient[1, after, None] * (finite + _entropy(every)[:, None])
+            of_chunk = every.exp_().mul_(scale)
+            of_chunk.scatter_add_(-1, ids[after, None], of_told.to(of_chunk.dtype))
+            found[begin:end] = of_chunk.div_(temperature)
+        return found, None, None
+
+
+def _chunks(tokens: int, size: int) -> Iterator[tuple[int, int]]:
+    """The tokens that predict another, a chunk at a time."""
+    return ((begin, min(begin + size, tokens - 1)) for begin in range(0, tokens - 1, size))
+
+
+def _of_chunk(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+    """The log-probability of each token of the vocabulary."""
+    return torch.log_softmax(logits.to(_precise(logits.dtype)) / temperature, dim=-1)
+
+
+def _entropy(log_probs: torch.Tensor) -> torch.Tensor:
+    """The entropies; a token that a mask forbids, whose log-probability is minus infinity, adds nothing."""
+    return torch.special.entr(log_probs.exp()).sum(dim=-1)
+
+
+def _precise(dtype: torch.dtype) -> torch.dtype:
+    """The type in which logits are read."""
+    return torch.float64 if dtype == torch.float64 else torch.float32

@@ -13,13 +13,15 @@ from fastpack._checks import check_choice, check_type, is_series, shown, whole_n
 from fastpack._failures import noted
 from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError, OptionError, OptionTypeError
-from fastpack.step.columns import SequenceColumn, TokenColumn, column_of
+from fastpack.step.columns import SequenceColumn, TokenColumn, column_of, without_last
+from fastpack.step.places import Places
 from fastpack.step.plan import StepPlan
-from fastpack.torch.batches import Batch, PaddedTo, collate
+from fastpack.torch.batches import Batch, PaddedTo, collate, end_to_end
 from fastpack.torch.restoring import Form, by_sequence, check_tensors, in_form, ordered
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow as pa
 
     from fastpack.step.columns import Array
 
@@ -112,7 +114,7 @@ class Step:
 
 
 def pack_step(
-    columns: Mapping[str, object],
+    columns: Mapping[str, object] | pa.Table,
     plan: StepPlan,
     *,
     rank: int = 0,
@@ -131,9 +133,10 @@ def pack_step(
     """Packs the sequences of a training step into the micro-batches of a rank.
 
     Args:
-        columns: `input_ids` and any others by name, of all sequences that were planned, in their order. A column has a value (or a
-            vector) for each token, or for each sequence. It may be a list with an array for each sequence, a padded array `[B, L]`
-            beside `attention_mask`, a flat one beside `lengths`, a nested tensor, or a column of a `pyarrow.Table`. `loss_mask` says
+        columns: `input_ids` and any others by name, of all sequences that were planned, in their order: a dict, a `pyarrow.Table` or a
+            `TensorDict`. A column has a value (or a vector) for each token, or for each sequence. It may be a list with an array for
+            each sequence, a padded array `[B, L]` beside `attention_mask`, a flat one beside `lengths`, a nested tensor, or a column
+            of a table. `loss_mask` says
             which tokens are trained; without it, all but the first of each sequence are.
         plan: The plan of `fastpack.plan_step`.
         rank: The rank whose micro-batches are made.
@@ -170,30 +173,38 @@ def pack_step(
         >>> batch.inputs["input_ids"].tolist(), batch.columns["advantages"].tolist()
         ([[5, 6, 7, 8, 9]], [[0.0, 0.5, 0.5, 0.0, -1.0]])
     """
-    check_type("columns", columns, Mapping, "a dict of columns by name, with `input_ids`")
+    by_name = _by_name(columns)
     check_type("plan", plan, StepPlan, "a plan of `fastpack.plan_step`")
     whole_number("pad_token_id", pad_token_id, 0)
     _check_names(shifted=shifted, completion_only=completion_only)
-    ids, others = _read(columns, plan, attention_mask, lengths)
+    ids, others = _read(by_name, plan, attention_mask, lengths)
     for option, names in (("shifted", shifted), ("completion_only", completion_only)):
         for name in names:
             if not isinstance(others.get(name), TokenColumn):
                 message = f"names `{name}`, which is no column with a value for each token"
                 raise OptionError(message, option)
-    placed = {
-        name: _placed(name, column, ids, shifted=name in shifted, at_end=name in completion_only)
-        for name, column in others.items()
-    }
-    trained = _trained(placed.pop(_TRAINED, None), plan)
+    for name, column in others.items():
+        if isinstance(column, TokenColumn):
+            is_shifted = name in shifted
+            _check_lengths(name, column, ids, shifted=is_shifted, at_end=name in completion_only)
+            others[name] = without_last(column, ids.lengths) if is_shifted else column
+    mask = _mask_of(others.pop(_TRAINED, None))
+    of_sequences = None
     if weights is not None:
-        placed[_WEIGHTS] = _weights(trained, plan, (weights, groups, constant), world_size, all_reduce_sum)
-    own = plan.micro_batches(rank)
-    packed = [
-        _packed(number, members, ids, placed, trained, plan, padded, pad_token_id)
-        for number, members in enumerate(own)
-    ]
-    untrained = sum(not trained(sequence).any() for members in own for sequence in members.tolist())
-    return Step(packed, plan, untrained)
+        counts = _counts(mask, ids, plan)
+        of_sequences = _weights(counts, plan, (weights, groups, constant), world_size, all_reduce_sum)
+    made = _Made(plan, ids, others, mask, of_sequences)
+    return made.step(rank, padded, pad_token_id)
+
+
+def _by_name(columns: object) -> Mapping[str, object]:
+    """Columns by name: a dict, a table of pyarrow, or what has `keys()` as a `TensorDict` has."""
+    if hasattr(columns, "column_names") and hasattr(columns, "column"):
+        return {name: columns.column(name) for name in columns.column_names}
+    if not isinstance(columns, Mapping) and hasattr(columns, "keys") and hasattr(columns, "__getitem__"):
+        return {name: columns[name] for name in columns.keys()}  # noqa: SIM118  no Mapping
+    check_type("columns", columns, Mapping, "a dict of columns by name, with `input_ids`, or a table")
+    return columns  # type: ignore[return-value]  # the line above has looked
 
 
 def _check_names(**options: object) -> None:
@@ -247,12 +258,8 @@ def _read(
     return ids, read
 
 
-def _placed(
-    name: str, column: TokenColumn | SequenceColumn, ids: TokenColumn, *, shifted: bool, at_end: bool
-) -> TokenColumn | SequenceColumn:
-    """A column with a value for each token of `input_ids`, at its place."""
-    if isinstance(column, SequenceColumn):
-        return column
+def _check_lengths(name: str, column: TokenColumn, ids: TokenColumn, *, shifted: bool, at_end: bool) -> None:
+    """Refuses a column with another number of values than its sequences have tokens."""
     wanted = ids.lengths
     if len(column.lengths) != len(wanted):
         message = f"column `{name}` has {len(column.lengths)} sequences, but `input_ids` has {len(wanted)}"
@@ -269,49 +276,46 @@ def _placed(
         )
         raise BatchError(message)
 
-    def of(sequence: int) -> Array:
-        given = column.of(sequence)
-        if shifted and len(given) == wanted[sequence]:
-            given = given[:-1]
-        if len(given) == wanted[sequence]:
-            return given
-        before = wanted[sequence] - len(given)
-        return np.concatenate([np.zeros((before, *given.shape[1:]), dtype=given.dtype), given])
 
-    return TokenColumn(of, wanted, column.empty, column.is_bfloat16)
-
-
-def _trained(
-    mask: TokenColumn | SequenceColumn | None, plan: StepPlan
-) -> Callable[[int], npt.NDArray[np.bool_]]:
-    """Whether each token of a sequence is trained. The first never is: nothing predicts it."""
-    if mask is not None and (isinstance(mask, SequenceColumn) or mask.empty.ndim != 1):
+def _mask_of(column: TokenColumn | SequenceColumn | None) -> TokenColumn | None:
+    """The column that says which tokens are trained, if there is one."""
+    if isinstance(column, SequenceColumn) or (column is not None and column.empty.ndim != 1):
         message = f"column `{_TRAINED}` must have a number for each token"
         raise BatchError(message)
+    return column
 
-    def of(sequence: int) -> npt.NDArray[np.bool_]:
-        length = int(plan.lengths[sequence])
-        trained = np.ones(length, dtype=bool) if mask is None else mask.of(sequence)[:length] != 0
-        trained[:1] = False
-        return trained
 
-    return of
+def _trained(mask: TokenColumn | None, ids: TokenColumn, places: Places) -> npt.NDArray[np.bool_]:
+    """Whether each token of a micro-batch is trained. The first of a sequence never is: nothing predicts it."""
+    trained = places.documents() if mask is None else places.lay(mask, ids.lengths) != 0
+    trained[places.starts] = False
+    return trained
+
+
+def _counts(mask: TokenColumn | None, ids: TokenColumn, plan: StepPlan) -> npt.NDArray[np.int64]:
+    """The trained tokens of each sequence."""
+    counts = np.maximum(plan.lengths - 1, 0)
+    if mask is not None:
+        for rank in range(plan.ranks):
+            for members in plan.micro_batches(rank):
+                places = Places.of(plan, members)
+                counts[members] = places.sums(_trained(mask, ids, places))
+    return counts
 
 
 def _weights(
-    trained: Callable[[int], npt.NDArray[np.bool_]],
+    tokens: npt.NDArray[np.int64],
     plan: StepPlan,
     by: tuple[LossWeights, object, float | None],
     world_size: int,
     all_reduce_sum: Callable[[list[float]], list[float]] | None,
-) -> TokenColumn:
-    """The weight of each token in the loss of its optimizer step."""
+) -> npt.NDArray[np.float64]:
+    """The weight of each trained token of a sequence in the loss of its optimizer step, from the trained tokens of each."""
     kind, groups, constant = by
     check_choice("weights", kind, LossWeights)
     scale = whole_number("world_size", world_size, 1)
     sequences = len(plan.lengths)
     kept = plan.lengths > 0
-    tokens = np.array([np.count_nonzero(trained(sequence)) for sequence in range(sequences)], dtype=np.int64)
     steps = _mini_batches(plan)
     unit = np.arange(sequences)
     if kind == "group":
@@ -351,12 +355,7 @@ def _weights(
     elif kind != "token":
         inside *= np.bincount(unit[kept], tokens[kept], int(unit.max(initial=-1)) + 1)[unit]
     total = totals[np.maximum(steps, 0)] if count else np.ones(sequences)
-    of_sequence = scale / np.maximum(inside * total, np.finfo(float).tiny)
-    return TokenColumn(
-        lambda sequence: trained(sequence) * of_sequence[sequence],
-        plan.lengths,
-        np.empty(0, dtype=np.float64),
-    )
+    return scale / np.maximum(inside * total, np.finfo(float).tiny)
 
 
 def _is_positive(value: object) -> bool:
@@ -385,54 +384,61 @@ def _mini_batches(plan: StepPlan) -> npt.NDArray[np.int64]:
     return steps
 
 
-def _packed(
-    number: int,
-    members: npt.NDArray[np.int64],
-    ids: TokenColumn,
-    placed: Mapping[str, TokenColumn | SequenceColumn],
-    trained: Callable[[int], npt.NDArray[np.bool_]],
-    plan: StepPlan,
-    padded: PaddedTo | None,
-    pad_token_id: int,
-) -> MicroBatch:
-    """One micro-batch."""
-    lengths = plan.lengths[members]
-    gaps = -lengths % plan.align_documents_to
-    if not len(members):
-        gaps = np.array([plan.align_documents_to])  # padding alone
+@dataclass(frozen=True, slots=True, eq=False)
+class _Made:
+    """The columns of all sequences, of which the micro-batches of a rank are made."""
 
-    def laid(of: Callable[[int], Array], empty: Array, fill: float = 0) -> Array:
-        """The values of the micro-batch, with what fills each sequence up behind it."""
-        pieces = [of(sequence)[:length] for sequence, length in zip(members.tolist(), lengths, strict=True)]
-        if gaps.any():
-            rest = [np.full((gap, *empty.shape[1:]), fill, dtype=empty.dtype) for gap in gaps]
-            pieces = [piece for pair in zip(pieces or [empty], rest, strict=True) for piece in pair]
-        joined: Array = np.concatenate(pieces)  # type: ignore[assignment]  # of any numbers
-        return joined
+    plan: StepPlan
+    ids: TokenColumn
+    columns: Mapping[str, TokenColumn | SequenceColumn]
+    mask: TokenColumn | None
+    weights: npt.NDArray[np.float64] | None
 
-    tokens = laid(ids.of, ids.empty, pad_token_id)
-    labels = np.where(laid(trained, np.empty(0, dtype=bool)), tokens.astype(np.int64), NOT_TRAINED)
-    documents = np.stack([lengths, gaps], axis=1).ravel() if len(members) else gaps
-    row = {_IDS: tokens, "labels": labels, "seq_lengths": documents[documents > 0]}
-    inputs = collate([row], padded=padded, pad_token_id=pad_token_id)
-    width = inputs[_IDS].shape[1]
-    tensors = {}
-    for name, column in placed.items():
-        if isinstance(column, SequenceColumn):
-            tensors[name] = _tensor(column.values[members], column)
-            continue
-        values = laid(column.of, column.empty)
-        if len(values) < width:
-            rest = np.zeros((width - len(values), *values.shape[1:]), dtype=values.dtype)
-            values = np.concatenate([values, rest])
-        tensors[name] = _tensor(values, column)[None]
-    kind = None if plan.kinds is None else plan.kinds[number]
-    return MicroBatch(inputs, tensors, members, lengths, int(plan.mini_batches[number]), kind)
+    def step(self, rank: int, padded: PaddedTo | None, pad_token_id: int) -> Step:
+        """The micro-batches of a rank, and its sequences without a trained token."""
+        micro_batches, untrained = [], 0
+        for number, members in enumerate(self.plan.micro_batches(rank)):
+            places = Places.of(self.plan, members)
+            trained = _trained(self.mask, self.ids, places)
+            untrained += int(np.count_nonzero(places.sums(trained) == 0))
+            micro_batches.append(self._micro_batch(number, places, trained, padded, pad_token_id))
+        return Step(micro_batches, self.plan, untrained)
+
+    def _micro_batch(
+        self,
+        number: int,
+        places: Places,
+        trained: npt.NDArray[np.bool_],
+        padded: PaddedTo | None,
+        pad_token_id: int,
+    ) -> MicroBatch:
+        tokens = places.lay(self.ids, self.ids.lengths, fill=pad_token_id, dtype=np.int64).view(np.int64)
+        labels = np.where(trained, tokens, NOT_TRAINED)
+        lengths = places.seq_lengths()
+        if padded is None:
+            inputs, _, _ = end_to_end({_IDS: tokens, "labels": labels}, [lengths])
+        else:
+            row = {_IDS: tokens, "labels": labels, "seq_lengths": lengths}
+            inputs = collate([row], padded=padded, pad_token_id=pad_token_id)
+        width = inputs[_IDS].shape[1]
+        tensors = {}
+        for name, column in self.columns.items():
+            if isinstance(column, SequenceColumn):
+                tensors[name] = _tensor(column.values[places.members], column.bits_of)
+            else:
+                tensors[name] = _tensor(places.lay(column, self.ids.lengths, width), column.bits_of)[None]
+        if self.weights is not None:
+            weights = np.zeros(width)
+            weights[: places.total] = places.spread(self.weights[places.members]) * trained
+            tensors[_WEIGHTS] = torch.from_numpy(weights)[None]
+        kind = None if self.plan.kinds is None else self.plan.kinds[number]
+        mini_batch = int(self.plan.mini_batches[number])
+        return MicroBatch(inputs, tensors, places.members, places.lengths, mini_batch, kind)
 
 
-def _tensor(values: Array, column: TokenColumn | SequenceColumn) -> torch.Tensor:
+def _tensor(values: Array, bits_of: object) -> torch.Tensor:
     tensor = torch.from_numpy(np.ascontiguousarray(values))
-    return tensor.view(torch.bfloat16) if column.is_bfloat16 else tensor
+    return tensor if bits_of is None else tensor.view(bits_of)
 
 
 def _restored(step: Step, values: Sequence[torch.Tensor]) -> list[torch.Tensor] | torch.Tensor:
