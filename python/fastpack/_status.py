@@ -22,7 +22,7 @@ class GroupCount(NamedTuple):
     """The number of groups in each state of a step.
 
     Attributes:
-        step: `rows`, or before it `tokens`, where documents are set aside for validation.
+        step: `rows`, or before it `tokens`, where a number of documents is set aside for validation.
         groups: All groups.
         done: The groups that have finished the step.
         running: The groups that a process works on.

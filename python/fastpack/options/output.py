@@ -145,24 +145,26 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         None,
         SPLITTING_CALLS | {"stream"},
         (
-            "How many documents are set aside for validation, drawn by `seed` and packed into a table of their own: a "
-            "number such as 1000, or a share of all such as 0.01 or `1%`, one at least. They are those that "
-            "`pack_dir` sets aside of the same files."
+            "How many documents are set aside for validation and packed into a table of their own: a number such as "
+            "1000, or a share such as 0.01 or `1%`. Records are drawn by a hash of what they hold and of `seed`: the "
+            "same ones in every call, in any file format, equal ones together."
         ),
         group=OUTPUT,
         differs={
             "stream": Differs(
                 type="float | str | None",
                 doc=(
-                    "The share of the records that is held out of the stream, such as 0.01 or `1%`, by a hash of their "
-                    "content and of `seed`: the same in every epoch. `stream.validation` is a stream of them."
+                    "How much is held out of the stream for validation, as in `pack_dir`: the same records in every "
+                    "epoch and on every rank. A number needs `cache_dir`, and a pass over the input before the first "
+                    "table. `stream.validation` is a stream of the records held out."
                 ),
             ),
             "pack_dir": Differs(
                 doc=(
-                    "How many documents are set aside for validation, drawn by `seed` and packed by themselves into "
-                    "`validation-*` files beside the `train-*` files: a number such as 1000, or a share of all such as "
-                    "0.01 or `1%`, one at least."
+                    "How many documents are set aside for validation and packed into `validation-*` files beside the "
+                    "`train-*` files: a number such as 1000, or a share such as 0.01 or `1%`. Records are "
+                    "drawn by a hash of what they hold and of `seed`: the same ones in every call, in any file format, "
+                    "equal ones together."
                 )
             ),
             "repack": Differs(

@@ -96,7 +96,7 @@ impl PyValidation {
 }
 
 /// The size of the validation split: a number of documents, a share, or a text such as `1%`.
-pub(crate) struct PyPart(Validation);
+pub(crate) struct PyPart(pub(crate) Validation);
 
 impl<'py> FromPyObject<'_, 'py> for PyPart {
     type Error = PyErr;

@@ -16,11 +16,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFrozenSet, PyInt, PyList, PySet, PyTuple};
 
 use crate::arrow::batch;
-use crate::convert::{counts, refuse, share_given, switches, word, words};
+use crate::convert::{counts, refuse, switches, word, words};
 use crate::error;
 use crate::inputs::PyInputs;
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::{PyBatchSize, PyOpenPacks, PyOptions};
+use crate::output::PyPart;
 use crate::pretrained::PyPretrained;
 use crate::reiterable::PyReiterable;
 use crate::report::PyReport;
@@ -92,20 +93,6 @@ impl<'py> FromPyObject<'_, 'py> for PySkip {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
         number.map(Self).ok_or_else(|| refuse(value, "skip", "a whole number from 0"))
-    }
-}
-
-/// The share of the records that is held out for validation.
-struct PyShare(f64);
-
-impl<'py> FromPyObject<'_, 'py> for PyShare {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let share = share_given(value).filter(|share| *share > 0.0 && *share < 1.0);
-        share.map(Self).ok_or_else(|| {
-            refuse(value, "validation", "a share above 0 and below 1, such as 0.01 or \"1%\"")
-        })
     }
 }
 
@@ -221,7 +208,7 @@ impl PyStreamOptions {
         r#where: Vec<(String, PyWanted)>,
         min_document_tokens: Option<PyMinTokens>,
         max_document_tokens: Option<PyMaxTokens>,
-        validation: Option<PyShare>,
+        validation: Option<PyPart>,
         held_out: bool,
         skip: PySkip,
         take: Option<PyTake>,
@@ -238,7 +225,7 @@ impl PyStreamOptions {
                 fields: r#where.into_iter().map(|(field, wanted)| (field, wanted.0)).collect(),
                 min_tokens: min_document_tokens.map(|it| it.0.get()),
                 max_tokens: max_document_tokens.map(|it| it.0.get()),
-                validation: validation.map(|share| share.0),
+                validation: validation.map(|part| part.0),
                 held_out,
                 numbers: Numbers {
                     skip: skip.0,

@@ -313,9 +313,9 @@ def pack_files(
         on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
         max_lost: How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is
             more, the run fails before anything is in its place, and says why and where. No limit if not given.
-        validation: How many documents are set aside for validation, drawn by `seed` and packed into a table of
-            their own: a number such as 1000, or a share of all such as 0.01 or `1%`, one at least. They are those
-            that `pack_dir` sets aside of the same files.
+        validation: How many documents are set aside for validation and packed into a table of their own: a number
+            such as 1000, or a share such as 0.01 or `1%`. Records are drawn by a hash of what they hold and of
+            `seed`: the same ones in every call, in any file format, equal ones together.
         cache_dir: A folder in which tokens are kept from one call to the next. They are found by the content of
             the files or of the table, whatever their names, and by the tokenizer, the template and the options
             that decide them; other rows of them, such as of another `max_length`, take no tokenizing. A template

@@ -341,9 +341,9 @@ def pack_records(
         hf_layout: Whether the folder is one that `datasets.load_from_disk` maps into memory: a `Dataset`, or with
             `validation` a `DatasetDict` of `train` and `validation`. Needs the format `arrow`, and outputs that
             are not named after their inputs.
-        validation: How many documents are set aside for validation, drawn by `seed` and packed into a table of
-            their own: a number such as 1000, or a share of all such as 0.01 or `1%`, one at least. They are those
-            that `pack_dir` sets aside of the same files.
+        validation: How many documents are set aside for validation and packed into a table of their own: a number
+            such as 1000, or a share such as 0.01 or `1%`. Records are drawn by a hash of what they hold and of
+            `seed`: the same ones in every call, in any file format, equal ones together.
         shard_size: The size at which a file is closed and another begun, in bytes of column data: a number, or a
             text such as `512MB` or `2GiB`.
         keep_tokens: Whether the tokens stay in the folder, as `tokens.fastpack`, for `repack`.

@@ -308,8 +308,9 @@ def stream(
         map_fingerprint: A name for `map`, as `filter_fingerprint` is one for `filter`.
         on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
         max_lost: As in `pack_files`, but it is at its end, when all is counted, that a stream fails.
-        validation: The share of the records that is held out of the stream, such as 0.01 or `1%`, by a hash of
-            their content and of `seed`: the same in every epoch. `stream.validation` is a stream of them.
+        validation: How much is held out of the stream for validation, as in `pack_dir`: the same records in every
+            epoch and on every rank. A number needs `cache_dir`, and a pass over the input before the first table.
+            `stream.validation` is a stream of the records held out.
         cache_dir: A folder for the number of rows that each lane has, which several ranks need to end at the same
             step. They are counted by reading all of the input once, when the first table is asked for, or before
             by `index()` or `fastpack index`. One process counts, and the others on this file system wait for it.

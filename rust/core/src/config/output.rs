@@ -64,6 +64,11 @@ pub struct Output {
 }
 
 impl Output {
+    /// Whether documents keep the hash of their content: splits are made by it, those of kept tokens too.
+    pub(crate) fn hashes_content(&self) -> bool {
+        self.validation.is_some() || self.keep_tokens
+    }
+
     /// The output with only the options that decide the files. The others are blanked.
     #[must_use]
     pub fn deciding(&self) -> Self {

@@ -68,18 +68,11 @@ impl Validation {
         (share > 0.0 && share < 1.0).then_some(Self::Share(share))
     }
 
-    /// The number of documents set aside out of `all`. A share is rounded to the nearest number, but is at
-    /// least one.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a share of a count is a count; those beyond 2^53 differ by less than any share"
-    )]
-    pub fn of(self, all: u64) -> u64 {
+    /// The number of documents; `None` for a share.
+    pub(crate) fn documents(self) -> Option<NonZeroU64> {
         match self {
-            Self::Documents(documents) => documents.get(),
-            Self::Share(share) => ((all as f64 * share).round() as u64).max(1),
+            Self::Documents(documents) => Some(documents),
+            Self::Share(_) => None,
         }
     }
 }

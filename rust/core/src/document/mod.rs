@@ -22,7 +22,7 @@ use crate::error::Origin;
 pub use crate::record::TrainedRun;
 
 pub use several::{PartKind, Several, Whole};
-pub(crate) use words::RecordHead;
+pub(crate) use words::{FIXED as RECORD_HEAD, RecordHead};
 
 /// The name of a ragged column of token ids. Another objective brings other names, such as its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -185,6 +185,11 @@ impl<'a> Document<'a> {
         self.documents.turns[self.index]
     }
 
+    /// The hash of what the shape of its record reads; 0 where it was not asked for.
+    pub fn content(&self) -> u64 {
+        self.documents.contents[self.index]
+    }
+
     /// The place of its record.
     pub fn origin(&self) -> Origin {
         self.documents.origin_of(self.documents.lines[self.index])
@@ -202,6 +207,7 @@ pub struct Documents {
     lines: Vec<u64>,
     turns: Vec<u32>,
     texts: Vec<bool>,
+    contents: Vec<u64>,
 }
 
 impl Documents {
@@ -217,6 +223,7 @@ impl Documents {
             lines: Vec::new(),
             turns: Vec::new(),
             texts: Vec::new(),
+            contents: Vec::new(),
         }
     }
 
@@ -237,6 +244,7 @@ impl Documents {
         self.lines.reserve(documents);
         self.turns.reserve(documents);
         self.texts.reserve(documents);
+        self.contents.reserve(documents);
         self
     }
 
@@ -258,6 +266,7 @@ impl Documents {
         self.lines.shrink_to_fit();
         self.turns.shrink_to_fit();
         self.texts.shrink_to_fit();
+        self.contents.shrink_to_fit();
         self
     }
 
@@ -281,6 +290,7 @@ impl Documents {
         self.lines.push(line);
         self.turns.push(0);
         self.texts.push(false);
+        self.contents.push(0);
     }
 
     /// Remembers that the document pushed last was made of plain text.
@@ -295,6 +305,11 @@ impl Documents {
         if let Some(last) = self.turns.last_mut() {
             *last = turn;
         }
+    }
+
+    /// Remembers the [content](Document::content) of the record that the documents from the number `first` on are of.
+    pub fn mark_content(&mut self, first: usize, content: u64) {
+        self.contents[first..].fill(content);
     }
 
     /// The documents at `indices`, in that order.
@@ -313,6 +328,7 @@ impl Documents {
             lines: indices.iter().map(|&index| self.lines[index]).collect(),
             turns: indices.iter().map(|&index| self.turns[index]).collect(),
             texts: indices.iter().map(|&index| self.texts[index]).collect(),
+            contents: indices.iter().map(|&index| self.contents[index]).collect(),
         }
     }
 

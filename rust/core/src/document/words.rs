@@ -1,6 +1,6 @@
 //! Documents as 32-bit words and back: how they lie in a file.
 //!
-//! A record is its line, its turn and whether it is text, its trained runs, and the ids of its columns, in this order. So all but
+//! A record is its line, its turn and whether it is text, the hash of its content, its trained runs, and the ids of its columns, in this order. So all but
 //! the ids is read at once where a stretch of a long document is wanted.
 
 use super::{Documents, Ragged, TrainedRun};
@@ -8,8 +8,9 @@ use super::{Documents, Ragged, TrainedRun};
 /// Marks a document that was made of plain text. The bits above it are the number of its turn.
 const TEXT: u32 = 1;
 
-/// Words of a record before the lengths of its columns: its line in two, marks, and the number of its runs.
-const FIXED: usize = 4;
+/// Words of a record before the lengths of its columns: its line in two, marks, the number of its runs, and the hash of its
+/// content in two.
+pub(crate) const FIXED: usize = 6;
 
 /// Words of a run.
 const RUN: usize = 3;
@@ -21,6 +22,7 @@ pub(crate) struct RecordHead {
     turn: u32,
     text: bool,
     runs: usize,
+    content: u64,
     lengths: Vec<usize>,
 }
 
@@ -32,13 +34,16 @@ impl RecordHead {
 
     /// Reads the head of a record; nothing where it has too few words.
     pub(crate) fn read(record: &[u32], columns: usize) -> Option<Self> {
-        let &[low, high, marks, runs] = record.get(..FIXED)?.first_chunk()?;
+        let &[low, high, marks, runs, content_low, content_high] =
+            record.get(..FIXED)?.first_chunk()?;
+        let whole = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let lengths = record.get(FIXED..FIXED + columns)?;
         Some(Self {
-            line: u64::from(low) | u64::from(high) << 32,
+            line: whole(low, high),
             turn: marks >> 1,
             text: marks & TEXT != 0,
             runs: runs as usize,
+            content: whole(content_low, content_high),
             lengths: lengths.iter().map(|&length| length as usize).collect(),
         })
     }
@@ -64,17 +69,24 @@ impl Documents {
     /// Appends one of the documents to `words`.
     pub(crate) fn write_words(&self, index: usize, words: &mut Vec<u32>) {
         // Every field by its name: one that is added must be written too.
-        let Self { path: _, pass: _, columns, runs: _, run_offsets: _, lines, turns, texts } = self;
+        let Self {
+            path: _,
+            pass: _,
+            columns,
+            runs: _,
+            run_offsets: _,
+            lines,
+            turns,
+            texts,
+            contents,
+        } = self;
         let count = |count: usize| u32::try_from(count).expect("lengths of documents are 32-bit");
         let runs = self.document(index).trained();
-        let (low, high) = (lines[index] & u64::from(u32::MAX), lines[index] >> 32);
         let half = |half: u64| u32::try_from(half).expect("half of 64 bits");
-        words.extend([
-            half(low),
-            half(high),
-            turns[index] << 1 | if texts[index] { TEXT } else { 0 },
-            count(runs.len()),
-        ]);
+        let halves = |whole: u64| [half(whole & u64::from(u32::MAX)), half(whole >> 32)];
+        words.extend(halves(lines[index]));
+        words.extend([turns[index] << 1 | if texts[index] { TEXT } else { 0 }, count(runs.len())]);
+        words.extend(halves(contents[index]));
         words.extend(columns.iter().map(|(_, column)| count(column.length(index))));
         words.extend(runs.iter().flat_map(|run| [run.start, run.end, run.weight.to_bits()]));
         for (_, column) in columns {
@@ -121,6 +133,7 @@ impl Documents {
         });
         self.push(columns, runs, head.line);
         self.mark_turn(head.turn);
+        self.mark_content(self.len() - 1, head.content);
         if head.text {
             self.mark_text();
         }
@@ -128,11 +141,12 @@ impl Documents {
 
     /// The memory of the documents, in bytes.
     pub(crate) fn memory(&self) -> u64 {
-        let Self { path: _, pass: _, columns, runs, run_offsets, lines, turns, texts } = self;
+        let Self { path: _, pass: _, columns, runs, run_offsets, lines, turns, texts, contents } =
+            self;
         let columns: usize = columns.iter().map(|(_, column)| column.memory()).sum();
         let runs =
             runs.capacity() * size_of::<TrainedRun>() + run_offsets.capacity() * size_of::<usize>();
-        let others = lines.capacity() * size_of::<u64>()
+        let others = (lines.capacity() + contents.capacity()) * size_of::<u64>()
             + turns.capacity() * size_of::<u32>()
             + texts.capacity();
         (columns + runs + others) as u64

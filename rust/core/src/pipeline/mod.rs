@@ -32,5 +32,7 @@ pub(crate) use accounts::about::About;
 pub(crate) use accounts::books::Books;
 pub(crate) use accounts::fate::Cutter;
 pub(crate) use documents::intake::Outcome;
+pub(crate) use documents::side::{SplitSide, SplitThreshold};
 pub(crate) use documents::single::{FileHeads, SingleBlocks, WantedRecords};
+pub(crate) use rows::draw::check_split;
 pub(crate) use rows::row_packer::{Packed, RowPacker};

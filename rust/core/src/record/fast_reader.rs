@@ -6,10 +6,12 @@
 //! are [read](FastReader::read) this way without building values. All others, valid or not, are left to
 //! [`read`](fn@super::read), and its result for a line, a row or a request with its answer is [taken](FastReader::take).
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 
+use super::content;
 use super::cursor::Cursor;
 use super::flags::{self, LOSS, TRAIN, WEIGHT, is_assistant};
 use super::json;
@@ -57,9 +59,9 @@ const IN_RECORD: usize = 1;
 const IN_MESSAGE: usize = 3;
 
 /// The fast reader: reads one conversation after the other, reusing its buffers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FastReader {
-    names: Vec<Box<str>>,
+    names: Names,
     outline: Vec<u8>,
     /// The name of each message's role.
     roles: Vec<u8>,
@@ -79,28 +81,19 @@ pub struct FastReader {
     prompt: Option<usize>,
     /// True after an unread text field.
     has_unread: bool,
-    /// The last tools, as text and as a value: many records have the same.
-    tools: Option<(String, Json)>,
+    /// The last tools, as text, as a value and as a hash: many records have the same.
+    tools: Option<(String, Json, OnceCell<u64>)>,
+    /// The hash of the arguments to the template.
+    kwargs: u64,
 }
 
-impl Default for FastReader {
+/// The names of keys and roles that were met, in the order of their numbers.
+#[derive(Debug)]
+struct Names(Vec<Box<str>>);
+
+impl Default for Names {
     fn default() -> Self {
-        Self {
-            names: NAMES.map(Box::from).into(),
-            outline: Vec::new(),
-            roles: Vec::new(),
-            places: Vec::new(),
-            ranges: Vec::new(),
-            decoded: String::new(),
-            values: Vec::new(),
-            value_places: Vec::new(),
-            value_bytes: 0,
-            weights: Vec::new(),
-            flagged: false,
-            prompt: None,
-            has_unread: false,
-            tools: None,
-        }
+        Self(NAMES.map(Box::from).into())
     }
 }
 
@@ -183,8 +176,30 @@ impl FastReader {
         self.roles.iter().map(|role| self.name_of(*role))
     }
 
+    /// The hash of the content of a conversation that was read from a line or a row.
+    pub(crate) fn content(&self) -> u64 {
+        let roles = self.roles().map(|role| content::entry("role", content::of_string(role)));
+        let mut messages: Vec<u64> = roles.collect();
+        let mut add = |message: usize, key: &str, value| {
+            messages[message] = messages[message].wrapping_add(content::entry(key, value));
+        };
+        for ((message, key), range) in self.places().zip(&self.ranges) {
+            add(message, key, content::of_string(&self.decoded[range.clone()]));
+        }
+        let mut others = self.kwargs;
+        for (place, value) in self.value_places().zip(&self.values) {
+            if let Some((message, key)) = place {
+                add(message, key, content::of_value(value));
+            } else if let Some((_, _, hash)) = &self.tools {
+                let tools = hash.get_or_init(|| content::of_part(Part::Tools, value));
+                others = others.wrapping_add(*tools);
+            }
+        }
+        content::of_messages(others, messages.into_iter())
+    }
+
     fn name_of(&self, name: u8) -> &str {
-        &self.names[usize::from(name - 1)]
+        &self.names.0[usize::from(name - 1)]
     }
 
     fn clear(&mut self) {
@@ -201,6 +216,7 @@ impl FastReader {
         self.flagged = false;
         self.prompt = None;
         self.has_unread = false;
+        self.kwargs = 0;
     }
 
     fn whole(&mut self, conversation: &Conversation) -> Option<()> {
@@ -357,8 +373,8 @@ impl FastReader {
     }
 
     fn read_tools(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
-        let known = self.tools.as_ref().filter(|(text, _)| cursor.written(text));
-        let (tools, bytes) = if let Some((text, tools)) = known {
+        let known = self.tools.as_ref().filter(|(text, ..)| cursor.written(text));
+        let (tools, bytes) = if let Some((text, tools, _)) = known {
             (tools.clone(), text.len())
         } else {
             let (value, text) = cursor.value(IN_RECORD)?;
@@ -371,7 +387,7 @@ impl FastReader {
                 return Some(());
             }
             // A text that ends with a bracket or a quote is a complete value wherever it stands.
-            self.tools = Some((text.to_owned(), value.clone()));
+            self.tools = Some((text.to_owned(), value.clone(), OnceCell::new()));
             (value, text.len())
         };
         self.add_tools(tools, bytes)
@@ -379,7 +395,11 @@ impl FastReader {
 
     fn read_kwargs(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
         let (value, text) = cursor.value(IN_RECORD)?;
-        if matches!(value, Json::Map(_)) { self.add_kwargs(text.as_bytes()) } else { None }
+        if !matches!(value, Json::Map(_)) {
+            return None;
+        }
+        self.kwargs = content::of_kwargs(&value);
+        self.add_kwargs(text.as_bytes())
     }
 
     /// Reads a message. `each` calls its argument with every value in it, and the key.
@@ -469,13 +489,13 @@ impl FastReader {
 
     /// The number of a name, new or known.
     fn name(&mut self, name: &str) -> Option<u8> {
-        let known = self.names.iter().position(|known| **known == *name);
-        let at = known.unwrap_or(self.names.len());
+        let known = self.names.0.iter().position(|known| **known == *name);
+        let at = known.unwrap_or(self.names.0.len());
         if known.is_none() {
             if at == MOST_NAMES || name.len() > LONGEST_NAME {
                 return None;
             }
-            self.names.push(name.into());
+            self.names.0.push(name.into());
         }
         u8::try_from(at + 1).ok()
     }

@@ -6,6 +6,7 @@
 
 mod cbor;
 mod columns;
+mod content;
 mod cursor;
 mod fast_reader;
 mod fault;
@@ -27,6 +28,7 @@ mod unread;
 mod value_access;
 mod write;
 
+pub(crate) use content::of_text;
 pub use fast_reader::FastReader;
 pub use fault::Fault;
 pub use flags::is_assistant;
@@ -35,9 +37,11 @@ pub(crate) use json::parse as parse_json;
 pub use kinds::{Answers, Conversation, Pair, Prompted, Record};
 pub use labelled::Labelled;
 pub use messages::MessageForms;
+pub(crate) use read::content_of;
 pub(crate) use read::object as object_of;
 pub use read::{
-    FoundShape, as_messages, conversation, find_shape, parse_conversation, read, read_telling,
+    FoundShape, ReadFacts, as_messages, conversation, find_shape, parse_conversation, read,
+    read_telling,
 };
 pub use shape::{Expectation, Shape, TokenColumns};
 pub use table::{MappedRows, RecordTable};

@@ -9,7 +9,7 @@ use super::fault::Fault;
 use super::kinds::{Conversation, Pair, Record};
 use super::messages::{self, MessageForms};
 use super::shape::{self, Expectation, Shape};
-use super::{cbor, json, labelled, loss_mask, pair, preference, row, text, tokens};
+use super::{cbor, content, json, labelled, loss_mask, pair, preference, row, text, tokens};
 use crate::config::{Fields, Part, ShapeName, usual};
 use crate::ledger::Reason;
 use crate::source::Raw;
@@ -129,29 +129,57 @@ pub fn read(
     expected: Expectation<'_>,
     takes: MessageForms,
 ) -> Result<Record, Fault> {
-    read_telling(raw, shape, expected, takes, &Cell::new(false))
+    read_telling(raw, shape, expected, takes, &ReadFacts::default())
 }
 
-/// Reads one record as [`read`] does, and tells in `unread` whether [`left_out`](super::left_out) may find a field.
+/// What reading a record tells of it beside its content.
+#[derive(Debug, Default)]
+pub struct ReadFacts {
+    /// Whether [`left_out`](super::left_out) may find a field.
+    pub unread: Cell<bool>,
+    /// Whether the hash of what its shape reads is wanted.
+    pub hashes: bool,
+    /// That hash.
+    pub content: Cell<Option<u64>>,
+}
+
+/// The hash of what the shape of a record reads in it; `None` for a record that cannot be read.
+pub(crate) fn content_of(raw: Raw<'_>, shape: &Shape, expected: Expectation<'_>) -> Option<u64> {
+    let facts = ReadFacts { hashes: true, ..ReadFacts::default() };
+    let _ = read_telling(raw, Some(shape), expected, MessageForms::ALL, &facts);
+    facts.content.get()
+}
+
+/// Reads one record as [`read`] does, and tells facts of it.
 pub fn read_telling(
     raw: Raw<'_>,
     shape: Option<&Shape>,
     expected: Expectation<'_>,
     takes: MessageForms,
-    unread: &Cell<bool>,
+    facts: &ReadFacts,
 ) -> Result<Record, Fault> {
-    unread.set(true);
+    facts.unread.set(true);
+    let checked = |lists: tokens::TokenLists<'_>| {
+        let tokens = lists.check()?;
+        facts.content.set(facts.hashes.then(|| content::of_tokens(&tokens)));
+        Ok(Record::Tokens(tokens))
+    };
     if let (Raw::Row { batch, row }, Some(shape)) = (raw, shape)
         && shape.name == ShapeName::Tokens
         && let Some(parts) = tokens::row(batch, row, shape)
     {
-        return parts.check().map(Record::Tokens);
+        return checked(parts);
     }
     let record = &*object(raw, |field| shape.is_none_or(|shape| shape.reads(field)))?;
     let Some(shape) = shape else { return Err(shape::unknown(record, expected)) };
     if let Raw::Json(_) = raw {
         let mut fields = record.keys();
-        unread.set(fields.any(|field| shape.is_unread_text(field) && !shape.takes(field, record)));
+        facts
+            .unread
+            .set(fields.any(|field| shape.is_unread_text(field) && !shape.takes(field, record)));
+    }
+    if facts.hashes && shape.name != ShapeName::Tokens {
+        facts.content.set(Some(content::of_record(record, shape)));
     }
     let beside = || match raw {
         // Columns that no shape reads may hold any type.
@@ -174,7 +202,7 @@ pub fn read_telling(
             pair::read(record, shape, takes)
         }
         ShapeName::Text => text::read(record, shape.field(Part::Text)).map(Record::Text),
-        ShapeName::Tokens => tokens::read(record, shape)?.check().map(Record::Tokens),
+        ShapeName::Tokens => checked(tokens::read(record, shape)?),
         ShapeName::Preference => preference::read_pair(record, shape, takes).map(Record::Answers),
         ShapeName::UnpairedPreference => {
             preference::read_judged(record, shape, takes).map(Record::Answers)

@@ -257,6 +257,18 @@ impl Shape {
         found.map_or_else(|| self.field(part), |(_, field)| field)
     }
 
+    /// The parts of records of this shape, each with the field that it is read from in `record`.
+    pub(super) fn parts_read<'s>(
+        &'s self,
+        record: &'s Map,
+    ) -> impl Iterator<Item = (Part, &'s str)> {
+        let is_first = |(at, (part, _)): &(usize, &(Part, Arc<str>))| {
+            self.parts[..*at].iter().all(|(before, _)| before != part)
+        };
+        let parts = self.parts.iter().enumerate().filter(is_first);
+        parts.map(|(_, (part, _))| (*part, self.field_of(*part, record)))
+    }
+
     /// All fields that records are read from, those that show other shapes, and those that may hold what is said.
     pub fn columns(&self) -> Vec<String> {
         let parts = self.parts.iter().map(|(_, field)| field).chain(&self.telling);

@@ -50,7 +50,7 @@ pub(super) const GROUPS: &str = "groups";
 /// The name that this folder has while it is removed.
 pub(super) const GROUPS_REMOVED: &str = "groups.removed";
 
-/// The name of the file with the lots of the documents of a group, beside its tokens.
+/// The name of the file with the split hashes of the documents of a group, beside its tokens.
 pub const LOTS: &str = "lots";
 
 /// The name of the log in the output folder, if the tokens are kept.

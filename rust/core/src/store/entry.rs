@@ -17,7 +17,7 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use serde::{Deserialize, Serialize};
 
-use crate::document::{ColumnName, Documents, Pass};
+use crate::document::{ColumnName, Documents, Pass, RECORD_HEAD};
 use crate::frames::{self, HEADER};
 use crate::ledger::Ledger;
 
@@ -40,6 +40,8 @@ struct EntryMetadata<'a> {
     /// The file, for messages about documents where the block is not at hand.
     path: Cow<'a, str>,
     columns: Vec<Cow<'a, str>>,
+    /// The words of a record before its columns. Records of an earlier version had fewer.
+    head: usize,
     /// The number of earlier reads of the block's source.
     #[serde(default, skip_serializing_if = "is_zero")]
     repetition: u64,
@@ -67,6 +69,7 @@ pub(super) fn write(
 ) -> EncodedEntry {
     let note = EntryMetadata {
         path: documents.path().to_string_lossy(),
+        head: RECORD_HEAD,
         columns: documents.names().into_iter().map(|name| Cow::Borrowed(name.0)).collect(),
         repetition: documents.pass().repetition,
         fingerprint: Cow::Borrowed(fingerprint),
@@ -106,6 +109,9 @@ impl LogEntry {
         let &[note, count] = words(counts).first_chunk()?;
         let (note, rest) = rest.split_at_checked(note as usize)?;
         let note: EntryMetadata = serde_json::from_slice(note).ok()?;
+        if note.head != RECORD_HEAD {
+            return None;
+        }
         let (ends, records) = rest.split_at_checked(WORD.checked_mul(count as usize)?)?;
         let ends = words(ends);
         let path = path.map_or_else(|| Arc::from(Path::new(&*note.path)), Arc::clone);

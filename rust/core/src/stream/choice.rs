@@ -5,8 +5,8 @@ use std::ops::{Range, RangeInclusive};
 
 use serde::Serialize;
 
-use super::numbers::number;
 use super::wanted::Wanted;
+use crate::config::Validation;
 use crate::document::{Documents, INPUTS};
 use crate::ledger::Reason;
 use crate::record::{Fault, object_of};
@@ -24,8 +24,8 @@ pub struct Choice {
     /// The most tokens of a document.
     #[serde(rename = "max_document_tokens")]
     pub max_tokens: Option<u32>,
-    /// The share of the records that is held out for validation, from 0 to 1.
-    pub validation: Option<f64>,
+    /// The size of the split that is held out for validation.
+    pub validation: Option<Validation>,
     /// Whether the records are those that are held out.
     pub held_out: bool,
     /// The numbers of the records, in the order of the input.
@@ -72,13 +72,10 @@ pub(super) struct Chosen {
     pub(super) left_out: u64,
 }
 
-/// The purpose of a random number, apart from those of the order.
-const SPLIT: u64 = 5;
-
 impl Choice {
     /// Whether all records are taken, whatever is in them.
     pub(super) fn is_all(&self) -> bool {
-        self.fields.is_empty() && self.validation.is_none() && self.numbers.is_all()
+        self.fields.is_empty() && self.numbers.is_all()
     }
 
     /// Whether fields are read that records need not be made of.
@@ -87,22 +84,22 @@ impl Choice {
     }
 
     /// The records of a block that are taken. The first has the number `first` in its file, of which the numbers `range`
-    /// are to choose from.
+    /// are to choose from. One that its fields leave out is counted if it is `of_split`.
     pub(super) fn records(
         &self,
         block: &Block,
-        seed: u64,
+        of_split: &dyn Fn(Raw<'_>) -> bool,
         range: &Range<u64>,
         first: u64,
     ) -> Chosen {
         let (mut left_out, mut refused) = (0, Vec::new());
         let taken = (first..).zip(block.records().enumerate()).map(|(number, (place, record))| {
-            if !self.numbers.has(range, number) || !self.is_of_split(&record, block, seed) {
+            if !self.numbers.has(range, number) {
                 return false;
             }
             match self.has_fields(&record) {
                 Ok(taken) => {
-                    left_out += u64::from(!taken);
+                    left_out += u64::from(!taken && of_split(record.raw));
                     taken
                 }
                 Err(fault) => {
@@ -113,29 +110,6 @@ impl Choice {
         });
         let taken = taken.collect();
         Chosen { taken, refused, left_out }
-    }
-
-    /// Whether a record belongs to the split.
-    fn is_of_split(&self, record: &RawRecord<'_>, block: &Block, seed: u64) -> bool {
-        let Some(share) = self.validation else { return true };
-        let lot = match record.raw {
-            // Equal records are in the same split, wherever they are.
-            Raw::Json(bytes) | Raw::Text(bytes) | Raw::Cbor(bytes) => {
-                let hash = blake3::hash(bytes.trim_ascii());
-                u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash of 32 bytes"))
-            }
-            Raw::Cells { .. } | Raw::Row { .. } => {
-                let name = block.path.file_name().unwrap_or_default().as_encoded_bytes();
-                let hash = blake3::hash(name);
-                let name = hash.as_bytes().first_chunk().expect("a hash of 32 bytes");
-                number(&[u64::from_le_bytes(*name), record.line])
-            }
-            // It is refused while the other split is read.
-            Raw::Broken { .. } => return !self.held_out,
-        };
-        #[expect(clippy::cast_precision_loss, reason = "a random number: 53 bits are plenty")]
-        let lot = number(&[seed, SPLIT, lot]) as f64 / u64::MAX as f64;
-        (lot < share) == self.held_out
     }
 
     /// Whether the fields of a record have wanted values. Fails for a record of which they cannot be read.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::options::{OnEnd, Share};
@@ -33,10 +34,10 @@ pub struct Counted {
 
 /// The file of a count.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct Written<T> {
     /// The hash of all that decides the count.
     run: String,
-    counted: Counted,
+    counted: T,
 }
 
 impl Counted {
@@ -67,12 +68,12 @@ impl Counted {
 
 /// The count in the folder `dir` under the name `run`, a hash of all that decides it, or that of `count`, which is
 /// written there. One of several processes counts, and the others wait for it.
-pub(super) fn kept(
+pub(super) fn kept<T: Serialize + DeserializeOwned + Clone>(
     dir: &Path,
     run: &str,
     control: &Control,
-    count: impl FnOnce() -> Result<Counted>,
-) -> Result<Counted> {
+    count: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     let place = |end: &str| dir.join(format!("stream-{}.{end}", &run[..DIGITS]));
     let path = place("json");
     if let Some(counted) = read(&path, run)? {
@@ -89,11 +90,11 @@ pub(super) fn kept(
 }
 
 /// The count in a file, if it is whole and of this run.
-fn read(path: &Path, run: &str) -> Result<Option<Counted>> {
+fn read<T: DeserializeOwned>(path: &Path, run: &str) -> Result<Option<T>> {
     let Sealed::Whole(text) = sealed::read(path, Links::Refused).map_err(Error::io(path))? else {
         return Ok(None);
     };
-    let written: Option<Written> = serde_json::from_slice(&text).ok();
+    let written: Option<Written<T>> = serde_json::from_slice(&text).ok();
     Ok(written.filter(|written| written.run == run).map(|written| written.counted))
 }
 

@@ -101,11 +101,12 @@ impl Identity {
         Value::Object(self.0.as_ref().clone())
     }
 
-    /// The identity without an option of a group.
-    pub(super) fn without(&self, group: &str, option: &str) -> Self {
-        let left_out = key_of(&[group, OPTION], option);
-        let others = self.0.iter().filter(|(name, _)| **name != left_out);
-        Self(Arc::new(others.map(|(name, value)| (name.clone(), value.clone())).collect()))
+    /// The identity without an option of the stream.
+    pub(super) fn without(&self, option: &str) -> Self {
+        let stream = key_of(&["stream", OPTION], "");
+        let is_left_out = |key: &str| key.starts_with(&stream) && option_of(key) == option;
+        let others = self.0.iter().filter(|(key, _)| !is_left_out(key));
+        Self(Arc::new(others.map(|(key, value)| (key.clone(), value.clone())).collect()))
     }
 
     /// Whether nothing is known of the run.

@@ -9,10 +9,10 @@ use crate::control::Control;
 use crate::document::{Documents, INPUTS, Pass};
 use crate::error::{Error, Origin, Result};
 use crate::ledger::{Ledger, Reason};
-use crate::pipeline::{Outcome, WantedRecords};
+use crate::pipeline::{Outcome, SingleBlocks, WantedRecords};
 use crate::record::{Fault, Shape};
-use crate::source::Block;
 use crate::source::position::number_line;
+use crate::source::{Block, Raw};
 use crate::timing::Work;
 
 /// The documents of a block of a lane.
@@ -43,6 +43,7 @@ impl Made {
     pub(super) fn of(
         found: Found,
         order: &Order<'_>,
+        single: &SingleBlocks<'_>,
         work: impl FnOnce(Block, Option<Arc<Shape>>, WantedRecords) -> Result<Outcome>,
         control: &Control,
     ) -> Result<Self> {
@@ -67,7 +68,9 @@ impl Made {
         let mut wanted: WantedRecords = places.iter().map(is_wanted).collect();
         let size = block.size;
         let is_new = matches!(chosen, Chosen::From(0));
-        let (block, left_out) = match order.chosen(&block, &extent, first_record) {
+        let of_split = |raw: Raw<'_>| single.is_of_split(raw, block.source, shape.as_deref());
+        let chosen_records = order.chosen(&block, &extent, first_record, &of_split);
+        let (block, left_out) = match chosen_records {
             Some(taken) => {
                 wanted.iter_mut().zip(&taken.taken).for_each(|(wanted, taken)| *wanted &= taken);
                 (block.refusing(taken.refused), taken.left_out)

@@ -13,6 +13,7 @@
 //! * [`rounds`] deals records that the caller gives to the lanes.
 //! * [`board`] tells worker threads which lane needs a block, and holds the documents that they made.
 //! * [`delivery`] makes tables of the rows of the lanes, up to the step at which all ranks end.
+//! * [`split`] says which records are of the split that is read.
 //! * [`counts`] counts the rows of a finite run, so that its ranks end together.
 //! * [`places`] holds the states between the rows of a table.
 //! * [`carried`] is what a state carries for a report beside counts: lengths, and first places.
@@ -45,6 +46,7 @@ mod place;
 mod places;
 mod rounds;
 mod run;
+mod split;
 mod state;
 mod step_rows;
 mod walk;
@@ -180,38 +182,48 @@ impl Run<'_> {
             let reason = "has no end, so the rows of the stream cannot be counted";
             return Err(Error::option("epochs", reason));
         }
-        // Functions and records without an identity may be others each time.
+        let Some(dir) = dir.filter(|_| self.kept_in().is_some()) else { return self.count() };
+        counts::kept(dir, &self.name_of_count(), self.control, || self.count())
+    }
+
+    /// The folder that counts are kept in. Functions and records without an identity may be others each time.
+    fn kept_in(&self) -> Option<&Path> {
         let mut records = self.found.sources.iter().filter_map(|source| source.records.as_ref());
         let are_known = records.all(|it| it.known_as.is_some());
-        let dir = dir.filter(|_| are_known && self.job.transform.is_identified());
-        let Some(dir) = dir else { return self.count() };
-        counts::kept(dir, &self.name_of_count(), self.control, || self.count())
+        self.options.index_dir().filter(|_| are_known && self.job.transform.is_identified())
     }
 
     /// Counts the rows of all lanes.
     fn count(&self) -> Result<Counted> {
-        let share = Share { lanes: self.share.lanes, batch: 1, rank: 0, world_size: 1 };
         let options = StreamOptions {
             rank_source: None.into(),
             max_steps: None.into(),
             ..self.options.clone()
         };
-        let run = Run {
-            options: &options,
+        let run = self.alone(&options, false);
+        let (_, counted) = run.with_lanes(Instant::now(), |delivery, take| delivery.count(take))?;
+        Ok(counted)
+    }
+
+    /// The run of one process that reads all lanes from their beginning.
+    fn alone<'b>(&'b self, options: &'b StreamOptions, hashes: bool) -> Run<'b> {
+        let share = Share { lanes: self.share.lanes, batch: 1, rank: 0, world_size: 1 };
+        Run {
+            options,
             share,
+            hashes,
+            told: None,
             from: None,
             identity: self.identity.clone(),
             open: self.open.clone(),
             ..*self
-        };
-        let (_, counted) = run.with_lanes(Instant::now(), |delivery, take| delivery.count(take))?;
-        Ok(counted)
+        }
     }
 
     /// A hash of all that decides the rows of the lanes.
     fn name_of_count(&self) -> String {
         // Lanes have the same rows however they end together.
-        let identity = self.identity.without("stream", "on_end").to_json();
+        let identity = self.identity.without("on_end").to_json();
         let (lanes, epochs) = (self.share.lanes, self.options.epochs);
         let all = serde_json::json!([identity, lanes, epochs]);
         blake3::hash(all.to_string().as_bytes()).to_hex().to_string()
@@ -243,7 +255,8 @@ impl Run<'_> {
         let number = |origin: &mut Origin| {
             if self.counted { Ok(()) } else { number_line(found, origin, control) }
         };
-        let single = SingleBlocks::new(job, &found.sources, &number, control)?;
+        let split = (self.side, self.hashes);
+        let single = SingleBlocks::new(job, &found.sources, &number, split, control)?;
         let heads = FileHeads::new(job, found);
         let order = (job.options.rows.packing.seed, options.shuffle, &options.choice);
         let mix = Mix::new(options);
@@ -308,6 +321,7 @@ impl Run<'_> {
         let reading = delivery.lanes.len();
         drop(delivery);
         drop(walks);
+        about.facts.warnings.extend(single.of_split().or_else(|| self.told.clone()));
         about.facts.warnings.extend(orders.iter().flat_map(|order| order.warnings(reading)));
         numbered.restore(&mut books.ledger, self.counted, control)?;
         books.shorten_lengths(MOST_LENGTHS);
@@ -434,7 +448,7 @@ impl Makers<'_, '_, '_> {
             Ok(Some(found)) => {
                 self.board.was_read(claim, false);
                 let order = &self.orders[claim.feed % self.orders.len()];
-                self.board.put(claim, Made::of(found, order, work, self.control));
+                self.board.put(claim, Made::of(found, order, self.single, work, self.control));
             }
         }
     }

@@ -7,7 +7,7 @@ use super::choice::Choice;
 use super::may_differ::{EndsRun, FindsCounts, InState, MayDiffer, ReadsState, SharesRows};
 use serde::Serialize;
 
-use crate::config::option_words;
+use crate::config::{Validation, option_words};
 use crate::error::{Error, Result};
 use crate::wording::{message, set};
 
@@ -137,6 +137,15 @@ impl StreamOptions {
                 let reason = "must be numbers of 0 or more, one of them more";
                 return Err(Error::option("weights", reason));
             }
+        }
+        if let Some(documents @ Validation::Documents(_)) = self.choice.validation
+            && self.index_dir().is_none()
+        {
+            let reason = format!(
+                "is {documents} documents, which are counted first; give `cache_dir`, a folder to keep the count in, or a share \
+                 such as 0.01"
+            );
+            return Err(Error::option("validation", reason));
         }
         self.share(None).map(drop)
     }

@@ -18,7 +18,7 @@ use crate::random::Random;
 use crate::source::parts::parts;
 use crate::source::position::{Extent, Numbering, extents};
 use crate::source::weigh::weigh;
-use crate::source::{Block, FoundFiles, Index, Part};
+use crate::source::{Block, FoundFiles, Index, Part, Raw};
 
 /// Extents of a portion for each lane, if the files can be cut into that many.
 const EXTENTS_PER_LANE: u64 = 16;
@@ -353,9 +353,15 @@ impl<'a> Order<'a> {
     }
 
     /// The records of a block of `extent` that are taken; `None` if all are. `first` is the number of the first record.
-    pub(super) fn chosen(&self, block: &Block, extent: &Extent, first: u64) -> Option<Chosen> {
+    pub(super) fn chosen(
+        &self,
+        block: &Block,
+        extent: &Extent,
+        first: u64,
+        of_split: &dyn Fn(Raw<'_>) -> bool,
+    ) -> Option<Chosen> {
         let range = &self.parts[extent.file].records;
-        (!self.choice.is_all()).then(|| self.choice.records(block, self.seed, range, first))
+        (!self.choice.is_all()).then(|| self.choice.records(block, of_split, range, first))
     }
 
     /// The packing order of the records of a block, as indices.

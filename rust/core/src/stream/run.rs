@@ -6,7 +6,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::ledger::Count;
 use crate::pack::OpenPacks;
-use crate::pipeline::Job;
+use crate::pipeline::{Job, SplitSide};
 use crate::source::FoundFiles;
 use crate::source::position::number_line;
 
@@ -43,6 +43,12 @@ pub(super) struct Run<'a> {
     pub(super) identity: Identity,
     pub(super) from: Option<State>,
     pub(super) open: OpenPacks,
+    /// The split whose records alone are taken, if there are splits.
+    pub(super) side: Option<SplitSide>,
+    /// A warning of a split that holds out fewer documents than were asked for.
+    pub(super) told: Option<String>,
+    /// Whether documents keep the hash of their content, by which a number of them is held out.
+    pub(super) hashes: bool,
     /// Whether lines are counted, since rows name them.
     pub(super) counted: bool,
 }
@@ -80,7 +86,23 @@ impl<'a> Run<'a> {
             state.check_rank(share)?;
         }
         let counted = job.options.rows.columns.contains(&RowColumn::SourceRow);
-        Ok(Self { job, found, supplies, options, control, share, identity, from, open, counted })
+        let mut run = Self {
+            job,
+            found,
+            supplies,
+            options,
+            control,
+            share,
+            identity,
+            from,
+            open,
+            side: None,
+            told: None,
+            hashes: false,
+            counted,
+        };
+        (run.side, run.told) = run.split()?;
+        Ok(run)
     }
 
     /// The sources of each pool.

@@ -19,6 +19,7 @@ use crate::pipeline::documents::made::{DocumentFunction, made};
 use crate::pipeline::documents::per_record::{Verification, ending, take_record};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
 use crate::pipeline::documents::renderer::{RecordFailure, Renderer};
+use crate::pipeline::documents::side::SplitSide;
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{Fault, Shape};
@@ -31,6 +32,10 @@ use crate::timing::{Clock, Stage, Stages, Work};
 pub(crate) type Numbering<'a> = dyn Fn(&mut Origin) -> Result<()> + Sync + 'a;
 
 /// Reads files and makes documents.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each asks for something else beside the documents"
+)]
 pub(crate) struct Intake<'a> {
     job: &'a Job,
     control: &'a Control,
@@ -40,6 +45,10 @@ pub(crate) struct Intake<'a> {
     names_all: bool,
     /// Whether the documents of every choice of `turns` are counted.
     compares_turns: bool,
+    /// Whether documents keep the hash of their record's content.
+    hashes: bool,
+    /// The split whose records alone are read; all are by default.
+    side: Option<SplitSide>,
     /// Finds the line number of a record that is identified by its offset.
     number: Option<&'a Numbering<'a>>,
     /// The place of the blocks among those of the job, if they are not all.
@@ -72,6 +81,8 @@ pub(crate) struct Outcome {
     pub(crate) left_out: Vec<DroppedRecord>,
     /// The documents of every choice of `turns`, if they are counted.
     pub(crate) choices: TurnChoices,
+    /// The number of records of the other split, which were passed over.
+    pub(crate) other_split: u64,
     /// The record of each document, counted from 0 in the block, if only some records were wanted.
     pub(crate) records: Vec<u32>,
     /// The error that ends the run after these documents, if any.
@@ -80,8 +91,9 @@ pub(crate) struct Outcome {
 
 impl<'a> Intake<'a> {
     pub(crate) fn new(job: &'a Job, control: &'a Control) -> Self {
-        let (keeps_shares, names_all, compares_turns) = (false, false, false);
-        Self { job, control, keeps_shares, names_all, compares_turns, number: None, part: None }
+        let (keeps_shares, names_all, compares_turns, hashes) = (false, false, false, false);
+        let (side, number, part) = (None, None, None);
+        Self { job, control, keeps_shares, names_all, compares_turns, hashes, side, number, part }
     }
 
     /// Numbers a record by `number` before an error of the job names it.
@@ -92,6 +104,16 @@ impl<'a> Intake<'a> {
     /// Counts the blocks as a part of those of a job.
     pub(in crate::pipeline) fn of_job(self, part: PartOfJob) -> Self {
         Self { part: Some(part), ..self }
+    }
+
+    /// Keeps the hash of each record's content with its documents, if that is `wanted`, by which splits are made.
+    pub(crate) fn hashing(self, wanted: bool) -> Self {
+        Self { hashes: wanted, ..self }
+    }
+
+    /// Reads the records of one split alone.
+    pub(super) fn on_side(self, side: Option<SplitSide>) -> Self {
+        Self { side, hashes: self.hashes || side.is_some(), ..self }
     }
 
     /// Lists every record that is left out.
@@ -249,6 +271,7 @@ impl<'a> Intake<'a> {
                 share: None,
                 left_out: Vec::new(),
                 choices: TurnChoices::default(),
+                other_split: 0,
                 records: Vec::new(),
                 end: None,
             };
@@ -264,6 +287,8 @@ impl<'a> Intake<'a> {
                 words: &words[block.source],
                 reading: &sources[block.source].reading,
                 shape: shape.as_deref(),
+                hashes: self.hashes,
+                side: self.side,
             };
             for (at, record) in (0..).zip(block.records()) {
                 self.control.tick()?;
@@ -271,10 +296,13 @@ impl<'a> Intake<'a> {
                     continue;
                 }
                 let number_of_line = record.line;
+                let before = outcome.documents.len();
                 let oracle = reference.as_mut().filter(|_| verify > 0);
                 let ways = (&mut worker, maker.as_mut(), oracle);
                 let filled = (&mut outcome.documents, &mut outcome.ledger);
-                match take_record(record, asked, ways, ending, &mut clock, filled) {
+                let taken = take_record(record, asked, ways, ending, &mut clock, filled);
+                outcome.documents.mark_content(before, worker.content());
+                match taken {
                     Ok(Verification::No) => {}
                     Ok(Verification::Agrees) => verify -= 1,
                     Ok(Verification::Differs) => {
@@ -283,6 +311,7 @@ impl<'a> Intake<'a> {
                             block.path.display()
                         )));
                     }
+                    Err(RecordFailure::OtherSplit) => outcome.other_split += 1,
                     Err(failure) => {
                         outcome.end =
                             self.refuse(failure, &block.path, number_of_line, &mut outcome).err();
@@ -337,6 +366,7 @@ impl<'a> Intake<'a> {
             origin = self.numbered(origin)?;
         }
         match (failure, self.job.options.tokens.on_bad_record) {
+            (RecordFailure::OtherSplit, _) => Ok(()),
             (RecordFailure::NoTemplate(error), _) => Err(error.asked_by(&origin, "a conversation")),
             (RecordFailure::NoTokenizer, _) => {
                 Err(Error::no_tokenizer().asked_by(&origin, "a text"))

@@ -178,8 +178,10 @@ impl MadeTokens {
         };
         let types = self.types.as_ref().map_or_else(Vec::new, bits);
         let columns = [&bits(&self.ids)[..], &bits(&self.labels), &types];
+        let number = made.len();
         made.push(&columns, self.runs(), document.origin().line);
         made.mark_turn(document.turn());
+        made.mark_content(number, document.content());
         if document.is_text() {
             made.mark_text();
         }

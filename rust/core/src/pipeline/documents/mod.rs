@@ -17,6 +17,7 @@ mod per_record;
 pub(crate) mod prompt_names;
 pub(crate) mod recognise;
 pub(crate) mod renderer;
+pub(crate) mod side;
 pub(crate) mod single;
 pub(crate) mod training;
 pub(crate) mod transform;

@@ -42,6 +42,8 @@ pub(in crate::pipeline) enum RecordFailure<'a> {
     NoTemplate(&'a Error),
     /// The job has no tokenizer for texts.
     NoTokenizer,
+    /// The record is of the other split.
+    OtherSplit,
 }
 
 impl From<Fault> for RecordFailure<'_> {

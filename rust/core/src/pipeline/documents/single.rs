@@ -11,12 +11,13 @@ use crate::config::Source;
 use crate::control::Control;
 use crate::error::Result;
 use crate::pipeline::documents::intake::{BlockTask, Intake, Numbering, Outcome};
-use crate::pipeline::documents::recognise::{FileKinds, Recogniser};
+use crate::pipeline::documents::recognise::{FileKinds, Recogniser, expectation};
 use crate::pipeline::documents::renderer::Renderer;
+use crate::pipeline::documents::side::SplitSide;
 use crate::pipeline::job::Job;
-use crate::record::Shape;
+use crate::record::{Shape, content_of};
 use crate::source::position::first_blocks;
-use crate::source::{Block, FoundFiles};
+use crate::source::{Block, FoundFiles, Raw};
 use crate::timing::Stages;
 
 /// Whether each record of a block is wanted, by its number from 0.
@@ -29,24 +30,34 @@ pub(crate) struct SingleBlocks<'a> {
     sources: Vec<Source>,
     renderers: Vec<Renderer<'a>>,
     reference: Option<Tokenizer>,
+    /// The split whose records alone are taken.
+    side: Option<SplitSide>,
+    /// The documents of this split, and the records of the other.
+    read: AtomicU64,
+    passed_over: AtomicU64,
     /// The number of documents that the reference engine has yet to encode too.
     verify: AtomicU64,
 }
 
 impl<'a> SingleBlocks<'a> {
-    /// Makes documents from the blocks of these sources. `number` finds the line numbers of their records.
+    /// Makes documents from the blocks of these sources, of the records of one `side` if there is one; they keep their
+    /// content if `hashes`. `number` finds the line numbers of their records.
     pub(crate) fn new(
         job: &'a Job,
         sources: &[Source],
         number: &'a Numbering<'a>,
+        (side, hashes): (Option<SplitSide>, bool),
         control: &'a Control,
     ) -> Result<Self> {
-        let intake = Intake::new(job, control).numbered_by(number);
+        let intake = Intake::new(job, control).numbered_by(number).hashing(hashes).on_side(side);
         let verify = u64::from(job.options.work.verify);
         let compiled = job.tokenizer.as_ref().filter(|it| it.engine() == Engine::Compiled);
         let reference = compiled.filter(|_| verify > 0);
         Ok(Self {
             renderers: intake.words(sources)?,
+            side,
+            read: AtomicU64::new(0),
+            passed_over: AtomicU64::new(0),
             intake,
             job,
             sources: sources.to_vec(),
@@ -58,6 +69,27 @@ impl<'a> SingleBlocks<'a> {
     /// The block after the caller's functions.
     pub(crate) fn transformed(&self, block: Block) -> Result<Block> {
         self.job.transform.apply(block)
+    }
+
+    /// Whether a record of a block is of the split whose records are taken.
+    pub(crate) fn is_of_split(&self, raw: Raw<'_>, source: usize, shape: Option<&Shape>) -> bool {
+        self.side.is_none_or(|side| {
+            let reading = &self.sources[source].reading;
+            let expected = expectation(reading, self.job.options.tokens.documents);
+            side.takes(shape.and_then(|shape| content_of(raw, shape, expected)))
+        })
+    }
+
+    /// A warning of a split that holds nothing, or everything, of what was read.
+    pub(crate) fn of_split(&self) -> Option<String> {
+        let (read, passed_over) =
+            (self.read.load(Ordering::Relaxed), self.passed_over.load(Ordering::Relaxed));
+        let side = self.side.filter(|_| read == 0 || passed_over == 0)?;
+        if read + passed_over == 0 {
+            return None;
+        }
+        let said = if side.held_out == (read == 0) { "none" } else { "all" };
+        Some(format!("`validation` holds {said} of the records out that were read"))
     }
 
     /// The function of one thread that makes documents from a block, each with the number of its record.
@@ -77,7 +109,11 @@ impl<'a> SingleBlocks<'a> {
                         .is_ok(),
             );
             let read = Stages::default();
-            work(&BlockTask { number: 0, block, shape, read, verify, wanted: Some(wanted) })
+            let made =
+                work(&BlockTask { number: 0, block, shape, read, verify, wanted: Some(wanted) })?;
+            self.read.fetch_add(made.ledger.read.documents, Ordering::Relaxed);
+            self.passed_over.fetch_add(made.other_split, Ordering::Relaxed);
+            Ok(made)
         }
     }
 }

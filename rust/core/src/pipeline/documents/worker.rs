@@ -5,17 +5,18 @@
 //! [`read_telling`]. Where possible, a recorded program replays the chat template; otherwise the [`Renderer`]
 //! renders. All paths give the same text.
 
-use std::cell::Cell;
-
 use crate::config::{Reading, ShapeName, Turns};
 use crate::document::Several;
 use crate::document::tokenize::TextKind;
 use crate::ledger::{Note, NoteSet};
 use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord, Renderer};
+use crate::pipeline::documents::side::SplitSide;
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::record::{self, Conversation, FastReader, Record, Shape, read_telling, read_text_fast};
+use crate::record::{
+    self, Conversation, FastReader, ReadFacts, Record, Shape, read_telling, read_text_fast,
+};
 use crate::source::Raw;
 use crate::template::{Rendered, Replayed, Replayer, Trained};
 use crate::timing::{Clock, RenderCounts, Stage};
@@ -35,6 +36,8 @@ pub(in crate::pipeline) struct Worker<'a> {
     rendered: Rendered,
     /// Whether the last record may have fields that its document leaves out, besides those of its messages.
     may_leave_out: bool,
+    /// The hash of what the shape of the last record reads, if it was asked for and the record could be read.
+    content: Option<u64>,
     /// The numbers of conversations that were replayed and interpreted.
     counts: RenderCounts,
 }
@@ -46,6 +49,10 @@ pub(in crate::pipeline) struct ReadOptions<'r, 'a> {
     pub(in crate::pipeline) reading: &'r Reading,
     /// The shape of the file, if known.
     pub(in crate::pipeline) shape: Option<&'r Shape>,
+    /// Whether the content of records is hashed.
+    pub(in crate::pipeline) hashes: bool,
+    /// The split whose records alone are taken; all are by default.
+    pub(in crate::pipeline) side: Option<SplitSide>,
 }
 
 impl<'a> Worker<'a> {
@@ -71,6 +78,7 @@ impl<'a> Worker<'a> {
             replayed: Replayed::default(),
             rendered: Rendered::default(),
             may_leave_out: true,
+            content: None,
             counts: RenderCounts::default(),
         }
     }
@@ -83,6 +91,7 @@ impl<'a> Worker<'a> {
         clock: &mut Clock,
     ) -> Result<RenderedRecord, RecordFailure<'a>> {
         self.may_leave_out = true;
+        self.content = None;
         let mut made = self.read_and_render(raw, asked, clock)?;
         let Some(shape) = asked.shape.filter(|_| self.may_leave_out) else { return Ok(made) };
         match &mut made {
@@ -118,16 +127,18 @@ impl<'a> Worker<'a> {
         self.rendered.unread.clear();
         self.rendered.notes = NoteSet::default();
         (self.rendered.turn, self.rendered.whole) = (0, None);
-        let ReadOptions { words, reading, shape } = asked;
-        let unread = Cell::new(true);
+        let ReadOptions { words, reading, shape, hashes, .. } = asked;
+        let facts = ReadFacts { hashes, ..ReadFacts::default() };
+        facts.unread.set(true);
         let read_record = || {
             let expected = expectation(reading, words.kind());
-            read_telling(raw, shape, expected, words.takes(), &unread)
+            read_telling(raw, shape, expected, words.takes(), &facts)
         };
         let general = || read_record().and_then(|record| words.as_rendered(record));
         if !words.kind().is_of_whole_texts() {
             let record = read_record();
-            self.may_leave_out = unread.get();
+            self.may_leave_out = facts.unread.get();
+            self.take_side(facts.content.get(), asked)?;
             clock.lap(Stage::Parse);
             let made = words.render_other(record?);
             clock.lap(Stage::Render);
@@ -153,6 +164,13 @@ impl<'a> Worker<'a> {
         };
         let is_whole = read_fast == Some(TextKind::Conversation) && words.reads_whole(&self.reader);
         let read_fast = read_fast.filter(|_| !is_whole);
+        if let Some(kind) = read_fast.filter(|_| hashes) {
+            let content = match kind {
+                TextKind::Conversation => self.reader.content(),
+                TextKind::Text | TextKind::BegunText => record::of_text(&self.rendered.text),
+            };
+            self.take_side(Some(content), asked)?;
+        }
         clock.lap(Stage::Parse);
         self.may_leave_out = match read_fast {
             Some(TextKind::Conversation) => self.reader.has_unread(),
@@ -175,7 +193,8 @@ impl<'a> Worker<'a> {
             }
         }
         let record = general();
-        self.may_leave_out = unread.get();
+        self.may_leave_out = facts.unread.get();
+        self.take_side(facts.content.get(), asked)?;
         clock.lap(Stage::Parse);
         let record = record?;
         let made = match &record {
@@ -192,6 +211,23 @@ impl<'a> Worker<'a> {
         });
         clock.lap(Stage::Render);
         made
+    }
+
+    /// Keeps the hash of the content of a record; fails for a record of the other split. Of which split one is that cannot be
+    /// read, nobody knows: it is refused with those for training.
+    fn take_side(
+        &mut self,
+        content: Option<u64>,
+        asked: ReadOptions<'_, 'a>,
+    ) -> Result<(), RecordFailure<'a>> {
+        self.content = content;
+        let is_taken = asked.side.is_none_or(|side| side.takes(content));
+        if is_taken { Ok(()) } else { Err(RecordFailure::OtherSplit) }
+    }
+
+    /// The hash of what the shape of the last record reads; 0 if it was not asked for.
+    pub(in crate::pipeline) fn content(&self) -> u64 {
+        self.content.unwrap_or_default()
     }
 
     /// Renders a conversation that no program renders; with its lists of texts joined if the template refuses them.

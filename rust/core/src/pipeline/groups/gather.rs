@@ -47,6 +47,7 @@ pub(super) fn gather(
     }
     let options = &job.job.options;
     let GroupRecord { mut counted, seen, outside, blocks, seconds } = record;
+    let told = counted.check_split(job.output.validation)?;
     counted.allow(options.work.max_lost)?;
     let has_splits = !counted.splits.is_empty();
     let splits: &[Split] = if has_splits { &Split::ALL } else { &[Split::Train] };
@@ -70,6 +71,7 @@ pub(super) fn gather(
     about.read(job.job, seen);
     let warnings = &mut about.facts.warnings;
     warnings.extend(outside.filter(|said| !warnings.contains(said)));
+    warnings.extend(told);
     let work = counted.total().work;
     let report = counted.close(options).report(options, about, Instant::now())?;
     let report = report.timed(seconds, options.work.threads.get(), &work);
@@ -114,8 +116,8 @@ fn placed(shards: Vec<(&Packed, File)>) -> Vec<(PathBuf, File)> {
 
 /// Whether the tokens of all groups are as they were made, where they become those of the job. Those that are not are removed.
 fn are_tokens_unchanged(job: &GroupedJob<'_>, groups: &Groups, control: &Control) -> Result<bool> {
-    // Without documents set aside, the tokens of a group lie beside its rows.
-    if !job.output.keep_tokens || job.output.validation.is_none() {
+    // Where groups have one step, their tokens lie beside their rows.
+    if !job.output.keep_tokens || !job.makes_tokens_first() {
         return Ok(true);
     }
     let mut are_unchanged = true;
@@ -160,9 +162,12 @@ fn tokens(
     blocks: u64,
     control: &Control,
 ) -> Result<TokensFile> {
-    let log = |(number, group): (usize, &Packed)| match job.output.validation {
-        None => groups.fetched_file(group, TOKENS, control),
-        Some(_) => groups.fetched_file(&job.tokens_of(groups, number, control)?, TOKENS, control),
+    let log = |(number, group): (usize, &Packed)| {
+        if job.makes_tokens_first() {
+            groups.fetched_file(&job.tokens_of(groups, number, control)?, TOKENS, control)
+        } else {
+            groups.fetched_file(group, TOKENS, control)
+        }
     };
     let logs = packed.iter().enumerate().map(log).collect::<Result<Vec<PathBuf>>>()?;
     folder.adopt_tokens(&logs, blocks, control)

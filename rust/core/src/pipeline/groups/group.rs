@@ -16,8 +16,9 @@ use crate::identity::{GroupOfJob, Identity, JobInputs};
 use crate::ordered::ordered;
 use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::{Intake, Outcome, PartOfJob};
+use crate::pipeline::documents::side::SplitThreshold;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::rows::draw::{Draw, ValidationLots};
+use crate::pipeline::rows::draw::check_split;
 use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
@@ -34,16 +35,17 @@ const BLOCK_BITS: u32 = 40;
 /// A step of the work on all groups. The next begins once all groups have finished it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Makes the tokens, and draws the lot of each document.
+    /// Makes the tokens, and the split hash of each document.
     Tokens,
     /// Writes the rows.
     Rows,
 }
 
 impl Step {
-    /// The steps of a job. Documents are set aside after all of them are known.
+    /// The steps of a job. A number of documents is set aside after all of them are known.
     pub(super) fn of(validation: Option<Validation>) -> &'static [Self] {
-        if validation.is_some() { &[Self::Tokens, Self::Rows] } else { &[Self::Rows] }
+        let is_counted = validation.is_some_and(|it| it.documents().is_some());
+        if is_counted { &[Self::Tokens, Self::Rows] } else { &[Self::Rows] }
     }
 
     /// The name in folders.
@@ -188,17 +190,22 @@ impl<'a> GroupedJob<'a> {
         Ok(is_over || (0..self.len()).all(|group| groups.is_done(group as u64, last)))
     }
 
+    /// Whether the tokens of all groups are made before the rows of any.
+    pub(super) fn makes_tokens_first(&self) -> bool {
+        Step::of(self.output.validation).contains(&Step::Tokens)
+    }
+
     /// Works on a group, unless it has finished the step before. Fails with [`Error::Busy`] if another process works
     /// on it.
     pub(super) fn work(
         &self,
         groups: &Groups,
         (group, step): (usize, Step),
-        choice: Option<&ValidationLots>,
+        threshold: Option<SplitThreshold>,
         control: &Control,
     ) -> Result<()> {
         let Some(hold) = groups.hold(group as u64, step.name())? else { return Ok(()) };
-        let worked = self.work_alone(groups, (group, step), choice, control).and_then(|()| {
+        let worked = self.work_alone(groups, (group, step), threshold, control).and_then(|()| {
             let identity = self.identity_of(group, step);
             groups.publish(&hold, (group as u64, step.name()), &identity, control)
         });
@@ -211,17 +218,16 @@ impl<'a> GroupedJob<'a> {
         &self,
         groups: &Groups,
         (group, step): (usize, Step),
-        choice: Option<&ValidationLots>,
+        threshold: Option<SplitThreshold>,
         control: &Control,
     ) -> Result<()> {
         let keeps_tokens = match step {
             Step::Tokens => true,
-            Step::Rows => self.output.keep_tokens && self.output.validation.is_none(),
+            Step::Rows => self.output.keep_tokens && !self.makes_tokens_first(),
         };
         let output = Output {
             dir: groups.folder(group as u64, step.name()),
             hf_layout: false,
-            validation: None,
             keep_tokens: keeps_tokens,
             group_bytes: None,
             turn: None,
@@ -237,11 +243,11 @@ impl<'a> GroupedJob<'a> {
             Opened::Finished(_) => return Ok(()),
             Opened::Ready(folder) => folder,
         };
-        let worked = match (step, choice) {
+        let worked = match (step, threshold) {
             (Step::Tokens, _) => self.tokens(&mut folder, group, control),
             (Step::Rows, None) => self.rows(&mut folder, &output, group, control),
-            (Step::Rows, Some(choice)) => {
-                self.rows_of_splits(&mut folder, groups, (group, choice), control)
+            (Step::Rows, Some(_)) => {
+                self.rows_of_tokens(&mut folder, groups, (group, threshold), control)
             }
         };
         worked.inspect_err(|error| folder.fail(error))
@@ -258,31 +264,30 @@ impl<'a> GroupedJob<'a> {
         (Blocks::new(part), place)
     }
 
-    /// Makes the tokens of a group, and draws the lots of its documents.
+    /// Makes the tokens of a group, and the split hashes of its documents.
     fn tokens(&self, folder: &mut Folder, group: usize, control: &Control) -> Result<()> {
         let started = Instant::now();
         let log = Log::open(&folder.blocks())?;
         let (mut content, mut blocks, mut pieces) = (ContentHashes::default(), 0, Vec::new());
-        let validation = self.output.validation.expect("the step is one of jobs that set aside");
-        let draw = Draw::new(validation, self.options.rows.packing.seed, &self.sources);
-        let mut lots = Vec::new();
+        let mut hashes = Vec::new();
         let objective = self.job.objective()?;
         let cutter = Cutter { options: &self.options, objective: &*objective, epoch: 0 };
         let (found, place) = self.blocks(group);
-        let seen =
-            Intake::new(self.job, control).of_job(place).read(found, Some(&log), |outcome| {
-                content.add(&outcome);
-                blocks += 1;
-                for document in outcome.documents.iter() {
-                    // An error that the rows would raise is raised here.
-                    cutter.fate(document, 0, &mut pieces)?;
-                    pieces.clear();
-                    lots.push(draw.lot(&document.origin()));
-                }
-                Ok(())
-            })?;
-        lots.sort_unstable();
-        let lots = lots.into_iter().flat_map(u64::to_le_bytes).collect();
+        let intake = Intake::new(self.job, control).of_job(place).hashing(true);
+        let seen = intake.read(found, Some(&log), |outcome| {
+            content.add(&outcome);
+            blocks += 1;
+            for document in outcome.documents.iter() {
+                // An error that the rows would raise is raised here.
+                cutter.fate(document, 0, &mut pieces)?;
+                pieces.clear();
+                hashes
+                    .push(SplitThreshold::hash(self.options.rows.packing.seed, document.content()));
+            }
+            Ok(())
+        })?;
+        hashes.sort_unstable();
+        let hashes = hashes.into_iter().flat_map(u64::to_le_bytes).collect();
         let (bytes, blake3) = log.finish()?;
         let record = GroupRecord {
             counted: RunCounts::default(),
@@ -292,8 +297,8 @@ impl<'a> GroupedJob<'a> {
             seconds: started.elapsed().as_secs_f64(),
         };
         let tokens = TokensFile { bytes, blocks, blake3 };
-        let lots = vec![(LOTS.to_owned(), lots)];
-        folder.finish_with(&record.to_json(), content.into_hashes(), Some(tokens), lots)
+        let hashes = vec![(LOTS.to_owned(), hashes)];
+        folder.finish_with(&record.to_json(), content.into_hashes(), Some(tokens), hashes)
     }
 
     /// Packs a group into rows.
@@ -309,7 +314,7 @@ impl<'a> GroupedJob<'a> {
         let (mut content, mut blocks) = (ContentHashes::default(), 0);
         let mut packer = SinkPacker::new(self.packing(&log)?, folder, control, started);
         let (found, place) = self.blocks(group);
-        let intake = Intake::new(self.job, control).of_job(place);
+        let intake = Intake::new(self.job, control).of_job(place).hashing(output.hashes_content());
         let seen = intake.read(found, Some(&log), |outcome: Outcome| {
             content.add(&outcome);
             blocks += 1;
@@ -328,11 +333,11 @@ impl<'a> GroupedJob<'a> {
     }
 
     /// Packs the tokens of a group into the rows of its splits.
-    fn rows_of_splits(
+    fn rows_of_tokens(
         &self,
         folder: &mut Folder,
         groups: &Groups,
-        (group, choice): (usize, &ValidationLots),
+        (group, threshold): (usize, Option<SplitThreshold>),
         control: &Control,
     ) -> Result<()> {
         let started = Instant::now();
@@ -340,8 +345,7 @@ impl<'a> GroupedJob<'a> {
         let record = GroupRecord::read(&made.report, &made.dir)?;
         let kept = kept(&made.dir)?;
         let log = Arc::new(Log::open_finished(&kept.tokens)?);
-        let validation = self.output.validation.expect("the step is one of jobs that set aside");
-        let packing = self.packing(&log)?.with_choice(validation, choice.clone());
+        let packing = self.packing(&log)?.with_threshold(threshold);
         let packer = SinkPacker::new(packing, folder, control, started);
         let packer = take_all(&kept, &log, packer, &mut |_| (), &self.options, control)?;
         let seconds = record.seconds + started.elapsed().as_secs_f64();
@@ -354,7 +358,7 @@ impl<'a> GroupedJob<'a> {
         let store = Store::over(Arc::clone(log), self.output.memory);
         let layout = self.job.file_layout(self.sources.clone(), self.output.coding.layout)?;
         let packing = Packing::with_store(&self.options, layout, store);
-        Ok(Packing { is_group: true, ..packing })
+        Packing { is_group: true, ..packing }.with_validation(self.output.validation)
     }
 
     /// The tokens of a group, in a folder of the local disk. They are made again if they have changed since they were made.
@@ -394,15 +398,16 @@ impl<'a> GroupedJob<'a> {
         made.ok_or_else(|| Error::output(dir, reason))
     }
 
-    /// The documents to set aside, among those of all groups.
-    pub(super) fn choice(
+    /// The threshold of a number of documents that are set aside, among those of all groups.
+    pub(super) fn threshold(
         &self,
         groups: &Groups,
         control: &Control,
-    ) -> Result<Option<ValidationLots>> {
+    ) -> Result<Option<SplitThreshold>> {
         let Some(validation) = self.output.validation else { return Ok(None) };
-        if let Some(choice) = groups.kept()? {
-            return Ok(Some(choice));
+        let Some(wanted) = validation.documents() else { return Ok(None) };
+        if let Some(threshold) = groups.kept()? {
+            return Ok(Some(threshold));
         }
         let (mut sorted, mut all) = (Vec::with_capacity(self.len()), 0);
         let find = |group| {
@@ -418,30 +423,32 @@ impl<'a> GroupedJob<'a> {
             || Ok(left.next()),
             || find,
             |(path, bytes)| {
-                all += bytes / LOT;
+                all += bytes / HASH;
                 sorted.push(path);
                 Ok(())
             },
         )?;
-        // Lots are evenly spread, so the smallest ones are most likely below this; else more are read.
-        let wanted = u128::from(validation.of(all));
-        let likely = (wanted + wanted / 8 + 1000) * u128::from(u64::MAX) / u128::from(all.max(1));
+        // Hashes are evenly spread, so the smallest ones are most likely below this; else more are read.
+        let (wanted, seed) = (wanted.get(), self.options.rows.packing.seed);
+        let likely = u128::from(wanted) + u128::from(wanted / 8) + 1000;
+        let likely = likely * u128::from(u64::MAX) / u128::from(all.max(1));
         let mut most = u64::try_from(likely).unwrap_or(u64::MAX);
         loop {
-            let mut lots = Vec::new();
+            let mut hashes = Vec::new();
             for path in &sorted {
                 control.tick()?;
                 let bytes = fs::read(path).map_err(Error::io(&**path))?;
                 let all = bytes
                     .chunks_exact(8)
-                    .map(|lot| u64::from_le_bytes(*lot.first_chunk().expect("8 bytes")));
-                lots.extend(all.take_while(|&lot| lot <= most));
+                    .map(|hash| u64::from_le_bytes(*hash.first_chunk().expect("8 bytes")));
+                hashes.extend(all.take_while(|&hash| hash <= most));
             }
-            lots.sort_unstable();
-            let (choice, is_whole) = ValidationLots::among(&lots, all, validation)?;
-            if is_whole || most == u64::MAX {
-                groups.keep(&choice)?;
-                return Ok(Some(choice));
+            let found = hashes.len() as u64;
+            let (threshold, taken) = SplitThreshold::counted(wanted, seed, hashes);
+            if taken == wanted || taken < found || most == u64::MAX {
+                check_split(validation, (taken, all))?;
+                groups.keep(&threshold)?;
+                return Ok(Some(threshold));
             }
             most = most.saturating_mul(4);
         }
@@ -456,5 +463,5 @@ impl<'a> GroupedJob<'a> {
     }
 }
 
-/// Bytes of a lot in a file.
-const LOT: u64 = 8;
+/// Bytes of a split hash in a file.
+const HASH: u64 = 8;

@@ -16,8 +16,8 @@ use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::pipeline::accounts::about::About;
+use crate::pipeline::documents::side::SplitThreshold;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::rows::draw::ValidationLots;
 use crate::pipeline::runs::folder::read_report;
 use crate::report::Report;
 use crate::sink::{self, Groups, Joined, Started};
@@ -113,10 +113,10 @@ pub(in crate::pipeline) fn pack_one(
         return Err(Error::option("group", reason));
     };
     control.expect_bytes(grouped.all_bytes());
-    let choice = if step == Step::Rows { grouped.choice(&groups, control)? } else { None };
+    let threshold = if step == Step::Rows { grouped.threshold(&groups, control)? } else { None };
     groups.refresh()?;
     loop {
-        match grouped.work(&groups, (place, step), choice.as_ref(), control) {
+        match grouped.work(&groups, (place, step), threshold, control) {
             // The process that held it before may still be ending.
             Err(Error::Busy { .. }) if output.wait => pause(WAITS[1], control)?,
             Err(error) => {
@@ -208,12 +208,12 @@ fn finished(report: &str, job: &Job, output: &Output) -> Result<Report> {
 /// Takes all groups through all steps. Returns false if others still work on some, and this process must not wait.
 fn work_on_all(job: &GroupedJob<'_>, groups: &Groups, control: &Control) -> Result<bool> {
     control.expect_bytes(job.all_bytes());
-    let mut choice = None;
+    let mut threshold = None;
     for &step in Step::of(job.output.validation) {
         if step == Step::Rows {
-            choice = job.choice(groups, control)?;
+            threshold = job.threshold(groups, control)?;
         }
-        if !work_on(job, groups, step, choice.as_ref(), control)? {
+        if !work_on(job, groups, step, threshold, control)? {
             return Ok(false);
         }
     }
@@ -225,7 +225,7 @@ fn work_on(
     job: &GroupedJob<'_>,
     groups: &Groups,
     step: Step,
-    choice: Option<&ValidationLots>,
+    threshold: Option<SplitThreshold>,
     control: &Control,
 ) -> Result<bool> {
     let turn = job.output.turn;
@@ -255,7 +255,7 @@ fn work_on(
                 rest.push(group);
                 continue;
             }
-            match job.work(groups, (group, step), choice, control) {
+            match job.work(groups, (group, step), threshold, control) {
                 Ok(()) => groups.forgive(number),
                 Err(Error::Busy { .. }) => rest.push(group),
                 Err(Error::Cancelled) => return Err(Error::Cancelled),

@@ -78,7 +78,13 @@ impl<'a> SinkPacker<'a> {
     pub(in crate::pipeline) fn finish(self, mut about: About) -> Result<Report> {
         let (options, started) = (self.options, self.started);
         about.classes(self.classes());
-        self.close()?.report(options, about, started)
+        let validation = match &self.making {
+            Making::AsTheyCome(_) => None,
+            Making::WhenAllAreThere(packing) => packing.validation,
+        };
+        let counted = self.close()?;
+        about.facts.warnings.extend(counted.check_split(validation)?);
+        counted.report(options, about, started)
     }
 
     /// The names of classes that were found in the documents.

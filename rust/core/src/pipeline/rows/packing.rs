@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 
 use crate::assemble::{Gathered, Layout, assembled, batch_ranges};
-use crate::config::{OnRemainder, Options};
+use crate::config::{OnRemainder, Options, Validation};
 use crate::control::{Control, Phase};
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
@@ -45,6 +45,8 @@ pub(crate) struct Packing<'a> {
     pub(in crate::pipeline) pieces: Vec<Pieces>,
     /// The documents to select splits from, if there are splits. Then fates are counted for each split.
     pub(in crate::pipeline) draw: Option<Draw>,
+    /// The size of the validation split, if there are splits.
+    pub(in crate::pipeline) validation: Option<Validation>,
     /// Whether rows that ranks cannot share equally are left for the job, of which this packs a group.
     pub(in crate::pipeline) is_group: bool,
     /// Documents of which other pieces are in rows already.
@@ -69,6 +71,7 @@ impl<'a> Packing<'a> {
             store,
             pieces: vec![Pieces::default(); options.rows.epochs.get() as usize],
             draw: None,
+            validation: None,
             is_group: false,
             elsewhere: HashSet::new(),
             books: Books::default(),
@@ -94,7 +97,7 @@ impl<'a> Packing<'a> {
                 let cutter = Cutter { options: self.options, objective: &*objective, epoch };
                 let fate = cutter.fate(document, name, pieces)?;
                 match &mut self.draw {
-                    Some(draw) => draw.add(&document.origin(), fate),
+                    Some(draw) => draw.add(document.content(), fate),
                     None if epoch == 0 => self.books.count(&fate, || document.origin()),
                     None => self.books.read(&fate, || document.origin()),
                 }

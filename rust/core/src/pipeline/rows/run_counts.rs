@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{MaxLost, Options, Split};
+use crate::config::{MaxLost, Options, Split, Validation};
 use crate::error::Result;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
+use crate::pipeline::rows::draw::check_split;
 use crate::pipeline::rows::shared::SharedDocument;
 use crate::report::Report;
 
@@ -50,6 +51,16 @@ impl RunCounts {
     /// Fails if more is lost than `most` allows.
     pub(in crate::pipeline) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
         self.total().allow(most)
+    }
+
+    /// Refuses a split that leaves nothing on one side, or warns of it. Without `validation` there is none.
+    pub(in crate::pipeline) fn check_split(
+        &self,
+        validation: Option<Validation>,
+    ) -> Result<Option<String>> {
+        let Some(validation) = validation else { return Ok(None) };
+        let read: Vec<u64> = self.splits.iter().map(|it| it.ledger.read.documents).collect();
+        check_split(validation, (read.last().copied().unwrap_or(0), read.iter().sum()))
     }
 
     /// Computes the lower bounds of the numbers of rows again, of all groups together.

@@ -8,7 +8,8 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Pieces, Plan};
 use crate::pipeline::accounts::books::Books;
-use crate::pipeline::rows::draw::{Draw, ValidationLots};
+use crate::pipeline::documents::side::SplitThreshold;
+use crate::pipeline::rows::draw::Draw;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::sink::Sink;
@@ -29,19 +30,13 @@ impl Packing<'_> {
             return Err(Error::option("validation", reason));
         }
         let seed = self.options.rows.packing.seed;
-        let draw = validation.map(|it| Draw::new(it, seed, self.layout.sources()));
-        Ok(Self { draw, ..self })
+        Ok(Self { draw: validation.map(|it| Draw::new(it, seed)), validation, ..self })
     }
 
-    /// Sets documents aside for validation by a choice among the documents of all groups.
-    pub(in crate::pipeline) fn with_choice(
-        self,
-        validation: Validation,
-        choice: ValidationLots,
-    ) -> Self {
-        let seed = self.options.rows.packing.seed;
-        let draw = Draw::new(validation, seed, self.layout.sources()).chosen(choice);
-        Self { draw: Some(draw), ..self }
+    /// Sets documents aside by a threshold that all groups have, if it is known before their documents are.
+    pub(in crate::pipeline) fn with_threshold(self, threshold: Option<SplitThreshold>) -> Self {
+        let Some(threshold) = threshold else { return self };
+        Self { draw: self.draw.map(|draw| draw.with_threshold(threshold)), ..self }
     }
 }
 
@@ -80,6 +75,9 @@ fn pack_splits(
     let planned = plan_splits(&mut packing, draw, control)?;
     let mut counted = RunCounts { whole: mem::take(&mut packing.books), ..RunCounts::default() };
     counted.splits = planned.iter().map(|planned| planned.books.clone()).collect();
+    if !packing.is_group {
+        counted.check_split(packing.validation)?;
+    }
     counted.allow(options.work.max_lost)?;
     counted.splits.clear();
     for PlannedSplit { split, plan, mut books, apart } in planned {
@@ -107,7 +105,7 @@ fn plan_splits(
     draw: &Draw,
     control: &Control,
 ) -> Result<Vec<PlannedSplit>> {
-    let aside = draw.set_aside()?;
+    let aside = draw.set_aside();
     let (mut train, mut validation) = (Books::default(), Books::default());
     for (number, fate) in draw.fates.iter().enumerate() {
         if number.is_multiple_of(TICK) {

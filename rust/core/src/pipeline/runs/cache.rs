@@ -239,7 +239,9 @@ fn tokenize(folder: &mut Folder, job: &Job, records: Records, control: &Control)
     let mut pieces = Vec::new();
     let objective = job.objective()?;
     let cutter = Cutter { options: &job.options, objective: &*objective, epoch: 0 };
-    let seen = Intake::new(job, control).read(records.into_blocks(), Some(&log), |outcome| {
+    // Whoever packs them may set documents aside.
+    let intake = Intake::new(job, control).hashing(true);
+    let seen = intake.read(records.into_blocks(), Some(&log), |outcome| {
         blocks += 1;
         // Errors that the rows would raise are raised here. Otherwise a bad record further on would be
         // reported first.

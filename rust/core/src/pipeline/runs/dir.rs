@@ -247,7 +247,8 @@ fn pack_into(
             let packing = Packing::with_store(&job.options, layout, store);
             let packing = packing.with_validation(output.validation)?;
             let mut packer = SinkPacker::new(packing, folder, control, started);
-            let seen = Intake::new(job, control).read(blocks, Some(log), |outcome| {
+            let intake = Intake::new(job, control).hashing(output.hashes_content());
+            let seen = intake.read(blocks, Some(log), |outcome| {
                 consumed(&outcome);
                 packer.take(outcome)
             })?;

@@ -68,7 +68,8 @@ pub(super) fn pack_blocks(
     let started = Instant::now();
     let packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
     let mut packer = SinkPacker::new(packing.with_validation(validation)?, sink, control, started);
-    let seen = Intake::new(job, control).read(blocks, None, |outcome| packer.take(outcome))?;
+    let intake = Intake::new(job, control).hashing(validation.is_some());
+    let seen = intake.read(blocks, None, |outcome| packer.take(outcome))?;
     about.read(job, seen);
     packer.finish(about)
 }

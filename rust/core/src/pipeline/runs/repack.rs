@@ -175,6 +175,7 @@ pub(in crate::pipeline) fn take_all<'a>(
                 share: None,
                 left_out: Vec::new(),
                 choices: TurnChoices::default(),
+                other_split: 0,
                 records: Vec::new(),
                 end: None,
             })

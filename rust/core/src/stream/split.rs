@@ -1,0 +1,78 @@
+//! The split whose records a stream takes.
+
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::time::Instant;
+
+use super::choice::Choice;
+use super::counts;
+use super::options::{OnExhausted, StreamOptions};
+use super::run::Run;
+use crate::config::Validation;
+use crate::error::Result;
+use crate::pipeline::{SplitSide, SplitThreshold, check_split};
+
+impl Run<'_> {
+    /// The split whose records are taken. A number of documents is counted first, as rows are: by one of several processes,
+    /// kept in the folder of counts. Also returns a warning of one that holds fewer out.
+    pub(super) fn split(&self) -> Result<(Option<SplitSide>, Option<String>)> {
+        let Some(validation) = self.options.choice.validation else { return Ok((None, None)) };
+        let held_out = self.options.choice.held_out;
+        let seed = self.job.options.rows.packing.seed;
+        if let Some(threshold) = SplitThreshold::of_share(validation, seed) {
+            return Ok((Some(SplitSide { threshold, held_out }), None));
+        }
+        // Both splits have one threshold, and all ranks, however they read.
+        let others =
+            ["held_out", "shuffle", "weights", "on_end", "on_exhausted", "epochs", "open_packs"];
+        let identity = others.iter().fold(self.identity.clone(), |it, option| it.without(option));
+        let all = serde_json::json!(["split", identity.to_json(), validation]);
+        let name = blake3::hash(all.to_string().as_bytes()).to_hex().to_string();
+        let (threshold, told) = match self.kept_in() {
+            Some(dir) => counts::kept(dir, &name, self.control, || self.threshold(validation))?,
+            None => self.threshold(validation)?,
+        };
+        Ok((Some(SplitSide { threshold, held_out }), told))
+    }
+
+    /// The threshold of a number of documents, of all that this run would read in an epoch, and a warning of one that holds
+    /// fewer out.
+    fn threshold(&self, validation: Validation) -> Result<(SplitThreshold, Option<String>)> {
+        let choice = Choice { validation: None, ..self.options.choice.clone() };
+        let options = StreamOptions {
+            choice,
+            epochs: Some(NonZeroU64::MIN),
+            on_end: None,
+            on_exhausted: OnExhausted::Drop,
+            rank_source: None.into(),
+            max_steps: None.into(),
+            world_size: NonZeroUsize::MIN.into(),
+            rank: 0.into(),
+            ..self.options.clone()
+        };
+        let seed = self.job.options.rows.packing.seed;
+        let run = self.alone(&options, true);
+        let (_, contents) = run.with_lanes(Instant::now(), |delivery, take| {
+            let mut contents = Vec::new();
+            let mut left: Vec<usize> = (0..delivery.lanes.len() * delivery.names.len()).collect();
+            while !left.is_empty() {
+                let mut open = Vec::with_capacity(left.len());
+                for feed in left {
+                    let Some(made) = take(feed)? else { continue };
+                    if let Some(error) = made.end {
+                        return Err(error);
+                    }
+                    contents.extend(made.documents.iter().map(|it| it.content()));
+                    open.push(feed);
+                }
+                left = open;
+            }
+            Ok(contents)
+        })?;
+        let hash = |content: u64| SplitThreshold::hash(seed, content);
+        let all = contents.len() as u64;
+        let hashes: Vec<u64> = contents.into_iter().map(hash).collect();
+        let wanted = validation.documents().map_or(all, NonZeroU64::get);
+        let (threshold, taken) = SplitThreshold::counted(wanted, seed, hashes);
+        Ok((threshold, check_split(validation, (taken, all))?))
+    }
+}
