@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from fastpack._failures import about
 from fastpack._folder import TRAIN, Folder, expanded, shown_columns, stored_table_of, with_columns
 from fastpack.errors import BatchError
+from fastpack.hf.trainers import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,10 +19,7 @@ if TYPE_CHECKING:
     from fastpack._folder import Shard
     from fastpack._types import StrPath
 
-__all__ = ["SOURCE", "load"]
-
-SOURCE: Final = "packed by fastpack: "
-"""The beginning of a loaded data set's description; the path of the folder follows."""
+__all__ = ["load"]
 
 
 def load(folder: StrPath, *, split: str | None = None) -> Dataset | DatasetDict:
@@ -30,6 +28,9 @@ def load(folder: StrPath, *, split: str | None = None) -> Dataset | DatasetDict:
     The manifest says which files are shards, so the `cache-*.arrow` that a trainer leaves beside them are passed
     over, and nothing is copied to a cache. Rows in Parquet or JSON Lines are read into memory. Rows in the compact layout
     are expanded as they are asked for, by a transform of the data set: pass remove_unused_columns=False to a `Trainer`.
+
+    An `SFTTrainer` of TRL whose settings would mix documents, such as packing=True or its default ones, raises a `BatchError`
+    that names the setting when it begins to read the rows; `sft_config` makes settings that fit.
 
     Args:
         folder: A folder that `pack_dir` wrote.
@@ -66,6 +67,8 @@ def _dataset_of(packed: Folder, shards: list[Shard]) -> Dataset:
     """The rows of some shards."""
     import datasets  # noqa: PLC0415  slow to import
 
+    from fastpack.hf.rows import PackedRows  # noqa: PLC0415  likewise
+
     # Raises an error for shards that cannot be read, or have other columns.
     stored = packed.read_stored(shards[0].split)
     made = []
@@ -77,10 +80,11 @@ def _dataset_of(packed: Folder, shards: list[Shard]) -> Dataset:
             made.append(datasets.Dataset(stored_table_of(shard.path)))
     whole = datasets.concatenate_datasets(made)
     whole.info.description = f"{SOURCE}{packed.path.absolute()}"
+    rows = PackedRows(whole.data, info=whole.info, split=whole.split)
     shown = shown_columns(stored.schema)
     if shown is not None:
-        whole.set_transform(_Expansion(shown, stored.schema.remove_metadata()))
-    return whole
+        rows.set_transform(_Expansion(shown, stored.schema.remove_metadata()))
+    return rows
 
 
 class _Expansion:

@@ -6,7 +6,6 @@ import random
 import sys
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,8 +14,8 @@ import torch
 from fastpack._folder import Folder
 from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError
-from fastpack.hf.loading import SOURCE
-from fastpack.torch.batches import collate, full_row
+from fastpack.hf.trainers import check_settings, folders_of, is_ours
+from fastpack.torch.batches import full_row
 from fastpack.torch.checks import check
 from fastpack.torch.rows import PackedDataset
 
@@ -75,7 +74,7 @@ class CheckCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
         """
         trainer = calling_trainer()
         folders = [self._folder] if self._folder else _folders_of(trainer.train_dataset)
-        _check_settings(trainer, folders)
+        check_settings(trainer.args, trainer.data_collator, folders)
         if (
             state.global_step
             and hasattr(trainer.train_dataset, "load_state_dict")
@@ -88,7 +87,7 @@ class CheckCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
             raise BatchError(message)
         batch, rows = _drawn(trainer, folders)
         lengths = [_lengths_of(row, number) for number, row in enumerate(rows)]
-        _check_contents(batch, rows, lengths)
+        _check_contents(batch, rows, lengths, trainer.data_collator)
         if any("loss_weights" in row for row in rows) and trainer.compute_loss_func is None:
             message = (
                 "these rows have `loss_weights`, which the model's own loss does not use; pass "
@@ -116,49 +115,7 @@ def _folders_of(dataset: object) -> list[Folder]:
     """The folders that a data set was read from."""
     if isinstance(dataset, PackedDataset):
         return dataset.folders
-    said = str(getattr(getattr(dataset, "info", None), "description", ""))
-    path = said.removeprefix(SOURCE)
-    return [Folder(path)] if said.startswith(SOURCE) and Path(path).is_dir() else []
-
-
-def _check_settings(trainer: Trainer, folders: Sequence[Folder]) -> None:
-    """Refuses settings that break packed rows, even if the first batch is right."""
-    args = trainer.args
-    accelerate = getattr(args, "accelerator_config", None)
-    for name in ("dispatch_batches", "split_batches"):
-        if getattr(accelerate, name, None):
-            message = (
-                f"`{name}` of Accelerate cuts batches between ranks, and a flattened batch through its documents; leave "
-                f"{name} out of accelerator_config"
-            )
-            raise BatchError(message)
-    if getattr(args, "packing", False):
-        message = (
-            "packing=True packs packed rows again, and forgets where documents begin; pass packing=False"
-        )
-        raise BatchError(message)
-    if not _is_ours(trainer.data_collator) and getattr(args, "padding_free", None) is False:
-        message = (
-            "with padding_free=False the collator of TRL makes each row one document; pass padding_free=True, as "
-            "fastpack.hf.sft_config does, or data_collator=fastpack.torch.collate"
-        )
-        raise BatchError(message)
-    prepared = not (getattr(args, "dataset_kwargs", None) or {}).get("skip_prepare_dataset")
-    most = getattr(args, "max_length", None)
-    for folder in folders:
-        packed = folder.options.get("max_length")
-        if prepared and isinstance(most, int) and isinstance(packed, int) and most < packed:
-            message = (
-                f"max_length={most} cuts rows that were packed with max_length={packed}; pass max_length=None, as "
-                "fastpack.hf.sft_config does"
-            )
-            raise BatchError(message)
-
-
-def _is_ours(collator: object) -> bool:
-    while isinstance(collator, partial):
-        collator = collator.func
-    return collator is collate
+    return folders_of(dataset)
 
 
 def _drawn(trainer: Trainer, folders: Sequence[Folder]) -> tuple[Batch, list[Mapping[str, object]]]:
@@ -167,7 +124,13 @@ def _drawn(trainer: Trainer, folders: Sequence[Folder]) -> tuple[Batch, list[Map
 
     def recorded(rows: list[Mapping[str, object]]) -> Batch:
         calls.append(list(rows))
-        batch: Batch = collator(rows)
+        try:
+            batch: Batch = collator(rows)
+        except Exception as failed:
+            if is_ours(collator):
+                raise
+            message = f"{_named(collator)} cannot take packed rows; pass data_collator=fastpack.torch.collate"
+            raise BatchError(message) from failed
         return batch
 
     # Worker processes would record the rows in their own memory.
@@ -195,6 +158,13 @@ def _drawn(trainer: Trainer, folders: Sequence[Folder]) -> tuple[Batch, list[Map
         message = "the train_dataset of the Trainer has no rows; look at `dropped` in the report of the packed folder"
         raise BatchError(message)
     return dict(batch), [full_row(row, number) for number, row in enumerate(calls[0])]
+
+
+def _named(collator: object) -> str:
+    """The name of a collator, for a message."""
+    while isinstance(collator, partial):
+        collator = collator.func
+    return f"`{getattr(collator, '__name__', type(collator).__name__)}`, the collator of this Trainer,"
 
 
 def _set(args: TrainingArguments, values: Mapping[str, object]) -> None:
@@ -257,7 +227,7 @@ def _lengths_of(row: Mapping[str, object], number: int) -> list[int]:
 
 
 def _check_contents(
-    batch: Batch, rows: Sequence[Mapping[str, object]], lengths: Sequence[Sequence[int]]
+    batch: Batch, rows: Sequence[Mapping[str, object]], lengths: Sequence[Sequence[int]], collator: object
 ) -> None:
     """Refuses a batch that holds other tokens, labels or weights than its rows."""
     flat = len(batch["input_ids"]) == 1
@@ -267,6 +237,12 @@ def _check_contents(
             found = getattr(batch.get("labels"), "loss_weights", None)
         if found is None or name not in rows[0]:
             continue
+        if name == "labels" and found.dtype != torch.int64:
+            message = (
+                f"{_named(collator)} makes labels of {found.dtype}, which no loss takes; pass "
+                "data_collator=fastpack.torch.collate"
+            )
+            raise BatchError(message)
         expected = [np.array(row[name]) for row in rows]
         if name == "labels":
             for values, documents in zip(expected, lengths, strict=True):
@@ -275,7 +251,7 @@ def _check_contents(
         given = [np.asarray(line.cpu()) for line in found.as_subclass(torch.Tensor)]
         if len(lines) != len(given) or not all(map(partial(_is_same, fill=fill), lines, given)):
             message = (
-                f"column `{name}` of the first batch is not that of its rows: the collator made others; pass "
+                f"column `{name}` of the first batch is not that of its rows: {_named(collator)} made others; pass "
                 "data_collator=fastpack.torch.collate"
             )
             raise BatchError(message)
