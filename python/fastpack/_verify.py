@@ -65,7 +65,7 @@ _OF_SOURCES: Final = ("sources", "prompt")
 
 
 class Verification(NamedTuple):
-    """The result of `verify`; `print` shows it.
+    """The result of `verify`; `print` shows it. It is false where a condition is wanted if there are problems.
 
     Attributes:
         folder: The folder.
@@ -86,6 +86,24 @@ class Verification(NamedTuple):
     made_again: int
     problems: tuple[str, ...]
     notes: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no problems."""
+        return not self.problems
+
+    def __bool__(self) -> bool:
+        """Whether there are no problems, as `ok`."""
+        return self.ok
+
+    def raise_for_problems(self) -> None:
+        """Raises a `FastpackError` with the first problem and their number, if there are any."""
+        if self.ok:
+            return
+        others = len(self.problems) - 1
+        more = f" (and {others:,} more)" if others else ""
+        message = f"{one_line(self.folder)}: {self.problems[0]}{more}"
+        raise FastpackError(message)
 
     def __str__(self) -> str:
         """The counts, the notes, and the problems."""
@@ -137,7 +155,7 @@ def verify(
         map: The function that changed them, likewise.
 
     Returns:
-        The counts and the problems; the folder is correct if `problems` is empty.
+        The counts and the problems; `ok` is true if there are none, and `raise_for_problems()` raises the first.
 
     Raises:
         InputNotFoundError: There is no such folder.

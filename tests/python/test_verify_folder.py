@@ -357,3 +357,21 @@ def test_each_source_is_made_again_by_its_own_prompt(write_jsonl, tokenizer_dir,
     )
     found = fastpack.verify(folder)
     assert (found.problems, found.notes, found.made_again) == ((), (), 18)
+
+
+def test_a_verification_with_problems_is_false_and_raises_the_first(pack):
+    folder = pack(shard_size=20_000)
+    found = fastpack.verify(folder, sample=0)
+    assert found.ok
+    assert found
+    found.raise_for_problems()
+    shards = sorted(folder.glob("*.arrow"))
+    assert len(shards) > 2
+    for number, more in enumerate(["", " (and 1 more)", " (and 2 more)"]):
+        shards[number].unlink()
+        wrong = fastpack.verify(folder, sample=0)
+        assert not wrong.ok
+        assert not wrong
+        with pytest.raises(fastpack.FastpackError) as refused:
+            wrong.raise_for_problems()
+        assert str(refused.value) == f"{folder}: {wrong.problems[0]}{more}"

@@ -91,7 +91,7 @@ def inspect(function: Function, given: dict[str, object]) -> object:
 def verify(function: Function, given: dict[str, object]) -> object:
     """Verifies a folder; fails if it has problems."""
     found = function(**given)
-    if isinstance(found, fastpack.Verification) and found.problems:
+    if isinstance(found, fastpack.Verification) and not found.ok:
         count = len(found.problems)
         message = f"{found.folder}: {count:,} {'problems' if count > 1 else 'problem'}, listed above"
         return Failed(found, FastpackError(message))
