@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fastpack._fastpack import Plan, __version__
     from fastpack._folder import read
     from fastpack._inspect import PackedRow, inspect
+    from fastpack._record_function import Function
     from fastpack._scan import ScanReport
     from fastpack._status import JobStatus, status
     from fastpack._train_on import TrainOn
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from fastpack.tokenizer import Tokenizer
 
 _HOMES = {
+    "Function": "_record_function",
     "JobStatus": "_status",
     "PackStream": "api.streaming",
     "StreamConnection": "api.connection",
@@ -90,6 +92,7 @@ __all__ = [
     "BatchError",
     "ConnectionLostError",
     "FastpackError",
+    "Function",
     "InputNotFoundError",
     "InternalError",
     "JobStatus",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 from fastpack._checks import check_type, shown
 from fastpack._failures import noted
 from fastpack._message import Message, Setting
+from fastpack._record_function import Function
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from fastpack._types import RecordFilter, RecordMap
+    BatchFunction: TypeAlias = Callable[[pa.RecordBatch], object]
 
     NativeTransform: TypeAlias = tuple[
         Callable[[pa.RecordBatch], pa.BooleanArray] | None,
@@ -60,9 +61,11 @@ def transform(
     identity, unnamed = _identities(given, unknown, shared=shared) if unknown else ([], [])
     kept, changed, objective = (given[option] for option in FUNCTIONS)
     return (
-        None if kept is None else _masking(cast("RecordFilter", kept)),
-        None if changed is None else _mapping("map", cast("RecordMap", changed)),
-        None if objective is None else _mapping("objective_function", cast("RecordMap", objective)),
+        None if kept is None else _masking(_of_batches("filter", kept)),
+        None if changed is None else _mapping("map", _of_batches("map", changed)),
+        None
+        if objective is None
+        else _mapping("objective_function", _of_batches("objective_function", objective)),
         " ".join(identity) or None,
         unnamed,
     )
@@ -93,8 +96,10 @@ def refuse_state_of_unknown(given: Mapping[str, object]) -> None:
 
 def _check(option: str, function: object, fingerprint: object) -> None:
     """Refuses a value that is not callable, and a fingerprint without a function."""
-    if function is not None and not callable(function):
-        message = f"must be a function of a pyarrow.RecordBatch, not `{shown(function)}`"
+    if function is not None and not callable(function) and not isinstance(function, Function):
+        message = (
+            f"must be a function of a pyarrow.RecordBatch, or a `fastpack.Function`, not `{shown(function)}`"
+        )
         raise OptionTypeError(message, option)
     if fingerprint is None:
         return
@@ -142,13 +147,20 @@ def _identities(given: Mapping[str, object], unknown: str, *, shared: bool) -> t
     return identity, warned
 
 
-def _masking(function: RecordFilter) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
+def _of_batches(option: str, function: object) -> BatchFunction:
+    """A function of batches: the one that is given, or what it makes of one of records."""
+    if isinstance(function, Function):
+        return function.answers if option == "filter" else functools.partial(function.records, option)
+    return cast("BatchFunction", function)
+
+
+def _masking(function: BatchFunction) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
     @functools.wraps(function)
     def call(rows: pa.RecordBatch) -> pa.BooleanArray:
         import pyarrow as pa  # noqa: PLC0415  slow to import
 
         with noted("while fastpack called `filter`"):
-            made: object = function(rows)
+            made = function(rows)
         if isinstance(made, pa.ChunkedArray):
             made = made.combine_chunks()
         try:
@@ -164,13 +176,13 @@ def _masking(function: RecordFilter) -> Callable[[pa.RecordBatch], pa.BooleanArr
     return call
 
 
-def _mapping(option: str, function: RecordMap) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def _mapping(option: str, function: BatchFunction) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     @functools.wraps(function)
     def call(rows: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa  # noqa: PLC0415  slow to import
 
         with noted(f"while fastpack called `{option}`"):
-            made: object = function(rows)
+            made = function(rows)
         if isinstance(made, pa.RecordBatch):
             return made
         if hasattr(made, "__arrow_c_stream__"):

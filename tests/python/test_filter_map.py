@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pickle
+import sys
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from campaign import tries
 from conftest import conversation, sentence
 
 import fastpack
@@ -278,3 +282,78 @@ def test_a_stream_goes_on_from_the_state_of_the_same_functions_alone(tmp_path, t
         other.load_state_dict(state)
         with pytest.raises(fastpack.FastpackError, match="filter, map and objective_function"):
             next(iter(other))
+
+
+@pytest.fixture
+def of_records(tmp_path, monkeypatch):
+    """A module of functions of records that other processes find, too."""
+    (tmp_path / "of_records.py").write_text(
+        "def is_good(record):\n    return record['score'] > 1\n\n\n"
+        "def shouted(record):\n    record['text'] = record['text'].upper()\n    return record\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("of_records")
+    sys.modules.pop("of_records")
+
+
+@pytest.mark.parametrize("processes", [0, tries(1, 2)])
+def test_functions_of_one_record_give_what_those_of_batches_give(path, of_records, tokenizer_dir, processes):
+    good = fastpack.Function(of_records.is_good, per="record")
+    loud = fastpack.Function(of_records.shouted, per="record", processes=processes)
+    wanted = packed(path, tokenizer_dir, filter=keep_good, map=shout)
+    assert packed(path, tokenizer_dir, filter=good, map=loud) == wanted
+    assert packed(path, tokenizer_dir, filter=pickle.loads(pickle.dumps(good)), map=shout) == wanted
+
+
+def test_a_function_of_one_record_may_add_leave_out_and_keep_fields(write_jsonl, tokenizer_dir):
+    records = [
+        {
+            "messages": [
+                {"role": "user", "content": "a"},
+                {"role": "assistant", "content": "b", "name": None},
+            ],
+            "n": n,
+        }
+        for n in range(40)
+    ]
+    path = write_jsonl(records)
+    seen = []
+
+    def changed(record):
+        seen.append(record["n"])
+        return {
+            "messages": [*record["messages"], {"role": "user", "content": "c"}],
+            "more": {"n": record["n"]},
+        }
+
+    rows = packed(path, tokenizer_dir, map=fastpack.Function(changed, per="record"))
+    assert seen == list(range(40))
+    longer = write_jsonl([changed(record) for record in records], "longer.jsonl")
+    assert rows == packed(longer, tokenizer_dir)
+    same = fastpack.Function(dict, per="record")
+    assert packed(path, tokenizer_dir, map=same) == packed(path, tokenizer_dir)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"filter": fastpack.Function(lambda _: 1, per="record")}, "a boolean for each record, not a `int`"),
+        ({"map": fastpack.Function(lambda _: "a", per="record")}, "a dict for each record, not a `str`"),
+        ({"filter": 3}, "or a `fastpack.Function`, not `3`"),
+    ],
+)
+def test_a_wrong_answer_about_one_record_is_named(options, message, path, tokenizer_dir):
+    with pytest.raises(fastpack.OptionTypeError, match=message):
+        packed(path, tokenizer_dir, **options)
+    with pytest.raises(fastpack.OptionTypeError, match="must be a function of a record"):
+        fastpack.Function("good", per="record")
+    with pytest.raises(fastpack.OptionError, match="`per`"):
+        fastpack.Function(len, per="token")
+
+
+def test_an_exception_of_a_function_of_one_record_reaches_the_caller(path, tokenizer_dir):
+    def failing(record):
+        raise LookupError(record["score"])
+
+    with pytest.raises(LookupError):
+        packed(path, tokenizer_dir, filter=fastpack.Function(failing, per="record"))
