@@ -6,6 +6,7 @@ import html.parser
 import re
 import shutil
 import subprocess
+import warnings
 
 import pytest
 from conftest import ROOT
@@ -71,7 +72,7 @@ def test_a_page_is_one_file_with_nothing_from_the_network(name, pages):
 
 def test_the_page_of_a_report_has_what_a_reader_looks_for(pages):
     text = pages["report"][0].read_text(encoding="utf-8")
-    assert text.count("<svg") == 4
+    assert text.count("<svg") == 5
     for told in (
         "max_length 256",
         "What was lost, and why",
@@ -106,6 +107,49 @@ def test_a_page_that_cannot_be_written_is_named(tmp_path):
 def test_a_folder_without_rows_has_a_page(tmp_path):
     report = fastpack.pack_records([], TOKENIZER, max_length=64, output=tmp_path / "empty")
     assert "Nothing was lost" in report_html(report, tmp_path / "empty")
+
+
+@pytest.mark.parametrize("validation", [None, 0.2])
+def test_documents_that_rows_left_out_count_among_what_is_lost(validation, tmp_path):
+    from fastpack.display.facts import facts_of
+
+    files = ROOT / "examples" / "*.jsonl"
+    wanted = {length: fit.lost_tokens for length in (32, 64, 128, 256, 512) for fit in _fits(files, length)}
+    read = fastpack.scan(files, TOKENIZER, max_length=128).read.tokens
+    report = fastpack.pack_dir(
+        files,
+        tmp_path / "rows",
+        tokenizer=TOKENIZER,
+        max_length=128,
+        overlong="drop",
+        max_lost="100%",
+        validation=validation,
+    )
+    assert report.dropped["too_long"].tokens == wanted[128] > 0
+    facts = facts_of(tmp_path / "rows", report)
+    assert facts.too_long == tuple(report.dropped["too_long"])
+    for cost in facts.costs:
+        near = 0.12 if validation else 1e-9
+        assert cost.lost - near <= wanted[cost.max_length] / read <= cost.at_most + near
+        assert cost.max_length > 128 or cost.lost == cost.at_most
+    text = report_html(report, tmp_path / "rows")
+    assert f"{wanted[128] / read:.2%}" in text
+    assert f"{report.dropped['too_long'].documents:,} documents left out as too long" in text
+
+
+def _fits(files, length):
+    return fastpack.scan(files, TOKENIZER, max_length=length, overlong="drop").fits
+
+
+def test_a_page_has_code_in_place_of_back_ticks(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = fastpack.pack_files(
+            CHAT, TOKENIZER, max_length=256, map=lambda rows: rows, cache_dir=tmp_path / "cache"
+        )
+    text = report_html(fastpack.Report.of(table))
+    assert "<code>map</code>" in text
+    assert "`" not in text
 
 
 @pytest.mark.parametrize("padding_side", ["left", "right"])

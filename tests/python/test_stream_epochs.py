@@ -276,6 +276,20 @@ def test_an_estimate_is_near_the_count(
     assert estimated.steps == -(-estimated.rows // 8)
 
 
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_an_estimate_is_the_same_on_every_rank(
+    world_size: int, texts: Path, loaded: fastpack.Tokenizer, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"max_length": 64, "lanes": 12, "batch_size": 2, "world_size": world_size}
+    for more in ({"cache_dir": tmp_path, "epochs": 3}, {"epochs": None}):
+        sizes = {
+            fastpack.stream(texts, loaded, rank=rank, **options, **more).estimate()
+            for rank in range(world_size)
+        }
+        assert len(sizes) == 1
+        assert {size.steps for size in sizes} != {0}
+
+
 def test_the_number_of_epochs_is_counted_out(texts: Path, loaded: fastpack.Tokenizer, tmp_path: Path) -> None:
     one = fastpack.stream(texts, loaded, max_length=64, cache_dir=tmp_path).estimate()
     three = fastpack.stream(texts, loaded, max_length=64, cache_dir=tmp_path, epochs=3).estimate()

@@ -108,7 +108,8 @@ def sampled_epoch(given: Mapping[str, Any], sample: int) -> tuple[int, int]:  # 
 
 def _size(given: Mapping[str, Any], sample: int) -> _Size:  # type: ignore[explicit-any]
     """The size of some files, packed into rows of the length asked for."""
-    scanned = {**given, "on_bad_record": "skip", "columns": [*CAUSAL_COLUMNS, "loss_weights"]}
+    # The epochs of a stream are none of an objective.
+    scanned = {**given, "epochs": 1, "on_bad_record": "skip", "columns": [*CAUSAL_COLUMNS, "loss_weights"]}
     options = native_options({**scanned, "shuffle": False})
     length = given["max_length"] or (1 << 30)
     found = _fastpack.scan(native_inputs(given), [length], sample, options, *native_model(given), None)

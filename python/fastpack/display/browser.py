@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fastpack._checks import local_path, path_of
+from fastpack._counted import counted
 from fastpack._folder import Folder
 from fastpack._removal import Temporary
-from fastpack.display.charts import bins, histogram, named_bars
+from fastpack.display.charts import Bin, bins, histogram, named_bars
 from fastpack.display.markup import STYLE, escaped, listed, section, table
 from fastpack.display.notebook import (
     choices_table,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from fastpack._inspect import PackedRow
     from fastpack._scan import ScanReport
     from fastpack._types import StrPath
-    from fastpack.display.facts import Facts
+    from fastpack.display.facts import Cost, Facts
     from fastpack.report import Report
 
 __all__ = ["report_html", "row_html", "scan_html", "write_html"]
@@ -184,8 +185,12 @@ def _charts(report: Report, facts: Facts) -> Iterator[str]:
         return
     longest = int(facts.lengths.max())
     most = report.max_length or longest
+    ranges = bins(facts.lengths.tolist(), 0, max(longest, 1), whole=True)
+    left_out, _ = facts.too_long
+    if left_out:
+        ranges.append(Bin(float(most), most + max(1.0, ranges[-1].high - ranges[-1].low), left_out))
     lengths = histogram(
-        bins(facts.lengths.tolist(), 0, max(longest, 1), whole=True),
+        ranges,
         title="Lengths of documents in the rows",
         unit="documents",
         mark=(most, f"{'longest' if report.max_length is None else 'max_length'} {most:,}"),
@@ -200,7 +205,22 @@ def _charts(report: Report, facts: Facts) -> Iterator[str]:
     )
     yield section(
         "Rows",
-        _figure(lengths, "Lengths of the documents in the rows, in tokens."),
+        _figure(
+            lengths,
+            "Lengths of the documents in the rows, in tokens."
+            + (
+                f" The last bar stands for {counted(left_out, 'document')} left out as too long."
+                if left_out
+                else ""
+            ),
+        ),
+        _figure(
+            named_bars(
+                [(f"{cost.max_length:,} tokens a row", cost.at_most, _lost(cost)) for cost in facts.costs],
+                title="Tokens lost in rows of each length",
+            ),
+            "The share of the tokens that rows of each length would lose.",
+        ),
         _figure(fill, f"How full rows are; {report.fill:.2%} on average."),
         _figure(counts, f"Documents in a row; {report.documents_per_row:.2f} on average."),
     )
@@ -216,14 +236,21 @@ def _charts(report: Report, facts: Facts) -> Iterator[str]:
         table(
             ("tokens a row", "rows", "tokens lost", "padding"),
             [
-                (f"{cost.max_length:,}", f"{cost.rows:,}", f"{cost.lost:.2%}", f"{cost.padding:.2%}")
+                (f"{cost.max_length:,}", f"{cost.rows:,}", _lost(cost), f"{cost.padding:.2%}")
                 for cost in facts.costs
             ],
             numbers=(0, 1, 2, 3),
         ),
         '<p class="faint">Planned anew from the lengths of the documents in these rows; documents longer than a row '
-        "are counted as lost. Documents that these rows left out are not among them.</p>",
+        "are counted as lost, those that these rows left out as too long included. Their lengths are not known, so rows that "
+        "are longer than these may lose them or not; <code>fastpack scan</code> tells.</p>",
     )
+
+
+def _lost(cost: Cost) -> str:
+    """The share of tokens that rows of a length lose, or what it may be."""
+    known, most = f"{cost.lost:.2%}", f"{cost.at_most:.2%}"
+    return known if known == most else f"{known} to {most}"
 
 
 def _row(row: PackedRow) -> str:

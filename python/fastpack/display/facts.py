@@ -36,19 +36,25 @@ _SOURCES: Final = 12
 """The most sources that are shown by name."""
 
 
+_TOO_LONG: Final = "too_long"
+"""The reason of documents that were left out because no row has room for them."""
+
+
 class Cost(NamedTuple):
     """The result of packing into rows of another length.
 
     Attributes:
         max_length: The most tokens of a row.
-        rows: The number of rows of the planned documents.
-        lost: The share of the tokens in documents that are longer than a row.
+        rows: The number of rows of the documents in these rows.
+        lost: The share of the tokens in documents that are longer than a row, those that these rows left out included.
+        at_most: The same if none of the documents that these rows left out, whose lengths are not known, fits.
         padding: The share of the rows' room that no token fills.
     """
 
     max_length: int
     rows: int
     lost: float
+    at_most: float
     padding: float
 
 
@@ -60,6 +66,7 @@ class Facts(NamedTuple):
         fills: The share of each row that documents fill.
         counts: The number of documents in each row.
         sources: The tokens of each source, by its name, the largest first; empty if the rows have no origins.
+        too_long: The documents that these rows left out as too long, and their tokens.
         costs: The results of packing into rows of other lengths.
         rows: Some rows as text.
     """
@@ -68,6 +75,7 @@ class Facts(NamedTuple):
     fills: npt.NDArray[np.float64]
     counts: Numbers
     sources: list[tuple[str, int]]
+    too_long: tuple[int, int]
     costs: list[Cost]
     rows: list[PackedRow]
 
@@ -81,12 +89,15 @@ def facts_of(folder: StrPath, report: Report) -> Facts:
     ends = counts.cumsum()
     sums = np.diff(np.append(0, lengths.cumsum())[np.append(0, ends)])
     most = report.max_length or int(sums.max(initial=1))
+    dropped = report.dropped.get(_TOO_LONG)
+    too_long = (dropped.documents, dropped.tokens) if dropped else (0, 0)
     return Facts(
         lengths=lengths,
         fills=sums / most,
         counts=counts,
         sources=_shares(lengths, files, report.sources),
-        costs=list(_costs(lengths, most)),
+        too_long=too_long,
+        costs=list(_costs(lengths, most, report.tokens.kept, too_long[1])),
         rows=list(_rows(folder, split, table.num_rows)),
     )
 
@@ -114,19 +125,24 @@ def _shares(lengths: Numbers, files: Numbers, names: list[str]) -> list[tuple[st
     return [*shown, *([(f"and {len(names) - _SOURCES:,} more", rest)] if rest else [])]
 
 
-def _costs(lengths: Numbers, most: int) -> Iterator[Cost]:
-    """The results of packing the documents into rows of a quarter to four times the length."""
+def _costs(lengths: Numbers, most: int, kept: int, left_out: int) -> Iterator[Cost]:
+    """The results of packing the documents into rows of a quarter to four times the length `most`.
+
+    These documents stand for all of `kept` tokens. Others of `left_out` tokens were longer than `most`, and are in no row: shorter
+    rows lose them, longer ones may.
+    """
     chosen = lengths[:: max(1, len(lengths) // _PLANNED)]
-    total = int(chosen.sum())
+    held, total = int(lengths.sum()), kept + left_out
     for length in (most // 4, most // 2, most, most * 2, most * 4):
-        if length < 1 or not total:
+        if length < 1 or not held:
             continue
         try:
             found = plan(chosen, max_length=length)
         except FastpackError:
             continue
-        lost = int(chosen[chosen > length].sum())
-        yield Cost(length, len(found.offsets) - 1, lost / total, 1 - found.fill)
+        lost = float(lengths[lengths > length].sum()) / held * kept
+        known = lost + (left_out if length <= most else 0)
+        yield Cost(length, len(found.offsets) - 1, known / total, (lost + left_out) / total, 1 - found.fill)
 
 
 def _rows(folder: StrPath, split: str, count: int) -> Iterator[PackedRow]:

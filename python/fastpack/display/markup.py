@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import TYPE_CHECKING, Final
 
 from fastpack._fastpack import one_line
@@ -10,7 +11,7 @@ from fastpack._fastpack import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["STYLE", "escaped", "listed", "section", "table", "tiles"]
+__all__ = ["STYLE", "escaped", "listed", "section", "table", "tiles", "worded"]
 
 STYLE: Final = """\
 .fastpack { --ink: #1b1f24; --faint: #59636e; --line: #d1d9e0; --page: #ffffff; --box: #f6f8fa; --bar: #0b66c3;
@@ -38,16 +39,24 @@ STYLE: Final = """\
 .fastpack svg .mark { stroke: var(--warn); stroke-dasharray: 4 3; } .fastpack svg text.mark { fill: var(--warn); stroke: none; }
 .fastpack pre { background: var(--box); border: 1px solid var(--line); border-radius: 6px; padding: .7em; overflow-x: auto;
   white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.45 ui-monospace, Consolas, monospace; color: inherit; }
+.fastpack code { font: .9em ui-monospace, Consolas, monospace; color: inherit; background: none; }
 .fastpack mark { background: var(--trained); color: inherit; }
 """
 """The style sheet; colours follow the reader's light or dark setting."""
 
 _RIGHT: Final = ' class="n"'
 
+_CODE: Final = re.compile("`([^`]+)`")
+
 
 def escaped(text: object) -> str:
     """A text of the input, on one line of bounded length, as HTML."""
     return html.escape(one_line(str(text)))
+
+
+def worded(text: object) -> str:
+    """A sentence as HTML: what stands between back-ticks is code."""
+    return _CODE.sub(r"<code>\1</code>", escaped(text))
 
 
 def section(title: str, *parts: str) -> str:
@@ -70,7 +79,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Seque
 
     def line(kind: str, cells: Sequence[str]) -> str:
         return "".join(
-            f"<{kind}{_RIGHT if at in numbers else ''}>{escaped(cell)}</{kind}>"
+            f"<{kind}{_RIGHT if at in numbers else ''}>{worded(cell)}</{kind}>"
             for at, cell in enumerate(cells)
         )
 
@@ -81,5 +90,5 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Seque
 
 def listed(kind: str, items: Iterable[str]) -> str:
     """An HTML list; an empty text if it has no items."""
-    shown = "".join(f"<li>{escaped(item)}</li>" for item in items)
+    shown = "".join(f"<li>{worded(item)}</li>" for item in items)
     return f'<ul class="{kind}">{shown}</ul>' if shown else ""
