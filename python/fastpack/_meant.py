@@ -92,15 +92,19 @@ def word_hint(option: str, value: object, words: Iterable[str]) -> str:
     return ""
 
 
-def field_hint(message: str) -> str:
-    """A hint for a record without known fields, made from the field names in an error of the core."""
+def field_hint(message: str, given: object = None) -> str:
+    """A hint for a record without known fields, made from the field names in an error of the core and the `fields` that were given."""
     listed = message.rpartition(", found ")[2].partition(";")[0]
-    known = words_of("fields", "pack_files")
-    for field in re.findall(r"`([^`]+)`", listed):
+    fields = dict(given) if isinstance(given, Mapping) else {}
+    known = tuple(word for word in words_of("fields", "pack_files") if word not in fields)
+    found = re.findall(r"`([^`]+)`", listed)
+    if {"chosen", "rejected"} <= {field.strip().lower() for field in found}:
+        return Message("pairs of preferences take ", Setting("objective", "preference"))
+    for field in found:
         plain = field.strip().lower()
         meant = nearest(plain, known) or FOREIGN_WORDS["fields"].get(plain)
-        if meant:
-            return Message("did you mean `", Setting("fields", {meant: field}), "`?")
+        if meant and meant not in fields and field not in fields.values() and meant != field:
+            return Message("did you mean `", Setting("fields", {**fields, meant: field}), "`?")
     return ""
 
 

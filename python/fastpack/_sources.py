@@ -162,6 +162,9 @@ def _native(
 def _patterns(files: object, filesystem: FileSystem | None) -> list[str]:
     """Paths and patterns as a list of texts; a leading `~` is the home of the user. Names of a filesystem, if there is one."""
     _refuse_data(files)
+    if isinstance(files, Mapping):
+        message = "is a dict of sources, which `stream` takes; give their paths as a list, or options of their own by `sources`"
+        raise OptionTypeError(message, "files")
     listed = each_of(files, "while fastpack read `files`") if is_series(files) else [files]
     patterns = []
     for file in listed:

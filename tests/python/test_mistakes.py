@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -250,3 +251,39 @@ def test_commands_of_other_tools_stand_for_commands_that_exist():
 
     assert set(FOREIGN_COMMANDS.values()) <= set(COMMANDS)
     assert not set(FOREIGN_COMMANDS) & set(COMMANDS)
+
+
+def test_pairs_of_preferences_without_their_objective_are_told_its_name(write_jsonl, tokenizer_dir):
+    path = write_jsonl([{"prompt": "a", "chosen": "b", "rejected": "c"}])
+    with pytest.raises(fastpack.RecordError, match=r'; pairs of preferences take objective="preference"$'):
+        fastpack.pack_files(path, tokenizer_dir, max_length=64)
+
+
+def test_a_hint_about_fields_repeats_none_that_was_given(write_jsonl, tokenizer_dir):
+    path = write_jsonl([{"query": "a", "reply": "b"}])
+    for fields in ({"prompt": "query"}, {"completion": "reply"}):
+        with pytest.raises(fastpack.RecordError) as refused:
+            fastpack.pack_files(path, tokenizer_dir, max_length=64, fields=fields)
+        hint = re.search(r"did you mean `fields=(.*)`", str(refused.value))
+        assert hint is None or fields.items() < json.loads(hint[1]).items()
+
+
+def test_a_record_that_is_broken_names_what_leaves_it_out(write_jsonl, tokenizer_dir, tmp_path):
+    hint = r'; on_bad_record="skip" leaves such records out, and counts them$'
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text('{"text": "a"}\n{"text": \n')
+    with pytest.raises(fastpack.RecordError, match=hint):
+        fastpack.pack_files(broken, tokenizer_dir, max_length=64)
+    with pytest.raises(fastpack.RecordError, match=hint):
+        next(fastpack.stream(broken, tokenizer_dir, max_length=64))
+    table = fastpack.pack_files(broken, tokenizer_dir, max_length=64, on_bad_record="skip", max_lost="100%")
+    assert fastpack.Report.of(table).dropped["invalid_json"].documents == 1
+    chat = write_jsonl([{"messages": [{"role": "user", "content": "a"}]}])
+    with pytest.raises(fastpack.RecordError, match=hint):
+        fastpack.pack_files(chat, tokenizer_dir, max_length=64, chat_template="{{ raise_exception('no') }}")
+
+
+def test_a_dict_of_sources_is_sent_to_the_call_that_takes_it(write_jsonl, tokenizer_dir):
+    path = write_jsonl([{"text": "a"}])
+    with pytest.raises(fastpack.OptionTypeError, match="`files`: is a dict of sources, which `stream` takes"):
+        fastpack.pack_files({"a": path}, tokenizer_dir, max_length=64)

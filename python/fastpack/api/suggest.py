@@ -54,7 +54,7 @@ def with_hint(
 ) -> OptionError | RecordError:
     """An error of the function `name` with the word or field that was probably meant; the same one if none is near."""
     if isinstance(refused, RecordError):
-        hint = field_hint(str(refused)) if refused.reason == "no_content" else ""
+        hint = _record_hint(refused, name, given)
         if not hint:
             return refused
         return RecordError(Message(str(refused), "; ", hint), refused.path, refused.line, refused.reason)
@@ -62,6 +62,20 @@ def with_hint(
     if not hint or "did you mean" in refused.reason:
         return refused
     return type(refused)(Message(refused.reason, "; ", hint), refused.option)
+
+
+def _record_hint(refused: RecordError, name: str, given: Mapping[str, object]) -> str:
+    """What else to give for a record that cannot be read."""
+    if refused.reason == "no_content":
+        return field_hint(str(refused), given.get("fields"))
+    is_skipped = given.get("on_bad_record") not in {None, "error"} or not words_of("on_bad_record", name)
+    if refused.reason not in _OF_ONE_RECORD or is_skipped or "on_bad_record" in str(refused):
+        return ""
+    return Message(Setting("on_bad_record", "skip"), " leaves such records out, and counts them")
+
+
+_OF_ONE_RECORD = frozenset({"invalid_json", "template"})
+"""Faults of single records among many that are right."""
 
 
 def _refuse_packing(given: Mapping[str, object]) -> None:
