@@ -6,13 +6,16 @@
 The answers are seeded: groups of 16 with a long tail as reinforcement learning generates them, and uniform, bimodal and
 one-giant lengths. A sequence of `n` tokens costs `24576 n + n²`, as verl estimates a dense model of 7 billion parameters.
 *step* is the sum over micro-batches of the slowest rank's cost, over the mean cost of a rank; *bound* the least that it can
-be, as far as the longest sequences tell. Times are medians, of one round for the slow ones.
+be, as far as the longest sequences tell. Times are those of a core, which other work on the machine changes little: medians, of
+one round for the slow ones.
 
 * "verl": the functions of verl's own wheel: sequences to ranks by cost, then those of each rank to as few micro-batches as its
   differencing finds under the budget.
 * "differencing": sequences to ranks, then those of each rank to micro-batches, each by Karmarkar and Karp's largest
   differencing method on cost, as verl did before 0.9.1: it knows no budget, so some micro-batches are over it.
-* "first fit": first fit decreasing by tokens, and rows dealt to ranks in turn.
+* "modified first fit": modified first fit decreasing, as NeMo RL has it, and rows dealt to ranks in turn.
+* "first fit, split": first fit decreasing; rows are split until all ranks have as many; rows to ranks by differencing, as many for
+  each. So does prime-rl, without the exchanges that it adds.
 * "balanced rows": `fastpack.plan(strategy="mix", order="balanced")`, which fills rows to the brim.
 """
 
@@ -55,12 +58,15 @@ def cost_of(lengths: Lengths) -> npt.NDArray[np.float64]:
     return 24576.0 * lengths + lengths.astype(float) ** 2
 
 
-def differenced(costs: npt.NDArray[np.float64], parts: int) -> list[list[int]]:
-    """Items in `parts` of like cost, by the largest differencing method."""
+def differenced(costs: npt.NDArray[np.float64], parts: int, *, equal: bool = False) -> list[list[int]]:
+    """Items in `parts` of like cost, by the largest differencing method; with `equal`, as many in each."""
     heap: list[tuple[float, int, list[tuple[float, list[int]]]]] = []
-    for number, cost in enumerate(costs.tolist()):
-        part = [(0.0, []) for _ in range(parts - 1)]
-        heap.append((-cost, number, [(cost, [number]), *part]))
+    order = np.argsort(-costs, kind="stable").tolist()
+    size = parts if equal else 1
+    for number, begin in enumerate(range(0, len(order), size)):
+        part: list[tuple[float, list[int]]] = [(float(costs[it]), [it]) for it in order[begin : begin + size]]
+        part += [(0.0, []) for _ in range(parts - len(part))]
+        heap.append((part[-1][0] - part[0][0], number, part))
     heapq.heapify(heap)
     while len(heap) > 1:
         _, number, one = heapq.heappop(heap)
@@ -84,10 +90,67 @@ def by_differencing(lengths: Lengths, ranks: int) -> Rows:
     return rows
 
 
-def by_first_fit(lengths: Lengths, ranks: int) -> Rows:
-    """First fit decreasing, rows dealt in turn."""
-    plan = fastpack.plan(lengths, max_length=BUDGET, strategy="best_fit", order="input")
-    return dealt(plan, ranks)
+def by_modified_first_fit(lengths: Lengths, ranks: int) -> Rows:
+    """As NeMo RL: rows for what is longer than half; then the medium, pairs of the small, whatever fits; then first fit."""
+    order = np.argsort(-lengths, kind="stable").tolist()
+    rows = [[it] for it in order if lengths[it] > BUDGET / 2]
+    room = [BUDGET - int(lengths[row[0]]) for row in rows]
+    medium = [it for it in order if BUDGET / 3 < lengths[it] <= BUDGET / 2]
+    small = [it for it in order if BUDGET / 6 < lengths[it] <= BUDGET / 3]
+    tiny = [it for it in order if lengths[it] <= BUDGET / 6]
+
+    def put(row: int, items: list[int]) -> bool:
+        """Puts the longest of some items that fits into a row."""
+        found = next((it for it in items if lengths[it] <= room[row]), None)
+        if found is not None:
+            items.remove(found)
+            rows[row].append(found)
+            room[row] -= int(lengths[found])
+        return found is not None
+
+    has_medium = [put(row, medium) for row in range(len(rows))]
+    for row in reversed(range(len(rows))):
+        if not has_medium[row] and len(small) > 1 and lengths[small[-1]] + lengths[small[-2]] <= room[row]:
+            put(row, [small.pop()])
+            put(row, small)
+    rest = [*medium, *small, *tiny]
+    for row in range(len(rows)):
+        while put(row, rest):
+            pass
+    rows += first_fit(lengths, rest)
+    rows += [[] for _ in range(-len(rows) % ranks)]
+    return [rows[rank::ranks] for rank in range(ranks)]
+
+
+def first_fit(lengths: Lengths, order: list[int]) -> list[list[int]]:
+    """Each sequence in the first row that has room."""
+    rows: list[list[int]] = []
+    room = np.empty(0, dtype=np.int64)
+    for it in order:
+        fits = np.flatnonzero(room >= lengths[it])
+        if not fits.size:
+            rows.append([])
+            room = np.append(room, BUDGET)
+            fits = np.array([len(rows) - 1])
+        rows[fits[0]].append(it)
+        room[fits[0]] -= lengths[it]
+    return rows
+
+
+def by_split_first_fit(lengths: Lengths, ranks: int) -> Rows:
+    """As prime-rl: first fit decreasing, rows split until they are a multiple of the ranks, and dealt by cost."""
+    costs = cost_of(lengths)
+    rows = first_fit(lengths, np.argsort(-lengths, kind="stable").tolist())
+    while len(rows) % ranks:
+        costliest = max((row for row in rows if len(row) > 1), key=lambda row: costs[row].sum(), default=None)
+        if costliest is None:
+            rows.append([])
+            continue
+        parts = differenced(costs[costliest], 2)
+        rows.remove(costliest)
+        rows += [[costliest[it] for it in part] for part in parts]
+    of_rows = np.array([costs[row].sum() for row in rows])
+    return [[rows[it] for it in part] for part in differenced(of_rows, ranks, equal=True)]
 
 
 def by_balanced_rows(lengths: Lengths, ranks: int) -> Rows:
@@ -113,7 +176,8 @@ def contenders() -> dict[str, Callable[[Lengths, int], Rows]]:
     """The ways to plan a step, by name."""
     ways: dict[str, Callable[[Lengths, int], Rows]] = {
         "differencing": by_differencing,
-        "first fit": by_first_fit,
+        "modified first fit": by_modified_first_fit,
+        "first fit, split": by_split_first_fit,
         "balanced rows": by_balanced_rows,
         "plan_step": by_plan_step,
     }
@@ -126,9 +190,9 @@ def contenders() -> dict[str, Callable[[Lengths, int], Rows]]:
 
 def clones(tensors: list[torch.Tensor]) -> float:
     """The seconds in which tensors are copied."""
-    since = time.perf_counter()
+    since = time.process_time()
     copies = [tensor.clone() for tensor in tensors]
-    taken = time.perf_counter() - since
+    taken = time.process_time() - since
     del copies
     return taken
 
@@ -143,11 +207,14 @@ def whole_step(lengths: Lengths, rounds: int) -> None:
     for name in ("advantages", "old", "reference", "entropy"):
         columns[name] = [random.random(length, dtype=np.float32) for length in lengths]
     whole, copied, made = [], [], 0
-    for _ in range(rounds):
-        since = time.perf_counter()
+    step, back, tensors = None, None, []
+    # A round before those that count: memory that is new to the process costs as much again, for a copy too.
+    for number in range(rounds + 1):
+        step, back, tensors = None, None, []
+        since = time.process_time()
         step = pack_step(columns, fastpack.plan_step(lengths, max_length=BUDGET))
         back = step.restore([batch.columns["old"] for batch in step])
-        whole.append(time.perf_counter() - since)
+        taken = time.process_time() - since
         tensors = [
             value
             for batch in step
@@ -155,7 +222,10 @@ def whole_step(lengths: Lengths, rounds: int) -> None:
             if isinstance(value, torch.Tensor)
         ]
         made = sum(tensor.nbytes for tensor in (*tensors, *back))
-        copied.append(clones([*tensors, *back]))
+        cloning = clones([*tensors, *back])
+        if number:
+            whole.append(taken)
+            copied.append(cloning)
     one, other = statistics.median(whole), statistics.median(copied)
     print(
         f"\nThe whole step of {lengths.sum() / 1e6:.1f} Mtok with six columns, {made / 1e6:.0f} MB: {one:.2f} s. "
@@ -165,6 +235,7 @@ def whole_step(lengths: Lengths, rounds: int) -> None:
 
 def main() -> None:
     """Prints a table for each set of lengths."""
+    torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
@@ -181,14 +252,14 @@ def main() -> None:
             f"\n{name}: {len(lengths)} sequences, {millions:.1f} Mtok, {ranks} ranks; bound of step {bound:.4f}\n"
         )
         print(
-            "| | micro-batches | over the budget | heaviest rank | step | time |\n|---|---:|---:|---:|---:|---:|"
+            "| | micro-batches | over the budget | heaviest rank | step | time of a core |\n|---|---:|---:|---:|---:|---:|"
         )
         for contender, plan in ways.items():
             taken = []
-            for _ in range(1 if contender in ("differencing", "verl") else rounds):
-                since = time.perf_counter()
+            for _ in range(rounds if contender in ("balanced rows", "plan_step") else 1):
+                since = time.process_time()
                 rows = plan(lengths, ranks)
-                taken.append(time.perf_counter() - since)
+                taken.append(time.process_time() - since)
             costs = np.array(
                 [[cost_of(lengths[row]).sum() if row else 0.0 for row in of_rank] for of_rank in rows]
             )

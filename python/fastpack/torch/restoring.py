@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import numpy as np
 import torch
 
 from fastpack._checks import check_choice, check_type, shown
@@ -14,6 +13,7 @@ from fastpack.step.plan import StepPlan
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     import numpy.typing as npt
 
 __all__ = ["Form", "by_sequence", "check_tensors", "in_form", "ordered", "restore"]
@@ -84,20 +84,18 @@ def by_sequence(
         zip(members, values, are_of_tokens, strict=True)
     ):
         lengths = plan.lengths[sequences]
-        ends = np.cumsum(lengths + -lengths % plan.align_documents_to)
+        gaps = -lengths % plan.align_documents_to
+        total = int((lengths + gaps).sum())
         flat = given.flatten(0, 1) if is_of_tokens and given.ndim > 1 else given
-        fits = flat.ndim > 0 and (
-            flat.shape[0] >= ends[-1:].sum() if is_of_tokens else flat.shape[0] == len(sequences)
-        )
+        fits = flat.ndim > 0 and (flat.shape[0] >= total if is_of_tokens else flat.shape[0] == len(sequences))
         if not fits:
-            wanted = f"{ends[-1:].sum()} tokens" if is_of_tokens else f"{len(sequences)} sequences"
+            wanted = f"{total} tokens" if is_of_tokens else f"{len(sequences)} sequences"
             message = f"has the shape {list(given.shape)} for micro-batch {number}, which has {wanted}"
             raise BatchError(message)
-        starts = np.concatenate([np.zeros(1, dtype=np.int64), ends])
-        for place, sequence in enumerate(sequences.tolist()):
-            found[sequence] = (
-                flat[starts[place] : starts[place] + lengths[place]] if is_of_tokens else flat[place]
-            )
+        parts = flat[:total].split((lengths + gaps).tolist()) if is_of_tokens else flat.unbind()
+        if is_of_tokens and gaps.any():
+            parts = tuple(part[:length] for part, length in zip(parts, lengths.tolist(), strict=True))
+        found.update(zip(sequences.tolist(), parts, strict=True))
     return found
 
 
