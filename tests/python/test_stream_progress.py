@@ -291,3 +291,107 @@ def test_a_source_of_which_all_is_dropped_is_as_one_without_records(write_jsonl:
     assert refused.value.option == "weights"
     dropped = list(itertools.islice(fastpack.stream(files, on_exhausted="drop", **mix), 20))
     assert all(row for table in dropped for row in table["labels"].to_pylist())
+
+
+class Drops:
+    """A `filter` that drops what the test says now, and counts the rows that it is given."""
+
+    def __init__(self) -> None:
+        self.dropped: set[int] = set()
+        self.read = 0
+
+    def __call__(self, batch: pa.RecordBatch) -> list[bool]:
+        self.read += batch.num_rows
+        return [kind not in self.dropped for kind in batch["kind"].to_pylist()]
+
+
+CHANCES = 64
+"""The passes without a packed document after which a lane is not read again that has packed some before."""
+
+AHEAD = 4
+"""The tables that are made ahead."""
+
+
+@pytest.mark.filterwarnings("ignore:lane .* rows of padding")
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("seed", range(tries(8, 600)))
+def test_one_next_reads_at_most_one_pass_of_each_lane(
+    seed: int, *, shuffle: bool, write_jsonl: Callable[..., Path]
+) -> None:
+    """A state machine over lanes: kinds of documents are dropped and come back between any two steps."""
+    chance = random.Random(seed)
+    lanes, kinds = chance.choice([2, 4, 8]), 3
+    count = chance.choice([8, 40, 120, 400])
+    records = [{**ids(1 + at, 4), "kind": chance.randrange(kinds)} for at in range(count)]
+    world = chance.choice([1, 2])
+    drops = Drops()
+    stream = fastpack.stream(
+        write_jsonl(records), max_length=LENGTH, strategy="none", pad_token_id=PAD, epochs=None, lanes=lanes,
+        batch_size=lanes // world, rank=world - 1, world_size=world, shuffle=shuffle, seed=seed, threads=2,
+        filter=drops, filter_fingerprint="v1",
+    )  # fmt: skip
+    with stream:
+        for step in range(1, 40):
+            if chance.random() < 0.4:
+                drops.dropped = set(chance.sample(range(kinds), chance.choice([0, 1, 2, 3, 3])))
+            try:
+                table = next(stream)
+            except fastpack.LossError:
+                break
+            finally:
+                # Tables are made ahead, and blocks are read ahead of them.
+                assert drops.read <= (step + AHEAD + 1) * count + BLOCK, step
+            # One process passes over lanes that never had a document.
+            assert 0 < table.num_rows <= lanes // world
+
+
+@pytest.mark.filterwarnings("ignore:lane .* rows of padding")
+@pytest.mark.parametrize("seed", range(tries(4, 100)))
+def test_a_lane_without_a_packed_document_in_a_pass_holds_padding_until_it_packs_one(
+    seed: int, write_jsonl: Callable[..., Path]
+) -> None:
+    chance = random.Random(seed)
+    drops = Drops()
+    path = write_jsonl([{**ids(1 + at, 4), "kind": 0} for at in range(40)])
+    options: dict[str, Any] = {
+        "max_length": LENGTH,
+        "strategy": "none",
+        "lanes": 4,
+        "batch_size": 4,
+        "pad_token_id": PAD,
+        "epochs": None,
+        "shuffle": chance.random() < 0.5,
+        "filter": drops,
+        "filter_fingerprint": "v1",
+        "threads": 1,
+    }
+
+    def tables(stream: fastpack.PackStream) -> Iterator[list[Row]]:
+        return (rows_of(table) for table in stream)
+
+    with fastpack.stream(path, **options) as stream:
+        taken = [next(tables(stream)) for _ in range(chance.randrange(1, 8))]
+        drops.dropped = {0}
+        with pytest.warns(UserWarning, match=r"has packed no document in a whole pass, so rows of padding"):
+            # The warning comes with the table behind.
+            dry = list(itertools.islice((table for table in tables(stream) if not any(table)), 2))
+        assert dry == [[()] * 4] * 2
+        state = stream.state_dict()
+        back = chance.random() < 0.5
+        drops.dropped = set() if back else {0}
+        for opened in (stream, fastpack.stream(path, **options)):
+            if opened is not stream:
+                opened.load_state_dict(state)
+            later: list[list[Row]] = []
+            try:
+                later.extend(itertools.islice(tables(opened), CHANCES + 1))
+            except fastpack.LossError:
+                assert not back
+                assert len(later) < CHANCES
+                assert not any(row for table in later for row in table)
+            else:
+                # Some steps were made ahead before the documents came back.
+                assert back
+                assert all(row for table in later[AHEAD + 1 :] for row in table)
+            opened.close()
+    assert all(row for row in taken[0])

@@ -97,10 +97,17 @@ impl Delivery<'_, '_> {
             ));
         }
         let read_all = is_over && matches!(end.rows, None | Some(OnEnd::Pad));
-        // A run without a row has lost all that it read.
-        let counts = read_all || (is_over && !self.lanes.iter().any(Lane::has_given));
-        if counts && self.run.share.is_first_of_lanes() {
-            (0..self.lanes.len()).for_each(|at| self.count_lane(at));
+        if is_over && self.step == 0 {
+            self.read_lanes_without_rows(take)?;
+        }
+        if self.run.share.is_first_of_lanes() {
+            // A lane without a row has lost all that it read.
+            let lost = |lane: &Lane| is_over && self.step == 0 && lane.has_ended_without_rows();
+            let counted: Vec<usize> =
+                (0..self.lanes.len()).filter(|&at| read_all || lost(&self.lanes[at])).collect();
+            for at in counted {
+                self.count_lane(at);
+            }
         }
         // The first of several ranks that resume has the counts of all, so each balances its own. So do ranks that share
         // lanes: a document is counted as read with one row, and as kept with another.
@@ -115,7 +122,7 @@ impl Delivery<'_, '_> {
     }
 
     /// Counts what a lane has read and dropped up to its last row.
-    fn count_lane(&mut self, at: usize) {
+    pub(super) fn count_lane(&mut self, at: usize) {
         let mut books = std::mem::take(self.lanes[at].books());
         self.numbered.number(&mut books.ledger);
         self.books.merge(books);
@@ -275,38 +282,17 @@ impl Delivery<'_, '_> {
         !self.run.share.is_alone() || self.lanes[lane].has_documents()
     }
 
-    /// Whether no lane of this rank has had a row, or will have one, where padding would take their place.
-    fn has_lost_all(&self) -> bool {
-        let options = self.run.options;
-        if options.epochs.is_none() {
-            return true;
-        }
-        let pads = matches!(options.end(), Some(OnEnd::Pad | OnEnd::Repeat));
-        // Of a finite run, ranks without a document wait for the others, and a loss may be allowed.
-        pads && self.run.job.options.work.max_lost.is_none()
-            && !self.lanes.iter().any(Lane::has_given)
-            && self.lanes.iter().any(Lane::has_documents)
-    }
-
-    /// The error of a rank of which no lane gives a row.
-    fn lost_all(&mut self) -> Result<Error> {
-        (0..self.lanes.len()).for_each(|at| self.count_lane(at));
-        let mut ledger = self.books.ledger.clone();
-        self.numbered.restore(&mut ledger, self.run.counted, self.run.control)?;
-        Ok(ledger.nothing_in(self.lanes.len()))
-    }
-
     /// Warns of rows of padding in the place of lanes that give none, once.
     fn warn_of_padding(&self, lane: usize) {
         let Self { numbers, lanes, .. } = self;
-        let why = if lanes[lane].has_documents() {
-            "dropped all its documents"
-        } else {
-            "has no document"
+        let (why, when) = match &lanes[lane] {
+            lane if !lane.is_ended() => ("has packed no document in a whole pass", ""),
+            lane if lane.has_documents() => ("dropped all its documents", " in every step"),
+            _ => ("has no document", " in every step"),
         };
         self.run.control.warn(format!(
-            "lane {} of {} {why}, so rows of padding take its place in every step; take fewer `lanes`, more files, or a \
-             larger `max_length`",
+            "lane {} of {} {why}, so rows of padding take its place{when}; take fewer `lanes`, more files, or a larger \
+             `max_length`",
             numbers[lane], self.run.share.lanes
         ));
     }
@@ -417,7 +403,7 @@ impl Delivery<'_, '_> {
     }
 
     /// Calls `ask` with a lane and what it packs with.
-    fn with_lane<T>(
+    pub(super) fn with_lane<T>(
         &mut self,
         at: usize,
         take: Take<'_>,

@@ -76,6 +76,11 @@ impl Mix {
         self.rounds
     }
 
+    /// Whether no epoch is the last.
+    pub(super) fn is_endless(&self) -> bool {
+        self.epochs.is_none()
+    }
+
     /// Whether a pool without documents may end before this epoch: no round names a later end.
     pub(super) fn may_end(&self, epoch: u64, round: u64) -> bool {
         self.epochs.is_none() || self.is_past(epoch, round)

@@ -35,6 +35,7 @@ mod delivery;
 mod files;
 mod identity;
 mod lane;
+mod lost;
 mod made;
 mod may_differ;
 mod mix;

@@ -50,6 +50,18 @@ pub(super) struct Address {
     pub(super) block: u64,
 }
 
+impl Address {
+    /// The block behind it in its extent, if there is one.
+    pub(super) fn next_block(&self) -> Self {
+        Self { block: self.block.saturating_add(1), ..*self }
+    }
+
+    /// The same place an epoch later.
+    pub(super) fn next_epoch(&self) -> Self {
+        Self { epoch: self.epoch.saturating_add(1), ..*self }
+    }
+}
+
 /// The extents of a portion, by lane.
 #[derive(Debug)]
 pub(super) struct Dealt {

@@ -71,7 +71,7 @@ impl ReadHashes {
 
 /// The place of a lane in a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "five facts that do not depend on each other")]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on each other")]
 pub(super) struct PoolState {
     /// The next block, and the place of the next document in it.
     pub(super) next: (Address, u64),
@@ -83,9 +83,9 @@ pub(super) struct PoolState {
     /// Whether the records of the next block are counted already.
     pub(super) counted: bool,
     pub(super) hashes: ReadHashes,
-    /// Whether the pass up to here had a document, and one of which a piece was packed.
+    /// The place from which on no document was packed, and whether there was one.
+    pub(super) unpacked_from: Address,
     pub(super) found: bool,
-    pub(super) packed: bool,
     /// The further passes that may pack none before it is given up.
     pub(super) chances: u64,
 }
@@ -152,8 +152,13 @@ impl Snapshot {
             bits.rice(number, 0);
             // The sign is the lowest bit, so that small numbers stay short.
             bits.number((credit.unsigned_abs() << 1) | u64::from(*credit < 0));
-            for is in [ended, gone, &pool.counted, &pool.found, &pool.packed] {
-                bits.put(u64::from(*is), 1);
+            // Mostly a document of the last block was packed.
+            let is_near = pool.unpacked_from == address.next_block();
+            for is in [*ended, *gone, pool.counted, pool.found, is_near] {
+                bits.put(u64::from(is), 1);
+            }
+            if !is_near {
+                write_address(&mut bits, &pool.unpacked_from);
             }
             pool.hashes.write(&mut bits);
             bits.number(pool.chances);
@@ -230,7 +235,9 @@ impl LaneState {
             let size = i64::try_from(credit >> 1).ok()?;
             let credit = if credit & 1 == 1 { -size } else { size };
             let mut is = || Some(bits.take(1)? == 1);
-            let (ended, gone, counted, found, packed) = (is()?, is()?, is()?, is()?, is()?);
+            let (ended, gone, counted, found, is_near) = (is()?, is()?, is()?, is()?, is()?);
+            let unpacked_from =
+                if is_near { address.next_block() } else { read_address(&mut bits)? };
             let (hashes, chances) = (ReadHashes::read(&mut bits)?, bits.number()?);
             pools.push(PoolState {
                 next,
@@ -239,8 +246,8 @@ impl LaneState {
                 gone,
                 counted,
                 hashes,
+                unpacked_from,
                 found,
-                packed,
                 chances,
             });
         }
@@ -424,14 +431,15 @@ mod tests {
         let row = || prop::collection::vec(piece(), 1..9);
         let place = (0..1_u64 << 40, 0..9_u64)
             .prop_filter_map("a place", |(record, number)| place_of(record, number));
-        let numbers = (place, -1_000_000_i64..1_000_000, 0..100_u64);
+        let numbers = (place, -1_000_000_i64..1_000_000, 0..100_u64, prop::option::of(address()));
         let hashes = any::<[Option<u32>; 3]>().prop_map(|[next, open, dealt]| ReadHashes {
             next,
             open,
             dealt,
         });
-        let pool = (address(), numbers, any::<[bool; 5]>(), hashes).prop_map(
-            |(address, (place, credit, chances), [ended, gone, counted, found, packed], hashes)| {
+        let pool = (address(), numbers, any::<[bool; 4]>(), hashes).prop_map(
+            |(address, (place, credit, chances, from), [ended, gone, counted, found], hashes)| {
+                let unpacked_from = from.unwrap_or(address.next_block());
                 PoolState {
                     next: (address, place),
                     credit,
@@ -439,8 +447,8 @@ mod tests {
                     gone,
                     counted,
                     hashes,
+                    unpacked_from,
                     found,
-                    packed,
                     chances,
                 }
             },

@@ -25,7 +25,8 @@ use crate::pipeline::{Books, Cutter, RowPacker};
 use crate::store::Store;
 use held::{Held, held, lengths_of};
 
-/// Further passes or rounds in which a lane may pack nothing after it has packed documents: each deals it others.
+/// Further passes or rounds in which a lane may pack nothing after it has packed documents: each may deal it others, and a
+/// row of padding takes the place of each.
 const CHANCES: u64 = 64;
 
 /// Packs the documents of one lane.
@@ -55,11 +56,12 @@ pub(super) struct Lane {
     state: Arc<str>,
     /// The first round of each pool that the state needs, if a pool has rounds.
     floors: Option<Vec<Round>>,
+    /// Whether its next row is padding.
+    pads: bool,
 }
 
 /// The place of a lane in a pool.
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "as those of the state")]
 struct Pool {
     next: (Address, u64),
     current: Option<Current>,
@@ -73,9 +75,9 @@ struct Pool {
     counted: Option<(Address, Option<u32>)>,
     /// The hash of the extents of the lane in the portion of the last block.
     dealt: Option<u32>,
-    /// Whether the current epoch has had a document, and one of which a piece was packed.
+    /// The place from which on no document was packed, and whether there was one.
+    unpacked_from: Address,
     found: bool,
-    packed: bool,
     /// The further passes that may pack none.
     chances: u64,
 }
@@ -86,8 +88,25 @@ enum Next {
     Row(usize),
     /// A document of this pool is ready.
     Document(usize),
+    /// A whole pass has packed no document.
+    Padding,
     /// All rows can be closed.
     End,
+}
+
+/// The next row of a lane.
+enum NextRow {
+    /// Of this packer.
+    Packed(usize),
+    Padding,
+}
+
+/// What a pool has for its lane.
+enum Supply {
+    Document,
+    /// No document was packed in a whole pass, and others may follow.
+    Padding,
+    Nothing,
 }
 
 /// The block that is being packed.
@@ -136,10 +155,22 @@ impl Lane {
         let state = Arc::from(encode(&from.to_bytes()));
         let pool = |at: usize| {
             let from = from.pools.get(at).copied().unwrap_or_default();
-            let PoolState { next, credit, ended, gone, hashes, found, packed, chances, .. } = from;
+            let PoolState { next, credit, gone, hashes, unpacked_from, found, .. } = from;
             let counted = from.counted.then_some((next.0, hashes.next));
-            let (current, dealt) = (None, hashes.dealt);
-            Pool { next, current, ended, gone, credit, counted, dealt, found, packed, chances }
+            let (current, dealt, chances) = (None, hashes.dealt, from.chances);
+            let ended = from.ended;
+            Pool {
+                next,
+                current,
+                ended,
+                gone,
+                credit,
+                counted,
+                dealt,
+                unpacked_from,
+                found,
+                chances,
+            }
         };
         Self {
             packed: RowPacker::new(open, &options.rows.packing, packers),
@@ -157,6 +188,7 @@ impl Lane {
             books: Books::default(),
             state,
             floors,
+            pads: false,
             from: Some(from).filter(|from| !from.closed.is_empty() || !from.open.is_empty()),
         }
     }
@@ -171,23 +203,32 @@ impl Lane {
         Arc::clone(&self.state)
     }
 
-    /// The next row; `None` after the last. Its pieces refer to documents of [`stock`](Self::stock).
+    /// The next row, without pieces where it is padding; `None` after the last. Its pieces refer to documents of
+    /// [`stock`](Self::stock).
     pub(super) fn next_row(&mut self, bench: &mut Bench<'_>) -> Result<Option<Vec<Piece>>> {
         loop {
-            if let Some(packer) = self.packer_of_row(bench)? {
-                let row = self.packed.take(packer);
-                self.rows += 1;
-                (self.gave, self.chances) = (true, CHANCES);
-                if bench.mix.chooses_rows() {
-                    self.charge(packer, 1, bench);
+            match self.find_row(bench)? {
+                Some(NextRow::Packed(packer)) => {
+                    let row = self.packed.take(packer);
+                    self.rows += 1;
+                    (self.gave, self.chances) = (true, CHANCES);
+                    if bench.mix.chooses_rows() {
+                        self.charge(packer, 1, bench);
+                    }
+                    return Ok(Some(row));
                 }
-                return Ok(Some(row));
+                Some(NextRow::Padding) => {
+                    (self.pads, self.rows) = (false, self.rows + 1);
+                    return Ok(Some(Vec::new()));
+                }
+                None => {}
             }
             let is_given_up = !self.gave && self.chances == 0;
             if !bench.mix.has_rounds() || is_given_up || !self.can_read(bench) {
                 return Ok(None);
             }
-            self.chances -= u64::from(!self.gave);
+            self.pads = !self.gave;
+            self.chances -= u64::from(self.pads);
             (self.round, self.ended, self.gave) = (self.round + 1, false, false);
             for pool in &mut self.pools {
                 pool.ended = pool.gone;
@@ -204,6 +245,11 @@ impl Lane {
     /// Whether a row was ever delivered.
     pub(super) fn has_given(&self) -> bool {
         self.rows > 0
+    }
+
+    /// Whether it was read to its end, and no row was delivered.
+    pub(super) fn has_ended_without_rows(&self) -> bool {
+        self.rows == 0 && self.is_ended()
     }
 
     /// Whether the last pass had a document.
@@ -223,28 +269,31 @@ impl Lane {
 
     /// Whether a row follows that is not of epochs which are read again.
     pub(super) fn has_row(&mut self, bench: &mut Bench<'_>) -> Result<bool> {
-        Ok(!self.is_ended() && self.packer_of_row(bench)?.is_some())
+        Ok(!self.is_ended() && self.find_row(bench)?.is_some())
     }
 
-    /// The packer of the next row of this round, which is closed; `None` after the last.
-    fn packer_of_row(&mut self, bench: &mut Bench<'_>) -> Result<Option<usize>> {
+    /// The next row of this round: one that is closed, or padding; `None` after the last.
+    fn find_row(&mut self, bench: &mut Bench<'_>) -> Result<Option<NextRow>> {
         if let Some(state) = self.from.take() {
             self.restore(&state, bench)?;
         }
-        loop {
+        while !self.pads {
             if self.ended {
                 let waiting = (0..self.packed.packers()).filter(|&at| self.packed.waits(at));
-                return Ok(Mix::choose(waiting.map(|at| (at, self.pools[at].credit))));
+                let packer = Mix::choose(waiting.map(|at| (at, self.pools[at].credit)));
+                return Ok(packer.map(NextRow::Packed));
             }
             match self.choose(bench)? {
-                Next::Row(packer) => return Ok(Some(packer)),
+                Next::Row(packer) => return Ok(Some(NextRow::Packed(packer))),
                 Next::Document(pool) => self.pack_next(pool, bench)?,
+                Next::Padding => self.pads = true,
                 Next::End => {
                     (0..self.packed.packers()).for_each(|packer| self.finish(packer, bench));
                     self.ended = true;
                 }
             }
         }
+        Ok(Some(NextRow::Padding))
     }
 
     /// The counts since the last delivered row, to be filled or taken.
@@ -293,9 +342,15 @@ impl Lane {
         if !apart && self.packed.waits(0) {
             return Ok(Next::Row(0));
         }
-        if self.pools.len() == 1 && !self.pools[0].ended && self.is_ready(0, bench)? {
-            let past = bench.mix.is_past(self.pools[0].next.0.epoch, self.round);
-            return Ok(if past { Next::End } else { Next::Document(0) });
+        if self.pools.len() == 1 && !self.pools[0].ended {
+            match self.supply(0, bench)? {
+                Supply::Document => {
+                    let past = bench.mix.is_past(self.pools[0].next.0.epoch, self.round);
+                    return Ok(if past { Next::End } else { Next::Document(0) });
+                }
+                Supply::Padding => return Ok(Next::Padding),
+                Supply::Nothing => {}
+            }
         }
         loop {
             let weights = bench.mix.weights(self.rows * self.lanes + self.number);
@@ -308,21 +363,25 @@ impl Lane {
             if has_rows(pool) {
                 return Ok(Next::Row(pool));
             }
-            if self.is_ready(pool, bench)? {
-                let has_passed =
-                    |at: usize| bench.mix.is_past(self.pools[at].next.0.epoch, self.round);
-                let mut reading = weighed.iter().filter(|&&at| !self.pools[at].ended);
-                if reading.all(|&at| has_passed(at)) {
-                    return Ok(Next::End);
+            match self.supply(pool, bench)? {
+                Supply::Document => {
+                    let has_passed =
+                        |at: usize| bench.mix.is_past(self.pools[at].next.0.epoch, self.round);
+                    let mut reading = weighed.iter().filter(|&&at| !self.pools[at].ended);
+                    if reading.all(|&at| has_passed(at)) {
+                        return Ok(Next::End);
+                    }
+                    if bench.mix.on_exhausted == OnExhausted::Repeat || !has_passed(pool) {
+                        return Ok(Next::Document(pool));
+                    }
                 }
-                if bench.mix.on_exhausted == OnExhausted::Repeat || !has_passed(pool) {
-                    return Ok(Next::Document(pool));
+                Supply::Padding => return Ok(Next::Padding),
+                Supply::Nothing => {
+                    if self.pools[pool].chances == 0 && bench.mix.pools() > 1 {
+                        self.refuse_empty(pool, bench)?;
+                    }
+                    self.pools[pool].gone = true;
                 }
-            } else {
-                if self.pools[pool].chances == 0 && bench.mix.pools() > 1 {
-                    self.refuse_empty(pool, bench)?;
-                }
-                self.pools[pool].gone = true;
             }
             self.pools[pool].ended = true;
             if bench.mix.on_exhausted == OnExhausted::Stop {
@@ -352,34 +411,34 @@ impl Lane {
         Err(Error::option("weights", reason))
     }
 
-    /// Whether a document of a pool is ready to be packed. Takes blocks until one is.
-    fn is_ready(&mut self, number: usize, bench: &mut Bench<'_>) -> Result<bool> {
+    /// What a pool has. Takes blocks until a document is ready to be packed, or a whole pass has packed none.
+    fn supply(&mut self, number: usize, bench: &mut Bench<'_>) -> Result<Supply> {
         loop {
             let pool = &mut self.pools[number];
             if let Some(current) = &mut pool.current {
                 if !current.numbers.is_empty() {
-                    return Ok(true);
+                    return Ok(Supply::Document);
                 }
                 if let Some(end) = current.end.take() {
                     return Err(end);
                 }
-                pool.next = (Address { block: current.address.block + 1, ..current.address }, 0);
+                pool.next = (current.address.next_block(), 0);
                 pool.current = None;
             }
             if self.pools[number].gone {
-                return Ok(false);
+                return Ok(Supply::Nothing);
             }
-            let Some(made) = (bench.take)(number)? else { return Ok(false) };
+            let Some(made) = (bench.take)(number)? else { return Ok(Supply::Nothing) };
             let pool = &mut self.pools[number];
-            if made.address.epoch > pool.next.0.epoch {
-                if !pool.packed && bench.mix.may_end(made.address.epoch, self.round) {
-                    if pool.chances == 0 {
-                        pool.gone = true;
-                        return Ok(false);
-                    }
-                    pool.chances -= 1;
+            let is_empty = made.address >= pool.unpacked_from.next_epoch()
+                && bench.mix.may_end(made.address.epoch, self.round);
+            if is_empty {
+                if pool.chances == 0 {
+                    pool.gone = true;
+                    return Ok(Supply::Nothing);
                 }
-                (pool.found, pool.packed) = (false, false);
+                pool.chances -= 1;
+                (pool.unpacked_from, pool.found) = (made.address, false);
             }
             pool.found |= !made.documents.is_empty();
             bench.books.work += made.work;
@@ -401,6 +460,9 @@ impl Lane {
                 lengths,
             });
             pool.current = Some(Current { numbers, places: places.into(), address, hash, end });
+            if is_empty && bench.mix.is_endless() {
+                return Ok(Supply::Padding);
+            }
         }
     }
 
@@ -424,7 +486,7 @@ impl Lane {
         bench.books.defer(&self.pieces);
         if !self.pieces.is_empty() {
             let pool = &mut self.pools[number];
-            (pool.packed, pool.chances) = (true, CHANCES);
+            (pool.unpacked_from, pool.chances) = (pool.next.0.next_block(), CHANCES);
         }
         let apart = bench.mix.chooses_rows();
         // A document of which no piece is kept is in no row, so it costs nothing: its pool gives the next one. A pool of

@@ -50,7 +50,7 @@ impl Lane {
         let closed = rows - ages.len();
         let open_blocks = self.hashes_of_blocks(&pieces);
         let pool = |(pool, open): (&Pool, Option<u32>)| {
-            let Pool { next, credit, ended, gone, dealt, found, packed, chances, .. } = *pool;
+            let Pool { next, credit, ended, gone, dealt, unpacked_from, found, .. } = *pool;
             let read = match &pool.current {
                 Some(current) => Some(Some(current.hash)),
                 None => {
@@ -59,7 +59,8 @@ impl Lane {
             };
             let counted = read.is_some();
             let hashes = ReadHashes { next: read.flatten(), open, dealt };
-            PoolState { next, credit, ended, gone, counted, hashes, found, packed, chances }
+            let chances = pool.chances;
+            PoolState { next, credit, ended, gone, counted, hashes, unpacked_from, found, chances }
         };
         let snapshot = Snapshot {
             rows: self.rows,
