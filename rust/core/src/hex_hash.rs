@@ -8,6 +8,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HexHash(blake3::Hash);
 
+impl HexHash {
+    /// Its bytes.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
 impl From<blake3::Hash> for HexHash {
     fn from(hash: blake3::Hash) -> Self {
         Self(hash)

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::{Output, Reading, RowOptions, Source, TokenOptions};
+use crate::listed_path::ListedPath;
 use crate::redaction::without_secrets;
 
 /// The most differences in a message.
@@ -61,7 +62,7 @@ pub struct Identity {
 #[serde(rename_all = "snake_case")]
 pub enum JobInputs {
     /// Files, by their paths.
-    Files(BTreeMap<String, FileState>),
+    Files(BTreeMap<ListedPath, FileState>),
     /// Records in memory, by their name in errors.
     Memory(BTreeMap<String, MemoryState>),
     /// The content of files, whatever their paths.
@@ -96,7 +97,7 @@ pub struct FileState {
     pub source: u64,
     /// The etag of an object in remote storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub etag: Option<String>,
+    pub etag: Option<Box<str>>,
 }
 
 /// The state of records in memory.
@@ -184,7 +185,7 @@ impl Identity {
         let JobInputs::Files(files) = &self.inputs else { return Vec::new() };
         let mut files: Vec<_> = files.iter().map(|(path, state)| (state.place, path)).collect();
         files.sort_unstable();
-        files.into_iter().map(|(_, path)| Arc::from(Path::new(path))).collect()
+        files.into_iter().map(|(_, path)| Arc::clone(path.path())).collect()
     }
 
     /// The files in their order: the bytes of each, counted once for each reading, its source, and whether that has a

@@ -21,6 +21,7 @@ pub mod hex_hash;
 mod histogram;
 pub mod identity;
 pub mod ledger;
+pub mod listed_path;
 pub mod message;
 mod mixing;
 mod note;

@@ -37,6 +37,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::hex_hash::HexHash;
 use crate::identity::Identity;
+use crate::listed_path::ListedPath;
 use crate::regular;
 use crate::removal::remove_empty;
 
@@ -339,7 +340,7 @@ impl Folder {
     pub fn finish(
         &mut self,
         report: &str,
-        content: BTreeMap<String, HexHash>,
+        content: BTreeMap<ListedPath, HexHash>,
         tokens: Option<TokensFile>,
     ) -> Result<()> {
         self.finish_with(report, content, tokens, Vec::new())
@@ -353,7 +354,7 @@ impl Folder {
     pub fn finish_with(
         &mut self,
         report: &str,
-        content: BTreeMap<String, HexHash>,
+        content: BTreeMap<ListedPath, HexHash>,
         tokens: Option<TokensFile>,
         others: Vec<(String, Vec<u8>)>,
     ) -> Result<()> {

@@ -39,6 +39,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::hex_hash::HexHash;
 use crate::identity::Identity;
+use crate::listed_path::ListedPath;
 use crate::message::in_one_line;
 use crate::regular::{self, Links};
 use crate::removal::remove_empty;
@@ -90,7 +91,7 @@ pub struct Packed {
     /// Its shards.
     pub files: Vec<File>,
     /// A hash of the content of each input, by its path.
-    pub content: BTreeMap<String, HexHash>,
+    pub content: BTreeMap<ListedPath, HexHash>,
     /// Its tokens, if they are kept.
     pub tokens: Option<TokensFile>,
     /// Its report, and other small files.

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::expected::ExpectedHash;
 use crate::hex_hash::HexHash;
 use crate::identity::Identity;
+use crate::listed_path::ListedPath;
 use crate::regular::Links;
 use crate::sealed;
 
@@ -34,7 +35,7 @@ pub struct Manifest {
     pub now: NaiveDateTime,
     /// A hash of the content of each input, by its path; empty before the job has finished.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub content: BTreeMap<String, HexHash>,
+    pub content: BTreeMap<ListedPath, HexHash>,
     /// The kept tokens, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<TokensFile>,

@@ -1,6 +1,6 @@
 //! [`gather`]: puts the output of a job together from its groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -10,6 +10,7 @@ use crate::config::Split;
 use crate::control::{Control, Phase};
 use crate::error::Result;
 use crate::hex_hash::HexHash;
+use crate::listed_path::ListedPath;
 use crate::pack::Pieces;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
@@ -17,6 +18,7 @@ use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::shared::LeftoverDocuments;
 use crate::report::Report;
 use crate::sink::{File, Folder, Groups, Packed, Sink, TOKENS, TokensFile};
+use crate::source::SourceFile;
 
 /// Puts the output together in `folder` from the groups, all of which are packed. Returns `None` if some groups have changed: then
 /// they are removed, and have to be packed again.
@@ -34,8 +36,9 @@ pub(super) fn gather(
     let mut record = GroupRecord::default();
     job.each_packed(groups, (0..job.len(), Step::Rows, Hashed::All), control, |group, found| {
         match found {
-            Some((it, later)) => {
+            Some((mut it, later)) => {
                 record.merge(later);
+                it.content = named_in_memory(job.files(group), it.content);
                 packed.push(it);
             }
             None => groups.discard(group as u64, Step::Rows.name())?,
@@ -173,9 +176,19 @@ fn tokens(
     folder.adopt_tokens(&logs, blocks, control)
 }
 
+/// Hashes of the files of a group by the names that these have in memory.
+fn named_in_memory(
+    files: &[SourceFile],
+    content: BTreeMap<ListedPath, HexHash>,
+) -> BTreeMap<ListedPath, HexHash> {
+    let names: BTreeSet<_> = files.iter().map(|file| ListedPath::from(&file.path)).collect();
+    let name = |name: ListedPath| names.get(&name).cloned().unwrap_or(name);
+    content.into_iter().map(|(path, hash)| (name(path), hash)).collect()
+}
+
 /// The hashes of the files of all groups. The hash of a file that several groups read is a hash of all hashes.
-fn content(packed: Vec<Packed>) -> BTreeMap<String, HexHash> {
-    let mut all: BTreeMap<String, HexHash> = BTreeMap::new();
+fn content(packed: Vec<Packed>) -> BTreeMap<ListedPath, HexHash> {
+    let mut all: BTreeMap<ListedPath, HexHash> = BTreeMap::new();
     for (path, hash) in packed.into_iter().flat_map(|group| group.content) {
         let both = |before: &HexHash| blake3::hash(format!("{before}{hash}").as_bytes()).into();
         let hash = all.get(&path).map_or(hash, both);

@@ -25,7 +25,7 @@ use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::runs::content::ContentHashes;
 use crate::pipeline::runs::repack::take_all;
 use crate::sink::{Folder, Groups, LOTS, Opened, Packed, TokensFile, kept, open};
-use crate::source::{Blocks, FoundFiles};
+use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::store::{Log, Store};
 use crate::threads::WAITING;
 
@@ -115,6 +115,11 @@ impl<'a> GroupedJob<'a> {
     /// The number of groups.
     pub(super) fn len(&self) -> usize {
         self.groups.len()
+    }
+
+    /// The files of a group.
+    pub(super) fn files(&self, group: usize) -> &[SourceFile] {
+        &self.found.files[self.groups[group].clone()]
     }
 
     /// The bytes of the files of a group.

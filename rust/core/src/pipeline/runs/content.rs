@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::hex_hash::HexHash;
+use crate::listed_path::ListedPath;
 use crate::pipeline::documents::intake::Outcome;
 
 /// The hashes of the files of a run, computed as their blocks are read.
 #[derive(Default)]
 pub(in crate::pipeline) struct ContentHashes {
     /// The files that were read, each with its hash.
-    read: BTreeMap<Arc<Path>, blake3::Hash>,
+    read: BTreeMap<ListedPath, HexHash>,
     /// The current file. A hasher takes 2 KB, and only one file needs one at a time.
     open: Option<(Arc<Path>, blake3::Hasher)>,
 }
@@ -33,19 +34,17 @@ impl ContentHashes {
     fn close(&mut self) {
         let Some((path, hasher)) = self.open.take() else { return };
         let hash = hasher.finalize();
-        let both = |before: &blake3::Hash| {
+        let both = |before: &HexHash| {
             blake3::Hasher::new().update(before.as_bytes()).update(hash.as_bytes()).finalize()
         };
+        let path = ListedPath::from(&path);
         let hash = self.read.get(&path).map_or(hash, both);
-        self.read.insert(path, hash);
+        self.read.insert(path, hash.into());
     }
 
     /// The hash of each file, by its path.
-    pub(in crate::pipeline) fn into_hashes(mut self) -> BTreeMap<String, HexHash> {
+    pub(in crate::pipeline) fn into_hashes(mut self) -> BTreeMap<ListedPath, HexHash> {
         self.close();
-        let named = |(path, hash): (Arc<Path>, blake3::Hash)| {
-            (path.to_string_lossy().into_owned(), hash.into())
-        };
-        self.read.into_iter().map(named).collect()
+        self.read
     }
 }

@@ -12,6 +12,7 @@ use crate::config::{Inputs, Output, Reading, RowLayout, Source};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::{FileState, Identity, JobInputs, MadeBy, MemoryState, ReadAs};
+use crate::listed_path::ListedPath;
 use crate::pipeline::documents::intake::{Intake, Outcome};
 use crate::pipeline::groups;
 use crate::pipeline::job::{Job, JobTemplate};
@@ -192,8 +193,9 @@ fn pack_cached(
         let rows = KeptRows { layout, validation: output.validation, about: kept.about };
         let report = pack_kept(kept.tokens, &job.options, rows, &mut consumed, control, folder)?;
         let hashes = content.into_hashes().into_iter();
-        let hashes =
-            hashes.map(|(name, hash)| (kept.names.get(&name).cloned().unwrap_or(name), hash));
+        let hashes = hashes.map(|(name, hash)| {
+            (kept.names.get(&*name.text()).map_or(name, |now| now.as_str().into()), hash)
+        });
         folder.finish(&report.to_json(), hashes.collect(), None)?;
         Ok(report)
     })
@@ -303,16 +305,16 @@ fn identity(job: &Job, inputs: JobInputs, sources: &[Source], output: &Output) -
 }
 
 /// The states of files, by their paths.
-fn states(files: &[SourceFile]) -> BTreeMap<String, FileState> {
+fn states(files: &[SourceFile]) -> BTreeMap<ListedPath, FileState> {
     let state = |(place, file): (u64, &SourceFile)| {
         let state = FileState {
             place,
             size: file.size,
             modified: file.modified,
             source: file.source as u64,
-            etag: file.etag.as_deref().map(str::to_owned),
+            etag: file.etag.as_deref().map(Box::from),
         };
-        (file.path.to_string_lossy().into_owned(), state)
+        (ListedPath::from(&file.path), state)
     };
     (0..).zip(files).map(state).collect()
 }
