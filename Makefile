@@ -25,7 +25,7 @@ logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; e
 site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test campaign test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt help-pages signatures bench-steps bench-stream bench-turns test-cluster turns-table
+.PHONY: help setup demo check test campaign test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck repeat-tests screenshots sdist wheel clean fmt help-pages signatures bench-steps bench-stream bench-turns test-cluster turns-table
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -67,6 +67,9 @@ test: setup  ## run all tests
 campaign: setup $(STAMPS)/torch  ## run the tests that can try more, at length
 	FASTPACK_CAMPAIGN=1 $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m campaign
 	FASTPACK_CAMPAIGN=1 $(VENV)-torch/bin/pytest -c tests/torch/pytest.ini --rootdir . --numprocesses $(WORKERS) --dist worksteal tests/torch/test_stream_rows.py
+
+repeat-tests: setup  ## run the tests with processes, sockets, clocks or limits TIMES (30) times beside a load on all cores
+	$(BIN)/python tests/python/repeat_tests.py --times $(or $(TIMES),30) $(TESTS)
 
 # Trainers bring a training stack, so they have an environment of their own, which borrows the built extension.
 test-torch: $(STAMPS)/extension $(STAMPS)/torch  ## run the tests of fastpack.torch and fastpack.hf, with trainers
