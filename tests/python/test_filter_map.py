@@ -253,7 +253,7 @@ def test_a_job_is_the_same_if_its_functions_are(path, tokenizer_dir, tmp_path):
 
     report = job(1)
     assert job(1) == report
-    with pytest.raises(fastpack.OutputError, match="`transform`"):
+    with pytest.raises(fastpack.OutputError, match="`filter, map and objective_function`"):
         job(2)
 
 

@@ -452,5 +452,5 @@ def test_functions_are_told_apart(tokenizer_dir, tmp_path):
         )
 
     assert job("1") == job("1")
-    with pytest.raises(fastpack.OutputError, match="differs in `transform`"):
+    with pytest.raises(fastpack.OutputError, match="differs in `filter, map and objective_function`"):
         job("2")

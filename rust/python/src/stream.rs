@@ -215,8 +215,8 @@ impl PyStreamOptions {
         stride: Option<PyStride>,
     ) -> PyResult<Self> {
         let options = StreamOptions {
-            batch_rows: batch_size.0.into(),
-            deal: if by_row { Deal::Rows } else { Deal::Tables }.into(),
+            batch_rows: batch_size.0,
+            deal: if by_row { Deal::Rows } else { Deal::Tables },
             open_packs: open_packs.0,
             shuffle: shuffle.0,
             epochs: epochs.map(|epochs| epochs.0),
@@ -234,16 +234,16 @@ impl PyStreamOptions {
                 },
             },
             together: if agreed {
-                Some(Together::Agreed).into()
+                Some(Together::Agreed)
             } else {
-                cache_dir.map(Together::Counted).into()
+                cache_dir.map(Together::Counted)
             },
-            lanes: lanes.map(|lanes| lanes.0).into(),
-            rank: rank.0.into(),
-            world_size: world_size.0.into(),
-            rank_source: rank_source.into(),
-            max_steps: max_steps.map(|steps| steps.0.get()).into(),
-            strict: true.into(),
+            lanes: lanes.map(|lanes| lanes.0),
+            rank: rank.0,
+            world_size: world_size.0,
+            rank_source,
+            max_steps: max_steps.map(|steps| steps.0.get()),
+            strict: true,
             names,
             weights,
             weight_unit: weight_unit.0,
@@ -369,7 +369,7 @@ impl PyStreamTables {
         let from = state.map(State::from_json).transpose().map_err(error::to_py)?;
         let parts = JobParts::new(options, tokenizer, chat_template, transform);
         let (records, inputs) = (inputs.records(), inputs.unread());
-        let packing = StreamOptions { strict: strict.into(), ..packing.0.clone() };
+        let packing = StreamOptions { strict, ..packing.0.clone() };
         let report = Arc::new(OnceLock::new());
         let reported = Arc::clone(&report);
         let waiting = Arc::new(AtomicUsize::new(0));

@@ -69,21 +69,12 @@ impl Output {
         self.validation.is_some() || self.keep_tokens
     }
 
-    /// The output with only the options that decide the files. The others are blanked.
+    /// The output with only the options that decide the files: those that serde writes. The others are blanked.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "it cannot")]
     pub fn deciding(&self) -> Self {
-        Self {
-            dir: PathBuf::new(),
-            turn: None,
-            overwrite: false,
-            shared: false,
-            once: false,
-            wait: false,
-            memory: 0,
-            recipe: None,
-            remote: None,
-            ..self.clone()
-        }
+        let written = serde_json::to_value(self).and_then(serde_json::from_value);
+        written.expect("options that were written can be read")
     }
 
     /// Checks that the format can hold `columns`, with this compression, and that outputs have one name each.

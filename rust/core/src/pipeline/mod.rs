@@ -36,3 +36,4 @@ pub(crate) use documents::side::{SplitSide, SplitThreshold};
 pub(crate) use documents::single::{FileHeads, SingleBlocks, WantedRecords};
 pub(crate) use rows::draw::check_split;
 pub(crate) use rows::row_packer::{Packed, RowPacker};
+pub(crate) use runs::folder::made_by;

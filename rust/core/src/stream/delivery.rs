@@ -372,7 +372,7 @@ impl Delivery<'_, '_> {
             }
         }
         let mut schema = schema::with_metadata(&batch.schema(), STATE_KEY, state);
-        if *self.run.options.deal == Deal::Rows {
+        if self.run.options.deal == Deal::Rows {
             schema = schema::with_metadata(&schema, PLACES_KEY, places_text(&places));
         }
         Ok(batch.with_schema(schema)?)
@@ -439,7 +439,7 @@ impl Delivery<'_, '_> {
             batch_size: share.batch,
             world_size: share.world_size,
             rank: (!share.is_alone()).then_some(share.rank),
-            identity: self.run.identity.clone(),
+            identity: Some(Arc::clone(&self.run.identity)),
             counts: after.counts,
             carried: Carried::of(self.books),
             states,

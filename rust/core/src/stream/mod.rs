@@ -20,7 +20,6 @@
 //! * [`numbered`] has the files of these places by their numbers.
 //! * [`files`] lists the files of a source, so that a state knows them again.
 //! * [`identity`] is all that decides the rows of a run: its inputs and its options.
-//! * [`may_differ`] marks the options that decide no rows.
 //! * [`state`] is the state of a run after a table: the states of its lanes, and its identity.
 //!
 //! The thread that delivers takes rows from the lanes in turn and makes tables of them. Each table carries
@@ -37,7 +36,6 @@ mod identity;
 mod lane;
 mod lost;
 mod made;
-mod may_differ;
 mod mix;
 mod numbered;
 mod numbers;
@@ -84,7 +82,6 @@ use walk::{Files, Walk};
 
 pub use choice::{Choice, Numbers};
 pub use counts::Counted;
-pub use may_differ::MayDiffer;
 pub use options::{Deal, MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
 pub use places::{PLACES_KEY, state_after_row};
 pub use rounds::Supplies;
@@ -135,7 +132,7 @@ pub fn count(
     job.validate(inputs)?;
     let found = discover(inputs, control)?;
     let run = Run::new(job, &found, supplies, options, None, control)?;
-    let dir = match &*options.together {
+    let dir = match &options.together {
         Some(Together::Counted(dir)) => Some(dir.as_path()),
         _ => None,
     };
@@ -154,7 +151,7 @@ impl Run<'_> {
         let (first, step) = self.begun();
         let most = self.options.steps_allowed(first, step).map(|steps| step + steps);
         let none = End { rows, steps: None, most, agree: None, left_out: 0 };
-        match (rows, &*self.options.together) {
+        match (rows, &self.options.together) {
             (Some(rows), Some(Together::Counted(dir))) if !self.share.is_alone() => {
                 let counted = self.counted(Some(dir))?;
                 let steps = counted.steps(rows, self.share, first);
@@ -196,11 +193,7 @@ impl Run<'_> {
 
     /// Counts the rows of all lanes.
     fn count(&self) -> Result<Counted> {
-        let options = StreamOptions {
-            rank_source: None.into(),
-            max_steps: None.into(),
-            ..self.options.clone()
-        };
+        let options = StreamOptions { rank_source: None, max_steps: None, ..self.options.clone() };
         let run = self.alone(&options, false);
         let (_, counted) = run.with_lanes(Instant::now(), |delivery, take| delivery.count(take))?;
         Ok(counted)
@@ -215,7 +208,7 @@ impl Run<'_> {
             hashes,
             told: None,
             from: None,
-            identity: self.identity.clone(),
+            identity: Arc::clone(&self.identity),
             open: self.open.clone(),
             ..*self
         }
@@ -224,7 +217,7 @@ impl Run<'_> {
     /// A hash of all that decides the rows of the lanes.
     fn name_of_count(&self) -> String {
         // Lanes have the same rows however they end together.
-        let identity = self.identity.without("on_end").to_json();
+        let identity = self.identity.without_stream_options(&["on_end"]).name();
         let (lanes, epochs) = (self.share.lanes, self.options.epochs);
         let all = serde_json::json!([identity, lanes, epochs]);
         blake3::hash(all.to_string().as_bytes()).to_hex().to_string()
@@ -327,7 +320,7 @@ impl Run<'_> {
         numbered.restore(&mut books.ledger, self.counted, control)?;
         books.shorten_lengths(MOST_LENGTHS);
         about.read(job, heads.into_seen());
-        if let Some(source) = &*options.rank_source {
+        if let Some(source) = &options.rank_source {
             let Share { rank, world_size, .. } = share;
             let warning = format!("this was rank {rank} of {world_size}, as {source} say");
             about.facts.warnings.push(warning);
@@ -352,7 +345,7 @@ impl<'a> Run<'a> {
             None => Ok(new(lane)),
             Some(state) => state.lane(lane).map(|mut state| {
                 // What is read now may be other records, and is known by their hashes from here on.
-                let unknown = state.pools.iter_mut().filter(|_| !*self.options.strict);
+                let unknown = state.pools.iter_mut().filter(|_| !self.options.strict);
                 unknown.for_each(|pool| pool.hashes = ReadHashes::default());
                 state
             }),

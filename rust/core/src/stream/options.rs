@@ -4,7 +4,6 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
 use super::choice::Choice;
-use super::may_differ::{EndsRun, FindsCounts, InState, MayDiffer, ReadsState, SharesRows};
 use serde::Serialize;
 
 use crate::config::{Validation, option_words};
@@ -71,8 +70,8 @@ pub enum Together {
     Agreed,
 }
 
-/// The options of a stream. Its serialized form is part of the identity of a run, so a new option is too, unless its type
-/// says why it may differ.
+/// The options of a stream. Its serialized form is part of the identity of a run, so a new option is too, unless serde skips
+/// it.
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamOptions {
     /// The names of the sources; by default their numbers.
@@ -87,9 +86,13 @@ pub struct StreamOptions {
     /// The records that are taken.
     pub choice: Choice,
     /// Rows a table holds; the last may hold fewer.
-    pub batch_rows: MayDiffer<NonZeroUsize, SharesRows>,
+    /// Rows are made in one order, and it shares them out, so it may differ.
+    #[serde(skip)]
+    pub batch_rows: NonZeroUsize,
     /// The rows that a rank takes in each step.
-    pub deal: MayDiffer<Deal, SharesRows>,
+    /// Rows are made in one order, and it shares them out, so it may differ.
+    #[serde(skip)]
+    pub deal: Deal,
     /// Rows that each lane keeps open for `best_fit`.
     pub open_packs: NonZeroUsize,
     /// Whether records are read in an order that the seed decides.
@@ -100,20 +103,34 @@ pub struct StreamOptions {
     /// pad.
     pub on_end: Option<OnEnd>,
     /// The way in which several ranks end a finite run at the same step.
-    pub together: MayDiffer<Option<Together>, FindsCounts>,
+    /// The numbers are the same by every way, so it may differ.
+    #[serde(skip)]
+    pub together: Option<Together>,
     /// The number of lanes; by default the least that the ranks can share, but at least 64.
-    pub lanes: MayDiffer<Option<NonZeroUsize>, InState>,
+    /// A state holds it itself, and another value is refused with the value that fits.
+    #[serde(skip)]
+    pub lanes: Option<NonZeroUsize>,
     /// The number of this rank.
-    pub rank: MayDiffer<usize, SharesRows>,
+    /// Rows are made in one order, and it shares them out, so it may differ.
+    #[serde(skip)]
+    pub rank: usize,
     /// The number of ranks that share the rows.
-    pub world_size: MayDiffer<NonZeroUsize, SharesRows>,
+    /// Rows are made in one order, and it shares them out, so it may differ.
+    #[serde(skip)]
+    pub world_size: NonZeroUsize,
     /// The origin of the rank, where the caller does not give it.
-    pub rank_source: MayDiffer<Option<String>, SharesRows>,
+    /// Rows are made in one order, and it shares them out, so it may differ.
+    #[serde(skip)]
+    pub rank_source: Option<String>,
     /// The most tables that each rank takes. Of rows that are dealt one by one, the run has as many as these ranks would take
     /// from its beginning.
-    pub max_steps: MayDiffer<Option<u64>, EndsRun>,
+    /// The run ends earlier or later with the same rows up to there, so it may differ.
+    #[serde(skip)]
+    pub max_steps: Option<u64>,
     /// Whether a state of a run with other options is refused.
-    pub strict: MayDiffer<bool, ReadsState>,
+    /// It says how a state is read, so it may differ.
+    #[serde(skip)]
+    pub strict: bool,
 }
 
 impl StreamOptions {
@@ -152,13 +169,13 @@ impl StreamOptions {
 
     /// The rows of a step in which some lanes have none left; `None` if the step goes on with other lanes.
     pub(super) fn end(&self) -> Option<OnEnd> {
-        let alone = *self.world_size == NonZeroUsize::MIN;
+        let alone = self.world_size == NonZeroUsize::MIN;
         self.on_end.or((!alone).then_some(OnEnd::Pad)).filter(|_| self.epochs.is_some())
     }
 
     /// The folder for counts of rows and lists of files.
     pub(super) fn index_dir(&self) -> Option<&Path> {
-        match &*self.together {
+        match &self.together {
             Some(Together::Counted(dir)) => Some(dir),
             _ => None,
         }
@@ -171,7 +188,7 @@ impl StreamOptions {
 
     /// The number of steps whose rows a table holds.
     pub(super) fn table_steps(&self) -> u64 {
-        match *self.deal {
+        match self.deal {
             Deal::Tables => 1,
             Deal::Rows => self.batch_rows.get() as u64,
         }
@@ -179,8 +196,8 @@ impl StreamOptions {
 
     /// The number of steps that `max_steps` allows after the row `begun` and `step` steps.
     pub(super) fn steps_allowed(&self, begun: u64, step: u64) -> Option<u64> {
-        let most = (*self.max_steps)?;
-        Some(match *self.deal {
+        let most = self.max_steps?;
+        Some(match self.deal {
             Deal::Tables => most.saturating_sub(step),
             Deal::Rows => {
                 let ranks = self.world_size.get() as u64;
@@ -193,13 +210,13 @@ impl StreamOptions {
     /// The rows of this rank. `begun` is the number of lanes of a resumed run.
     pub(super) fn share(&self, begun: Option<usize>) -> Result<Share> {
         let world_size = self.world_size.get();
-        let batch = match *self.deal {
+        let batch = match self.deal {
             Deal::Tables => self.batch_rows.get(),
             Deal::Rows => 1,
         };
-        if *self.rank >= world_size {
+        if self.rank >= world_size {
             let reason = message![
-                format!("is {}, but the ranks of ", *self.rank),
+                format!("is {}, but the ranks of ", self.rank),
                 set("world_size", world_size),
                 " count from 0",
             ];
@@ -207,7 +224,7 @@ impl StreamOptions {
         }
         // A single rank takes rows from all lanes, whatever the size of its tables. Ranks that take single rows may share lanes.
         let alone = world_size == 1;
-        let shares_lanes = *self.deal == Deal::Rows;
+        let shares_lanes = self.deal == Deal::Rows;
         let step = batch.checked_mul(world_size).filter(|step| *step <= MOST_LANES);
         let step = match step {
             Some(step) => step,
@@ -260,7 +277,7 @@ impl StreamOptions {
                           agree; or leave the input without end, with `max_steps`";
             return Err(Error::option("epochs", reason));
         }
-        Ok(Share { lanes, batch, rank: *self.rank, world_size })
+        Ok(Share { lanes, batch, rank: self.rank, world_size })
     }
 }
 

@@ -1,16 +1,19 @@
 //! [`Run`]: the inputs and options of a run, as all of its parts see them.
 
+use std::sync::Arc;
+
 use crate::config::RowColumn;
 use crate::control::Control;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::ledger::Count;
 use crate::pack::OpenPacks;
 use crate::pipeline::{Job, SplitSide};
 use crate::source::FoundFiles;
 use crate::source::position::number_line;
 
-use super::identity::Identity;
+use super::identity;
 use super::mix::Mix;
 use super::options::{OnEnd, Share, StreamOptions};
 use super::rounds::Supplies;
@@ -40,7 +43,7 @@ pub(super) struct Run<'a> {
     pub(super) options: &'a StreamOptions,
     pub(super) control: &'a Control,
     pub(super) share: Share,
-    pub(super) identity: Identity,
+    pub(super) identity: Arc<Identity>,
     pub(super) from: Option<State>,
     pub(super) open: OpenPacks,
     /// The split whose records alone are taken, if there are splits.
@@ -70,15 +73,14 @@ impl<'a> Run<'a> {
             );
             return Err(Error::option("strategy", reason));
         };
-        let identity = Identity::of(job, found, options, control)?;
+        let identity = Arc::new(identity::of_run(job, found, options, control)?);
         if let Some(state) = &from {
-            // Before the first table nothing is read, and only the options are known, if those are.
-            let known = match state.is_beginning() {
-                true if state.identity.is_unknown() => Identity::default(),
-                true => Identity::of_options(&job.options, options),
-                false => identity.clone(),
+            let known = if state.is_beginning() {
+                Arc::new(identity::of_options(&job.options, options))
+            } else {
+                Arc::clone(&identity)
             };
-            state.check(&known, *options.strict, options.index_dir())?;
+            state.check(&known, options.strict, options.index_dir())?;
         }
         let from = from.filter(|state| !state.is_beginning());
         let share = options.share(from.as_ref().map(|state| state.lanes))?;

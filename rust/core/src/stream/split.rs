@@ -24,8 +24,8 @@ impl Run<'_> {
         // Both splits have one threshold, and all ranks, however they read.
         let others =
             ["held_out", "shuffle", "weights", "on_end", "on_exhausted", "epochs", "open_packs"];
-        let identity = others.iter().fold(self.identity.clone(), |it, option| it.without(option));
-        let all = serde_json::json!(["split", identity.to_json(), validation]);
+        let identity = self.identity.without_stream_options(&others).name();
+        let all = serde_json::json!(["split", identity, validation]);
         let name = blake3::hash(all.to_string().as_bytes()).to_hex().to_string();
         let (threshold, told) = match self.kept_in() {
             Some(dir) => counts::kept(dir, &name, self.control, || self.threshold(validation))?,
@@ -43,10 +43,10 @@ impl Run<'_> {
             epochs: Some(NonZeroU64::MIN),
             on_end: None,
             on_exhausted: OnExhausted::Drop,
-            rank_source: None.into(),
-            max_steps: None.into(),
-            world_size: NonZeroUsize::MIN.into(),
-            rank: 0.into(),
+            rank_source: None,
+            max_steps: None,
+            world_size: NonZeroUsize::MIN,
+            rank: 0,
             ..self.options.clone()
         };
         let seed = self.job.options.rows.packing.seed;

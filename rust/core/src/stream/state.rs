@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::carried::Carried;
-use super::identity::Identity;
+use super::identity;
 use super::options::{Share, StreamOptions};
 use super::place::LaneState;
 use crate::config::Options;
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::ledger::{Count, Notes};
 use crate::pipeline::Books;
 use crate::state_dict;
@@ -47,7 +48,8 @@ pub struct State {
     pub world_size: usize,
     /// The rank whose state it is; `None` for that of all.
     pub(super) rank: Option<usize>,
-    pub(super) identity: Identity,
+    /// The identity of the run; before the first table that of its options, if they are known.
+    pub(super) identity: Option<Arc<Identity>>,
     pub(super) counts: Counts,
     pub(super) carried: Carried,
     /// The states of lanes, by their numbers.
@@ -154,7 +156,7 @@ impl Counts {
 impl State {
     /// The state of a run before its first table, with these options; of any run without them.
     pub fn beginning(options: Option<(&Options, &StreamOptions)>) -> Self {
-        let identity = options.map(|(options, stream)| Identity::of_options(options, stream));
+        let identity = options.map(|(options, stream)| identity::of_options(options, stream));
         let stream = options.map(|(_, stream)| stream);
         Self {
             rows: 0,
@@ -163,7 +165,7 @@ impl State {
             batch_size: stream.map_or(1, |stream| stream.batch_rows.get()),
             world_size: stream.map_or(1, |stream| stream.world_size.get()),
             rank: None,
-            identity: identity.unwrap_or_default(),
+            identity: identity.map(Arc::new),
             counts: Counts::default(),
             carried: Carried::default(),
             states: BTreeMap::new(),
@@ -234,12 +236,13 @@ impl State {
         strict: bool,
         dir: Option<&Path>,
     ) -> Result<()> {
-        let differences = self.identity.differences(identity, dir);
-        if differences.is_empty() || !strict {
-            return Ok(());
+        let was = self.identity.as_ref().filter(|_| strict);
+        match was.and_then(|was| identity::differences(was, identity, dir)) {
+            None => Ok(()),
+            Some(differences) => {
+                Err(refused(format!("is of another run; what differs: {differences}")))
+            }
         }
-        let differences = differences.join(", ");
-        Err(refused(format!("is of another run; what differs: {differences}")))
     }
 
     /// The state as sealed JSON.
@@ -254,7 +257,7 @@ impl State {
             world_size: usize,
             #[serde(skip_serializing_if = "Option::is_none")]
             rank: Option<usize>,
-            run: &'a Identity,
+            run: Option<&'a Identity>,
             counts: &'a Counts,
             carried: &'a Carried,
             lane: &'a BTreeMap<usize, Arc<str>>,
@@ -269,7 +272,7 @@ impl State {
             batch_size: self.batch_size,
             world_size: self.world_size,
             rank: self.rank,
-            run: &self.identity,
+            run: self.identity.as_deref(),
             counts: &self.counts,
             carried: &self.carried,
             lane: &self.states,
@@ -292,7 +295,7 @@ impl State {
             batch_size: usize,
             world_size: usize,
             rank: Option<usize>,
-            run: Identity,
+            run: Option<Arc<Identity>>,
             counts: Counts,
             carried: Carried,
             lane: BTreeMap<String, String>,
@@ -359,12 +362,11 @@ pub fn merge_states(states: &[State]) -> Result<State> {
     }
     let mut ranks = BTreeSet::from([first.rank]);
     for state in rest {
-        let differences = merged.identity.differences(&state.identity, None);
-        if !differences.is_empty() || state.lanes != merged.lanes {
-            return Err(refused(format!(
-                "is of several runs; what differs: {}",
-                differences.join(", ")
-            )));
+        let identities = merged.identity.as_ref().zip(state.identity.as_ref());
+        let differences = identities.and_then(|(a, b)| identity::differences(a, b, None));
+        if differences.is_some() || state.lanes != merged.lanes {
+            let differences = differences.unwrap_or_else(|| "the number of lanes".to_owned());
+            return Err(refused(format!("is of several runs; what differs: {differences}")));
         }
         if (state.rows, state.step) != (merged.rows, merged.step) {
             let reason = format!(

@@ -146,6 +146,7 @@ impl<'a> GroupedJob<'a> {
             token_options: self.options.tokens.clone(),
             row_options: None,
             output: None,
+            stream_options: None,
             run: None,
         }
     }

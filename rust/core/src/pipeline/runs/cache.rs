@@ -63,6 +63,7 @@ impl CacheEntry {
             token_options: job.options.tokens.clone(),
             row_options: None,
             output: None,
+            stream_options: None,
             run: None,
         };
         let name = identity.name();

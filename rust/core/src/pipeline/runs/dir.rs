@@ -300,6 +300,7 @@ fn identity(job: &Job, inputs: JobInputs, sources: &[Source], output: &Output) -
         token_options: job.options.tokens.clone(),
         row_options: Some(job.options.rows.clone()),
         output: Some(output.deciding()),
+        stream_options: None,
         run: None,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 use fastpack_tokenize::Tokenizer;
+use serde_json::json;
 
 use crate::config::{MaxLost, Output};
 use crate::control::Control;
@@ -93,7 +94,7 @@ pub(in crate::pipeline) fn read_report(report: &str, dir: &Path) -> Result<Repor
 }
 
 /// The tokenizer, template and functions that make the tokens of a job.
-pub(in crate::pipeline) fn made_by(job: &Job) -> MadeBy {
+pub(crate) fn made_by(job: &Job) -> MadeBy {
     let template = match &job.template {
         JobTemplate::Ready(template) => Some(template.fingerprint()),
         JobTemplate::Refused(_) => None,
@@ -103,10 +104,18 @@ pub(in crate::pipeline) fn made_by(job: &Job) -> MadeBy {
         bos_id: job.bos_id,
         eos_id: job.eos_id,
         pad_id: job.pad_id,
+        special_tokens: Some(special_tokens(job)),
         largest_id: None,
         template,
         transform: job.transform.identity.clone(),
         trims: job.options.rows.trims(),
         time: None,
     }
+}
+
+/// A hash of the named special tokens of a job.
+fn special_tokens(job: &Job) -> String {
+    let Job { begin, end, special_tokens, finds_classes, .. } = job;
+    let tokens = json!([begin, end, special_tokens, finds_classes]).to_string();
+    blake3::hash(tokens.as_bytes()).to_hex()[..16].to_owned()
 }

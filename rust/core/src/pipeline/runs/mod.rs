@@ -4,7 +4,7 @@ mod cache;
 pub(in crate::pipeline) mod content;
 pub(crate) mod dir;
 pub(crate) mod files;
-pub(in crate::pipeline) mod folder;
+pub(crate) mod folder;
 pub(crate) mod memory;
 mod pace;
 mod per_file;

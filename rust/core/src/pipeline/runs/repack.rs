@@ -88,6 +88,7 @@ pub fn repack(
         token_options: options.tokens.clone(),
         row_options: Some(options.rows.clone()),
         output: Some(output.deciding()),
+        stream_options: None,
         run: None,
     };
     let about = About::of(read_report(&kept.report, source)?, NumberedFiles::new(kept.job.files()));
