@@ -37,7 +37,6 @@ SHARED = {
     "identity",
     "ledger",
     "message",
-    "mixing",
     "random",
     "notes",
     "ordered",

@@ -23,7 +23,6 @@ pub mod identity;
 pub mod ledger;
 pub mod listed_path;
 pub mod message;
-mod mixing;
 mod note;
 mod notes;
 mod ordered;

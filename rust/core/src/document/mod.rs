@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Origin;
+use crate::random::{hash_of_ids, key_of};
 
 pub use crate::record::TrainedRun;
 
@@ -170,6 +171,14 @@ impl<'a> Document<'a> {
     /// The pass over the input in which it was read.
     pub fn pass(&self) -> Pass {
         self.documents.pass
+    }
+
+    /// The key of its random numbers: a hash of the seed, the pass and its ids. `epoch` counts the copies that one run makes.
+    ///
+    /// Neither the place of the document among others, nor the way by which it came, nor the thread changes it.
+    pub(crate) fn key(&self, seed: u64, epoch: u64) -> u64 {
+        let pass = self.pass();
+        key_of(&[seed, epoch + pass.epoch, pass.repetition, hash_of_ids(self.column(INPUTS))])
     }
 
     /// It alone, read at another line.

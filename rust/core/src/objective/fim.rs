@@ -2,7 +2,6 @@
 
 use fastpack_tokenize::Tokenizer;
 
-use super::chance::Chance;
 use super::kind::{
     Column, Limits, Objective, Part, Size, UNTRAINED, Values, Vocabulary, inputs_and_labels,
 };
@@ -10,6 +9,7 @@ use super::vocabulary::{Ids, special_ids};
 use crate::config::FimOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::random::KeyedRandom;
 
 /// The tokens before prefix, suffix and middle in published tokenizers.
 const KNOWN: [[&str; 3]; 5] = [
@@ -88,7 +88,7 @@ impl Fim {
     }
 
     /// Whether a piece is cut in three.
-    fn cuts(&self, chance: Chance) -> bool {
+    fn cuts(&self, chance: KeyedRandom) -> bool {
         chance.at(CUT) >> 32 < self.cut
     }
 }
@@ -114,11 +114,11 @@ impl Objective for Fim {
 
     fn size(&self, part: Part<'_>, key: u64) -> Option<Size> {
         let tokens = part.length + 3;
-        self.cuts(Chance::of(key, part.first)).then_some(Size { tokens, targets: 0 })
+        self.cuts(KeyedRandom::of(key, part.first)).then_some(Size { tokens, targets: 0 })
     }
 
     fn longest(&self, _: Document<'_>, start: u32, key: u64, limits: Limits) -> u32 {
-        if self.cuts(Chance::of(key, start)) {
+        if self.cuts(KeyedRandom::of(key, start)) {
             limits.tokens.saturating_sub(3)
         } else {
             limits.tokens
@@ -131,7 +131,7 @@ impl Objective for Fim {
 
     fn make(&self, part: Part<'_>, key: u64, columns: &mut [Values]) -> u64 {
         let [inputs, labels] = columns else { unreachable!("two columns") };
-        let (chance, ids) = (Chance::of(key, part.first), part.ids());
+        let (chance, ids) = (KeyedRandom::of(key, part.first), part.ids());
         let start = inputs.numbers.len();
         let numbers = &mut inputs.numbers;
         if self.cuts(chance) {

@@ -1,10 +1,10 @@
 //! [`Mlm`]: some tokens are masked, and predicted from those on both sides.
 
-use super::chance::Chance;
 use super::kind::{Column, Objective, Part, UNTRAINED, Values, Vocabulary, inputs_and_labels};
 use super::vocabulary::{Ids, Words, id_of, special_ids, words};
 use crate::config::MlmOptions;
 use crate::error::{Error, Result};
+use crate::random::KeyedRandom;
 
 /// The first of the random numbers that replace chosen tokens, beyond those that choose them.
 const REPLACING: u64 = 1 << 40;
@@ -68,7 +68,7 @@ impl Mlm {
     }
 
     /// The replacement of a chosen token.
-    fn replacement(&self, id: i32, chance: Chance, at: u64) -> i32 {
+    fn replacement(&self, id: i32, chance: KeyedRandom, at: u64) -> i32 {
         let number = chance.at(REPLACING + at) >> 32;
         if number < self.masked {
             self.mask_id
@@ -91,7 +91,7 @@ impl Objective for Mlm {
 
     fn make(&self, part: Part<'_>, key: u64, columns: &mut [Values]) -> u64 {
         let [inputs, labels] = columns else { unreachable!("two columns") };
-        let (ids, chance) = (part.ids(), Chance::of(key, part.first));
+        let (ids, chance) = (part.ids(), KeyedRandom::of(key, part.first));
         let start = inputs.numbers.len();
         inputs.numbers.extend(ids.iter().map(|id| id.cast_signed()));
         labels.numbers.resize(start + ids.len(), UNTRAINED);

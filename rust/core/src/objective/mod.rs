@@ -7,7 +7,6 @@
 //! columns of documents, with any seed.
 
 mod causal;
-mod chance;
 mod classes;
 mod classification;
 mod fim;
@@ -25,7 +24,6 @@ use crate::config::{DocumentKind, ObjectiveOptions, Options};
 use crate::document::{ColumnName, INPUTS, KINDS, LABELS, PARTS};
 use crate::error::Result;
 
-pub use chance::{Chance, key};
 pub(crate) use kind::UNTRAINED;
 pub use kind::{Column, Fill, Limits, Objective, Part, Size, Values, Vocabulary};
 

@@ -1,10 +1,10 @@
 //! [`Span`]: spans of tokens are replaced by sentinels, and predicted by a decoder, as T5 was trained.
 
-use super::chance::Chance;
 use super::kind::{Column, Fill, Limits, Objective, Part, Size, UNTRAINED, Values, Vocabulary};
 use crate::config::{Noise, Number, Per, RowColumn, SpanOptions};
 use crate::document::{Document, INPUTS};
 use crate::error::{Error, Result};
+use crate::random::KeyedRandom;
 
 /// The number that decides which way of drawing spans a piece takes.
 const WAY: u64 = u64::MAX;
@@ -55,7 +55,7 @@ impl Span {
     }
 
     /// The way in which the spans of a piece are drawn.
-    fn way(&self, chance: Chance) -> Noise {
+    fn way(&self, chance: KeyedRandom) -> Noise {
         match self.mixture[..] {
             [only] => only,
             _ => self.mixture[chance.below(WAY, self.mixture.len())],
@@ -71,7 +71,7 @@ impl Span {
     }
 
     /// The number of spans that a part of `length` tokens has, and of the tokens in them.
-    fn noise(&self, length: u32, way: Noise, chance: Chance) -> (u32, u32) {
+    fn noise(&self, length: u32, way: Noise, chance: KeyedRandom) -> (u32, u32) {
         match way {
             Noise::Density { density, length: mean } => {
                 let noise = rounded(f64::from(length) * density.get()).clamp(1, length - 1);
@@ -88,14 +88,14 @@ impl Span {
 
     /// The tokens of a part of `length` tokens in its row, without the end of the text; `None` where there are not
     /// enough sentinels.
-    fn size_of(&self, length: u32, way: Noise, chance: Chance) -> Option<Size> {
+    fn size_of(&self, length: u32, way: Noise, chance: KeyedRandom) -> Option<Size> {
         let (spans, noise) = self.noise(length, way, chance);
         let fits = spans as usize <= self.sentinels.len();
         fits.then_some(Size { tokens: length - noise + spans + 1, targets: noise + spans + 1 })
     }
 
     /// The stretches and spans of a part of `length` tokens.
-    fn pairs(&self, length: u32, way: Noise, chance: Chance) -> Vec<Pair> {
+    fn pairs(&self, length: u32, way: Noise, chance: KeyedRandom) -> Vec<Pair> {
         match way {
             Noise::Density { .. } => {
                 let (spans, noise) = self.noise(length, way, chance);
@@ -118,7 +118,7 @@ impl Span {
     }
 
     /// Whether a part of `length` tokens fits into a row.
-    fn fits(&self, length: u32, way: Noise, chance: Chance, limits: Limits) -> bool {
+    fn fits(&self, length: u32, way: Noise, chance: KeyedRandom, limits: Limits) -> bool {
         length < 2
             || self
                 .size_of(length, way, chance)
@@ -144,7 +144,7 @@ impl Objective for Span {
     }
 
     fn size(&self, part: Part<'_>, key: u64) -> Option<Size> {
-        let chance = Chance::of(key, part.first);
+        let chance = KeyedRandom::of(key, part.first);
         let length = small(self.body(&part).len());
         if length < 2 {
             return None;
@@ -154,7 +154,7 @@ impl Objective for Span {
 
     fn longest(&self, document: Document<'_>, start: u32, key: u64, limits: Limits) -> u32 {
         let ids = &document.column(INPUTS)[start as usize..];
-        let chance = Chance::of(key, start);
+        let chance = KeyedRandom::of(key, start);
         let way = self.way(chance);
         let ends = ids.last() == Some(&self.eos_id);
         let (rest, body) = (small(ids.len()), small(ids.len() - usize::from(ends)));
@@ -181,7 +181,7 @@ impl Objective for Span {
 
     fn make(&self, part: Part<'_>, key: u64, columns: &mut [Values]) -> u64 {
         let [inputs, targets] = columns else { unreachable!("two columns") };
-        let chance = Chance::of(key, part.first);
+        let chance = KeyedRandom::of(key, part.first);
         let mut rest = self.body(&part);
         let before = targets.numbers.len();
         let pairs = self.pairs(small(rest.len()), self.way(chance), chance);
@@ -205,7 +205,7 @@ impl Objective for Span {
 }
 
 /// Cuts `items` into `parts` of at least one item each. All ways to do so are equally likely.
-fn segments(items: u32, parts: u32, chance: Chance, first: u64) -> Vec<u32> {
+fn segments(items: u32, parts: u32, chance: KeyedRandom, first: u64) -> Vec<u32> {
     let mut lengths = Vec::with_capacity(parts as usize);
     let (mut begin, mut cuts) = (0, parts - 1);
     for place in 1..items {

@@ -12,7 +12,7 @@ use super::messages::ROLES;
 use super::shape::Shape;
 use super::tokens::Tokens;
 use crate::config::{Part, usual};
-use crate::mixing::{STEP, mix};
+use crate::random::{STEP, mix};
 use fastpack_template::json::{Json, Map};
 
 /// The hashes of a null in a list, of a list and of an object before their items.

@@ -38,7 +38,6 @@ mod lost;
 mod made;
 mod mix;
 mod numbered;
-mod numbers;
 mod options;
 mod order;
 mod place;

@@ -10,11 +10,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use super::choice::{Choice, Chosen};
-use super::numbers::number;
 use crate::control::Control;
 use crate::error::Result;
 use crate::message::{ShownPath, counted};
-use crate::random::Random;
+use crate::random::{Random, number_of};
 use crate::source::parts::parts;
 use crate::source::position::{Extent, Numbering, extents};
 use crate::source::weigh::weigh;
@@ -254,7 +253,8 @@ impl<'a> Order<'a> {
             files.extend(of_source.filter(|&number: &usize| !self.parts[number].is_empty()));
         }
         if self.shuffle {
-            let key = |file: &usize| number(&[self.seed, FILES, at.epoch, at.pass, *file as u64]);
+            let key =
+                |file: &usize| number_of(&[self.seed, FILES, at.epoch, at.pass, *file as u64]);
             files.sort_by_cached_key(key);
         }
         files
@@ -330,7 +330,7 @@ impl<'a> Order<'a> {
             // Extents of similar size are dealt at random, so that a lane gets other extents in another
             // epoch.
             order.sort_by_cached_key(|&at| {
-                (Reverse(size_class(all[at].weight)), number(&place(&all[at])))
+                (Reverse(size_class(all[at].weight)), number_of(&place(&all[at])))
             });
         }
         let mut emptiest: BinaryHeap<Reverse<(u64, usize)>> =
@@ -351,7 +351,7 @@ impl<'a> Order<'a> {
         }
         if self.shuffle {
             for (lane, list) in (0..).zip(&mut lanes) {
-                let seed = number(&[self.seed, LANE, at.epoch, at.pass, at.portion, lane]);
+                let seed = number_of(&[self.seed, LANE, at.epoch, at.pass, at.portion, lane]);
                 shuffle(list, seed, control)?;
             }
         }
@@ -389,7 +389,7 @@ impl<'a> Order<'a> {
         if self.shuffle {
             let place = [extent.file as u64, u64::from(extent.number), at.block];
             let [file, extent, block] = place;
-            let seed = number(&[self.seed, RECORDS, at.epoch, at.pass, file, extent, block]);
+            let seed = number_of(&[self.seed, RECORDS, at.epoch, at.pass, file, extent, block]);
             Random::new(seed).shuffle(&mut records, control)?;
         }
         Ok(records)

@@ -4,7 +4,7 @@ use crate::config::{Options, Overlong, RowColumn};
 use crate::document::Document;
 use crate::error::Error;
 use crate::ledger::Reason;
-use crate::objective::{Limits, Objective, Part, key};
+use crate::objective::{Limits, Objective, Part};
 use crate::pack::{MadeSizes, OverlongCut, Piece, Stretches, cut};
 
 /// The fate of a document before packing.
@@ -84,10 +84,8 @@ impl Cutter<'_> {
 
     /// The key of the random numbers of a document; 0 where there are none.
     fn key(self, document: Document<'_>) -> u64 {
-        if !self.objective.is_random() {
-            return 0;
-        }
-        key(self.options.rows.packing.seed, self.epoch, document)
+        let seed = self.options.rows.packing.seed;
+        if self.objective.is_random() { document.key(seed, self.epoch) } else { 0 }
     }
 
     fn made(self, part: Part<'_>, key: u64) -> MadeSizes {

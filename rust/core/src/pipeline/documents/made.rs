@@ -12,7 +12,7 @@ use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Float32Type, Int32Ty
 use crate::config::RowColumn;
 use crate::document::{Document, Documents, INPUTS, MADE_LABELS, MADE_TYPES, TrainedRun};
 use crate::error::{Error, Origin, Result};
-use crate::objective::{UNTRAINED, key};
+use crate::objective::UNTRAINED;
 
 /// Makes documents: takes their ids, labels, weights and keys, and returns ids and labels for each.
 pub type DocumentFunction = Box<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
@@ -68,7 +68,7 @@ fn as_batch(documents: &Documents) -> RecordBatch {
         labels.append_value(label.into_iter().map(Some));
         weights.append_value(weight.into_iter().map(Some));
     }
-    let keys: UInt64Array = documents.iter().map(|document| Some(key(0, 0, document))).collect();
+    let keys: UInt64Array = documents.iter().map(|document| Some(document.key(0, 0))).collect();
     let columns: [(&str, ArrayRef); 4] = [
         (RowColumn::InputIds.name(), Arc::new(ids.finish())),
         (RowColumn::Labels.name(), Arc::new(labels.finish())),

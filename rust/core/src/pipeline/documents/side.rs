@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::Validation;
-use crate::mixing::{STEP, mix};
+use crate::random::{STEP, mix};
 
 /// The greatest split hash that is held out for validation; `None` if none is.
 ///
