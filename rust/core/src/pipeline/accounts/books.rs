@@ -17,6 +17,7 @@ use crate::pack::{Piece, PlannedRows, UnpackedPiece, lower_bound};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::fate::{Cutter, DocumentFate};
 use crate::report::{Histogram, Report, Tally};
+use crate::sink::Sink;
 use crate::store::Store;
 use crate::timing::{Clock, Stage, Work};
 
@@ -227,12 +228,12 @@ impl Books {
         range: Range<usize>,
         (batch, labels): (Option<RecordBatch>, Option<u64>),
         control: &Control,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+        sink: &mut dyn Sink,
     ) -> Result<()> {
         control.count_rows(range.len() as u64);
         self.count_rows(gathered, range, labels);
         let clock = Clock::start();
-        batch.map_or(Ok(()), emit)?;
+        batch.map_or(Ok(()), |batch| sink.write(&batch))?;
         self.work.stages += clock.stop_after(Stage::Write);
         Ok(())
     }

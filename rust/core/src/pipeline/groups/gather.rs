@@ -154,7 +154,7 @@ fn pack_together(
     if plan.rows() == 0 {
         return Ok(());
     }
-    packing.write(&plan, books, 0, control, &mut |batch| folder.write(&batch))
+    packing.write(&plan, books, 0, control, folder)
 }
 
 /// Joins the tokens of all groups.

@@ -67,9 +67,7 @@ impl<'a> SinkPacker<'a> {
     /// Takes the result of a block.
     pub(in crate::pipeline) fn take(&mut self, outcome: Outcome) -> Result<()> {
         match &mut self.making {
-            Making::AsTheyCome(rolling) => {
-                rolling.take(outcome, &mut |batch| self.sink.write(&batch))
-            }
+            Making::AsTheyCome(rolling) => rolling.take(outcome, self.sink),
             Making::WhenAllAreThere(packing) => packing.gather(outcome),
         }
     }
@@ -98,14 +96,13 @@ impl<'a> SinkPacker<'a> {
     /// Writes all remaining rows, and returns the counts.
     pub(in crate::pipeline) fn close(self) -> Result<RunCounts> {
         let Self { making, sink, control, options, .. } = self;
-        let mut write = |batch| sink.write(&batch);
         match making {
             Making::AsTheyCome(rolling) => {
-                let mut packing = rolling.finish(&mut write)?;
+                let mut packing = rolling.finish(sink)?;
                 if packing.books.is_without_rows() {
                     // An empty batch gives the sink the schema.
                     let none = Plan::new(packing.options.rows.packing.row_limit());
-                    packing.hand_over(&none, (0..0, 0), control, &mut write)?;
+                    packing.hand_over(&none, (0..0, 0), control, sink)?;
                 }
                 Ok(RunCounts { whole: packing.books.close(options), ..RunCounts::default() })
             }

@@ -22,6 +22,7 @@ use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::draw::Draw;
 use crate::pipeline::rows::shared::SharedDocument;
+use crate::sink::Sink;
 use crate::store::Store;
 use crate::timing::{Clock, Stage};
 
@@ -115,7 +116,7 @@ impl<'a> Packing<'a> {
         &mut self,
         done: usize,
         control: &Control,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+        sink: &mut dyn Sink,
     ) -> Result<Vec<SharedDocument>> {
         let copies = mem::take(&mut self.pieces).into_iter();
         let mut books = mem::take(&mut self.books);
@@ -125,7 +126,7 @@ impl<'a> Packing<'a> {
         let mut before = 0;
         let mut shared = Vec::new();
         for (plan, apart) in plans {
-            self.write(&plan, &mut books, done.saturating_sub(before), control, emit)?;
+            self.write(&plan, &mut books, done.saturating_sub(before), control, sink)?;
             before += plan.rows();
             shared.extend(self.shared(&plan, &apart, control)?);
         }
@@ -181,7 +182,7 @@ impl<'a> Packing<'a> {
         books: &mut Books,
         done: usize,
         control: &Control,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+        sink: &mut dyn Sink,
     ) -> Result<()> {
         control.enter(Phase::Write);
         let Self { options, layout, store, .. } = self;
@@ -209,7 +210,7 @@ impl<'a> Packing<'a> {
             };
             let consume = |(range, batch, assembling)| {
                 books.work.stages += assembling;
-                books.hand_over(&gathered, range, batch, control, emit)
+                books.hand_over(&gathered, range, batch, control, sink)
             };
             if has_vast_rows {
                 one_by_one(next, worker(), consume)?;
@@ -231,13 +232,13 @@ impl<'a> Packing<'a> {
         plan: &Plan,
         (range, done): (Range<usize>, usize),
         control: &Control,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+        sink: &mut dyn Sink,
     ) -> Result<()> {
         let clock = Clock::start();
         let gathered = Gathered::kept(&self.store, plan);
         let batch = batch(&gathered, range.clone(), &self.layout, done)?;
         self.books.work.stages += clock.stop_after(Stage::Assemble);
-        self.books.hand_over(&gathered, range, batch, control, emit)
+        self.books.hand_over(&gathered, range, batch, control, sink)
     }
 
     /// Packs all documents, hands over the rows except the first `done` of them, and returns the books.
@@ -245,9 +246,9 @@ impl<'a> Packing<'a> {
         mut self,
         done: usize,
         control: &Control,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+        sink: &mut dyn Sink,
     ) -> Result<Books> {
-        self.pack(done, control, emit)?;
+        self.pack(done, control, sink)?;
         Ok(self.books.close(self.options))
     }
 }

@@ -4,8 +4,6 @@ use std::iter;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use arrow::record_batch::RecordBatch;
-
 use crate::assemble::BatchRanges;
 use crate::control::{Control, Phase};
 use crate::error::Result;
@@ -14,6 +12,7 @@ use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::row_packer::RowPacker;
+use crate::sink::Sink;
 use crate::timing::{Clock, Stage};
 
 /// The size of a batch.
@@ -54,11 +53,7 @@ impl<'a> Rolling<'a> {
     }
 
     /// Packs the documents of a block and hands over the batches that become full.
-    pub(crate) fn take(
-        &mut self,
-        outcome: Outcome,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()> {
+    pub(crate) fn take(&mut self, outcome: Outcome, sink: &mut dyn Sink) -> Result<()> {
         let clock = Clock::start();
         let Packing { store, books, options, layout, .. } = &mut self.packing;
         let cutter = Cutter { options, objective: &**layout.objective(), epoch: 0 };
@@ -69,7 +64,7 @@ impl<'a> Rolling<'a> {
         books.work.stages += clock.stop_after(Stage::Plan);
         self.packing.take(outcome);
         while let Some(range) = self.batches.next_full(self.rows.rows(0)) {
-            self.hand_over(range, emit)?;
+            self.hand_over(range, sink)?;
         }
         if self.packing.store.is_crowded(1) {
             self.free();
@@ -78,10 +73,7 @@ impl<'a> Rolling<'a> {
     }
 
     /// Closes all rows and hands over the rest.
-    pub(crate) fn finish(
-        mut self,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<Packing<'a>> {
+    pub(crate) fn finish(mut self, sink: &mut dyn Sink) -> Result<Packing<'a>> {
         self.control.enter(Phase::Write);
         let tail = self.rows.finish(0, |_| 0);
         let Packing { books, store, .. } = &mut self.packing;
@@ -90,20 +82,16 @@ impl<'a> Rolling<'a> {
             let rows = self.rows.rows(0);
             self.batches.next_full(rows).or_else(|| self.batches.rest(rows))
         } {
-            self.hand_over(range, emit)?;
+            self.hand_over(range, sink)?;
         }
         self.packing.allow_losses()?;
         Ok(self.packing)
     }
 
     /// Hands over a batch of closed rows.
-    fn hand_over(
-        &mut self,
-        range: Range<usize>,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()> {
+    fn hand_over(&mut self, range: Range<usize>, sink: &mut dyn Sink) -> Result<()> {
         self.control.tick()?;
-        self.packing.hand_over(self.rows.rows(0), (range, self.done), self.control, emit)
+        self.packing.hand_over(self.rows.rows(0), (range, self.done), self.control, sink)
     }
 
     /// Drops the rows that were handed over, and frees the documents that no other row needs.

@@ -51,7 +51,7 @@ pub(in crate::pipeline) fn pack_into(
         return pack_splits(packing, &draw, (sink, done), control);
     }
     let options = packing.options;
-    let shared = packing.pack(done, control, &mut |batch| sink.write(&batch))?;
+    let shared = packing.pack(done, control, sink)?;
     Ok(RunCounts {
         whole: packing.books.close(options),
         shared: vec![shared],
@@ -82,7 +82,7 @@ fn pack_splits(
     counted.splits.clear();
     for PlannedSplit { split, plan, mut books, apart } in planned {
         sink.begin_split(split)?;
-        packing.write(&plan, &mut books, done, control, &mut |batch| sink.write(&batch))?;
+        packing.write(&plan, &mut books, done, control, sink)?;
         done = done.saturating_sub(plan.rows());
         counted.splits.push(books.close(options));
         counted.shared.push(packing.shared(&plan, &apart, control)?);

@@ -14,7 +14,7 @@ use crate::pipeline::documents::intake::{Intake, Outcome};
 use crate::pipeline::job::Job;
 use crate::pipeline::rows::packing::Packing;
 use crate::report::Report;
-use crate::sink::{Folder, Sink};
+use crate::sink::Folder;
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::store::{Log, Store};
 
@@ -99,8 +99,7 @@ impl Each<'_> {
         let packing = std::mem::replace(&mut self.packing, next);
         let done = self.folder.begin(self.stems[self.at].clone())?;
         let done = usize::try_from(done).expect("rows of a plan, which is in memory");
-        let folder = &mut *self.folder;
-        let books = packing.finish(done, self.control, &mut |batch| folder.write(&batch))?;
+        let books = packing.finish(done, self.control, self.folder)?;
         self.total.merge(books.clone());
         let mut report = books.report(self.options, self.about.of_part(1, bytes), started)?;
         report.timing = None;
