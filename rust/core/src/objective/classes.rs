@@ -13,7 +13,7 @@ type Name = Vec<u32>;
 /// The classes whose names are found in the documents of a run. They have numbers in the order of their names, once all
 /// documents were seen.
 #[derive(Debug, Default)]
-pub(super) struct FoundClasses {
+pub struct FoundClasses {
     seen: Mutex<Seen>,
     numbers: OnceLock<BTreeMap<Name, u32>>,
 }
@@ -32,7 +32,7 @@ impl FoundClasses {
     /// Takes note of the labels of documents.
     ///
     /// Fails with [`Error::Option`] where some labels of a run are names and others are numbers.
-    pub(super) fn see(&self, documents: &Documents) -> Result<()> {
+    pub(crate) fn see(&self, documents: &Documents) -> Result<()> {
         let seen = &mut *self.seen();
         for document in documents.iter() {
             let numbers = document.column(LABELS);
@@ -64,7 +64,7 @@ impl FoundClasses {
     }
 
     /// The names in the order of their numbers.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.seen().names.iter().map(|name| labels::text(name)).collect()
     }
 

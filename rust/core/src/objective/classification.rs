@@ -4,9 +4,8 @@ use super::classes::FoundClasses;
 use super::kind::{Column, Fill, Limits, Objective, Part, Size, Values};
 use crate::config::{Classes, Number, Per, RowColumn, Side};
 use crate::document::{
-    ColumnName, Document, Documents, INPUTS, KINDS, LABELS, PARTS, PartKind, labels as named,
+    ColumnName, Document, INPUTS, KINDS, LABELS, PARTS, PartKind, labels as named,
 };
-use crate::error::Result;
 
 /// The class of a text or of a pair of texts is predicted, or several classes are.
 ///
@@ -85,30 +84,18 @@ impl Objective for Classification {
         ]
     }
 
-    fn resizes(&self) -> bool {
-        true
-    }
-
     fn size(&self, part: Part<'_>, _: u64) -> Option<Size> {
         Some(Size { tokens: part.length, targets: 0 })
     }
 
-    fn longest(&self, document: Document<'_>, _: u32, _: u64, limits: Limits) -> u32 {
+    fn longest(&self, document: Document<'_>, _: u32, _: u64, limits: Limits) -> Option<u32> {
         let (_, around) = lengths(document);
         // Without a token of a text, nothing is left to be told apart.
-        if limits.tokens > around { limits.tokens } else { 0 }
+        Some(if limits.tokens > around { limits.tokens } else { 0 })
     }
 
-    fn see(&self, documents: &Documents) -> Result<()> {
-        self.found.as_ref().map_or(Ok(()), |found| found.see(documents))
-    }
-
-    fn waits(&self) -> bool {
-        self.found.is_some()
-    }
-
-    fn classes(&self) -> Vec<String> {
-        self.found.as_ref().map_or_else(Vec::new, FoundClasses::names)
+    fn found_classes(&self) -> Option<&FoundClasses> {
+        self.found.as_ref()
     }
 
     fn make(&self, part: Part<'_>, _: u64, columns: &mut [Values]) -> u64 {

@@ -108,21 +108,14 @@ impl Objective for Fim {
         true
     }
 
-    fn resizes(&self) -> bool {
-        true
-    }
-
     fn size(&self, part: Part<'_>, key: u64) -> Option<Size> {
         let tokens = part.length + 3;
         self.cuts(KeyedRandom::of(key, part.first)).then_some(Size { tokens, targets: 0 })
     }
 
-    fn longest(&self, _: Document<'_>, start: u32, key: u64, limits: Limits) -> u32 {
-        if self.cuts(KeyedRandom::of(key, start)) {
-            limits.tokens.saturating_sub(3)
-        } else {
-            limits.tokens
-        }
+    fn longest(&self, _: Document<'_>, start: u32, key: u64, limits: Limits) -> Option<u32> {
+        let marks = if self.cuts(KeyedRandom::of(key, start)) { 3 } else { 0 };
+        Some(limits.tokens.saturating_sub(marks))
     }
 
     fn learns(&self, part: Part<'_>) -> bool {

@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 use std::num::NonZeroU32;
 
+use super::classes::FoundClasses;
 use crate::config::{Number, PackOptions, Per, RowColumn};
-use crate::document::{ColumnName, Document, Documents, INPUTS};
-use crate::error::Result;
+use crate::document::{ColumnName, Document, INPUTS};
 
 /// A part of a document that is packed into a row.
 #[derive(Clone, Copy, Debug)]
@@ -119,44 +119,22 @@ pub trait Objective: Debug + Send + Sync {
         false
     }
 
-    /// The tokens of a document, as the ledger counts them.
-    fn tokens(&self, document: Document<'_>) -> u32 {
-        let tokens = document.column(INPUTS).len();
-        u32::try_from(tokens).expect("documents are made of fewer tokens")
-    }
-
     /// The tokens of a part in its row, of a document with this key; `None` if they are as many as in the document.
     fn size(&self, part: Part<'_>, key: u64) -> Option<Size> {
         let _ = (part, key);
         None
     }
 
-    /// Whether parts have another number of tokens in a row than in their document, or targets.
-    fn resizes(&self) -> bool {
-        false
+    /// The tokens of the longest part from `start` on that a row can hold; 0 if it can hold none. `None` unless parts have
+    /// another number of tokens in a row than in their document, or targets.
+    fn longest(&self, document: Document<'_>, start: u32, key: u64, limits: Limits) -> Option<u32> {
+        let _ = (document, start, key, limits);
+        None
     }
 
-    /// The tokens of the longest part from `start` on that a row can hold, for an objective that resizes parts; 0 if
-    /// it can hold none.
-    fn longest(&self, document: Document<'_>, start: u32, key: u64, limits: Limits) -> u32 {
-        let _ = (document, start, key);
-        limits.tokens
-    }
-
-    /// Takes note of documents before they are made into rows, in input order.
-    fn see(&self, documents: &Documents) -> Result<()> {
-        let _ = documents;
-        Ok(())
-    }
-
-    /// Whether all documents must be seen before a row is made.
-    fn waits(&self) -> bool {
-        false
-    }
-
-    /// The names of the classes that were found in documents, in the order of their numbers.
-    fn classes(&self) -> Vec<String> {
-        Vec::new()
+    /// The classes that are found in documents. They must see all documents before a row is made.
+    fn found_classes(&self) -> Option<&FoundClasses> {
+        None
     }
 
     /// Whether something can be learned from a part.

@@ -24,6 +24,7 @@ use crate::config::{DocumentKind, ObjectiveOptions, Options};
 use crate::document::{ColumnName, INPUTS, KINDS, LABELS, PARTS};
 use crate::error::Result;
 
+pub use classes::FoundClasses;
 pub(crate) use kind::UNTRAINED;
 pub use kind::{Column, Fill, Limits, Objective, Part, Size, Values, Vocabulary};
 

@@ -94,26 +94,22 @@ impl Objective for Preference {
         }
     }
 
-    fn resizes(&self) -> bool {
-        true
-    }
-
     fn size(&self, part: Part<'_>, _: u64) -> Option<Size> {
         let lengths = Lengths::of(part.document);
         let tokens = lengths.row(lengths.most(part.length));
         Some(Size { tokens: tokens.max(1), targets: 0 })
     }
 
-    fn longest(&self, document: Document<'_>, _: u32, _: u64, limits: Limits) -> u32 {
+    fn longest(&self, document: Document<'_>, _: u32, _: u64, limits: Limits) -> Option<u32> {
         let lengths = Lengths::of(document);
         let room = limits.tokens.saturating_sub(lengths.prompt);
-        if lengths.row(u32::MAX) <= limits.tokens {
+        Some(if lengths.row(u32::MAX) <= limits.tokens {
             lengths.all()
         } else if room == 0 {
             0
         } else {
             lengths.within(room)
-        }
+        })
     }
 
     fn learns(&self, part: Part<'_>) -> bool {

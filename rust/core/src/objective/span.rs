@@ -139,10 +139,6 @@ impl Objective for Span {
         true
     }
 
-    fn resizes(&self) -> bool {
-        true
-    }
-
     fn size(&self, part: Part<'_>, key: u64) -> Option<Size> {
         let chance = KeyedRandom::of(key, part.first);
         let length = small(self.body(&part).len());
@@ -152,7 +148,7 @@ impl Objective for Span {
         self.size_of(length, self.way(chance), chance)
     }
 
-    fn longest(&self, document: Document<'_>, start: u32, key: u64, limits: Limits) -> u32 {
+    fn longest(&self, document: Document<'_>, start: u32, key: u64, limits: Limits) -> Option<u32> {
         let ids = &document.column(INPUTS)[start as usize..];
         let chance = KeyedRandom::of(key, start);
         let way = self.way(chance);
@@ -161,7 +157,7 @@ impl Objective for Span {
         // What stays takes a token each, and a span of any length a sentinel: a part is at most as long as both limits
         // and the least share of tokens that stay allow. Sizes grow with the length, so the longest is searched.
         if self.fits(body, way, chance, limits) {
-            return rest;
+            return Some(rest);
         }
         let (mut fitting, mut too_long) = (1, body);
         while too_long - fitting > 1 {
@@ -172,7 +168,7 @@ impl Objective for Span {
                 too_long = middle;
             }
         }
-        fitting
+        Some(fitting)
     }
 
     fn learns(&self, part: Part<'_>) -> bool {

@@ -1,7 +1,7 @@
 //! [`Cutter`]: cuts documents into the pieces that are packed, and tells what is left of each.
 
 use crate::config::{Options, Overlong, RowColumn};
-use crate::document::Document;
+use crate::document::{Document, INPUTS};
 use crate::error::Error;
 use crate::ledger::Reason;
 use crate::objective::{Limits, Objective, Part};
@@ -38,14 +38,19 @@ impl Cutter<'_> {
         pieces: &mut impl Extend<Piece>,
     ) -> crate::Result<DocumentFate> {
         self.holds_weights(document)?;
-        let length = self.objective.tokens(document);
+        let length = document.column(INPUTS).len();
+        let length = u32::try_from(length).expect("documents are made of fewer tokens");
         let dropped =
             |reason| DocumentFate { length, kept: 0, truncated: 0, dropped: Some(reason) };
         let key = self.key(document);
-        let cut = if self.objective.resizes() {
-            self.cut_by_size(document, length, key).map(|listed| (None, listed))
-        } else {
-            self.cut_evenly(document, length).map(|even| (Some(even), Vec::new()))
+        let limits = Limits::of(&self.options.rows.packing);
+        let longest = |start| self.objective.longest(document, start, key, limits);
+        let cut = match longest(0) {
+            Some(most) => {
+                let longest = |start| longest(start).unwrap_or(0);
+                self.cut_by_size(document, (length, most), longest).map(|listed| (None, listed))
+            }
+            None => self.cut_evenly(document, length).map(|even| (Some(even), Vec::new())),
         };
         let (even, listed) = match cut {
             Ok(stretches) => stretches,
@@ -104,21 +109,18 @@ impl Cutter<'_> {
         }
     }
 
-    /// The stretches of a document whose parts the objective resizes: each as long as a row can hold.
+    /// The stretches of a document whose parts the objective resizes: each the `longest` that a row can hold, of which the
+    /// first has `most` tokens.
     fn cut_by_size(
         self,
         document: Document<'_>,
-        length: u32,
-        key: u64,
+        (length, most): (u32, u32),
+        longest: impl Fn(u32) -> u32,
     ) -> Result<Vec<(u32, u32)>, Uncut> {
-        let packing = &self.options.rows.packing;
-        let limits = Limits::of(packing);
-        let longest = |start| self.objective.longest(document, start, key, limits);
-        let most = longest(0);
         if most >= length {
             return Ok(vec![(0, length)]);
         }
-        match packing.overlong.unwrap_or(unsaid(document)) {
+        match self.options.rows.packing.overlong.unwrap_or(unsaid(document)) {
             Overlong::Error => Err(Uncut::Refused),
             Overlong::Truncate if most > 0 => Ok(vec![(0, most)]),
             Overlong::Trim => {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::config::Options;
 use crate::control::Control;
 use crate::error::Result;
+use crate::objective::FoundClasses;
 use crate::pack::{OpenPacks, Plan};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Outcome;
@@ -45,7 +46,7 @@ impl<'a> SinkPacker<'a> {
         let options = packing.options;
         let packs = &options.rows.packing;
         let once = packing.draw.is_none() && options.rows.epochs == NonZeroU32::MIN;
-        let rolls = once && !packing.layout.objective().waits();
+        let rolls = once && packing.layout.objective().found_classes().is_none();
         let making = match OpenPacks::in_order(packs).filter(|_| rolls) {
             Some(open) => {
                 // Documents that are freed early are never read back.
@@ -89,7 +90,10 @@ impl<'a> SinkPacker<'a> {
     fn classes(&self) -> Vec<String> {
         match &self.making {
             Making::AsTheyCome(_) => Vec::new(),
-            Making::WhenAllAreThere(packing) => packing.layout.objective().classes(),
+            Making::WhenAllAreThere(packing) => {
+                let classes = packing.layout.objective().found_classes();
+                classes.map_or_else(Vec::new, FoundClasses::names)
+            }
         }
     }
 

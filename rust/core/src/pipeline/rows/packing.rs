@@ -104,7 +104,7 @@ impl<'a> Packing<'a> {
                 }
             }
         }
-        objective.see(&outcome.documents)?;
+        objective.found_classes().map_or(Ok(()), |classes| classes.see(&outcome.documents))?;
         self.books.work.stages += clock.stop_after(Stage::Plan);
         self.take(outcome);
         Ok(())
