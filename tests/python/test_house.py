@@ -36,6 +36,7 @@ SHARED = {
     "hex_hash",
     "identity",
     "ledger",
+    "listed_path",
     "message",
     "random",
     "notes",
