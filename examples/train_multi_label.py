@@ -28,8 +28,7 @@ data.write_text("\n".join(map(json.dumps, records)))
 stream = fastpack.stream(
     data,
     "examples/tokenizer",
-    objective="multi_label",
-    classes=list(CLASSES),
+    objective=fastpack.MultiLabel(list(CLASSES)),
     max_length=64,
     overlong="truncate",
     pad_to="max_length",

@@ -13,9 +13,8 @@ tokenizer.add_special_tokens({"extra_special_tokens": sentinels})
 stream = fastpack.stream(
     "examples/text.jsonl",
     tokenizer,
-    objective="span",
+    objective=fastpack.SpanCorruption(max_target_length=32),
     max_length=64,
-    max_target_length=32,
     strategy="none",
     pad_to="max_length",
     columns=["input_ids", "attention_mask", "labels"],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from fastpack.options import GROUPS, options_of
 from fastpack.options.calls import CALLS, Call, Overload
 from fastpack.options.option import REQUIRED, Option
+from fastpack.options.value import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,6 +33,7 @@ MODULES: Final = {
     "fastpack._scan": ("ScanReport",),
     "fastpack._train_on": ("TrainOn",),
     "fastpack.api.streaming": ("PackStream",),
+    "fastpack.options.objective": ("Objective",),
     "fastpack.report": ("Report",),
     "fastpack.tokenizer": ("Tokenizer",),
 }
@@ -275,6 +277,29 @@ def _page() -> Iterator[str]:
                 ]
             )
             yield f"| `{option.name}`{flag} | {default} | {_taken_by(option)} | {_cell(about)} |"
+        for option in options:
+            yield from _values(option)
+
+
+def _values(option: Option) -> Iterator[str]:
+    """The options in the values of an option."""
+    if not option.kinds:
+        return
+    call = f"`{option.name}=MaskedLM(probability=0.2)`"
+    yield ""
+    yield f"A value of `{option.name}` holds options of its own: {call} in Python, `--{option.name} mlm --{option.name}.probability 0.2` on the"
+    yield f'command line, `[{option.name}]` with `kind = "mlm"` and `probability = 0.2` in TOML. A word is the value with its defaults.'
+    yield ""
+    yield "| value | word | its option | default | |"
+    yield "|---|---|---|---|---|"
+    for word, kind in option.kinds.items():
+        first = f"`{kind.__name__}` | `{word}`"
+        for field in fields_of([kind]):
+            default = f"`{field.default!r}`".replace("'", '"')
+            yield f"| {first} | `{field.name}` | {default} | {_cell(field.doc)} |"
+            first = " | "
+        if not fields_of([kind]):
+            yield f"| {first} | | | |"
 
 
 _PACKING: Final = ("pack_files", "pack_dir", "pack_table", "pack_records")

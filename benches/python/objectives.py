@@ -34,14 +34,14 @@ LENGTH = 512
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "causal": {},
     "mlm": {},
-    "mlm, whole words": {"objective": "mlm", "whole_word_mask": True},
-    "span": {"max_target_length": 128},
+    "mlm, whole words": {"objective": fastpack.MaskedLM(whole_words=True)},
+    "span": {"objective": fastpack.SpanCorruption(max_target_length=128)},
     "fim": {},
-    "classification": {"classes": 2, "overlong": "truncate"},
-    "multi_label": {"classes": 2, "overlong": "truncate"},
+    "classification": {"objective": fastpack.Classification(2), "overlong": "truncate"},
+    "multi_label": {"objective": fastpack.MultiLabel(2), "overlong": "truncate"},
     "preference": {"overlong": "truncate"},
     "generation": {"overlong": "truncate"},
-    "function": {"objective_function": lambda documents: documents.select(["input_ids", "labels"])},
+    "custom": {"objective": fastpack.Custom(lambda documents: documents.select(["input_ids", "labels"]))},
 }
 
 

@@ -14,6 +14,7 @@ from fastpack._tokenizer import NativeTemplate
 from fastpack._train_on import TrainOn
 from fastpack._transform import NativeTransform
 from fastpack._types import Fields, JsonValue
+from fastpack.options.objective import Objective
 from fastpack.report import Report
 
 __all__ = [
@@ -149,22 +150,7 @@ class Source:
 
 @final
 class ObjectiveOptions:
-    def __new__(
-        cls,
-        *,
-        objective: str,
-        mlm_probability: str | float,
-        mask_replace_prob: str | float,
-        random_replace_prob: str | float,
-        whole_word_mask: bool,
-        noise_density: str | float | Sequence[str | float],
-        mean_noise_span_length: str | float | Sequence[str | float],
-        mean_gap_length: str | float | None,
-        fim_rate: str | float,
-        fim_spm_rate: str | float,
-        fim_tokens: Sequence[str] | None,
-        preference_form: str,
-    ) -> ObjectiveOptions: ...
+    def __new__(cls, value: Objective) -> ObjectiveOptions: ...
 
 @final
 class Options:
@@ -173,7 +159,6 @@ class Options:
         *,
         packing: PackOptions,
         objective: ObjectiveOptions,
-        epochs: int,
         pad_to: str | int | None,
         padding_side: str,
         pad_token_id: int | None,
@@ -188,7 +173,6 @@ class Options:
         on_bad_record: str,
         max_lost: str | float | None,
         columns: Sequence[str] | None,
-        classes: Sequence[str] | int | None,
         now: datetime | None,
         verify: int,
         threads: int,
@@ -282,7 +266,6 @@ class PackOptions:
         cls,
         *,
         max_length: int | None,
-        max_target_length: int | None,
         strategy: str,
         overlong: str | None,
         truncation_side: str,

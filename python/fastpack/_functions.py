@@ -1,21 +1,55 @@
-"""`function_at`: loads a function by its file or module and its name."""
+"""Functions of the caller: checked, named by their place, and loaded by it."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fastpack._checks import check_type, shown
+from fastpack._record_function import Function
 from fastpack._urls import is_mistyped_url, is_url
-from fastpack.errors import OptionError
+from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
-__all__ = ["function_at"]
+__all__ = ["check_function", "function_at", "place_of"]
+
+
+def check_function(option: str, function: object, fingerprint: object, named: str) -> None:
+    """Refuses a value that is not callable, and a fingerprint that is no name, by their options."""
+    if function is not None and not callable(function) and not isinstance(function, Function):
+        message = (
+            f"must be a function of a pyarrow.RecordBatch, or a `fastpack.Function`, not `{shown(function)}`"
+        )
+        raise OptionTypeError(message, option)
+    if fingerprint is None:
+        return
+    check_type(named, fingerprint, str, 'a text that names the function, such as "v1"')
+    if not fingerprint:
+        message = 'must not be empty; it names the function, such as "v1"'
+        raise OptionError(message, named)
+    if function is None:
+        message = f"needs `{option}`, the function that it names"
+        raise OptionError(message, named)
+
+
+def place_of(function: object) -> str:
+    """The place of a function, as `file.py:name`.
+
+    Raises:
+        TypeError: It is in no file under a name.
+    """
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", "<")
+    if code is None or "<" in name or not os.path.isfile(code.co_filename):
+        raise TypeError(name)
+    return f"{os.path.abspath(code.co_filename)}:{name}"  # noqa: PTH100
 
 
 def function_at(text: str) -> object:

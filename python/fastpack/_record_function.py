@@ -27,7 +27,7 @@ Per = Literal["record"]
 
 
 class Function(Generic[Made]):
-    """A function of one record, for `filter`, `map` and `objective_function`: these take batches otherwise.
+    """A function of one record, for `filter`, `map` and the objective `Custom`: these take batches otherwise.
 
     The records of a batch become dicts, and what the function returns becomes a batch again, so it is many times slower than a
     function of batches. With `processes`, other processes call it; it must then be one that `pickle` finds by its name.

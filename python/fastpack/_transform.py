@@ -1,4 +1,4 @@
-"""The options `filter=`, `map=` and `objective_function=`: functions over Arrow batches."""
+"""The functions of the caller over Arrow batches: `filter`, `map`, and that of the objective `Custom`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import functools
 import json
 import sys
 import warnings
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from fastpack._checks import check_type, shown
 from fastpack._failures import noted
+from fastpack._functions import check_function
 from fastpack._message import Message, Setting
 from fastpack._record_function import Function
 from fastpack.errors import OptionError, OptionTypeError
+from fastpack.options.objective import Custom, objective_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,13 +40,37 @@ __all__ = [
     "warn_of_unknown",
 ]
 
-FUNCTIONS: Final = ("filter", "map", "objective_function")
-"""The options that are functions, in the order in which the core takes them."""
+FUNCTIONS: Final = ("filter", "map")
+"""The options that are functions."""
+
+_OBJECTIVE: Final = "objective.function"
+"""The function of the objective `Custom`."""
+
+
+class Named(NamedTuple):
+    """A function of the caller; what is not given is `None`.
+
+    Attributes:
+        function: The function.
+        fingerprint: The name that tells it from others.
+    """
+
+    function: object
+    fingerprint: object
 
 
 def fingerprint_option(option: str) -> str:
     """The option that names the function of another one."""
-    return f"{option}_fingerprint"
+    return "objective.fingerprint" if option == _OBJECTIVE else f"{option}_fingerprint"
+
+
+def functions_of(given: Mapping[str, object]) -> dict[str, Named]:
+    """The functions of a call by their options, in the order in which the core takes them."""
+    found = {name: Named(given.get(name), given.get(fingerprint_option(name))) for name in FUNCTIONS}
+    objective = objective_of(given)
+    if isinstance(objective, Custom):
+        return {**found, _OBJECTIVE: Named(objective.function, objective.fingerprint)}
+    return {**found, _OBJECTIVE: Named(None, None)}
 
 
 def transform(
@@ -56,16 +81,15 @@ def transform(
     A function is known by the fingerprint that the caller gives it. If `unknown` is given, adds a warning for each without
     one, with what `unknown` says of it. Such a function is refused where several ranks share the job.
     """
-    for option in FUNCTIONS:
-        _check(option, given[option], given[fingerprint_option(option)])
-    identity, unnamed = _identities(given, unknown, shared=shared) if unknown else ([], [])
-    kept, changed, objective = (given[option] for option in FUNCTIONS)
+    functions = functions_of(given)
+    for option, (function, fingerprint) in functions.items():
+        check_function(option, function, fingerprint, fingerprint_option(option))
+    identity, unnamed = _identities(functions, unknown, shared=shared) if unknown else ([], [])
+    kept, changed, objective = (function for function, _ in functions.values())
     return (
         None if kept is None else _masking(_of_batches("filter", kept)),
         None if changed is None else _mapping("map", _of_batches("map", changed)),
-        None
-        if objective is None
-        else _mapping("objective_function", _of_batches("objective_function", objective)),
+        None if objective is None else _mapping(_OBJECTIVE, _of_batches(_OBJECTIVE, objective)),
         " ".join(identity) or None,
         unnamed,
     )
@@ -83,7 +107,7 @@ def warn_of_unknown(functions: NativeTransform) -> None:
 
 def refuse_state_of_unknown(given: Mapping[str, object]) -> None:
     """Refuses a state of which nobody can tell whether it was made by the same functions."""
-    unknown = _without_fingerprint(given)
+    unknown = _without_fingerprint(functions_of(given))
     if unknown:
         named = ", ".join(f"`{option}`" for option in unknown)
         message = Message(
@@ -94,37 +118,18 @@ def refuse_state_of_unknown(given: Mapping[str, object]) -> None:
         raise OptionError(message, "state")
 
 
-def _check(option: str, function: object, fingerprint: object) -> None:
-    """Refuses a value that is not callable, and a fingerprint without a function."""
-    if function is not None and not callable(function) and not isinstance(function, Function):
-        message = (
-            f"must be a function of a pyarrow.RecordBatch, or a `fastpack.Function`, not `{shown(function)}`"
-        )
-        raise OptionTypeError(message, option)
-    if fingerprint is None:
-        return
-    name = fingerprint_option(option)
-    check_type(name, fingerprint, str, 'a text that names the function, such as "v1"')
-    if not fingerprint:
-        message = 'must not be empty; it names the function, such as "v1"'
-        raise OptionError(message, name)
-    if function is None:
-        message = f"needs `{option}`, the function that it names"
-        raise OptionError(message, name)
-
-
-def _without_fingerprint(given: Mapping[str, object]) -> list[str]:
+def _without_fingerprint(functions: Mapping[str, Named]) -> list[str]:
     """The options whose functions have no fingerprint."""
     return [
         option
-        for option in FUNCTIONS
-        if given[option] is not None and given[fingerprint_option(option)] is None
+        for option, (function, fingerprint) in functions.items()
+        if function is not None and fingerprint is None
     ]
 
 
-def _identities(given: Mapping[str, object], unknown: str, *, shared: bool) -> tuple[list[str], list[str]]:
+def _identities(functions: Mapping[str, Named], unknown: str, *, shared: bool) -> tuple[list[str], list[str]]:
     """The identity of each function, and a warning for each without a fingerprint."""
-    unnamed = _without_fingerprint(given)
+    unnamed = _without_fingerprint(functions)
     if shared and unnamed:
         message = Message(
             "has no fingerprint, so ranks cannot tell whether they share one job; name the function with ",
@@ -133,11 +138,9 @@ def _identities(given: Mapping[str, object], unknown: str, *, shared: bool) -> t
         )
         raise OptionError(message, unnamed[0])
     identity = [
-        f"{option} has no fingerprint"
-        if option in unnamed
-        else f"{option} named {json.dumps(given[fingerprint_option(option)])}"
-        for option in FUNCTIONS
-        if given[option] is not None
+        f"{option} has no fingerprint" if option in unnamed else f"{option} named {json.dumps(fingerprint)}"
+        for option, (function, fingerprint) in functions.items()
+        if function is not None
     ]
     warned = [
         f"`{option}` has no fingerprint: {unknown}; name the function with "

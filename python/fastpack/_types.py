@@ -49,7 +49,7 @@ __all__ = [
     "MaxLost",
     "NamedPrompt",
     "NamedSources",
-    "Objective",
+    "ObjectiveName",
     "OnBadRecord",
     "OnEnd",
     "OnExhausted",
@@ -211,7 +211,7 @@ Column: TypeAlias = Literal[
     "completion_ids",
     "label",
 ]
-Objective: TypeAlias = Literal[
+ObjectiveName: TypeAlias = Literal[
     "causal",
     "mlm",
     "span",
@@ -220,7 +220,7 @@ Objective: TypeAlias = Literal[
     "generation",
     "classification",
     "multi_label",
-    "function",
+    "custom",
 ]
 PreferenceForm: TypeAlias = Literal["dpo", "reward", "kto"]
 Format: TypeAlias = Literal["arrow", "jsonl", "msgpack_arrays", "parquet"]

@@ -6,13 +6,14 @@ import errno
 import json
 import os
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fastpack._checks import SECRET_OPTIONS, folder_of, local_path, nearest, regular_file, shown
 from fastpack._failures import about
-from fastpack._functions import function_at
+from fastpack._functions import function_at, place_of
 from fastpack._manifest import MANIFEST, manifest_of
 from fastpack._storage import public
 from fastpack._train_on import TrainOn, train_on_of
@@ -20,6 +21,7 @@ from fastpack._transform import FUNCTIONS
 from fastpack._urls import is_url
 from fastpack.errors import InputNotFoundError, OptionError
 from fastpack.options import OPTIONS, options_of
+from fastpack.options.value import Value, fields_of, from_table, to_table
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,7 +29,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any
 
     from fastpack._types import JsonValue, StrPath
@@ -124,8 +126,11 @@ def options_of_manifest(place: Path, manifest: Mapping[str, JsonValue]) -> dict[
     unheld = {
         str(name): str(kind) for name, kind in (described if isinstance(described, dict) else {}).items()
     }
-    for name in [name for name in recipe if name in FUNCTIONS]:
-        unheld[name] = f"the function `{recipe.pop(name)}`"
+    for name in list(recipe):
+        functions = [recipe[name]] if name in FUNCTIONS else list(_functions_in(name, recipe[name]).values())
+        if functions:
+            unheld[name] = f"the function `{functions[0]}`"
+            del recipe[name]
     for name in recipe:
         if name in _OF_ONE_CALL:
             raise _refused(place, name, "belongs to one call, which no manifest decides")
@@ -154,7 +159,7 @@ def recipe_of(given: Mapping[str, object]) -> str:
 def _written(name: str, value: object) -> object:
     """Converts a value for a recipe: paths become absolute, functions become their file and name."""
     if name in FUNCTIONS:
-        return _place_of(value)
+        return place_of(value)
     if name in _PATHS or (isinstance(value, (str, os.PathLike)) and name in _NAMES):
         return _each_path(value, lambda path: _absolute(path, always=name in _PATHS))
     if name == "sources" and isinstance(value, (list, tuple)):
@@ -164,6 +169,8 @@ def _written(name: str, value: object) -> object:
         ]
     if isinstance(value, TrainOn):
         return value.given()
+    if isinstance(value, Value):
+        return to_table(value)
     return value.isoformat() if isinstance(value, datetime) else value
 
 
@@ -183,7 +190,7 @@ def _held(place: Path, name: str, value: object) -> object:
         raise _refused(place, name, "is an object of Python, which a file cannot hold; pass it to the call")
     base = place.parent.absolute()
     if name in FUNCTIONS and isinstance(value, str):
-        return function_at(str(base / value) if value.rpartition(":")[0].endswith(".py") else value)
+        return _loaded(base, value)
     if name in _PATHS or (isinstance(value, str) and name in _NAMES):
         return _each_path(value, lambda path: _beside(base, path, always=name in _PATHS))
     if name == "sources" and isinstance(value, list):
@@ -191,8 +198,27 @@ def _held(place: Path, name: str, value: object) -> object:
     return _held_value(place, name, value)
 
 
+def _functions_in(name: str, value: object) -> dict[str, str]:
+    """The places of the functions in a table of an option's own options, by their keys."""
+    if not isinstance(value, Mapping):
+        return {}
+    functions = [field.name for field in fields_of(OPTIONS[name].kinds.values()) if field.is_function]
+    return {key: place for key in functions if isinstance(place := value.get(key), str)}
+
+
+def _loaded(base: Path, place: str) -> object:
+    """The function at a place that is relative to a folder."""
+    return function_at(str(base / place) if place.rpartition(":")[0].endswith(".py") else place)
+
+
 def _held_value(place: Path, name: str, value: object) -> object:
     """Converts a value that is no path, function or source."""
+    if OPTIONS[name].kinds and isinstance(value, dict):
+        loaded = {key: _loaded(place.parent.absolute(), at) for key, at in _functions_in(name, value).items()}
+        try:
+            return from_table(name, {**value, **loaded}, OPTIONS[name].kinds)
+        except OptionError as refused:
+            raise _refused(place, refused.option, refused.reason) from None
     if name == "train_on":
         try:
             return train_on_of(value)
@@ -235,15 +261,6 @@ def _beside(base: Path, path: str, *, always: bool) -> str:
     return (
         str(base / path) if always or os.path.exists(base / path) else path
     )  # false for a text too long for a path
-
-
-def _place_of(function: object) -> str:
-    """The place of a function, as `file.py:name`."""
-    code = getattr(function, "__code__", None)
-    name = getattr(function, "__qualname__", "<")
-    if code is None or "<" in name or not os.path.isfile(code.co_filename):
-        raise TypeError(name)
-    return f"{os.path.abspath(code.co_filename)}:{name}"  # noqa: PTH100
 
 
 def _refused(place: Path, name: str | None, why: str) -> OptionError:

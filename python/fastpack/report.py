@@ -21,7 +21,7 @@ from fastpack._facts import (
     real,
     whole,
 )
-from fastpack._types import Objective, Splits
+from fastpack._types import ObjectiveName, Splits
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 
 if TYPE_CHECKING:
@@ -155,10 +155,10 @@ class Report(Facts):
         return "any number of" if self.max_length is None else f"{self.max_length:,}"
 
     @property
-    def objective(self) -> Objective:
+    def objective(self) -> ObjectiveName:
         """The training objective."""
         found = self._values.get("objective", "causal")
-        return next((name for name in get_args(Objective) if name == found), "causal")
+        return next((name for name in get_args(ObjectiveName) if name == found), "causal")
 
     @property
     def classes(self) -> list[str]:

@@ -10,6 +10,8 @@ import sys
 import pyarrow as pa
 from conftest import ROOT
 
+from fastpack.options.value import to_table
+
 OPTIONS = {"max_length": 256, "shard_size": "2MB"}
 
 #: A run in a process of its own. It stops when the first documents are made if it is asked to; with `FILTERED` within its first
@@ -18,6 +20,10 @@ RUN = """
 import json, os, signal, sys, fastpack, pyarrow
 files, tokenizer, out, options, pause = sys.argv[1:]
 options = json.loads(options)
+if isinstance(options.get("objective"), dict):
+    from fastpack.options.objective import KINDS
+    from fastpack.options.value import from_table
+    options["objective"] = from_table("objective", options["objective"], KINDS)
 said = []
 def stop():
     if pause and not said:
@@ -52,7 +58,13 @@ FILTERED = {"filter_fingerprint": "everything"}
 
 def start(files, tokenizer, out, *, code=RUN, environment=None, pause=False, **options):
     """Starts a run in a process of its own; with `pause` it says when it is at work, and goes on once it is told."""
-    arguments = [files, tokenizer, out, json.dumps(OPTIONS | options), "yes" if pause else ""]
+    arguments = [
+        files,
+        tokenizer,
+        out,
+        json.dumps(OPTIONS | options, default=to_table),
+        "yes" if pause else "",
+    ]
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=ROOT,

@@ -131,11 +131,9 @@ CALLS = {
     "`filter` of a scan": lambda files, given, fail: fastpack.scan(
         files, tokenizer=given["tokenizer"], max_length=256, filter=fail
     ),
-    "`objective_function`": lambda files, given, fail: fastpack.pack_files(
+    "`objective.function`": lambda files, given, fail: fastpack.pack_files(
         files,
-        objective="function",
-        objective_function=fail,
-        objective_function_fingerprint="v1",
+        objective=fastpack.Custom(fail, fingerprint="v1"),
         progress=False,
         **given,
     ),

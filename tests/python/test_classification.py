@@ -90,6 +90,9 @@ def encoded(folder, record, *, side="right", **options):
     return made["input_ids"], made["token_type_ids"]
 
 
+LABELLED = {"classification": fastpack.Classification, "multi_label": fastpack.MultiLabel}
+
+
 def packed(folder, records, **options):
     return fastpack.pack_records(records, folder, **{"objective": "classification"} | options)
 
@@ -189,9 +192,9 @@ def test_rows_of_a_group_have_similar_lengths(bert):
 def test_labels_are_numbers_or_names_of_classes(bert):
     named = [record | {"label": NAMES[record["label"]]} for record in SHAPES["texts"]]
     wanted = packed(bert, SHAPES["texts"])
-    assert packed(bert, named, classes=NAMES).equals(wanted)
-    assert packed(bert, SHAPES["texts"], classes=NAMES).equals(wanted)
-    assert packed(bert, SHAPES["texts"], classes=3).equals(wanted)
+    assert packed(bert, named, objective=fastpack.Classification(NAMES)).equals(wanted)
+    assert packed(bert, SHAPES["texts"], objective=fastpack.Classification(NAMES)).equals(wanted)
+    assert packed(bert, SHAPES["texts"], objective=fastpack.Classification(3)).equals(wanted)
 
 
 def test_several_labels_are_numbers_or_names_or_truths(bert):
@@ -208,7 +211,7 @@ def test_several_labels_are_numbers_or_names_or_truths(bert):
         given = [
             {"sentence": it["sentence"], "labels": each} for it, each in zip(records, labels, strict=True)
         ]
-        rows = packed(bert, given, objective="multi_label", classes=NAMES)
+        rows = packed(bert, given, objective=fastpack.MultiLabel(NAMES))
         assert rows["labels"].to_pylist() == truths, form
         assert rows.schema.field("labels").type == pa.list_(pa.float32())
         assert both(rows) == [encoded(bert, record) for record in records]
@@ -227,7 +230,9 @@ def test_classes_that_are_not_given_are_found_and_numbered_in_their_order(
             record["label"] = names[record["label"]]
     path = write_jsonl(records)
     options = {"objective": objective, "max_length": 24, "overlong": "truncate"}
-    wanted = fastpack.pack_files(path, bert, **options, classes=sorted(names)).to_pylist()
+    wanted = fastpack.pack_files(
+        path, bert, **options | {"objective": LABELLED[objective](sorted(names))}
+    ).to_pylist()
     for threads in (1, 8):
         found = fastpack.pack_files(path, bert, **options, threads=threads)
         assert found.to_pylist() == wanted
@@ -255,7 +260,7 @@ def test_classes_are_found_where_one_number_is_theirs_in_all_rows(bert, write_js
     path = write_jsonl([{"text": "a river", "label": "good"}, {"text": "a boat", "label": 1}])
     with pytest.raises(fastpack.OptionError, match=r"data.jsonl:1 has a name, and .*data.jsonl:2") as refused:
         fastpack.pack_files(path, bert, objective="classification")
-    assert refused.value.option == "classes"
+    assert refused.value.option == "objective.classes"
     options = {"objective": "classification", "tokenizer": bert}
     for more in ({"per_file": True}, {"group_size": "1GB"}):
         with pytest.raises(fastpack.RecordError, match="`classes` does not name the classes"):
@@ -270,32 +275,29 @@ def test_classes_are_found_where_one_number_is_theirs_in_all_rows(bert, write_js
 def test_every_way_gives_the_same_rows(bert, write_jsonl, tmp_path, objective):
     records = several(60) if objective == "multi_label" else pairs(60)
     path = write_jsonl(records)
-    options = {"objective": objective, "max_length": 24, "overlong": "truncate"}
-    classes = {"classes": NAMES}
-    wanted = fastpack.pack_files(path, bert, **options, **classes, threads=1).to_pylist()
+    options = {"objective": LABELLED[objective](NAMES), "max_length": 24, "overlong": "truncate"}
+    wanted = fastpack.pack_files(path, bert, **options, threads=1).to_pylist()
     assert len(wanted) == len(records)
     for threads in (2, 8):
-        again = fastpack.pack_files(path, bert, **options, **classes, threads=threads)
+        again = fastpack.pack_files(path, bert, **options, threads=threads)
         assert again.to_pylist() == wanted
-    assert fastpack.pack_records(iter(records), bert, **options, **classes).to_pylist() == wanted
+    assert fastpack.pack_records(iter(records), bert, **options).to_pylist() == wanted
     table = pa.Table.from_pylist(records)
-    assert fastpack.pack_table(table, bert, **options, **classes).to_pylist() == wanted
+    assert fastpack.pack_table(table, bert, **options).to_pylist() == wanted
     for kept in (False, True):
         out = tmp_path / f"out{kept}"
-        fastpack.pack_dir(path, out, tokenizer=bert, **options, **classes, keep_tokens=kept)
+        fastpack.pack_dir(path, out, tokenizer=bert, **options, keep_tokens=kept)
         assert table_of(out).to_pylist() == wanted
         assert fastpack.verify(out).problems == ()
     for form in ("jsonl", "parquet"):
         out = tmp_path / form
-        fastpack.pack_dir(path, out, tokenizer=bert, **options, **classes, format=form)
+        fastpack.pack_dir(path, out, tokenizer=bert, **options, format=form)
         assert fastpack.verify(out).problems == ()
-    fastpack.repack(tmp_path / "outTrue", tmp_path / "again", **options)
+    fastpack.repack(tmp_path / "outTrue", tmp_path / "again", **options | {"objective": objective})
     assert table_of(tmp_path / "again").to_pylist() == wanted
-    streamed = fastpack.stream(path, bert, **options, **classes, shuffle=False, lanes=1)
+    streamed = fastpack.stream(path, bert, **options, shuffle=False, lanes=1)
     assert [row for table in streamed for row in table.to_pylist()] == wanted
-    cached = [
-        fastpack.pack_files(path, bert, **options, **classes, cache_dir=tmp_path / "cache") for _ in range(2)
-    ]
+    cached = [fastpack.pack_files(path, bert, **options, cache_dir=tmp_path / "cache") for _ in range(2)]
     assert [table.to_pylist() for table in cached] == [wanted, wanted]
 
 
@@ -322,28 +324,33 @@ def test_killed_at_work_it_resumes_to_the_same_rows(bert, tmp_path, objective):
         ({"text": "a"}, {}, "`label`"),
         ({"text": "a", "label": ["x", "x"]}, {"objective": "multi_label"}, "the class `x` twice"),
         ({"text": "a", "label": [2]}, {"objective": "multi_label"}, "`classes` is not given"),
-        ({"text": "a", "label": "good"}, {"classes": NAMES}, "`classes` names `negative`, `neutral`"),
-        ({"text": "a", "label": 3}, {"classes": NAMES}, "from 0 to 2"),
+        (
+            {"text": "a", "label": "good"},
+            {"objective": fastpack.Classification(NAMES)},
+            "`classes` names `negative`, `neutral`",
+        ),
+        ({"text": "a", "label": 3}, {"objective": fastpack.Classification(NAMES)}, "from 0 to 2"),
         ({"text": "a", "label": -1}, {}, "from 0 to"),
         ({"text": "a", "label": 1.5}, {}, "the number or the name of a class"),
         ({"text": "a", "label": [1]}, {}, "multi_label"),
         ({"text": ["a"], "label": 1}, {}, "`text` must be a string"),
-        ({"text": "a", "label": 1}, {"objective": "multi_label", "classes": 3}, "a list of classes"),
-        ({"text": "a", "label": [4]}, {"objective": "multi_label", "classes": 3}, "from 0 to 2"),
-        ({"text": "a", "label": [2, 2]}, {"objective": "multi_label", "classes": 3}, "the class 2 twice"),
-        ({"text": "a", "label": [1.0]}, {"objective": "multi_label", "classes": 3}, "each of the 3 classes"),
-        ({"text": "a", "label": [0.5, 0.0, 1.0]}, {"objective": "multi_label", "classes": 3}, "a 0 or a 1"),
-        ({"text": "a", "label": [0, 1]}, {"objective": "multi_label", "classes": 2}, "write true and false"),
+        ({"text": "a", "label": 1}, {"objective": fastpack.MultiLabel(3)}, "a list of classes"),
+        ({"text": "a", "label": [4]}, {"objective": fastpack.MultiLabel(3)}, "from 0 to 2"),
+        ({"text": "a", "label": [2, 2]}, {"objective": fastpack.MultiLabel(3)}, "the class 2 twice"),
+        ({"text": "a", "label": [1.0]}, {"objective": fastpack.MultiLabel(3)}, "each of the 3 classes"),
+        ({"text": "a", "label": [0.5, 0.0, 1.0]}, {"objective": fastpack.MultiLabel(3)}, "a 0 or a 1"),
+        ({"text": "a", "label": [0, 1]}, {"objective": fastpack.MultiLabel(2)}, "write true and false"),
     ],
 )
 def test_a_record_without_a_right_label_is_an_error_with_its_line_or_a_counted_skip(
     bert, write_jsonl, record, options, said
 ):
     options = {"objective": "classification"} | options
-    good = {"text": "the river", "label": [2] if options["objective"] == "multi_label" else 1}
+    several = options["objective"] == "multi_label" or isinstance(options["objective"], fastpack.MultiLabel)
+    good = {"text": "the river", "label": [2] if several else 1}
     if options == {"objective": "multi_label"}:
         good["label"] = ["x"]
-    if options.get("classes") == 2:
+    if options["objective"] == fastpack.MultiLabel(2):
         good["label"] = [True, False]
     path = write_jsonl([good, record])
     with pytest.raises(fastpack.RecordError) as refused:
@@ -377,12 +384,6 @@ def test_a_text_without_a_character_is_dropped_and_one_of_a_pair_is_not(bert):
         ({"overlong": "split"}, "overlong"),
         ({"columns": ["loss_weights"]}, "columns"),
         ({"shape": "text"}, "shape"),
-        ({"classes": ["a", "a"]}, "classes"),
-        ({"classes": []}, "classes"),
-        ({"classes": 0}, "classes"),
-        ({"classes": "ab"}, "classes"),
-        ({"objective": "causal", "classes": 3}, "classes"),
-        ({"mlm_probability": 0.3}, "mlm_probability"),
     ],
 )
 def test_an_option_that_means_nothing_is_refused_before_any_work(bert, options, option):
@@ -426,12 +427,12 @@ def test_a_row_shows_its_text_and_its_label(bert, write_jsonl, tmp_path):
         assert (document.label, document.labels, document.trained) == (record["label"], [], 0)
         assert f", label {record['label']}" in str(row)
         assert row.to_dict()["documents"][0]["label"] == record["label"]
-    many = packed(bert, several(8), objective="multi_label", classes=NAMES)
+    many = packed(bert, several(8), objective=fastpack.MultiLabel(NAMES))
     [document] = fastpack.inspect(many, 5).documents
     assert document.label == (1.0, 0.0, 1.0)
     assert ", label 0, 2" in str(fastpack.inspect(many, 5))
     assert ", label none" in str(fastpack.inspect(many, 0))
-    options = {"objective": "multi_label", "classes": NAMES, "format": "jsonl"}
+    options = {"objective": fastpack.MultiLabel(NAMES), "format": "jsonl"}
     fastpack.pack_dir(write_jsonl(several(8)), tmp_path / "out", tokenizer=bert, **options)
     [document] = fastpack.inspect(tmp_path / "out" / "train-00000.jsonl", 5).documents
     assert (document.label, document.labels, document.classes) == (
@@ -452,7 +453,7 @@ def test_a_folder_is_verified_by_the_rules_of_its_objective(bert, write_jsonl, t
     for objective, (labels, said) in cases.items():
         records = several(3) if objective == "multi_label" else pairs(3)
         out = tmp_path / objective
-        options = {"objective": objective, "classes": NAMES}
+        options = {"objective": LABELLED[objective](NAMES)}
         fastpack.pack_dir(write_jsonl(records), out, tokenizer=bert, max_length=64, **options)
         found = fastpack.verify(out)
         wanted = [len(encoded(bert, record)[0]) for record in records]

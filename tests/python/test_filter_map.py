@@ -280,7 +280,7 @@ def test_a_stream_goes_on_from_the_state_of_the_same_functions_alone(tmp_path, t
     for changed in changes:
         other = fastpack.stream(path, **{**options, **changed})
         other.load_state_dict(state)
-        with pytest.raises(fastpack.FastpackError, match="filter, map and objective_function"):
+        with pytest.raises(fastpack.FastpackError, match="filter, map and the function of the objective"):
             next(iter(other))
 
 

@@ -226,13 +226,13 @@ def test_a_stream_warns_at_its_first_table_and_refuses_a_state(path, tokenizer_d
     for other in ({"filter": every, "filter_fingerprint": "v1"}, {}):
         named = stream(**other)
         named.load_state_dict(state)
-        with pytest.raises(fastpack.OptionError, match="filter, map and objective_function"):
+        with pytest.raises(fastpack.OptionError, match="filter, map and the function of the objective"):
             next(named)
     named = stream(filter=every, filter_fingerprint="v1")
     state = fastpack.state_of(next(named))
     renamed = stream(filter=every, filter_fingerprint="v2")
     renamed.load_state_dict(state)
-    with pytest.raises(fastpack.OptionError, match="filter, map and objective_function"):
+    with pytest.raises(fastpack.OptionError, match="filter, map and the function of the objective"):
         next(renamed)
     same = stream(filter=every, filter_fingerprint="v1")
     same.load_state_dict(state)

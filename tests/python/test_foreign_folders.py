@@ -26,7 +26,7 @@ def f(batch):
 REFUSED = "{% set c = cycler('a', 'b') %}{% for m in messages %}{{ c.next() }}{{ m.content }}{% endfor %}"
 """A template that fastpack refuses and `transformers` renders."""
 
-FUNCTIONS = ("filter", "map", "objective_function")
+FUNCTIONS = ("filter", "map")
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_no_function_that_a_manifest_names_is_loaded(place, folder, planted, tok
                 recipe["sources"] = [{"path": path, **named} for path in manifest["job"]["inputs"]["files"]]
                 recipe.pop("files", None)
             else:
-                recipe |= named
+                recipe |= named | {"objective": {"kind": "custom", "function": written}}
             if place == "recipe":
                 manifest["job"]["made_by"]["transform"] = 'filter named "v1" map has no fingerprint'
 

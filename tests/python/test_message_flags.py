@@ -101,7 +101,7 @@ def test_flags_of_compared_answers_are_heeded_or_refused_by_name(
 ) -> None:
     record, refused = made
     form = "kto" if "label" in record else "dpo"
-    options = {"objective": "preference", "preference_form": form, "chat_template": OPTIONS["chat_template"]}
+    options = {"objective": fastpack.Preference(form), "chat_template": OPTIONS["chat_template"]}
     expected = fastpack.pack_records([unflagged(record)], tokenizer_dir, **options)
     for road in ROADS:
         if not refused:

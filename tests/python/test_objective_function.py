@@ -1,4 +1,4 @@
-"""`objective="function"`: rows of what a function of the caller makes of documents."""
+"""`objective=Custom(function)`: rows of what a function of the caller makes of documents."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def unchanged(documents):
     return documents.select(["input_ids", "labels", "loss_weights"])
 
 
-NAMED = {"objective_function": mirror, "objective_function_fingerprint": "mirror"}
-FUNCTION = {"objective": "function", **NAMED, "max_length": 512, "columns": COLUMNS}
+MIRROR = fastpack.Custom(mirror, fingerprint="mirror")
+FUNCTION = {"objective": MIRROR, "max_length": 512, "columns": COLUMNS}
 
 
 def split(table):
@@ -102,7 +102,7 @@ def test_every_road_gives_what_the_function_makes(lines, tokenizer_dir, wanted, 
     out = tmp_path / "out"
     fastpack.pack_dir(lines, out, tokenizer=tokenizer_dir, keep_tokens=True, memory=1, **FUNCTION)
     roads.append(fastpack.read(out))
-    kept = {name: value for name, value in FUNCTION.items() if name not in NAMED}
+    kept = FUNCTION | {"objective": "custom"}
     fastpack.repack(out, tmp_path / "again", tokenizer=tokenizer_dir, strategy="sequential", **kept)
     roads.append(fastpack.read(tmp_path / "again"))
     fastpack.pack_dir(lines, tmp_path / "groups", tokenizer=tokenizer_dir, group_size="2KB", **FUNCTION)
@@ -118,16 +118,14 @@ def test_every_road_gives_what_the_function_makes(lines, tokenizer_dir, wanted, 
 def test_the_ledger_counts_the_tokens_that_the_function_returns(lines, tokenizer_dir, wanted):
     report = fastpack.Report.of(fastpack.pack_files(lines, tokenizer_dir, **FUNCTION))
     made = sum(len(ids) for _, ids, _, _ in wanted)
-    assert (report.objective, report.documents.kept, report.tokens.kept) == ("function", LINES, made)
+    assert (report.objective, report.documents.kept, report.tokens.kept) == ("custom", LINES, made)
     assert report.trained_tokens == made // 2
 
 
 def test_unchanged_documents_are_the_rows_of_the_causal_objective(corpus, tokenizer_dir):
     options = {"max_length": 256, "strategy": "sequential", "columns": COLUMNS}
     causal = fastpack.pack_files(corpus, tokenizer_dir, **options)
-    same = fastpack.pack_files(
-        corpus, tokenizer_dir, objective="function", objective_function=unchanged, **options
-    )
+    same = fastpack.pack_files(corpus, tokenizer_dir, objective=fastpack.Custom(unchanged), **options)
     assert same.to_pydict() == causal.to_pydict()
     assert -100 in causal["labels"].to_pylist()[0]
 
@@ -139,9 +137,7 @@ def test_a_part_that_begins_inside_a_document_has_no_label_for_its_first_token(
     options = {"max_length": 24, "strategy": strategy, "columns": [*COLUMNS, "source_start"]}
     causal = fastpack.pack_files(lines, tokenizer_dir, **options)
     assert any(start_ for row in causal["source_start"].to_pylist() for start_ in row)
-    same = fastpack.pack_files(
-        lines, tokenizer_dir, objective="function", objective_function=unchanged, **options
-    )
+    same = fastpack.pack_files(lines, tokenizer_dir, objective=fastpack.Custom(unchanged), **options)
     assert same.to_pydict() == causal.to_pydict()
 
 
@@ -165,22 +161,23 @@ def test_a_stream_resumed_anywhere_gives_the_same_rows(lines, tokenizer_dir):
 
 
 def test_another_function_is_another_job(lines, tokenizer_dir, tmp_path):
-    options = {"tokenizer": tokenizer_dir, "max_length": 256, "objective": "function", "columns": COLUMNS}
-    other = {"objective_function": unchanged, "objective_function_fingerprint": "unchanged"}
-    first = fastpack.pack_dir(lines, tmp_path / "out", **NAMED, **options)
-    again = fastpack.pack_dir(lines, tmp_path / "out", **NAMED, **options)
+    options = {"tokenizer": tokenizer_dir, "max_length": 256, "columns": COLUMNS}
+    other = {"objective": fastpack.Custom(unchanged, fingerprint="unchanged")}
+    named = {"objective": MIRROR}
+    first = fastpack.pack_dir(lines, tmp_path / "out", **named, **options)
+    again = fastpack.pack_dir(lines, tmp_path / "out", **named, **options)
     assert again.to_dict() == first.to_dict()
     with pytest.raises(fastpack.OutputError):
         fastpack.pack_dir(lines, tmp_path / "out", **other, **options)
     cached = {"cache_dir": tmp_path / "cache", **options}
-    tables = [fastpack.pack_files(lines, **function, **cached) for function in [NAMED, other, NAMED]]
+    tables = [fastpack.pack_files(lines, **function, **cached) for function in [named, other, named]]
     assert tables[0].equals(tables[2])
     assert tables[0]["input_ids"] != tables[1]["input_ids"]
-    stream = fastpack.stream(lines, **NAMED, **options)
+    stream = fastpack.stream(lines, **named, **options)
     state = fastpack.state_of(next(iter(stream)))
     other = fastpack.stream(lines, **other, **options)
     other.load_state_dict(state)
-    with pytest.raises(fastpack.FastpackError, match="objective_function"):
+    with pytest.raises(fastpack.FastpackError, match="objective"):
         next(iter(other))
 
 
@@ -200,11 +197,10 @@ def test_a_killed_run_goes_on_to_the_same_bytes(lines, tokenizer_dir, tmp_path):
     many = tmp_path / "many.jsonl"
     many.write_text(lines.read_text(encoding="utf-8") * 20, encoding="utf-8")
     how = {
-        "objective": "function",
         "shard_size": "200KB",
         "environment": {"PYTHONPATH": str(tmp_path)},
         "code": "import made\n"
-        + RUN.replace("progress=say", "progress=say, objective_function=made.doubled"),
+        + RUN.replace("progress=say", "progress=say, objective=fastpack.Custom(made.doubled)"),
     }
     start(many, tokenizer_dir, tmp_path / "whole", **how).communicate()
     kill_at_work(many, tokenizer_dir, tmp_path / "killed", threads=1, **how)
@@ -254,7 +250,7 @@ def test_what_the_function_must_not_return_is_refused_by_name(returned, said):
         return returned and pa.table(returned)
 
     with pytest.raises(fastpack.FastpackError, match=said) as refused:
-        fastpack.pack_table(table, objective="function", objective_function=broken, max_length=8)
+        fastpack.pack_table(table, objective=fastpack.Custom(broken), max_length=8)
     assert len(str(refused.value)) < 400
 
 
@@ -268,24 +264,15 @@ def test_an_exception_of_the_function_reaches_the_caller(lines, tokenizer_dir):
         lambda *given, **options: next(iter(fastpack.stream(*given, **options))),
     ):
         with pytest.raises(RuntimeError, match="out of cheese"):
-            call(lines, tokenizer_dir, objective="function", objective_function=failing, max_length=64)
+            call(lines, tokenizer_dir, objective=fastpack.Custom(failing), max_length=64)
 
 
 @pytest.mark.parametrize(
     ("options", "option", "said"),
     [
-        ({"objective": "function"}, "objective_function", "must be given"),
-        ({"objective_function": mirror}, "objective_function", 'objective="causal"'),
-        ({"objective": "function", "objective_function": 3}, "objective_function", "must be a function"),
+        ({"objective": "custom"}, "objective.function", "must be given"),
         ({**FUNCTION, "overlong": "trim"}, "overlong", "without turns"),
         ({**FUNCTION, "shift_labels": True}, "shift_labels", "objective"),
-        ({**FUNCTION, "epochs": 2}, "epochs", "objective"),
-        ({"objective_function_fingerprint": "v1"}, "objective_function_fingerprint", "objective"),
-        (
-            {"objective": "function", "objective_function_fingerprint": "v1"},
-            "objective_function_fingerprint",
-            "objective_function",
-        ),
     ],
 )
 def test_what_the_objective_lacks_or_cannot_heed_is_refused_by_name(

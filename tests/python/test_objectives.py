@@ -15,7 +15,7 @@ from processes import kill_at_work, start
 from rows import shards
 
 import fastpack
-from fastpack._types import Objective
+from fastpack._types import ObjectiveName
 
 WORDS = 2000
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -198,7 +198,9 @@ class TestMlm:
         # The record of each begins with a word, as a text does.
         ids = [[each for each in document if (each - 5) % 3 != 0 or at] for at, document in enumerate(ids)]
         made = packed(
-            ids, bert, objective="mlm", whole_word_mask=True, mask_replace_prob=1, random_replace_prob=0
+            ids,
+            bert,
+            objective=fastpack.MaskedLM(whole_words=True, mask_replace_prob=1, random_replace_prob=0),
         )
         goes_on = lambda token: (token - len(SPECIAL)) % 3 == 0  # noqa: E731
         words, chosen, tokens, masked = 0, 0, 0, 0
@@ -266,7 +268,9 @@ class TestSpan:
     @pytest.fixture(scope="class")
     @classmethod
     def made(cls, ids, t5):
-        return packed(ids, t5, objective="span", columns=cls.COLUMNS, max_target_length=256, seed=2)
+        return packed(
+            ids, t5, objective=fastpack.SpanCorruption(max_target_length=256), columns=cls.COLUMNS, seed=2
+        )
 
     @staticmethod
     def spans(labels):
@@ -314,11 +318,10 @@ class TestSpan:
             table = fastpack.pack_table(
                 pa.table({"input_ids": ids[:800]}),
                 t5,
-                objective="span",
-                noise_density=[0.15, 0.5],
-                mean_noise_span_length=[3.0, 8.0],
+                objective=fastpack.SpanCorruption(
+                    noise_density=[0.15, 0.5], mean_noise_span_length=[3.0, 8.0], max_target_length=200
+                ),
                 max_length=512,
-                max_target_length=200,
                 strategy=strategy,
             )
             for row in table.to_pylist():
@@ -327,13 +330,18 @@ class TestSpan:
 
     def test_a_mixture_takes_each_density_as_often(self, ids, t5):
         densities = [0.15, 0.5]
-        made = packed(ids, t5, objective="span", columns=self.COLUMNS, noise_density=densities)
+        made = packed(
+            ids, t5, objective=fastpack.SpanCorruption(noise_density=densities), columns=self.COLUMNS
+        )
         dense = sum(len(labels) > 90 for _, _, labels in made)
         assert within(dense, len(made), 0.5)
 
     def test_gaps_and_spans_are_drawn_around_their_means(self, ids, t5):
         made = packed(
-            ids, t5, objective="span", columns=self.COLUMNS, mean_gap_length=16, mean_noise_span_length=2
+            ids,
+            t5,
+            objective=fastpack.SpanCorruption(mean_gap_length=16, mean_noise_span_length=2),
+            columns=self.COLUMNS,
         )
         sizes = [len(span) for _, _, labels in made for _, span in self.spans(labels)]
         # A normal number around 2, cut down to a whole one of at least 1, is 1.68 on average.
@@ -348,9 +356,8 @@ class TestSpan:
         table = fastpack.pack_files(
             tmp_path / "long.jsonl",
             t5,
-            objective="span",
+            objective=fastpack.SpanCorruption(max_target_length=114),
             max_length=512,
-            max_target_length=114,
             strategy="sequential",
             columns=self.COLUMNS,
         )
@@ -365,9 +372,8 @@ class TestSpan:
             table = fastpack.pack_table(
                 pa.table({"input_ids": ids[:50]}),
                 t5,
-                objective="span",
+                objective=fastpack.SpanCorruption(max_target_length=128),
                 max_length=512,
-                max_target_length=128,
                 pad_to="max_length",
                 padding_side=side,
             )
@@ -391,7 +397,7 @@ class TestFim:
         return documents(4200, 6, around=([], [2]))
 
     def test_the_three_parts_together_are_the_document(self, ids, coder):
-        made = packed(ids, coder, objective="fim", fim_rate=0.7, fim_spm_rate=0.4)
+        made = packed(ids, coder, objective=fastpack.FillInMiddle(rate=0.7, spm_rate=0.4))
         cut, swapped = 0, 0
         for (_, inputs, labels), document in zip(made, ids, strict=True):
             assert labels == [-100, *inputs[1:]]
@@ -415,7 +421,11 @@ class TestFim:
     def test_a_row_holds_what_is_added_too(self, coder):
         ids = documents(200, 6, length=61)
         table = fastpack.pack_table(
-            pa.table({"input_ids": ids}), coder, objective="fim", fim_rate=1, max_length=64, overlong="split"
+            pa.table({"input_ids": ids}),
+            coder,
+            objective=fastpack.FillInMiddle(rate=1),
+            max_length=64,
+            overlong="split",
         )
         assert max(map(len, table["input_ids"].to_pylist())) == 64
         report = fastpack.Report.of(table)
@@ -428,19 +438,15 @@ class TestFim:
         assert all(labels == [*inputs[1:], -100] for _, inputs, labels in made)
 
 
-def options_of(objective):
+def options_of(objective, copies=1):
     """Options that let an objective draw as much as it can."""
-    drawn = {
-        "mlm": {"whole_word_mask": True},
-        "span": {"noise_density": [0.15, 0.5], "max_target_length": 512, "columns": TestSpan.COLUMNS},
-        "fim": {},
+    values = {
+        "mlm": fastpack.MaskedLM(whole_words=True, copies=copies),
+        "span": fastpack.SpanCorruption(noise_density=[0.15, 0.5], max_target_length=512, copies=copies),
+        "fim": fastpack.FillInMiddle(copies=copies),
     }
-    return {
-        "objective": objective,
-        "max_length": 512,
-        "columns": [*COLUMNS, "source_row"],
-        **drawn[objective],
-    }
+    columns = TestSpan.COLUMNS if objective == "span" else [*COLUMNS, "source_row"]
+    return {"objective": values[objective], "max_length": 512, "columns": columns}
 
 
 @pytest.mark.parametrize("objective", ["mlm", "span", "fim"])
@@ -514,14 +520,14 @@ class TestRoads:
             assert 700 <= same < 1100
 
     def test_copies_are_the_epochs_of_a_stream(self, objective, tokenizer, lines, tmp_path):
-        options = options_of(objective)
-        stream = fastpack.stream(lines, tokenizer, batch_size=8, lanes=4, epochs=3, **options)
+        stream = fastpack.stream(lines, tokenizer, batch_size=8, lanes=4, epochs=3, **options_of(objective))
+        options = options_of(objective, copies=3)
         wanted = sorted(each for table in stream for each in split(table))
         for strategy in ["mix", "sequential"]:
-            table = fastpack.pack_files(lines, tokenizer, epochs=3, strategy=strategy, **options)
+            table = fastpack.pack_files(lines, tokenizer, strategy=strategy, **options)
             assert sorted(split(table)) == wanted
             assert fastpack.Report.of(table).documents.kept == 2100
-        fastpack.pack_dir(lines, tmp_path / "out", tokenizer=tokenizer, epochs=3, memory=1, **options)
+        fastpack.pack_dir(lines, tmp_path / "out", tokenizer=tokenizer, memory=1, **options)
         assert sorted(split(fastpack.read(tmp_path / "out"))) == wanted
         # Each copy is whole before the next begins.
         first = table.slice(0, table.num_rows // 3)
@@ -529,7 +535,7 @@ class TestRoads:
 
     def test_a_killed_run_goes_on_to_the_same_bytes(self, objective, tokenizer, lines, tmp_path):
         lines.write_text(lines.read_text(encoding="utf-8") * 12, encoding="utf-8")
-        options = {**options_of(objective), "shard_size": "200KB", "epochs": 2}
+        options = {**options_of(objective, copies=2), "shard_size": "200KB"}
         start(lines, tokenizer, tmp_path / "whole", **options).communicate()
         kill_at_work(lines, tokenizer, tmp_path / "killed", threads=1, **options)
         assert not shards(tmp_path / "killed")
@@ -542,24 +548,15 @@ class TestRoads:
     [
         ({"objective": "mlm"}, "objective", "mask_token"),
         ({"objective": "fim"}, "objective", "<fim_prefix>"),
-        ({"objective": "fim", "fim_tokens": ["a", "b", "c"]}, "fim_tokens", "`a`"),
+        ({"objective": fastpack.FillInMiddle(tokens=["a", "b", "c"])}, "objective.tokens", "`a`"),
         ({"objective": "span", "strategy": "concat"}, "strategy", "concat"),
         ({"objective": "span", "max_length": 4}, "max_length", "8"),
-        ({"objective": "span", "pad_to": "max_length"}, "max_target_length", "pad_to"),
-        (
-            {"objective": "span", "noise_density": [0.1, 0.2], "mean_noise_span_length": [1, 2, 3]},
-            None,
-            "as many",
-        ),
-        ({"objective": "span", "noise_density": 1}, "noise_density", "below 1"),
+        ({"objective": "span", "pad_to": "max_length"}, "objective.max_target_length", "pad_to"),
         ({"objective": "span", "train_on": "all"}, "train_on", "objective"),
         ({"objective": "span", "columns": ["input_ids", "loss_weights"]}, "columns", "loss_weights"),
-        ({"mlm_probability": 0.2}, "mlm_probability", "objective"),
-        ({"objective": "mlm", "random_replace_prob": 0.3}, "random_replace_prob", "mask_replace_prob"),
         ({"columns": ["input_ids", "target_seq_lengths"]}, "columns", "target_seq_lengths"),
         ({"objective": "bert"}, "objective", "mlm"),
-        ({"epochs": 2}, "epochs", "objective"),
-        ({"objective": "span", "epochs": 2, "validation": 0.5}, "validation", "epochs"),
+        ({"objective": fastpack.SpanCorruption(copies=2), "validation": 0.5}, "validation", "copies"),
     ],
 )
 def test_what_an_objective_lacks_or_cannot_heed_is_refused_by_name(options, option, said, t5, tmp_path):
@@ -569,7 +566,7 @@ def test_what_an_objective_lacks_or_cannot_heed_is_refused_by_name(options, opti
     assert option is None or refused.value.option == option
 
 
-@pytest.mark.parametrize("objective", [name for name in get_args(Objective) if name != "causal"])
+@pytest.mark.parametrize("objective", [name for name in get_args(ObjectiveName) if name != "causal"])
 def test_the_compact_layout_is_refused_where_columns_cannot_be_made_of_ids(objective, t5, tmp_path):
     with pytest.raises(fastpack.OptionError, match=objective) as refused:
         fastpack.pack_records([], t5, objective=objective, output=tmp_path / "out", layout="compact")

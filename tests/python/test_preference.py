@@ -127,8 +127,8 @@ def prepared(trl_data_utils, name, folder, records, **arguments):
     return names["_prepare_dataset"](trainer, dataset, tokenizer, given, "train")
 
 
-def packed(folder, records, **options):
-    return fastpack.pack_records(records, folder, objective="preference", **options)
+def packed(folder, records, form="dpo", **options):
+    return fastpack.pack_records(records, folder, objective=fastpack.Preference(form), **options)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -144,7 +144,7 @@ def test_pairs_have_the_ids_that_the_dpo_trainer_prepares(trl_data_utils, folder
 @pytest.mark.parametrize("shape", SHAPES)
 def test_pairs_have_the_ids_that_the_reward_trainer_prepares(trl_data_utils, folder, shape):
     records = SHAPES[shape]
-    rows = packed(folder, records, preference_form="reward")
+    rows = packed(folder, records, form="reward")
     wanted = prepared(trl_data_utils, "reward", folder, records)
     assert rows.column_names == ["chosen_ids", "rejected_ids"]
     for name in rows.column_names:
@@ -157,7 +157,7 @@ def test_judged_answers_have_the_ids_that_the_kto_trainer_prepares(trl_data_util
         {name: value for name, value in record.items() if name == "tools"} | judged(record, number)
         for number, record in enumerate(SHAPES[shape])
     ]
-    rows = packed(folder, records, preference_form="kto")
+    rows = packed(folder, records, form="kto")
     wanted = prepared(trl_data_utils, "kto", folder, records)
     assert rows.column_names == ["prompt_ids", "completion_ids", "label"]
     for name in rows.column_names:
@@ -262,8 +262,7 @@ def test_a_folder_of_pairs_is_verified(folder, write_jsonl, tmp_path):
             path,
             out,
             tokenizer=folder,
-            objective="preference",
-            preference_form=form,
+            objective=fastpack.Preference(form),
             max_length=64,
             max_lost=1.0,
         )
@@ -281,13 +280,13 @@ def test_a_row_shows_a_document_for_each_answer(folder):
     assert [document.input_ids for document in row.documents] == [wanted["prompt_ids"]] * 2
     assert [document.labels for document in row.documents] == [wanted["chosen_ids"], wanted["rejected_ids"]]
     assert all(document.has_targets for document in row.documents)
-    rewarded = fastpack.inspect(packed(folder, records, preference_form="reward"), 3)
+    rewarded = fastpack.inspect(packed(folder, records, form="reward"), 3)
     assert [document.input_ids for document in rewarded.documents] == [
         wanted["prompt_ids"] + wanted[name] for name in ("chosen_ids", "rejected_ids")
     ]
     unpaired = [judged(record, number) for number, record in enumerate(SHAPES["texts"])]
     columns = ["prompt_ids", "completion_ids", "label", "source_row"]
-    table = packed(folder, unpaired, preference_form="kto", columns=columns)
+    table = packed(folder, unpaired, form="kto", columns=columns)
     [document] = fastpack.inspect(table, 3).documents
     assert (document.label, document.line) == (True, 4)
     assert ", label True" in str(fastpack.inspect(table, 3))
@@ -296,7 +295,7 @@ def test_a_row_shows_a_document_for_each_answer(folder):
 def test_formats_that_are_written_by_row_have_truths(folder, write_jsonl, tmp_path):
     records = [judged(record, number) for number, record in enumerate(SHAPES["texts"])]
     path = write_jsonl(records)
-    options = {"objective": "preference", "preference_form": "kto"}
+    options = {"objective": fastpack.Preference("kto")}
     wanted = fastpack.pack_files(path, folder, **options).to_pylist()
     fastpack.pack_dir(path, tmp_path / "out", tokenizer=folder, format="jsonl", **options)
     [shard] = (tmp_path / "out").rglob("*.jsonl")
@@ -307,12 +306,7 @@ def test_kept_tokens_are_packed_again_for_another_length_and_another_trainer(fol
     path = write_jsonl(SHAPES["messages"])
     fastpack.pack_dir(path, tmp_path / "kept", tokenizer=folder, objective="preference", keep_tokens=True)
     for form in ("dpo", "reward"):
-        options = {
-            "objective": "preference",
-            "preference_form": form,
-            "max_length": 50,
-            "overlong": "truncate",
-        }
+        options = {"objective": fastpack.Preference(form), "max_length": 50, "overlong": "truncate"}
         fastpack.repack(tmp_path / "kept", tmp_path / form, **options)
         assert (
             table_of(tmp_path / form).to_pylist() == fastpack.pack_files(path, folder, **options).to_pylist()
@@ -365,7 +359,7 @@ def test_a_record_that_is_no_pair_is_an_error_with_its_line_or_a_counted_skip(
 @pytest.mark.parametrize("label", ["good", 2, None])
 def test_a_judgement_is_true_or_false(folder, label):
     with pytest.raises(fastpack.RecordError, match="label"):
-        packed(folder, [{"prompt": "a", "completion": "b", "label": label}], preference_form="kto")
+        packed(folder, [{"prompt": "a", "completion": "b", "label": label}], form="kto")
 
 
 @pytest.mark.parametrize(
@@ -391,16 +385,3 @@ def test_an_option_that_means_nothing_is_refused_before_any_work(folder, options
     with pytest.raises(fastpack.OptionError) as refused:
         packed(folder, none(), **{"max_length": 64} | options)
     assert refused.value.option == option
-
-
-def test_the_preference_form_is_refused_under_another_objective(folder):
-    with pytest.raises(fastpack.OptionError) as refused:
-        fastpack.pack_records([{"text": "a"}], folder, max_length=8, preference_form="kto")
-    assert refused.value.option == "preference_form"
-
-
-def test_other_fields_can_be_named(folder):
-    records = SHAPES["texts"]
-    renamed = [{"q": it["prompt"], "good": it["chosen"], "bad": it["rejected"]} for it in records]
-    fields = {"prompt": "q", "chosen": "good", "rejected": "bad"}
-    assert packed(folder, renamed, fields=fields).equals(packed(folder, records))

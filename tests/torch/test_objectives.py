@@ -92,7 +92,9 @@ def test_a_bert_learns_from_masked_texts(tokenizer, tmp_path):
 
 def test_a_t5_learns_from_corrupted_spans(tokenizer, tmp_path):
     path = files(tmp_path, [{"text": text(number)} for number in range(40)])
-    stream = streamed(path, tokenizer, objective="span", strategy="none", max_target_length=16)
+    stream = streamed(
+        path, tokenizer, objective=fastpack.SpanCorruption(max_target_length=16), strategy="none"
+    )
     config = transformers.T5Config(
         vocab_size=len(tokenizer),
         d_model=32,
@@ -119,8 +121,8 @@ def test_a_classifier_learns_from_pairs_of_texts(tokenizer, tmp_path, objective)
         }
         for number in range(32)
     ]
-    classes = ["same"] if several else 2
-    stream = streamed(files(tmp_path, records), tokenizer, objective=objective, classes=classes)
+    value = fastpack.MultiLabel(["same"]) if several else fastpack.Classification(2)
+    stream = streamed(files(tmp_path, records), tokenizer, objective=value)
     config = transformers.BertConfig(
         vocab_size=len(tokenizer), max_position_embeddings=32, num_labels=1 if several else 2, **SIZES
     )

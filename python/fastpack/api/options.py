@@ -27,10 +27,10 @@ from fastpack._types import Splits
 from fastpack._urls import is_url
 from fastpack.errors import OptionError, OutputError
 from fastpack.options import OPTIONS, default, group_of
+from fastpack.options.objective import objective_of
 from fastpack.options.option import (
     INPUTS,
     MODEL,
-    OBJECTIVE,
     OUTPUT,
     PACKED_OBJECTIVES,
     PACKING,
@@ -87,9 +87,8 @@ def native_options(given: Mapping[str, object]) -> _fastpack.Options:
         "threads": available_threads() if run.threads is None else run.threads,
     }
     objective = native_objective(given)
-    packing = native_packing(
-        given if _taken(OBJECTIVE, given).objective in PACKED_OBJECTIVES else _row_each(given)
-    )
+    packs = objective_of(given).kind in PACKED_OBJECTIVES
+    packing = native_packing(given if packs else _row_each(given))
     return _fastpack.Options(packing=packing, objective=objective, **vars(run) | resolved)
 
 
@@ -99,7 +98,7 @@ def _columns(given: Mapping[str, object]) -> object:
     Rows of `mlm` have `token_type_ids` where a call of the tokenizer returns them, because the model reads them.
     """
     run, model = _taken(RUN, given), _taken(MODEL, given)
-    if run.columns is not None or _taken(OBJECTIVE, given).objective != "mlm" or model.tokenizer is None:
+    if run.columns is not None or objective_of(given).kind != "mlm" or model.tokenizer is None:
         return run.columns
     loaded = pretrained(model.tokenizer, revision=model.revision, token=model.token)
     if TOKEN_TYPES not in names_of(loaded.call):
@@ -117,16 +116,15 @@ def _row_each(given: Mapping[str, object]) -> Mapping[str, object]:
 
 def native_objective(given: Mapping[str, object]) -> _fastpack.ObjectiveOptions:
     """Makes the training objective; refuses options that mean nothing under it."""
-    taken = _taken(OBJECTIVE, given)
-    objective = _fastpack.ObjectiveOptions(**vars(taken))
+    objective = objective_of(given)
     for option in OPTIONS.values():
         value = given.get(option.name, option.default)
-        if option.objectives and taken.objective not in option.objectives and not option.is_default(value):
+        if option.objectives and objective.kind not in option.objectives and not option.is_default(value):
             heed = ", ".join(f'"{name}"' for name in option.objectives)
-            meant = Setting("objective", taken.objective)
+            meant = Setting("objective", objective.kind)
             message = Message("means nothing with ", meant, f"; leave it out, or use it with {heed}")
             raise OptionError(message, option.name)
-    return objective
+    return _fastpack.ObjectiveOptions(objective)
 
 
 def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
@@ -184,7 +182,7 @@ def native_model(
         )
     elif given.get("output") is not None or given.get("cache_dir") is not None:
         unknown = "this run cannot be resumed, and no cache is used"
-    functions = transform(vars(model), unknown=unknown, shared=is_one_of_many())
+    functions = transform(given, unknown=unknown, shared=is_one_of_many())
     if not resumes:
         warn_of_unknown(functions)
     return loaded, template, functions

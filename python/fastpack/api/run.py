@@ -26,6 +26,7 @@ from fastpack.api.options import (
 )
 from fastpack.api.streaming import PackStream
 from fastpack.errors import OptionError
+from fastpack.options.objective import objective_of
 from fastpack.options.rows import CAUSAL_COLUMNS
 from fastpack.recipes import recipe_of
 from fastpack.tokenizer import pretrained
@@ -107,6 +108,15 @@ def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Repor
         return tables(_fastpack.pack_records(records, reading, options, *model, aside, cache, callback))
 
 
+def _refuse_made(given: Given) -> None:
+    """Refuses what was decided when the tokens were made."""
+    objective = objective_of(given)
+    for name in ("classes", "function"):
+        if getattr(objective, name, None) is not None:
+            message = "was decided when the kept tokens were made; leave it out"
+            raise OptionError(message, f"objective.{name}")
+
+
 def _cache(given: Given) -> StrPath | None:
     """The folder of the token cache, if one is given."""
     folder = given["cache_dir"]
@@ -145,6 +155,7 @@ def repack(given: Given) -> Report:
     """Packs the kept tokens of a folder into another folder."""
     if is_of_hub(given["output"]):
         return committed(given, repack)
+    _refuse_made(given)
     options = native_options(given)
     kept = folder_of("source", given["source"])
     named = given["tokenizer"]

@@ -22,6 +22,7 @@ from fastpack.api.states import StateDict, loaded, state_text, text_of
 from fastpack.api.stats import StreamEstimate, StreamStats
 from fastpack.api.suggest import with_hint
 from fastpack.errors import FastpackError, OptionError, RecordError
+from fastpack.options.objective import objective_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +43,8 @@ class _Parts:
 
     def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
         # In a stream `shuffle` is an option of the stream, not of packing.
-        self.options: _fastpack.Options = native_options({**given, "shuffle": False, "epochs": 1})
+        self.options: _fastpack.Options = native_options({**given, "shuffle": False})
+        _refuse_copies(given)
         names, given = named_sources(given)
         self.inputs: _fastpack.Inputs = native_inputs(given)
         self.even_weights = dict.fromkeys(names, 1.0) if _mixes_records(given["sources"]) else None
@@ -107,6 +109,13 @@ class _Parts:
     def count(self) -> tuple[list[int], int, int]:
         """Counts the rows of the lanes, their tokens, and the tables of each rank."""
         return _fastpack.count_stream(self.inputs, self.options, *self.model, self.packing, self.progress)
+
+
+def _refuse_copies(given: Mapping[str, object]) -> None:
+    """Refuses copies of the documents: a stream reads its input several times, and draws each time anew."""
+    if getattr(objective_of(given), "copies", 1) != 1:
+        message = "must be 1 in a stream, whose `epochs` say how often the input is read and drawn anew"
+        raise OptionError(message, "objective.copies")
 
 
 def _mixes_records(sources: object) -> bool:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, get_args
 from fastpack._meant import field_hint, option_hint, spelled_as_ours, word_hint, words_of
 from fastpack._message import Message, Setting
 from fastpack._strategy import one_document_a_row
-from fastpack._types import Objective, Strategy
+from fastpack._types import Strategy
 from fastpack.errors import OptionError, OptionTypeError, RecordError
+from fastpack.options.objective import KINDS, Objective
 from fastpack.options.option import PACKED_OBJECTIVES
 
 if TYPE_CHECKING:
@@ -84,11 +85,12 @@ def _refuse_packing(given: Mapping[str, object]) -> None:
     Further in, a strategy that was given can no longer be told from the default.
     """
     objective, strategy = given.get("objective", "causal"), given.get("strategy")
-    one_each = objective in get_args(Objective) and objective not in PACKED_OBJECTIVES
+    kind = objective.kind if isinstance(objective, Objective) else str(objective)
+    one_each = kind in KINDS and kind not in PACKED_OBJECTIVES
     if one_each and strategy in get_args(Strategy) and not one_document_a_row(strategy):
         message = Message(
             f'is "{strategy}", but with ',
-            Setting("objective", str(objective)),
+            Setting("objective", kind),
             ' each document has a row of its own: leave it out, or pass "none"',
         )
         raise OptionError(message, "strategy")

@@ -9,6 +9,7 @@ import fastpack
 from fastpack._checks import check_choice, local_path
 from fastpack._types import Color
 from fastpack._urls import is_url
+from fastpack.cli.flags import with_values
 from fastpack.errors import FastpackError, LossError, OptionError
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _with_recipe(given: dict[str, object]) -> dict[str, object]:
                 raise OptionError(message, name)
     if isinstance(config, str):
         options |= load_config(config)
-    return options | given
+    return options | with_values(given, options)
 
 
 def _share(text: str) -> float:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from fastpack import _types
 from fastpack._checks import SECRET_OPTIONS
-from fastpack.cli.values import VALUES, unquoted
+from fastpack.cli.values import VALUES, of_type, unquoted
 from fastpack.options import GROUPS, OPTIONS
+from fastpack.options.option import Flag
+from fastpack.options.value import KIND, Field, Value, fields_of, from_table, given_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from fastpack.options.option import Flag, Option
+    from fastpack.options.option import Option
 
-__all__ = ["FLAGS", "Function", "add_flags"]
+__all__ = ["FLAGS", "Function", "add_flags", "with_values"]
 
 Function: TypeAlias = "Callable[..., object]"  # type: ignore[explicit-any]  # its options are what is looked at
 
@@ -28,17 +31,20 @@ def add_flags(
 
     Unless the command line is `complete`, none is required.
     """
-    missing = dict(inspect.signature(function).parameters)
+    parameters = inspect.signature(function).parameters
+    missing = {name: parameter.default for name, parameter in parameters.items()}
+    missing |= {flag.option: flag.default for flag in own if flag.beside}
     missing |= {
-        flag.option: inspect.Parameter(flag.option, inspect.Parameter.KEYWORD_ONLY, default=flag.default)
-        for flag in own
-        if flag.beside
+        flag.option: flag.default
+        for flags in FLAGS.values()
+        for flag in flags
+        if flag.holder != flag.option and flag.holder in parameters
     }
     for title, flags in [(None, own), *FLAGS.items()]:
         known = [flag for flag in flags if flag.option in missing]
         group = command.add_argument_group(title) if title and known else command
         for flag in known:
-            _add(flag, group, missing.pop(flag.option).default, complete=complete)
+            _add(flag, group, missing.pop(flag.option), complete=complete)
 
 
 def _add(flag: Flag, group: argparse._ActionsContainer, default: object, *, complete: bool) -> None:
@@ -53,7 +59,7 @@ def _add(flag: Flag, group: argparse._ActionsContainer, default: object, *, comp
     elif flag.on:
         rest |= {"action": "store_true"}
     else:
-        parse = VALUES[flag.type] if flag.type else None
+        parse = VALUES[flag.type] if flag.type else of_type(flag.parsed) if flag.parsed else None
         if parse and flag.option in SECRET_OPTIONS:
             parse = unquoted(parse)
         given = {"metavar": flag.metavar, "type": parse, "nargs": flag.nargs}
@@ -84,7 +90,52 @@ _FIRST: Final = ("output", "tokenizer", "max_length")
 
 
 def _flags(options: Iterable[Option]) -> tuple[Flag, ...]:
-    return tuple(option.flag for option in options if option.flag)
+    """The flags of some options, each followed by those of the options in its value."""
+    found: list[Flag] = []
+    for option in options:
+        if option.flag:
+            inner = fields_of(option.kinds.values())
+            found += [option.flag, *(_inner_flag(option.flag, field) for field in inner)]
+    return tuple(found)
+
+
+def _inner_flag(flag: Flag, field: Field) -> Flag:
+    """The flag of an option in the value of another one, such as `--objective.probability`."""
+    return Flag(
+        f"{flag.names[-1]}.{field.name.replace('_', '-')}",
+        f"of {', '.join(field.kinds)}: {_first_sentence(field.doc)}",
+        metavar="VALUE",
+        parsed=field.type,
+        switch=field.type is bool,
+        default=field.default,
+    )
+
+
+def _first_sentence(text: str) -> str:
+    """The first sentence of a description, as a help text."""
+    sentence = re.split(r"[.;:] ", text + " ", maxsplit=1)[0].rstrip(".").replace("`", "").replace("%", "%%")
+    return sentence[:1].lower() + sentence[1:]
+
+
+def with_values(given: Mapping[str, object], base: Mapping[str, object] | None = None) -> dict[str, object]:
+    """Options with the flags of values put together: `objective` and `objective.probability` are one value.
+
+    Where the word is not given, the value in `base` is changed.
+    """
+    plain = {name: value for name, value in given.items() if "." not in name}
+    for name in dict.fromkeys(name.partition(".")[0] for name in given if "." in name):
+        inner = {
+            option.partition(".")[2]: value
+            for option, value in given.items()
+            if option.startswith(f"{name}.")
+        }
+        word, before = given.get(name), (base or {}).get(name)
+        if isinstance(before, Value) and word in {None, before.kind}:
+            word, inner = before.kind, {**{it: getattr(before, it) for it in given_of(before)}, **inner}
+        elif word is None and isinstance(before, str):
+            word = before
+        plain[name] = from_table(name, {KIND: word or OPTIONS[name].default, **inner}, OPTIONS[name].kinds)
+    return plain
 
 
 FLAGS: Final[dict[str | None, tuple[Flag, ...]]] = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from fastpack.cli.actions import Failed
 from fastpack.cli.commands import COMMANDS
+from fastpack.cli.flags import with_values
 from fastpack.cli.messages import in_flags
 from fastpack.cli.parser import LOST, USAGE, flags_of, parse, parser
 from fastpack.cli.shown import write
@@ -47,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         function = command.function()
         with warnings.catch_warnings():
             warnings.showwarning = _warn
+            if "config" not in given and "like" not in given:
+                given = with_values(given)
             shown = command.act(function, given) if command.act else function(**given)
         if isinstance(shown, Failed):
             write(shown.shown, as_json=as_json)

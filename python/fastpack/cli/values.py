@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import collections.abc
+import functools
 import json
 import re
+import types
 from argparse import ArgumentTypeError
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, Union, get_args, get_origin
 
 from fastpack import _functions
 from fastpack._checks import regular_file
@@ -16,7 +19,7 @@ from fastpack.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["VALUES", "unquoted"]
+__all__ = ["VALUES", "of_type", "unquoted"]
 
 
 def unquoted(parse: Callable[[str], object]) -> Callable[[str], object]:
@@ -33,6 +36,45 @@ def unquoted(parse: Callable[[str], object]) -> Callable[[str], object]:
             raise ArgumentTypeError(message) from None
 
     return parsed
+
+
+def of_type(wanted: object) -> Callable[[str], object]:
+    """The parser of a text for a type of Python, such as `float | Sequence[float]`."""
+    return functools.partial(_parsed, wanted)
+
+
+def _parsed(wanted: object, text: str) -> object:
+    """What a text means as a value of a type. Of several types the narrowest that fits is taken."""
+    kinds = [kind for kind in get_args(wanted) if kind is not type(None)] if _is_union(wanted) else [wanted]
+    lists = [kind for kind in kinds if get_origin(kind) is collections.abc.Sequence]
+    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    if words:
+        if text not in words:
+            message = f"`{text}` is none of {', '.join(words)}"
+            raise ArgumentTypeError(message)
+        return text
+    if collections.abc.Callable in kinds:
+        return function_at(text)
+    if int in kinds and (text[:1].isdecimal() or not lists):
+        return token_count(text)
+    if float in kinds and "," not in text:
+        return _number(text)
+    if lists:
+        (item,) = get_args(lists[0])
+        return tuple(_number(each) if item is float else each for each in comma_list(text))
+    return text
+
+
+def _is_union(wanted: object) -> bool:
+    return get_origin(wanted) in {Union, types.UnionType}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        message = f"`{text}` is no number"
+        raise ArgumentTypeError(message) from None
 
 
 def comma_list(text: str) -> tuple[str, ...]:

@@ -166,6 +166,29 @@ OPTION_ADVICE: Final[dict[str, str]] = {
         ),
         "`train_on` takes a `TrainOn` with that argument",
     ),
+    **{
+        name: Message("`objective` takes ", value, ", which holds that option")
+        for value, names in {
+            "`MaskedLM(...)`": (
+                "mlm_probability",
+                "mask_replace_prob",
+                "random_replace_prob",
+                "whole_word_mask",
+                "mask_prob",
+            ),
+            "`SpanCorruption(...)`": (
+                "noise_density",
+                "mean_noise_span_length",
+                "mean_gap_length",
+                "max_target_length",
+            ),
+            "`FillInMiddle(...)`": ("fim_rate", "fim_spm_rate", "fim_tokens"),
+            "`Preference(form=...)`": ("preference_form",),
+            "`Classification(...)` or `MultiLabel(...)`": ("classes", "label_names", "num_classes"),
+            "`Custom(...)`": ("objective_function", "objective_function_fingerprint"),
+        }.items()
+        for name in names
+    },
     "text_field": _set("fields", {"text": "..."}, "names the field"),
     "text_column": _set("fields", {"text": "..."}, "names the field"),
     "text_column_name": _set("fields", {"text": "..."}, "names the field"),

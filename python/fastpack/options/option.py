@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fastpack.options.value import Kind
+
 __all__ = [
     "ANSWERED_OBJECTIVES",
     "EVERY_CALL",
@@ -81,7 +83,7 @@ FOLDER_CALLS: Final = KEEPING_CALLS | {"repack"}
 """The calls that can write a folder."""
 
 
-PACKED_OBJECTIVES: Final = ("causal", "mlm", "span", "fim", "function")
+PACKED_OBJECTIVES: Final = ("causal", "mlm", "span", "fim", "custom")
 """The objectives whose rows can hold several documents."""
 
 LABELLED_OBJECTIVES: Final = ("classification", "multi_label")
@@ -103,6 +105,7 @@ class Flag(NamedTuple):
         words: The name in `fastpack._types` of the `Literal` of the valid words.
         metavar: The placeholder of the value in the help.
         type: The parser of the value: a name in `fastpack.cli.values.VALUES`.
+        parsed: The type of Python that a text is parsed as, where no parser is named.
         switch: Whether it is a switch with an on and an off spelling.
         unset: The text about the default in the help, if the option has no default of its own.
         named: The name of the option, if it differs from the flag's.
@@ -126,6 +129,7 @@ class Flag(NamedTuple):
     on: bool = False
     beside: bool = False
     default: object = None
+    parsed: object = None
 
     @property
     def names(self) -> list[str]:
@@ -136,6 +140,11 @@ class Flag(NamedTuple):
     def option(self) -> str:
         """The name of the option that it sets."""
         return self.named or self.names[-1].removeprefix("--").replace("-", "_")
+
+    @property
+    def holder(self) -> str:
+        """The option of the function that it sets, or whose own option it sets."""
+        return self.option.partition(".")[0]
 
     def spelled(self, value: object) -> str:
         """The flag with a value, as it is typed."""
@@ -174,6 +183,7 @@ class Option(NamedTuple):
         differs: How it differs in some of the calls.
         flag: How the command line spells it, if it can.
         objectives: The training objectives that heed it; empty if all do.
+        kinds: The values with options of their own that it takes, by the words that stand for them.
     """
 
     name: str
@@ -185,6 +195,7 @@ class Option(NamedTuple):
     differs: Mapping[str, Differs] = {}
     flag: Flag | None = None
     objectives: tuple[str, ...] = ()
+    kinds: Mapping[str, Kind] = {}
 
     def is_default(self, value: object) -> bool:
         """Whether a value says nothing: what is of another type, such as an array, is not even compared."""

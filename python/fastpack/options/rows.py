@@ -99,7 +99,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         "The end at which `truncate` cuts a document: at the `right` its last tokens go, at the `left` its first.",
         group=PACKING,
         flag=Flag("--truncation-side", "end at which a document is truncated", words="Side"),
-        objectives=("causal", "mlm", "function", "generation", *LABELLED_OBJECTIVES),
+        objectives=("causal", "mlm", "custom", "generation", *LABELLED_OBJECTIVES),
     ),
     Option(
         "drop_last",
@@ -166,7 +166,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             type="int",
             unset="1",
         ),
-        objectives=("causal", "mlm", "fim", "function"),
+        objectives=("causal", "mlm", "fim", "custom"),
     ),
     Option(
         "order",

@@ -56,7 +56,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
             words="TrainedTokens",
             type="train_on",
         ),
-        objectives=("causal", "function"),
+        objectives=("causal", "custom"),
     ),
     Option(
         "turns",
@@ -71,7 +71,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=RUN,
         flag=Flag("--turns", "documents that a conversation becomes", words="Turns"),
-        objectives=("causal", "function"),
+        objectives=("causal", "custom"),
     ),
     Option(
         "train_on_eos",
@@ -90,7 +90,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
             words="TrainOnEos",
             unset="those that the template marks",
         ),
-        objectives=("causal", "function"),
+        objectives=("causal", "custom"),
     ),
     Option(
         "special_in_text",

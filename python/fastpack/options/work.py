@@ -270,6 +270,19 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         ),
     ),
     Option(
+        "epochs",
+        "int | None",
+        1,
+        frozenset({"stream"}),
+        (
+            "How often the input is read; `None` is without end. Several ranks that read it so often need "
+            "`cache_dir` or `all_reduce` to end at the same step."
+        ),
+        flag=Flag(
+            "--epochs", "how often the input is read, 0 is without end", metavar="N", type="count_or_none"
+        ),
+    ),
+    Option(
         "max_steps",
         "int | None",
         None,

@@ -1,86 +1,106 @@
-//! Converts Python arguments to a training objective. It holds no defaults.
+//! Converts a dataclass of Python to a training objective. It holds no defaults.
+
+use std::num::NonZeroU32;
 
 use fastpack_core::config::{
-    FimOptions, MeanLength, MlmOptions, Noise, ObjectiveName, ObjectiveOptions, PreferenceForm,
-    Probability, SpanOptions,
+    Classes, FimOptions, MeanLength, MlmOptions, Noise, ObjectiveName, ObjectiveOptions,
+    PreferenceForm, Probability, SpanOptions,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
+use pyo3::types::{PyBool, PyString};
 
-use crate::convert::{refuse, share_given, switches, word, words};
+use crate::convert::{counts, refuse, share_given, switches, word, words};
 use crate::error;
 
-/// The training objective with its options.
+/// A training objective with its options, of a `fastpack.options.objective.Objective`.
 #[pyclass(name = "ObjectiveOptions", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
-pub(crate) struct PyObjectiveOptions(pub(crate) ObjectiveOptions);
+pub(crate) struct PyObjectiveOptions {
+    pub(crate) objective: ObjectiveOptions,
+    /// The copies of the documents, each drawn anew.
+    pub(crate) copies: NonZeroU32,
+    pub(crate) classes: Classes,
+    /// The most tokens of the targets of a row.
+    pub(crate) max_target_length: Option<NonZeroU32>,
+}
 
 #[pymethods]
 impl PyObjectiveOptions {
+    /// Reads the dataclass, and refuses what a field cannot be.
     #[new]
-    #[pyo3(signature = (*, objective, mlm_probability, mask_replace_prob, random_replace_prob, whole_word_mask, noise_density, mean_noise_span_length, mean_gap_length, fim_rate, fim_spm_rate, fim_tokens, preference_form))]
-    #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
-    fn new(
-        py: Python<'_>,
-        objective: PyObjective,
-        mlm_probability: PyMlmProbability,
-        mask_replace_prob: PyMaskReplace,
-        random_replace_prob: PyRandomReplace,
-        whole_word_mask: PyWholeWords,
-        noise_density: PyNoiseDensity,
-        mean_noise_span_length: PySpanLength,
-        mean_gap_length: Option<PyGapLength>,
-        fim_rate: PyFimRate,
-        fim_spm_rate: PyFimSpmRate,
-        fim_tokens: Option<PyFimTokens>,
-        preference_form: PyPreferenceForm,
-    ) -> PyResult<Self> {
-        Ok(Self(match objective.0 {
-            ObjectiveName::Mlm => ObjectiveOptions::Mlm(MlmOptions {
-                probability: mlm_probability.0,
-                mask_replace: mask_replace_prob.0,
-                random_replace: random_replace_prob.0,
-                whole_words: whole_word_mask.0,
-            }),
-            ObjectiveName::Span => {
-                let mixture = mixture(&noise_density.0, &mean_noise_span_length.0, mean_gap_length);
-                let reason = "must be one, or as many as there are of `noise_density`";
-                let mixture =
-                    mixture.ok_or_else(|| error::option(py, "mean_noise_span_length", reason))?;
-                ObjectiveOptions::Span(SpanOptions { mixture })
+    fn new(value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut copies = NonZeroU32::MIN;
+        let (mut classes, mut max_target_length) = (Classes::Unknown, None);
+        let objective = match field::<PyObjective>(value, "kind")?.0 {
+            ObjectiveName::Mlm => {
+                copies = field::<PyCopies>(value, "copies")?.0;
+                ObjectiveOptions::Mlm(MlmOptions {
+                    probability: field::<PyMlmProbability>(value, "probability")?.0,
+                    mask_replace: field::<PyMaskReplace>(value, "mask_replace_prob")?.0,
+                    random_replace: field::<PyRandomReplace>(value, "random_replace_prob")?.0,
+                    whole_words: field::<PyWholeWords>(value, "whole_words")?.0,
+                })
             }
-            ObjectiveName::Fim => ObjectiveOptions::Fim(FimOptions {
-                rate: fim_rate.0,
-                spm_rate: fim_spm_rate.0,
-                tokens: fim_tokens.map(|tokens| tokens.0),
-            }),
-            ObjectiveName::Preference => ObjectiveOptions::Preference { form: preference_form.0 },
+            ObjectiveName::Span => {
+                copies = field::<PyCopies>(value, "copies")?.0;
+                let most: Option<PyMaxTargets> = field(value, "max_target_length")?;
+                max_target_length = most.map(|most| most.0);
+                ObjectiveOptions::Span(SpanOptions { mixture: mixture(value)? })
+            }
+            ObjectiveName::Fim => {
+                copies = field::<PyCopies>(value, "copies")?.0;
+                let tokens: Option<PyFimTokens> = field(value, "tokens")?;
+                ObjectiveOptions::Fim(FimOptions {
+                    rate: field::<PyFimRate>(value, "rate")?.0,
+                    spm_rate: field::<PyFimSpmRate>(value, "spm_rate")?.0,
+                    tokens: tokens.map(|tokens| tokens.0),
+                })
+            }
+            ObjectiveName::Preference => {
+                ObjectiveOptions::Preference { form: field::<PyPreferenceForm>(value, "form")?.0 }
+            }
             ObjectiveName::Generation => ObjectiveOptions::Generation,
-            ObjectiveName::Classification => ObjectiveOptions::Classification,
-            ObjectiveName::MultiLabel => ObjectiveOptions::MultiLabel,
+            name @ (ObjectiveName::Classification | ObjectiveName::MultiLabel) => {
+                let given: Option<PyClasses> = field(value, "classes")?;
+                classes = given.map_or(Classes::Unknown, |classes| classes.0);
+                classes.validate().map_err(error::to_py)?;
+                match name {
+                    ObjectiveName::Classification => ObjectiveOptions::Classification,
+                    _ => ObjectiveOptions::MultiLabel,
+                }
+            }
             ObjectiveName::Function => ObjectiveOptions::Function,
             _ => ObjectiveOptions::Causal,
-        }))
+        };
+        objective.validate().map_err(error::to_py)?;
+        Ok(Self { objective, copies, classes, max_target_length })
     }
 }
 
-/// The ways to draw spans: each density with its length, or one of them with all of the others; `None` if their
-/// numbers differ.
-fn mixture(
-    densities: &[Probability],
-    lengths: &[MeanLength],
-    gap: Option<PyGapLength>,
-) -> Option<Vec<Noise>> {
+/// A field of the dataclass.
+fn field<'py, T>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+{
+    value.getattr(name)?.extract().map_err(Into::into)
+}
+
+/// The ways to draw spans: each density with its length, or one of them with all of the others.
+fn mixture(value: &Bound<'_, PyAny>) -> PyResult<Vec<Noise>> {
+    let densities = field::<PyNoiseDensity>(value, "noise_density")?.0;
+    let lengths = field::<PySpanLength>(value, "mean_noise_span_length")?.0;
+    let gap: Option<PyGapLength> = field(value, "mean_gap_length")?;
     if let Some(PyGapLength(gap)) = gap {
-        return Some(lengths.iter().map(|&length| Noise::Gaps { gap, length }).collect());
+        return Ok(lengths.iter().map(|&length| Noise::Gaps { gap, length }).collect());
     }
     let most = densities.len().max(lengths.len());
     let fits = |count: usize| count == 1 || count == most;
     if !fits(densities.len()) || !fits(lengths.len()) {
-        return None;
+        let reason = "must be one, or as many as there are of `noise_density`";
+        return Err(error::option(value.py(), "objective.mean_noise_span_length", reason));
     }
     let pairs = densities.iter().cycle().zip(lengths.iter().cycle()).take(most);
-    Some(pairs.map(|(&density, &length)| Noise::Density { density, length }).collect())
+    Ok(pairs.map(|(&density, &length)| Noise::Density { density, length }).collect())
 }
 
 words!(
@@ -89,11 +109,19 @@ words!(
 );
 words!(
     /// The rows of the preference objective.
-    PyPreferenceForm(PreferenceForm), "preference_form"
+    PyPreferenceForm(PreferenceForm), "objective.form"
+);
+counts!(
+    /// The number of copies of the documents.
+    PyCopies(NonZeroU32), "objective.copies", 1 << 16
+);
+counts!(
+    /// The most tokens of a row's targets.
+    PyMaxTargets(NonZeroU32), "objective.max_target_length", i32::MAX.cast_unsigned()
 );
 switches!(
     /// Whether all tokens of a word are chosen together.
-    PyWholeWords, "whole_word_mask"
+    PyWholeWords, "objective.whole_words"
 );
 
 /// Defines a newtype for an option that is a probability.
@@ -115,23 +143,23 @@ macro_rules! probabilities {
 
 probabilities!(
     /// The probability of a token to be chosen.
-    PyMlmProbability, "mlm_probability"
+    PyMlmProbability, "objective.probability"
 );
 probabilities!(
     /// The probability of a chosen token to become the mask token.
-    PyMaskReplace, "mask_replace_prob"
+    PyMaskReplace, "objective.mask_replace_prob"
 );
 probabilities!(
     /// The probability of a chosen token to become a random token.
-    PyRandomReplace, "random_replace_prob"
+    PyRandomReplace, "objective.random_replace_prob"
 );
 probabilities!(
     /// The probability of a document to be cut in three.
-    PyFimRate, "fim_rate"
+    PyFimRate, "objective.rate"
 );
 probabilities!(
     /// The probability of such a document to have its suffix first.
-    PyFimSpmRate, "fim_spm_rate"
+    PyFimSpmRate, "objective.spm_rate"
 );
 
 /// The items of a list, or the value itself.
@@ -159,7 +187,11 @@ impl<'py> FromPyObject<'_, 'py> for PyNoiseDensity {
             share_given(value).filter(inside).and_then(Probability::new)
         };
         several(value, share).map(Self).ok_or_else(|| {
-            refuse(value, "noise_density", "a share above 0 and below 1, or a list of such shares")
+            refuse(
+                value,
+                "objective.noise_density",
+                "a share above 0 and below 1, or a list of such shares",
+            )
         })
     }
 }
@@ -174,7 +206,7 @@ impl<'py> FromPyObject<'_, 'py> for PySpanLength {
         let length = |value: Borrowed<'_, '_, PyAny>| share_given(value).and_then(MeanLength::new);
         several(value, length).map(Self).ok_or_else(|| {
             let wanted = "a number of tokens from 1 to 10000, or a list of such numbers";
-            refuse(value, "mean_noise_span_length", wanted)
+            refuse(value, "objective.mean_noise_span_length", wanted)
         })
     }
 }
@@ -187,9 +219,9 @@ impl<'py> FromPyObject<'_, 'py> for PyGapLength {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let length = share_given(value).and_then(MeanLength::new);
-        length
-            .map(Self)
-            .ok_or_else(|| refuse(value, "mean_gap_length", "a number of tokens from 1 to 10000"))
+        length.map(Self).ok_or_else(|| {
+            refuse(value, "objective.mean_gap_length", "a number of tokens from 1 to 10000")
+        })
     }
 }
 
@@ -202,7 +234,35 @@ impl<'py> FromPyObject<'_, 'py> for PyFimTokens {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let tokens = value.extract::<Vec<String>>().ok().and_then(|tokens| tokens.try_into().ok());
         tokens.map(Self).ok_or_else(|| {
-            refuse(value, "fim_tokens", "three tokens: those before prefix, suffix and middle")
+            refuse(
+                value,
+                "objective.tokens",
+                "three tokens: those before prefix, suffix and middle",
+            )
+        })
+    }
+}
+
+/// The classes of labels: their names, or their number.
+struct PyClasses(Classes);
+
+impl<'py> FromPyObject<'_, 'py> for PyClasses {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let count = value.extract::<NonZeroU32>().ok();
+        let count =
+            count.filter(|it| it.get() <= Classes::MOST && !value.is_instance_of::<PyBool>());
+        if let Some(count) = count {
+            return Ok(Self(Classes::Count(count)));
+        }
+        let names = if value.is_instance_of::<PyString>() { None } else { value.extract().ok() };
+        names.map(|names| Self(Classes::Names(names))).ok_or_else(|| {
+            let wanted = format!(
+                "the names of the classes in the order of their numbers, or how many there are, from 1 to {}",
+                Classes::MOST
+            );
+            refuse(value, "objective.classes", &wanted)
         })
     }
 }

@@ -1,11 +1,12 @@
 //! Converts Python arguments to options of the core. It holds no defaults.
 
-use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU64, NonZeroUsize};
 
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
-    Bos, Classes, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, PadTo, RowColumn, RowOptions,
-    SpecialInText, TokenOptions, TrainOn, TrainOnEos, TrainedTokens, TurnParts, Turns, WorkOptions,
+    Bos, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, PackOptions, PadTo, RowColumn,
+    RowOptions, SpecialInText, TokenOptions, TrainOn, TrainOnEos, TrainedTokens, TurnParts, Turns,
+    WorkOptions,
 };
 use fastpack_core::json::{Json, Map};
 use fastpack_core::pipeline::JobTemplate;
@@ -27,12 +28,11 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, packing, objective, epochs, pad_to, padding_side, pad_token_id, train_on, turns, train_on_eos, shift_labels, eos, bos, special_in_text, decode_arguments, on_bad_record, max_lost, columns, classes, now, verify, threads))]
+    #[pyo3(signature = (*, packing, objective, pad_to, padding_side, pad_token_id, train_on, turns, train_on_eos, shift_labels, eos, bos, special_in_text, decode_arguments, on_bad_record, max_lost, columns, now, verify, threads))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         packing: &PyPackOptions,
         objective: &PyObjectiveOptions,
-        epochs: PyEpochs,
         pad_to: PyPadTo,
         padding_side: PySide,
         pad_token_id: Option<PyPadTokenId>,
@@ -47,7 +47,6 @@ impl PyOptions {
         on_bad_record: PyOnBadRecord,
         max_lost: Option<PyMaxLost>,
         columns: Option<PyColumns>,
-        classes: Option<PyClasses>,
         now: Option<NaiveDateTime>,
         verify: PyVerify,
         threads: PyThreads,
@@ -55,7 +54,7 @@ impl PyOptions {
         let padded = pad_to.0 != PadTo::Nothing;
         let options = Options {
             tokens: TokenOptions {
-                train_on: if objective.0.takes_all() {
+                train_on: if objective.objective.takes_all() {
                     TrainedTokens::Named(TrainOn::All)
                 } else {
                     train_on.0
@@ -68,18 +67,22 @@ impl PyOptions {
                 decode_arguments: decode_arguments.0,
                 on_bad_record: on_bad_record.0,
                 now,
-                documents: objective.0.documents(),
-                classes: classes.map_or(Classes::Unknown, |classes| classes.0),
+                documents: objective.objective.documents(),
+                classes: objective.classes.clone(),
             },
             rows: RowOptions {
-                packing: packing.0.clone(),
+                packing: PackOptions {
+                    max_target_length: objective.max_target_length,
+                    ..packing.0.clone()
+                },
                 pad_to: pad_to.0,
                 padding_side: padding_side.0,
                 pad_token_id: pad_token_id.map(|id| id.0),
                 shift_labels: shift_labels.0,
-                columns: columns.map_or_else(|| objective.0.columns(padded), |columns| columns.0),
-                objective: objective.0.clone(),
-                epochs: epochs.0,
+                columns: columns
+                    .map_or_else(|| objective.objective.columns(padded), |columns| columns.0),
+                objective: objective.objective.clone(),
+                epochs: objective.copies,
             },
             work: WorkOptions {
                 max_lost: max_lost.map(|most| most.0),
@@ -147,10 +150,6 @@ words!(
 );
 
 counts!(
-    /// The number of copies of the documents.
-    PyEpochs(NonZeroU32), "epochs", 1 << 16
-);
-counts!(
     /// The number of worker threads.
     PyThreads(NonZeroUsize), "threads", MOST_THREADS
 );
@@ -166,30 +165,6 @@ counts!(
     /// The number of rows that a stream keeps open.
     PyOpenPacks(NonZeroUsize), "open_packs", usize::MAX
 );
-
-/// The classes of labels: their names, or their number.
-pub(crate) struct PyClasses(Classes);
-
-impl<'py> FromPyObject<'_, 'py> for PyClasses {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let count = value.extract::<NonZeroU32>().ok();
-        let count =
-            count.filter(|it| it.get() <= Classes::MOST && !value.is_instance_of::<PyBool>());
-        if let Some(count) = count {
-            return Ok(Self(Classes::Count(count)));
-        }
-        let names = if value.is_instance_of::<PyString>() { None } else { value.extract().ok() };
-        names.map(|names| Self(Classes::Names(names))).ok_or_else(|| {
-            let wanted = format!(
-                "the names of the classes in the order of their numbers, or how many there are, from 1 to {}",
-                Classes::MOST
-            );
-            refuse(value, "classes", &wanted)
-        })
-    }
-}
 
 /// The choice of end-of-text tokens: `"auto"`, or a boolean.
 pub(crate) struct PyEos(Eos);

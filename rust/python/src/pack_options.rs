@@ -17,11 +17,10 @@ pub(crate) struct PyPackOptions(pub(crate) PackOptions);
 #[pymethods]
 impl PyPackOptions {
     #[new]
-    #[pyo3(signature = (*, max_length, max_target_length, strategy, overlong, truncation_side, drop_last, shuffle, max_documents_per_pack, align_documents_to, order, balance_ranks, on_remainder, seed))]
+    #[pyo3(signature = (*, max_length, strategy, overlong, truncation_side, drop_last, shuffle, max_documents_per_pack, align_documents_to, order, balance_ranks, on_remainder, seed))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         max_length: Option<PyMaxLength>,
-        max_target_length: Option<PyMaxTargets>,
         strategy: PyStrategy,
         overlong: Option<PyOverlong>,
         truncation_side: PyTruncationSide,
@@ -36,7 +35,7 @@ impl PyPackOptions {
     ) -> PyResult<Self> {
         let options = PackOptions {
             max_length: max_length.map(|most| most.0),
-            max_target_length: max_target_length.map(|most| most.0),
+            max_target_length: None,
             strategy: strategy.0,
             overlong: overlong.map(|overlong| overlong.0),
             truncation_side: truncation_side.0,
@@ -90,10 +89,6 @@ words!(
 counts!(
     /// The most tokens of a row.
     PyMaxLength(NonZeroU32), "max_length", i32::MAX.cast_unsigned()
-);
-counts!(
-    /// The most tokens of a row's targets.
-    PyMaxTargets(NonZeroU32), "max_target_length", i32::MAX.cast_unsigned()
 );
 counts!(
     /// The most documents of a row.

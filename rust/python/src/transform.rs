@@ -1,4 +1,4 @@
-//! [`PyTransform`]: the caller's `filter`, `map` and `objective_function`.
+//! [`PyTransform`]: the caller's `filter`, `map` and that of the objective.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::error;
 use crate::supervise::Caller;
 
-/// The functions `filter`, `map` and `objective_function` over Arrow data, their identity, and a warning for each
+/// The functions `filter`, `map` and that of the objective over Arrow data, their identity, and a warning for each
 /// function without one.
 #[derive(Debug, FromPyObject)]
 pub(crate) struct PyTransform(
@@ -43,7 +43,7 @@ impl PyTransform {
         let map =
             map.map(|map| Box::new(of_batches("map", map)) as fastpack_core::pipeline::Mapping);
         let objective = objective.map(|objective| {
-            let made = of_batches("objective_function", objective);
+            let made = of_batches("objective.function", objective);
             Box::new(made) as fastpack_core::pipeline::DocumentFunction
         });
         Transform { filter, map, objective, identity, warnings }

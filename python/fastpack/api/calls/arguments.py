@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         Bos,
         Column,
         Compression,
-        DocumentFunction,
         Eos,
         Examples,
         Fields,
@@ -25,13 +24,12 @@ if TYPE_CHECKING:
         JsonValue,
         Layout,
         MaxLost,
-        Objective,
+        ObjectiveName,
         OnBadRecord,
         OnRemainder,
         Order,
         Overlong,
         PadTo,
-        PreferenceForm,
         ProgressOption,
         Prompt,
         RecordFilter,
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
         TrainOnEos,
         Turns,
     )
+    from fastpack.options.objective import Objective
 
 __all__ = ["FileArguments", "OutputArguments", "RecordArguments"]
 
@@ -71,23 +70,7 @@ class RecordArguments(TypedDict, total=False):
     pad_token_id: int | None
     shift_labels: bool
     columns: Sequence[Column] | None
-    objective: Objective
-    epochs: int
-    mlm_probability: float
-    mask_replace_prob: float
-    random_replace_prob: float
-    whole_word_mask: bool
-    noise_density: float | Sequence[float]
-    mean_noise_span_length: float | Sequence[float]
-    mean_gap_length: float | None
-    max_target_length: int | None
-    fim_rate: float
-    fim_spm_rate: float
-    fim_tokens: Sequence[str] | None
-    preference_form: PreferenceForm
-    classes: Sequence[str] | int | None
-    objective_function: DocumentFunction | None
-    objective_function_fingerprint: str | None
+    objective: ObjectiveName | Objective
     train_on: TrainedTokens | TrainOn
     turns: Turns
     train_on_eos: TrainOnEos | None
@@ -138,23 +121,7 @@ class FileArguments(TypedDict, total=False):
     pad_token_id: int | None
     shift_labels: bool
     columns: Sequence[Column] | None
-    objective: Objective
-    epochs: int
-    mlm_probability: float
-    mask_replace_prob: float
-    random_replace_prob: float
-    whole_word_mask: bool
-    noise_density: float | Sequence[float]
-    mean_noise_span_length: float | Sequence[float]
-    mean_gap_length: float | None
-    max_target_length: int | None
-    fim_rate: float
-    fim_spm_rate: float
-    fim_tokens: Sequence[str] | None
-    preference_form: PreferenceForm
-    classes: Sequence[str] | int | None
-    objective_function: DocumentFunction | None
-    objective_function_fingerprint: str | None
+    objective: ObjectiveName | Objective
     train_on: TrainedTokens | TrainOn
     turns: Turns
     train_on_eos: TrainOnEos | None
@@ -210,23 +177,7 @@ class OutputArguments(TypedDict, total=False):
     pad_token_id: int | None
     shift_labels: bool
     columns: Sequence[Column] | None
-    objective: Objective
-    epochs: int
-    mlm_probability: float
-    mask_replace_prob: float
-    random_replace_prob: float
-    whole_word_mask: bool
-    noise_density: float | Sequence[float]
-    mean_noise_span_length: float | Sequence[float]
-    mean_gap_length: float | None
-    max_target_length: int | None
-    fim_rate: float
-    fim_spm_rate: float
-    fim_tokens: Sequence[str] | None
-    preference_form: PreferenceForm
-    classes: Sequence[str] | int | None
-    objective_function: DocumentFunction | None
-    objective_function_fingerprint: str | None
+    objective: ObjectiveName | Objective
     train_on: TrainedTokens | TrainOn
     turns: Turns
     train_on_eos: TrainOnEos | None

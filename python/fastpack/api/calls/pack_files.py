@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fastpack._types import (
         Bos,
         Column,
-        DocumentFunction,
         Eos,
         Examples,
         Fields,
@@ -30,13 +29,12 @@ if TYPE_CHECKING:
         FsspecFileSystem,
         JsonValue,
         MaxLost,
-        Objective,
+        ObjectiveName,
         OnBadRecord,
         OnRemainder,
         Order,
         Overlong,
         PadTo,
-        PreferenceForm,
         ProgressOption,
         Prompt,
         RecordFilter,
@@ -55,6 +53,7 @@ if TYPE_CHECKING:
         Validation,
     )
     from fastpack.api.calls.arguments import FileArguments
+    from fastpack.options.objective import Objective
     from fastpack.tokenizer import Tokenizer
 
 __all__ = ["pack_files"]
@@ -98,23 +97,7 @@ def pack_files(
     pad_token_id: int | None = None,
     shift_labels: bool = False,
     columns: Sequence[Column] | None = None,
-    objective: Objective = "causal",
-    epochs: int = 1,
-    mlm_probability: float = 0.15,
-    mask_replace_prob: float = 0.8,
-    random_replace_prob: float = 0.1,
-    whole_word_mask: bool = False,
-    noise_density: float | Sequence[float] = 0.15,
-    mean_noise_span_length: float | Sequence[float] = 3.0,
-    mean_gap_length: float | None = None,
-    max_target_length: int | None = None,
-    fim_rate: float = 0.5,
-    fim_spm_rate: float = 0.5,
-    fim_tokens: Sequence[str] | None = None,
-    preference_form: PreferenceForm = "dpo",
-    classes: Sequence[str] | int | None = None,
-    objective_function: DocumentFunction | None = None,
-    objective_function_fingerprint: str | None = None,
+    objective: ObjectiveName | Objective = "causal",
     train_on: TrainedTokens | TrainOn = "auto",
     turns: Turns = "auto",
     train_on_eos: TrainOnEos | None = None,
@@ -204,42 +187,9 @@ def pack_files(
             stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
             `preference`: which of two answers to a prompt is better, or whether one is good. `generation`:
             nothing, rows are prompts to be answered. `classification`: the class of a text or of a pair of texts;
-            `multi_label`: its classes. Rows of these four hold one document each, in input order. `function`:
-            what the `objective_function` makes of documents.
-        epochs: How many copies of the documents there are, one after the other, each drawn anew. The report
-            counts every copy.
-        mlm_probability: The probability of a token to be chosen for `mlm`. Special tokens and padding never are.
-        mask_replace_prob: The probability of a chosen token to become the tokenizer's `mask_token`.
-        random_replace_prob: The probability of a chosen token to become a random token; what is left of 1 stays
-            as it is.
-        whole_word_mask: Whether all tokens of a word are chosen together, with the probability of one: `##` goes
-            on with a word in WordPiece, white space begins one in others.
-        noise_density: The share of the tokens of a document that are in spans, for `span`. Of several shares,
-            each document takes one at random, with the `mean_noise_span_length` in the same place.
-        mean_noise_span_length: The mean length of a span in tokens, or one for each of `noise_density`.
-        mean_gap_length: If given, `noise_density` is not heeded: gaps of this mean length and spans of
-            `mean_noise_span_length` follow each other, each drawn around its mean with a standard deviation of 1
-            and cut down to whole tokens.
-        max_target_length: Tokens that the targets of a row hold at most, for `span`; no limit if not given.
-        fim_rate: The probability of a document to be cut in three for `fim`: prefix, suffix, middle. Others stay
-            as they are.
-        fim_spm_rate: The probability of such a document to have its suffix before its prefix.
-        fim_tokens: The tokens before prefix, suffix and middle; if not given, those of StarCoder, Qwen,
-            CodeGemma, CodeLlama or DeepSeek that the tokenizer has.
-        preference_form: The rows of `preference`, as the trainers of TRL read them: `dpo`, `prompt_ids` with
-            `chosen_ids` and `rejected_ids`; `reward`, the last two alone, each with the prompt; `kto`,
-            `prompt_ids` with `completion_ids` and a `label`, true for a good answer.
-        classes: The classes of `classification` and `multi_label`: their names in the order of their numbers, or
-            how many there are. If not given, labels are numbers, or names that are numbered in their order once
-            all records are read. Streams, groups and `per_file` need it for names.
-        objective_function: The function of the objective `function`. It takes a `pyarrow.RecordBatch` of
-            documents: lists of `input_ids`, of `labels` (-100 where nothing is trained) and of `loss_weights`,
-            and a `key`, a number of 64 bits that is the same for the same ids. It returns one with as many rows:
-            lists of `input_ids` and `labels`, of `loss_weights` and `token_type_ids` if wanted, as long as the
-            ids. What it returns for a document must depend on that document alone. It is called in any order, on
-            the thread of this call.
-        objective_function_fingerprint: A name for `objective_function`, as `filter_fingerprint` is one for
-            `filter`.
+            `multi_label`: its classes. Rows of these four hold one document each, in input order. `custom`: what
+            a function makes of documents. A word stands for the value with its defaults;
+            `MaskedLM(probability=0.2)` and the others have options of their own.
         train_on: Which tokens carry a label: `assistant` turns, the `completion` of a request, `all`; or `auto`,
             which is the first for conversations, the third for requests with answers and `all` for text. A
             message may say for itself: `train`, true or false, or `weight`. A `TrainOn` says which roles, and
@@ -381,22 +331,6 @@ def pack_files(
             "shift_labels": shift_labels,
             "columns": columns,
             "objective": objective,
-            "epochs": epochs,
-            "mlm_probability": mlm_probability,
-            "mask_replace_prob": mask_replace_prob,
-            "random_replace_prob": random_replace_prob,
-            "whole_word_mask": whole_word_mask,
-            "noise_density": noise_density,
-            "mean_noise_span_length": mean_noise_span_length,
-            "mean_gap_length": mean_gap_length,
-            "max_target_length": max_target_length,
-            "fim_rate": fim_rate,
-            "fim_spm_rate": fim_spm_rate,
-            "fim_tokens": fim_tokens,
-            "preference_form": preference_form,
-            "classes": classes,
-            "objective_function": objective_function,
-            "objective_function_fingerprint": objective_function_fingerprint,
             "train_on": train_on,
             "turns": turns,
             "train_on_eos": train_on_eos,

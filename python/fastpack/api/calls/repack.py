@@ -20,18 +20,18 @@ if TYPE_CHECKING:
         Format,
         Layout,
         MaxLost,
-        Objective,
+        ObjectiveName,
         OnRemainder,
         Order,
         Overlong,
         PadTo,
-        PreferenceForm,
         ProgressOption,
         Side,
         Strategy,
         StrPath,
         Validation,
     )
+    from fastpack.options.objective import Objective
     from fastpack.report import Report
     from fastpack.tokenizer import Tokenizer
 
@@ -60,20 +60,7 @@ def repack(
     pad_token_id: int | None = None,
     shift_labels: bool = False,
     columns: Sequence[Column] | None = None,
-    objective: Objective = "causal",
-    epochs: int = 1,
-    mlm_probability: float = 0.15,
-    mask_replace_prob: float = 0.8,
-    random_replace_prob: float = 0.1,
-    whole_word_mask: bool = False,
-    noise_density: float | Sequence[float] = 0.15,
-    mean_noise_span_length: float | Sequence[float] = 3.0,
-    mean_gap_length: float | None = None,
-    max_target_length: int | None = None,
-    fim_rate: float = 0.5,
-    fim_spm_rate: float = 0.5,
-    fim_tokens: Sequence[str] | None = None,
-    preference_form: PreferenceForm = "dpo",
+    objective: ObjectiveName | Objective = "causal",
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     storage_options: Mapping[str, str] | None = None,
     max_lost: MaxLost | None = None,
@@ -141,31 +128,9 @@ def repack(
             stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
             `preference`: which of two answers to a prompt is better, or whether one is good. `generation`:
             nothing, rows are prompts to be answered. `classification`: the class of a text or of a pair of texts;
-            `multi_label`: its classes. Rows of these four hold one document each, in input order. `function`:
-            what the `objective_function` makes of documents.
-        epochs: How many copies of the documents there are, one after the other, each drawn anew. The report
-            counts every copy.
-        mlm_probability: The probability of a token to be chosen for `mlm`. Special tokens and padding never are.
-        mask_replace_prob: The probability of a chosen token to become the tokenizer's `mask_token`.
-        random_replace_prob: The probability of a chosen token to become a random token; what is left of 1 stays
-            as it is.
-        whole_word_mask: Whether all tokens of a word are chosen together, with the probability of one: `##` goes
-            on with a word in WordPiece, white space begins one in others.
-        noise_density: The share of the tokens of a document that are in spans, for `span`. Of several shares,
-            each document takes one at random, with the `mean_noise_span_length` in the same place.
-        mean_noise_span_length: The mean length of a span in tokens, or one for each of `noise_density`.
-        mean_gap_length: If given, `noise_density` is not heeded: gaps of this mean length and spans of
-            `mean_noise_span_length` follow each other, each drawn around its mean with a standard deviation of 1
-            and cut down to whole tokens.
-        max_target_length: Tokens that the targets of a row hold at most, for `span`; no limit if not given.
-        fim_rate: The probability of a document to be cut in three for `fim`: prefix, suffix, middle. Others stay
-            as they are.
-        fim_spm_rate: The probability of such a document to have its suffix before its prefix.
-        fim_tokens: The tokens before prefix, suffix and middle; if not given, those of StarCoder, Qwen,
-            CodeGemma, CodeLlama or DeepSeek that the tokenizer has.
-        preference_form: The rows of `preference`, as the trainers of TRL read them: `dpo`, `prompt_ids` with
-            `chosen_ids` and `rejected_ids`; `reward`, the last two alone, each with the prompt; `kto`,
-            `prompt_ids` with `completion_ids` and a `label`, true for a good answer.
+            `multi_label`: its classes. Rows of these four hold one document each, in input order. `custom`: what
+            a function makes of documents. A word stands for the value with its defaults;
+            `MaskedLM(probability=0.2)` and the others have options of their own.
         tokenizer: The tokenizer that made the tokens, as in `pack_files`; needed by objectives that put tokens of
             their own into rows.
         storage_options: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions
@@ -248,19 +213,6 @@ def repack(
             "shift_labels": shift_labels,
             "columns": columns,
             "objective": objective,
-            "epochs": epochs,
-            "mlm_probability": mlm_probability,
-            "mask_replace_prob": mask_replace_prob,
-            "random_replace_prob": random_replace_prob,
-            "whole_word_mask": whole_word_mask,
-            "noise_density": noise_density,
-            "mean_noise_span_length": mean_noise_span_length,
-            "mean_gap_length": mean_gap_length,
-            "max_target_length": max_target_length,
-            "fim_rate": fim_rate,
-            "fim_spm_rate": fim_spm_rate,
-            "fim_tokens": fim_tokens,
-            "preference_form": preference_form,
             "tokenizer": tokenizer,
             "storage_options": storage_options,
             "max_lost": max_lost,

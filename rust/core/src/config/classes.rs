@@ -47,23 +47,23 @@ impl Classes {
                 set("objective", "multi_label"),
                 ": the names of the classes, or their number",
             ];
-            return Err(Error::option("classes", reason));
+            return Err(Error::option("objective.classes", reason));
         }
         Ok(())
     }
 
     /// Checks that names are distinct.
-    pub(super) fn validate(&self) -> Result<()> {
+    pub fn validate(&self) -> Result<()> {
         let Self::Names(names) = self else { return Ok(()) };
         if names.is_empty() {
-            return Err(Error::option("classes", "must name at least one class"));
+            return Err(Error::option("objective.classes", "must name at least one class"));
         }
         let mut sorted: Vec<&String> = names.iter().collect();
         sorted.sort_unstable();
         match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => {
                 let reason = format!("names `{}` twice; each class has one number", pair[0]);
-                Err(Error::option("classes", reason))
+                Err(Error::option("objective.classes", reason))
             }
             None => Ok(()),
         }

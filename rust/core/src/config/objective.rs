@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::columns::RowColumn;
 use super::documents::DocumentKind;
 use super::words::option_words;
+use crate::error::{Error, Result};
 
 option_words! {
     /// A training objective.
@@ -27,7 +28,7 @@ option_words! {
         /// The classes of a text or of a pair of texts are predicted.
         MultiLabel = "multi_label",
         /// A function of the caller gives documents their labels.
-        Function = "function",
+        Function = "custom",
     }
 }
 
@@ -233,6 +234,17 @@ impl ObjectiveOptions {
             }
         }
         columns
+    }
+
+    /// Checks what no field can tell alone.
+    pub fn validate(&self) -> Result<()> {
+        match self {
+            Self::Mlm(mlm) if mlm.mask_replace.get() + mlm.random_replace.get() > 1.0 => {
+                let reason = "and `mask_replace_prob` must be at most 1 together";
+                Err(Error::option("objective.random_replace_prob", reason))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The kind of documents that rows are made of.

@@ -144,12 +144,7 @@ impl RowOptions {
                 return Err(Error::option("columns", message![what, meant()]));
             }
         }
-        if let ObjectiveOptions::Mlm(mlm) = &self.objective
-            && mlm.mask_replace.get() + mlm.random_replace.get() > 1.0
-        {
-            let reason = "and `mask_replace_prob` must be at most 1 together";
-            return Err(Error::option("random_replace_prob", reason));
-        }
+        self.objective.validate()?;
         if is_function && self.trims() {
             let reason = message!["is \"trim\", but ", meant(), " makes documents without turns"];
             return Err(Error::option("overlong", reason));
@@ -164,7 +159,7 @@ impl RowOptions {
         }
         let limits = [
             ("max_length", Some(packing.row_limit())),
-            ("max_target_length", packing.max_target_length),
+            ("objective.max_target_length", packing.max_target_length),
         ];
         for (option, limit) in limits {
             if self.objective.resizes() && limit.is_some_and(|limit| limit.get() < LEAST) {
@@ -174,7 +169,7 @@ impl RowOptions {
         }
         if has_targets && self.pad_to == PadTo::MaxLength && packing.max_target_length.is_none() {
             let reason = "must be given with `pad_to`: the length that targets are padded to";
-            return Err(Error::option("max_target_length", reason));
+            return Err(Error::option("objective.max_target_length", reason));
         }
         Ok(())
     }

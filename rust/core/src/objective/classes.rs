@@ -50,7 +50,7 @@ impl FoundClasses {
                 let reason = format!(
                     "must list the names of the classes: {named} has a name, and {numbered} has the number {number}"
                 );
-                return Err(Error::option("classes", reason));
+                return Err(Error::option("objective.classes", reason));
             }
         }
         let most = Classes::MOST as usize;
@@ -58,7 +58,7 @@ impl FoundClasses {
             let reason = format!(
                 "must list the names of the classes: the labels are more than {most} names"
             );
-            return Err(Error::option("classes", reason));
+            return Err(Error::option("objective.classes", reason));
         }
         Ok(())
     }

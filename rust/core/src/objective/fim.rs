@@ -59,7 +59,7 @@ impl Fim {
                 let missing = tokens.iter().find(|token| tokenizer.token_to_id(token).is_none());
                 if let Some(missing) = missing {
                     let reason = format!("names `{missing}`, which is no token of the tokenizer");
-                    return Err(Error::option("fim_tokens", reason));
+                    return Err(Error::option("objective.tokens", reason));
                 }
                 found(tokenizer, tokens.each_ref().map(String::as_str))
             }
@@ -67,7 +67,7 @@ impl Fim {
         }
         .ok_or_else(|| {
             let reason = "is \"fim\", but the tokenizer has no tokens such as `<fim_prefix>`, `<fim_suffix>` and \
-                          `<fim_middle>`; name its own by `fim_tokens`";
+                          `<fim_middle>`; name its own by `tokens`";
             Error::option("objective", reason)
         })?;
         #[expect(

@@ -113,7 +113,7 @@ pub(super) fn words(tokenizer: &Tokenizer, special: &Ids) -> Result<Words> {
     }
     if pieces == 0 && spaced == 0 {
         let reason = "cannot be given: the tokens of this tokenizer do not say where words begin";
-        return Err(Error::option("whole_word_mask", reason));
+        return Err(Error::option("objective.whole_words", reason));
     }
     Ok(Words { places: if pieces > spaced { by_pieces } else { by_spaces } })
 }

@@ -93,8 +93,8 @@ impl Job {
         let TokenOptions { classes, documents, .. } = &self.options.tokens;
         classes.suffice_for(*documents, self.finds_classes)?;
         if *documents == DocumentKind::Made && self.transform.objective.is_none() {
-            let reason = message!["must be given with ", set("objective", "function")];
-            return Err(Error::option("objective_function", reason));
+            let reason = message!["must be given with ", set("objective", "custom")];
+            return Err(Error::option("objective.function", reason));
         }
         let takes_ids = documents.is_of_whole_texts() || *documents == DocumentKind::Prompts;
         if self.tokenizer.is_none() && !takes_ids {

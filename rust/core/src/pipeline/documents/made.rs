@@ -18,7 +18,7 @@ use crate::objective::UNTRAINED;
 pub type DocumentFunction = Box<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
 
 /// The option that gives the function.
-const OPTION: &str = "objective_function";
+const OPTION: &str = "objective.function";
 
 /// The columns that the function may return.
 const RETURNED: [RowColumn; 4] =

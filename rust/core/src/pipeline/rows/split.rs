@@ -26,7 +26,7 @@ impl Packing<'_> {
         validation: Option<Validation>,
     ) -> Result<Self> {
         if validation.is_some() && self.options.rows.epochs > NonZeroU32::MIN {
-            let reason = "is given beside `epochs`; leave one of them out";
+            let reason = "is given beside `objective.copies`; leave one of them out";
             return Err(Error::option("validation", reason));
         }
         let seed = self.options.rows.packing.seed;
