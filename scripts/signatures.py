@@ -33,6 +33,7 @@ MODULES: Final = {
     "fastpack._scan": ("ScanReport",),
     "fastpack._train_on": ("TrainOn",),
     "fastpack.api.streaming": ("PackStream",),
+    "fastpack.options.function": ("Function",),
     "fastpack.options.objective": ("Objective",),
     "fastpack.report": ("Report",),
     "fastpack.tokenizer": ("Tokenizer",),
@@ -138,7 +139,7 @@ def parameter(option: Option) -> str:
 def type_imports(types: Iterable[str]) -> str:
     """The imports that types need, inside `if TYPE_CHECKING`."""
     names = {name for text in types for name in re.findall(r"(?<![\w.])[A-Za-z_]\w*", text)}
-    names -= {"None", "int", "str", "bool", "float", "tuple", "list", "dict"}
+    names -= {"None", "int", "str", "bool", "float", "tuple", "list", "dict", "object"}
     lines = []
     for native in {"pa": "import pyarrow as pa", "_fastpack": "from fastpack import _fastpack"}.items():
         if native[0] in names:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fastpack._fastpack import Plan, __version__
     from fastpack._folder import read
     from fastpack._inspect import PackedRow, inspect
-    from fastpack._record_function import Function
     from fastpack._scan import ScanReport
     from fastpack._status import JobStatus, status
     from fastpack._train_on import TrainOn
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
         TokenizerError,
         VerificationError,
     )
+    from fastpack.options.function import Function
     from fastpack.options.objective import (
         CausalLM,
         Classification,
@@ -70,7 +70,7 @@ _HOMES = {
     "Custom": "options.objective",
     "FillInMiddle": "options.objective",
     "Generation": "options.objective",
-    "Function": "_record_function",
+    "Function": "options.function",
     "JobStatus": "_status",
     "MaskedLM": "options.objective",
     "MultiLabel": "options.objective",

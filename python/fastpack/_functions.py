@@ -1,4 +1,4 @@
-"""Functions of the caller: checked, named by their place, and loaded by it."""
+"""Functions of the caller: named by their place, and loaded by it."""
 
 from __future__ import annotations
 
@@ -10,33 +10,13 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastpack._checks import check_type, shown
-from fastpack._record_function import Function
 from fastpack._urls import is_mistyped_url, is_url
-from fastpack.errors import OptionError, OptionTypeError
+from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
-__all__ = ["check_function", "function_at", "place_of"]
-
-
-def check_function(option: str, function: object, fingerprint: object, named: str) -> None:
-    """Refuses a value that is not callable, and a fingerprint that is no name, by their options."""
-    if function is not None and not callable(function) and not isinstance(function, Function):
-        message = (
-            f"must be a function of a pyarrow.RecordBatch, or a `fastpack.Function`, not `{shown(function)}`"
-        )
-        raise OptionTypeError(message, option)
-    if fingerprint is None:
-        return
-    check_type(named, fingerprint, str, 'a text that names the function, such as "v1"')
-    if not fingerprint:
-        message = 'must not be empty; it names the function, such as "v1"'
-        raise OptionError(message, named)
-    if function is None:
-        message = f"needs `{option}`, the function that it names"
-        raise OptionError(message, named)
+__all__ = ["function_at", "place_of"]
 
 
 def place_of(function: object) -> str:

@@ -19,13 +19,17 @@ class Setting(NamedTuple):
     Attributes:
         option: The name of the option.
         value: The value.
+        call: How Python spells it, where that is no keyword argument.
     """
 
     option: str
     value: object
+    call: str = ""
 
     def __str__(self) -> str:
         """The setting as a keyword argument."""
+        if self.call:
+            return self.call
         value = self.value
         return f"{self.option}={json.dumps(value) if isinstance(value, (str, dict, list)) else value}"
 

@@ -6,13 +6,12 @@ import functools
 import json
 import sys
 import warnings
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastpack._failures import noted
-from fastpack._functions import check_function
 from fastpack._message import Message, Setting
-from fastpack._record_function import Function
 from fastpack.errors import OptionError, OptionTypeError
+from fastpack.options.function import Function, OfRecords, function_of
 from fastpack.options.objective import Custom, objective_of
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = [
     "FUNCTIONS",
     "NativeTransform",
-    "fingerprint_option",
     "refuse_state_of_unknown",
     "transform",
     "warn_of_unknown",
@@ -47,30 +45,18 @@ _OBJECTIVE: Final = "objective.function"
 """The function of the objective `Custom`."""
 
 
-class Named(NamedTuple):
-    """A function of the caller; what is not given is `None`.
-
-    Attributes:
-        function: The function.
-        fingerprint: The name that tells it from others.
-    """
-
-    function: object
-    fingerprint: object
-
-
-def fingerprint_option(option: str) -> str:
-    """The option that names the function of another one."""
-    return "objective.fingerprint" if option == _OBJECTIVE else f"{option}_fingerprint"
-
-
-def functions_of(given: Mapping[str, object]) -> dict[str, Named]:
+def functions_of(given: Mapping[str, object]) -> dict[str, Function[object] | None]:
     """The functions of a call by their options, in the order in which the core takes them."""
-    found = {name: Named(given.get(name), given.get(fingerprint_option(name))) for name in FUNCTIONS}
     objective = objective_of(given)
-    if isinstance(objective, Custom):
-        return {**found, _OBJECTIVE: Named(objective.function, objective.fingerprint)}
-    return {**found, _OBJECTIVE: Named(None, None)}
+    custom = objective.named() if isinstance(objective, Custom) else None
+    return {**{name: function_of(name, given.get(name)) for name in FUNCTIONS}, _OBJECTIVE: custom}
+
+
+def _named(option: str) -> Setting:
+    """The setting that names the function of an option."""
+    if option == _OBJECTIVE:
+        return Setting("objective.fingerprint", "v1", 'objective=Custom(..., fingerprint="v1")')
+    return Setting(f"{option}.fingerprint", "v1", f'{option}=Function(..., fingerprint="v1")')
 
 
 def transform(
@@ -82,10 +68,8 @@ def transform(
     one, with what `unknown` says of it. Such a function is refused where several ranks share the job.
     """
     functions = functions_of(given)
-    for option, (function, fingerprint) in functions.items():
-        check_function(option, function, fingerprint, fingerprint_option(option))
     identity, unnamed = _identities(functions, unknown, shared=shared) if unknown else ([], [])
-    kept, changed, objective = (function for function, _ in functions.values())
+    kept, changed, objective = functions.values()
     return (
         None if kept is None else _masking(_of_batches("filter", kept)),
         None if changed is None else _mapping("map", _of_batches("map", changed)),
@@ -112,49 +96,50 @@ def refuse_state_of_unknown(given: Mapping[str, object]) -> None:
         named = ", ".join(f"`{option}`" for option in unknown)
         message = Message(
             f"may be of another {named}, which has no fingerprint; name the function with ",
-            Setting(fingerprint_option(unknown[0]), "v1"),
+            _named(unknown[0]),
             " in both runs, or resume with strict=False",
         )
         raise OptionError(message, "state")
 
 
-def _without_fingerprint(functions: Mapping[str, Named]) -> list[str]:
+def _without_fingerprint(functions: Mapping[str, Function[object] | None]) -> list[str]:
     """The options whose functions have no fingerprint."""
-    return [
-        option
-        for option, (function, fingerprint) in functions.items()
-        if function is not None and fingerprint is None
-    ]
+    return [option for option, it in functions.items() if it is not None and it.fingerprint is None]
 
 
-def _identities(functions: Mapping[str, Named], unknown: str, *, shared: bool) -> tuple[list[str], list[str]]:
+def _identities(
+    functions: Mapping[str, Function[object] | None], unknown: str, *, shared: bool
+) -> tuple[list[str], list[str]]:
     """The identity of each function, and a warning for each without a fingerprint."""
     unnamed = _without_fingerprint(functions)
     if shared and unnamed:
         message = Message(
             "has no fingerprint, so ranks cannot tell whether they share one job; name the function with ",
-            Setting(fingerprint_option(unnamed[0]), "v1"),
+            _named(unnamed[0]),
             ", and rename it whenever it changes",
         )
         raise OptionError(message, unnamed[0])
     identity = [
-        f"{option} has no fingerprint" if option in unnamed else f"{option} named {json.dumps(fingerprint)}"
-        for option, (function, fingerprint) in functions.items()
-        if function is not None
+        f"{option} has no fingerprint"
+        if option in unnamed
+        else f"{option} named {json.dumps(it.fingerprint)}"
+        for option, it in functions.items()
+        if it is not None
     ]
     warned = [
-        f"`{option}` has no fingerprint: {unknown}; name the function with "
-        f'{fingerprint_option(option)}="v1", and rename it whenever it changes'
+        f"`{option}` has no fingerprint: {unknown}; name the function with {_named(option)}, and rename it "
+        "whenever it changes"
         for option in unnamed
     ]
     return identity, warned
 
 
-def _of_batches(option: str, function: object) -> BatchFunction:
+def _of_batches(option: str, function: Function[Any]) -> BatchFunction:  # type: ignore[explicit-any]  # of any result
     """A function of batches: the one that is given, or what it makes of one of records."""
-    if isinstance(function, Function):
-        return function.answers if option == "filter" else functools.partial(function.records, option)
-    return cast("BatchFunction", function)
+    if function.per == "batch":
+        return cast("BatchFunction", function.function)
+    of_records = OfRecords(function)
+    return of_records.answers if option == "filter" else functools.partial(of_records.records, option)
 
 
 def _masking(function: BatchFunction) -> Callable[[pa.RecordBatch], pa.BooleanArray]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from fastpack._record_function import Function
     from fastpack.api.stats import StreamStats
 
 __all__ = [
@@ -151,13 +150,9 @@ Examples: TypeAlias = "Sequence[tuple[str, str]]"
 Lengths: TypeAlias = "Sequence[int] | npt.NDArray[np.int32] | npt.NDArray[np.uint32] | npt.NDArray[np.int64]"
 Texts: TypeAlias = "Iterable[str] | ArrowArray | ArrowStream"
 ArrowTable: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStream | HubDataset"
-RecordFilter: TypeAlias = "Callable[[pa.RecordBatch], pa.BooleanArray | pa.ChunkedArray[pa.BooleanScalar] | npt.NDArray[np.bool_] | Sequence[bool]] | Function[bool]"
-RecordMap: TypeAlias = (
-    "Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | ArrowStream] | Function[dict[str, object]]"
-)
-DocumentFunction: TypeAlias = (
-    "Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | ArrowStream] | Function[dict[str, object]]"
-)
+RecordFilter: TypeAlias = "Callable[[pa.RecordBatch], pa.BooleanArray | pa.ChunkedArray[pa.BooleanScalar] | npt.NDArray[np.bool_] | Sequence[bool]]"
+RecordMap: TypeAlias = "Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | ArrowStream]"
+DocumentFunction: TypeAlias = "Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | ArrowStream]"
 JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
 
 Strategy: TypeAlias = Literal["mix", "best_fit", "heap", "sequential", "concat", "none"]

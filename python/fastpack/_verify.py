@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import tempfile
@@ -15,7 +16,6 @@ from fastpack._fastpack import check_rows, document_hashes, one_line
 from fastpack._folder import Folder, column_differences, table_of
 from fastpack._manifest import MANIFEST, ListedFile, files_beside
 from fastpack._strategy import cuts_at_row_end
-from fastpack._transform import fingerprint_option
 from fastpack._urls import is_url
 from fastpack.errors import FastpackError, OptionError
 from fastpack.recipes import options_of_manifest
@@ -407,6 +407,7 @@ def _packed_again(
 ) -> tuple[Folder, pa.Table]:
     """Packs the first records of some inputs by the recipe, one document a row; returns the folder's manifest and the rows."""
     from fastpack.api import pack_dir  # noqa: PLC0415  loads the native module
+    from fastpack.options.function import function_of  # noqa: PLC0415  likewise
 
     inputs, listed, options = _inputs_of(packed), _sources_of(packed), packed.options
     sources = []
@@ -429,6 +430,9 @@ def _packed_again(
         *(["labels"] if "labels" in table_of(packed.shards[0].path).column_names else []),
     ]
     now = packed.manifest.get("now")
+    # Nothing resumes this job, so nobody is to be warned of a function without a fingerprint.
+    wrapped = {name: function_of(name, function) for name, function in functions.items()}
+    named = {name: it and dataclasses.replace(it, fingerprint="given") for name, it in wrapped.items()}
     with tempfile.TemporaryDirectory() as folder:
         pack_dir(
             output=f"{folder}/again",
@@ -442,9 +446,7 @@ def _packed_again(
             now=datetime.fromisoformat(str(now)[:26]) if now else None,
             progress=False,
             **{name: value for name, value in recipe.items() if name in _SAME},  # type: ignore[arg-type]  # likewise
-            **functions,  # type: ignore[arg-type]  # likewise
-            # Nothing resumes this job, so nobody is to be warned.
-            **{fingerprint_option(name): "given" for name in functions},  # type: ignore[arg-type]  # likewise
+            **named,  # type: ignore[arg-type]  # likewise
         )
         again = Folder(Path(folder) / "again")
         table = again.read(again.splits[0])

@@ -127,7 +127,9 @@ def options_of_manifest(place: Path, manifest: Mapping[str, JsonValue]) -> dict[
         str(name): str(kind) for name, kind in (described if isinstance(described, dict) else {}).items()
     }
     for name in list(recipe):
-        functions = [recipe[name]] if name in FUNCTIONS else list(_functions_in(name, recipe[name]).values())
+        held = recipe[name]
+        is_place = name in FUNCTIONS and isinstance(held, str)
+        functions = [held] if is_place else list(_functions_in(name, held).values())
         if functions:
             unheld[name] = f"the function `{functions[0]}`"
             del recipe[name]
@@ -158,7 +160,7 @@ def recipe_of(given: Mapping[str, object]) -> str:
 
 def _written(name: str, value: object) -> object:
     """Converts a value for a recipe: paths become absolute, functions become their file and name."""
-    if name in FUNCTIONS:
+    if name in FUNCTIONS and not isinstance(value, Value):
         return place_of(value)
     if name in _PATHS or (isinstance(value, (str, os.PathLike)) and name in _NAMES):
         return _each_path(value, lambda path: _absolute(path, always=name in _PATHS))

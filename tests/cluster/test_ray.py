@@ -125,7 +125,11 @@ def test_functions_run_on_all_nodes(chats, tokenizer_dir, tmp_path):
         return [len(json.dumps(row)) < 400 for row in batch.to_pylist()]
 
     report = fastpack.ray.pack_dir(
-        chats, tmp_path / "out", tokenizer=tokenizer_dir, filter=short, filter_fingerprint="short", **OPTIONS
+        chats,
+        tmp_path / "out",
+        tokenizer=tokenizer_dir,
+        filter=fastpack.Function(short, fingerprint="short"),
+        **OPTIONS,
     )
     assert report.dropped["filtered"].documents > 0
 
@@ -177,7 +181,7 @@ def test_a_killed_node_costs_its_groups_alone(validation, chats, tokenizer_dir, 
             if len(seen) == 1:
                 cluster.remove_node(nodes[1], allow_graceful=False)
 
-        options = {**OPTIONS, "validation": validation, "filter": slow, "filter_fingerprint": "slow"}
+        options = {**OPTIONS, "validation": validation, "filter": fastpack.Function(slow, fingerprint="slow")}
         fastpack.ray.pack_dir(chats, out, tokenizer=tokenizer_dir, progress=kill, **options)
         assert len(seen) > 3
         until = time.monotonic() + 60
@@ -232,7 +236,7 @@ def test_what_a_function_raises_in_a_task_is_raised_as_it_is_and_at_once(tokeniz
         message = "it is the caller's"
         raise ConnectionResetError(message)
 
-    given = {"tokenizer": tokenizer_dir, "filter": lost, "filter_fingerprint": "lost", **OPTIONS}
+    given = {"tokenizer": tokenizer_dir, "filter": fastpack.Function(lost, fingerprint="lost"), **OPTIONS}
     with pytest.raises(ConnectionResetError) as caught:
         fastpack.ray.pack_dir(tmp_path / "a.jsonl", tmp_path / "out", **given)
     assert (type(caught.value), caught.value.args) == (ConnectionResetError, ("it is the caller's",))

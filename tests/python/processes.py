@@ -36,8 +36,8 @@ def say(reading):
 def everything(batch):
     stop()
     return pyarrow.repeat(True, len(batch))
-if "filter_fingerprint" in options:
-    options["filter"] = everything
+if "filter" in options:
+    options["filter"] = fastpack.Function(everything, fingerprint="everything")
 try:
     report = fastpack.pack_dir([files], out, tokenizer=tokenizer, progress=say, **options)
 except fastpack.FastpackError as failed:
@@ -53,7 +53,7 @@ def everything(batch):
 
 
 #: The option of runs with a filter that leaves nothing out.
-FILTERED = {"filter_fingerprint": "everything"}
+FILTERED = {"filter": "everything"}
 
 
 def start(files, tokenizer, out, *, code=RUN, environment=None, pause=False, **options):

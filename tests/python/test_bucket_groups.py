@@ -54,7 +54,11 @@ def alone(inputs, tokenizer_dir, tmp_path_factory):
         if name not in folders:
             folders[name] = tmp_path_factory.mktemp("alone") / "out"
             given = {**OPTIONS, "group_size": GROUP, "threads": 1, **options}
-            given |= {"filter": everything} if FILTERED.items() <= options.items() else {}
+            given |= (
+                {"filter": fastpack.Function(everything, fingerprint="everything")}
+                if FILTERED.items() <= options.items()
+                else {}
+            )
             fastpack.pack_dir([inputs], folders[name], tokenizer=tokenizer_dir, **given)
         return folders[name]
 

@@ -242,18 +242,19 @@ def test_a_wrong_answer_is_named(options, message, path, tokenizer_dir):
 
 def test_a_job_is_the_same_if_its_functions_are(path, tokenizer_dir, tmp_path):
     def job(number):
-        options = OPTIONS | {"filter_fingerprint": f"above {number}"}
         return fastpack.pack_dir(
             path,
             tmp_path / "out",
             tokenizer=tokenizer_dir,
-            **options,
-            filter=lambda batch: pc.greater(batch["score"], number),
+            **OPTIONS,
+            filter=fastpack.Function(
+                lambda batch: pc.greater(batch["score"], number), fingerprint=f"above {number}"
+            ),
         )
 
     report = job(1)
     assert job(1) == report
-    with pytest.raises(fastpack.OutputError, match="`filter, map and objective_function`"):
+    with pytest.raises(fastpack.OutputError, match="`filter, map and the function of the objective`"):
         job(2)
 
 
@@ -267,15 +268,18 @@ def test_a_stream_goes_on_from_the_state_of_the_same_functions_alone(tmp_path, t
     def all_of(records):
         return [True] * len(records)
 
-    options = {"tokenizer": tokenizer_dir, "max_length": 32, "filter": all_of, "map": longer}
-    options |= {"filter_fingerprint": "all", "map_fingerprint": "longer"}
+    options = {"tokenizer": tokenizer_dir, "max_length": 32}
+    options |= {
+        "filter": fastpack.Function(all_of, fingerprint="all"),
+        "map": fastpack.Function(longer, fingerprint="longer"),
+    }
     state = fastpack.state_of(next(iter(fastpack.stream(path, **options))))
     again = fastpack.stream(path, **options)
     again.load_state_dict(state)
     assert next(iter(again)).num_rows > 0
     changes = [
-        {"map": None, "map_fingerprint": None},
-        {"filter": lambda records: [False] * len(records), "filter_fingerprint": "none"},
+        {"map": None},
+        {"filter": fastpack.Function(lambda records: [False] * len(records), fingerprint="none")},
     ]
     for changed in changes:
         other = fastpack.stream(path, **{**options, **changed})
@@ -345,7 +349,7 @@ def test_a_function_of_one_record_may_add_leave_out_and_keep_fields(write_jsonl,
 def test_a_wrong_answer_about_one_record_is_named(options, message, path, tokenizer_dir):
     with pytest.raises(fastpack.OptionTypeError, match=message):
         packed(path, tokenizer_dir, **options)
-    with pytest.raises(fastpack.OptionTypeError, match="must be a function of a record"):
+    with pytest.raises(fastpack.OptionTypeError, match="must be a function"):
         fastpack.Function("good", per="record")
     with pytest.raises(fastpack.OptionError, match="`per`"):
         fastpack.Function(len, per="token")

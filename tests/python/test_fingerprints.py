@@ -67,7 +67,7 @@ def test_no_cache_is_used_for_one_and_the_report_says_why(path, above, tokenizer
         (warning,) = fastpack.Report.of(table).warnings
         assert warning == str(caught[0].message)
         assert warning.startswith("`filter` has no fingerprint: ")
-        assert 'filter_fingerprint="v1"' in warning
+        assert 'filter=Function(..., fingerprint="v1")' in warning
     assert not (tmp_path / "cache").exists()
 
 
@@ -88,7 +88,7 @@ def test_a_finished_folder_is_not_taken_for_that_of_the_job(path, above, tokeniz
     assert rows(tmp_path / "out") == expected(1, tokenizer_dir)
     job(3, overwrite=True)
     assert rows(tmp_path / "out") == expected(3, tokenizer_dir)
-    with pytest.raises(fastpack.OutputError, match="differs in `filter, map and objective_function`"):
+    with pytest.raises(fastpack.OutputError, match="differs in `filter, map and the function of the objective`"):
         fastpack.pack_dir(path, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS)
 
 
@@ -120,7 +120,7 @@ def good(batch):
     with open(path + ".least") as file: least, last = map(int, file.read().split())
     if calls[0] == last: os.kill(os.getpid(), signal.SIGKILL)
     return [score > least for score in batch["score"].to_pylist()]
-report = fastpack.pack_dir(path, out, tokenizer=tokenizer, max_length=128, filter=good, threads=1, **options)
+report = fastpack.pack_dir(path, out, tokenizer=tokenizer, max_length=128, filter=fastpack.Function(good, **options), threads=1)
 print(json.dumps([report.resumed_documents, report.warnings]))
 """
 
@@ -152,7 +152,7 @@ def test_a_run_that_was_killed_is_not_resumed(killed, tokenizer_dir, tmp_path):
 
 
 def test_with_a_name_it_is_resumed(killed):
-    resumed, warnings = killed(1, filter_fingerprint="v1")
+    resumed, warnings = killed(1, fingerprint="v1")
     assert warnings == []
     assert resumed > 0
 
@@ -163,15 +163,14 @@ def test_a_name_stands_for_the_function(path, above, tokenizer_dir, tmp_path):
             path,
             tmp_path / "out",
             tokenizer=tokenizer_dir,
-            filter=above(least),
-            filter_fingerprint=name,
+            filter=fastpack.Function(above(least), fingerprint=name),
             **OPTIONS,
         )
 
     report = job(1, "v1")
     assert report.warnings == []
     assert job(3, "v1") == report
-    with pytest.raises(fastpack.OutputError, match=r"`filter, map and objective_function` .*v1.*v2"):
+    with pytest.raises(fastpack.OutputError, match=r"`filter, map and the function of the objective` .*v1.*v2"):
         job(3, "v2")
 
 
@@ -181,8 +180,7 @@ def test_a_name_finds_the_cache(path, above, tokenizer_dir, tmp_path):
             path,
             tokenizer_dir,
             map=None,
-            filter=above(least),
-            filter_fingerprint=name,
+            filter=fastpack.Function(above(least), fingerprint=name),
             cache_dir=tmp_path / "cache",
             **OPTIONS,
         )
@@ -192,11 +190,11 @@ def test_a_name_finds_the_cache(path, above, tokenizer_dir, tmp_path):
 
 
 def test_each_function_is_named_by_itself(path, above, tokenizer_dir, tmp_path):
-    options = {"filter": above(1), "map": lambda batch: batch, "filter_fingerprint": "v1"}
+    options = {"filter": fastpack.Function(above(1), fingerprint="v1"), "map": lambda batch: batch}
     with pytest.warns(UserWarning, match="`map` has no fingerprint") as caught:
         table = fastpack.pack_files(path, tokenizer_dir, **options, cache_dir=tmp_path / "cache", **OPTIONS)
     assert [str(it.message) for it in caught] == fastpack.Report.of(table).warnings
-    assert 'map_fingerprint="v1"' in str(caught[0].message)
+    assert 'map=Function(..., fingerprint="v1")' in str(caught[0].message)
 
 
 def test_a_stream_warns_at_its_first_table_and_refuses_a_state(path, tokenizer_dir):
@@ -217,24 +215,25 @@ def test_a_stream_warns_at_its_first_table_and_refuses_a_state(path, tokenizer_d
 
     again = stream(filter=every)
     with pytest.raises(
-        fastpack.OptionError, match=r'another `filter`.*filter_fingerprint="v1".*strict=False'
+        fastpack.OptionError,
+        match=r'another `filter`.*filter=Function\(..., fingerprint="v1"\).*strict=False',
     ):
         again.load_state_dict(state)
     again.load_state_dict(state, strict=False)
     with pytest.warns(UserWarning, match="has no fingerprint"):
         assert next(again) == rest[0]
-    for other in ({"filter": every, "filter_fingerprint": "v1"}, {}):
+    for other in ({"filter": fastpack.Function(every, fingerprint="v1")}, {}):
         named = stream(**other)
         named.load_state_dict(state)
         with pytest.raises(fastpack.OptionError, match="filter, map and the function of the objective"):
             next(named)
-    named = stream(filter=every, filter_fingerprint="v1")
+    named = stream(filter=fastpack.Function(every, fingerprint="v1"))
     state = fastpack.state_of(next(named))
-    renamed = stream(filter=every, filter_fingerprint="v2")
+    renamed = stream(filter=fastpack.Function(every, fingerprint="v2"))
     renamed.load_state_dict(state)
     with pytest.raises(fastpack.OptionError, match="filter, map and the function of the objective"):
         next(renamed)
-    same = stream(filter=every, filter_fingerprint="v1")
+    same = stream(filter=fastpack.Function(every, fingerprint="v1"))
     same.load_state_dict(state)
     assert next(same) == rest[0]
 
@@ -267,11 +266,12 @@ def test_ranks_refuse_one_that_has_no_name(path, above, tokenizer_dir, tmp_path,
         ),
     ):
         with pytest.raises(
-            fastpack.OptionError, match=r'`filter`: has no fingerprint.*filter_fingerprint="v1"'
+            fastpack.OptionError,
+            match=r'`filter`: has no fingerprint.*filter=Function\(..., fingerprint="v1"\)',
         ) as refused:
             call(filter=above(1))
         assert refused.value.option == "filter"
-        call(filter=above(1), filter_fingerprint="v1")
+        call(filter=fastpack.Function(above(1), fingerprint="v1"))
 
 
 def calls(path, tokenizer, tmp_path):
@@ -290,28 +290,38 @@ def calls(path, tokenizer, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["pack_files", "pack_dir", "pack_table", "pack_records", "stream", "scan"])
-def test_every_call_takes_a_name_and_refuses_one_of_nothing(name, path, tokenizer_dir, tmp_path):
+def test_every_call_takes_a_name_and_refuses_what_is_no_function(name, path, tokenizer_dir, tmp_path):
     call = calls(path, tokenizer_dir, tmp_path)[name]
 
     def same(batch):
         return batch
 
-    call(map=same, map_fingerprint="v1")
-    for wrong, error, message in (
-        ({"filter_fingerprint": "v1"}, fastpack.OptionError, "needs `filter`"),
-        ({"map_fingerprint": "v1"}, fastpack.OptionError, "needs `map`"),
-        ({"map": same, "map_fingerprint": ""}, fastpack.OptionError, "must not be empty"),
-        ({"map": same, "map_fingerprint": 1}, fastpack.OptionTypeError, "must be a text that names"),
-        ({"filter": 1}, fastpack.OptionTypeError, "must be a function"),
-    ):
-        with pytest.raises(error, match=message) as refused:
-            call(**wrong)
-        assert refused.value.option == next(reversed(wrong))
+    call(map=fastpack.Function(same, fingerprint="v1"))
+    with pytest.raises(fastpack.OptionTypeError, match="must be a function") as refused:
+        call(filter=1)
+    assert refused.value.option == "filter"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"function": 1}, fastpack.OptionTypeError, "must be a function"),
+        ({"fingerprint": ""}, fastpack.OptionError, "must not be empty"),
+        ({"fingerprint": 1}, fastpack.OptionTypeError, "must be a text that names"),
+        ({"per": "token"}, fastpack.OptionError, '"record"'),
+        ({"processes": -1}, fastpack.OptionError, "from 0 on"),
+        ({"processes": 2}, fastpack.OptionError, 'per="record"'),
+    ],
+)
+def test_a_function_with_what_it_cannot_have_is_refused_where_it_is_made(wrong, error, message):
+    with pytest.raises(error, match=message) as refused:
+        fastpack.Function(**{"function": len, **wrong})
+    assert refused.value.option == next(iter(wrong))
 
 
 def test_records_of_ids_take_functions_and_their_names_without_a_tokenizer(tmp_path):
     table = pa.table({"input_ids": [[1, 2], [3, 4]], "good": [True, False]})
-    options = {"max_length": 4, "filter": lambda batch: batch["good"], "filter_fingerprint": "v1"}
+    options = {"max_length": 4, "filter": fastpack.Function(lambda batch: batch["good"], fingerprint="v1")}
     assert fastpack.pack_table(table, **options)["input_ids"].to_pylist() == [[1, 2]]
     report = fastpack.pack_table(table, output=tmp_path / "out", **options)
     assert report.dropped["filtered"].documents == 1
@@ -336,6 +346,6 @@ def test_the_command_line_names_a_function(path, tokenizer_dir, tmp_path):
         1,
     )
     assert done(out).returncode == 1
-    assert done(named, "--filter-fingerprint", "v1").returncode == 0
-    again = done(named, "--filter-fingerprint", "v1")
+    assert done(named, "--filter.fingerprint", "v1").returncode == 0
+    again = done(named, "--filter.fingerprint", "v1")
     assert (again.returncode, again.stderr) == (0, "")

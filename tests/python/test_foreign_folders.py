@@ -97,7 +97,7 @@ def test_no_function_that_a_manifest_names_is_loaded(place, folder, planted, tok
     for written in ("canary:f", f"{planted}/canary.py:f", "canary.py:f"):
 
         def plant(manifest, written=written):
-            named = dict.fromkeys(FUNCTIONS, written)
+            named = dict.fromkeys(FUNCTIONS, {"function": written} if written == "canary:f" else written)
             recipe = manifest["recipe"]
             if place == "unheld":
                 recipe["unheld"] = named

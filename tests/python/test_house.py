@@ -273,6 +273,7 @@ def test_the_package_imports_downwards():
         "_folder",
         "_functions",
         "options.value",
+        "options.function",
         "options.option",
         "options.rows",
         "options.objective",

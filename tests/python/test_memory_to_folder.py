@@ -448,9 +448,13 @@ def test_functions_are_told_apart(tokenizer_dir, tmp_path):
             return [wanted in text for text in batch["text"].to_pylist()]
 
         return fastpack.pack_table(
-            table, tokenizer_dir, max_length=64, output=tmp_path, filter=chosen, filter_fingerprint=wanted
+            table,
+            tokenizer_dir,
+            max_length=64,
+            output=tmp_path,
+            filter=fastpack.Function(chosen, fingerprint=wanted),
         )
 
     assert job("1") == job("1")
-    with pytest.raises(fastpack.OutputError, match="differs in `filter, map and objective_function`"):
+    with pytest.raises(fastpack.OutputError, match="differs in `filter, map and the function of the objective`"):
         job("2")

@@ -114,8 +114,7 @@ fastpack.pack_dir(
     max_length=256,
     per_file=True,
     shard_size="200kB",
-    filter=stays,
-    filter_fingerprint="all",
+    filter=fastpack.Function(stays, fingerprint="all"),
     threads=1,
 )
 """

@@ -31,8 +31,7 @@ output = "packed"
 tokenizer = "{tokenizer_dir.as_posix()}"
 max_length = 64
 strategy = "sequential"
-filter = "filters.py:short"
-filter_fingerprint = "v1"
+filter = {{function = "filters.py:short", fingerprint = "v1"}}
 columns = ["input_ids", "labels"]
 now = 2026-01-31T12:00:00
 """
@@ -83,7 +82,7 @@ def test_flags_win_over_the_config(place, tmp_path):
 
 def test_a_finished_job_is_repeated_from_its_folder(place, tmp_path):
     assert run("pack", "--config", place / "recipe.toml", cwd=tmp_path).returncode == 0
-    chosen = ["--filter", f"{place}/filters.py:short"]
+    chosen = ["--filter", f"{place}/filters.py:short", "--filter.fingerprint", "v1"]
     done = run("pack", "--like", place / "packed", "-o", tmp_path / "again", *chosen, cwd="/")
     assert (done.returncode, done.stderr) == (0, "")
     assert shards(tmp_path / "again") == shards(place / "packed") != {}

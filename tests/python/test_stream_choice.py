@@ -293,8 +293,12 @@ def test_a_size_is_not_estimated_where_records_are_left_out(
         {"stride": 4, "skip": 17, "take": 210, "where": {"good": True}},
         {"drop_last": True, "strategy": "concat", "max_length": 32},
         {"validation": 0.2},
-        {"filter": lambda rows: [at % 2 == 0 for at in range(len(rows))], "filter_fingerprint": "v1"},
-        {"map": lambda rows: rows, "map_fingerprint": "v1"},
+        {
+            "filter": fastpack.Function(
+                lambda rows: [at % 2 == 0 for at in range(len(rows))], fingerprint="v1"
+            )
+        },
+        {"map": fastpack.Function(lambda rows: rows, fingerprint="v1")},
         {"max_steps": 130},
         {"weights": {"one": 2, "two": 1}},
         {"weights": {"one": 2, "two": 1}, "weight_unit": "rows"},

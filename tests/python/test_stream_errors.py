@@ -113,7 +113,7 @@ def test_an_error_comes_again_at_each_next(raised: Exception, source: bool, reco
         given: dict[str, Any] = (
             {"files": failing.records}
             if source
-            else {"files": records, "filter": failing, "filter_fingerprint": "v1"}
+            else {"files": records, "filter": fastpack.Function(failing, fingerprint="v1")}
         )
         stream = fastpack.stream(**given, **OPTIONS)
         taken, said = [], []

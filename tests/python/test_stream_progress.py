@@ -132,7 +132,7 @@ def opened(
     else:
         write_all = split if trial.split else write
         files = {name: write_all(folder, name, records) for name, records in trial.sources.items()}
-        options |= {"filter": Watch(budget), "filter_fingerprint": "v1"}
+        options |= {"filter": fastpack.Function(Watch(budget), fingerprint="v1")}
     if world_size > 1 and options["epochs"]:
         options["cache_dir"] = folder / "counts"
     return fastpack.stream(

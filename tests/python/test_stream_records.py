@@ -252,8 +252,9 @@ def test_records_in_a_mix_resume_beside_files(
         {"min_document_tokens": 20},
         {"validation": 0.3},
         {
-            "filter": lambda batch: [len(text.as_py()) % 3 > 0 for text in batch["text"]],
-            "filter_fingerprint": "v1",
+            "filter": fastpack.Function(
+                lambda batch: [len(text.as_py()) % 3 > 0 for text in batch["text"]], fingerprint="v1"
+            ),
         },
     ],
     ids=lambda option: next(iter(option)),

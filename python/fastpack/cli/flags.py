@@ -94,7 +94,10 @@ def _flags(options: Iterable[Option]) -> tuple[Flag, ...]:
     found: list[Flag] = []
     for option in options:
         if option.flag:
-            inner = fields_of(option.kinds.values())
+            plain = {kind.plain for kind in option.kinds.values()}
+            inner = [
+                it for it in fields_of(option.kinds.values()) if len(option.kinds) > 1 or it.name not in plain
+            ]
             found += [option.flag, *(_inner_flag(option.flag, field) for field in inner)]
     return tuple(found)
 
@@ -130,11 +133,21 @@ def with_values(given: Mapping[str, object], base: Mapping[str, object] | None =
             if option.startswith(f"{name}.")
         }
         word, before = given.get(name), (base or {}).get(name)
+        kinds = OPTIONS[name].kinds
+        [first, *_] = kinds.values()
+        if len(kinds) == 1:
+            # The flag itself has no word, but the value that stands for a field.
+            if word is None and isinstance(before, first):
+                inner = {**{it: getattr(before, it) for it in given_of(before)}, **inner}
+            elif (value := before if word is None else word) is not None:
+                inner = {first.plain: value, **inner}
+            plain[name] = from_table(name, inner, kinds)
+            continue
         if isinstance(before, Value) and word in {None, before.kind}:
             word, inner = before.kind, {**{it: getattr(before, it) for it in given_of(before)}, **inner}
         elif word is None and isinstance(before, str):
             word = before
-        plain[name] = from_table(name, {KIND: word or OPTIONS[name].default, **inner}, OPTIONS[name].kinds)
+        plain[name] = from_table(name, {KIND: word or OPTIONS[name].default, **inner}, kinds)
     return plain
 
 

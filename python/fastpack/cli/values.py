@@ -6,15 +6,15 @@ import collections.abc
 import functools
 import json
 import re
-import types
 from argparse import ArgumentTypeError
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Final, Literal, get_args, get_origin
 
 from fastpack import _functions
 from fastpack._checks import regular_file
 from fastpack._train_on import train_on_of
 from fastpack.errors import OptionError
+from fastpack.options.value import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def of_type(wanted: object) -> Callable[[str], object]:
 
 def _parsed(wanted: object, text: str) -> object:
     """What a text means as a value of a type. Of several types the narrowest that fits is taken."""
-    kinds = [kind for kind in get_args(wanted) if kind is not type(None)] if _is_union(wanted) else [wanted]
+    kinds = [kind for kind in parts_of(wanted) if kind is not type(None)]
     lists = [kind for kind in kinds if get_origin(kind) is collections.abc.Sequence]
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
     if words:
@@ -63,10 +63,6 @@ def _parsed(wanted: object, text: str) -> object:
         (item,) = get_args(lists[0])
         return tuple(_number(each) if item is float else each for each in comma_list(text))
     return text
-
-
-def _is_union(wanted: object) -> bool:
-    return get_origin(wanted) in {Union, types.UnionType}
 
 
 def _number(text: str) -> float:

@@ -189,6 +189,8 @@ OPTION_ADVICE: Final[dict[str, str]] = {
         }.items()
         for name in names
     },
+    "filter_fingerprint": "`filter` takes a `Function`, which holds its fingerprint",
+    "map_fingerprint": "`map` takes a `Function`, which holds its fingerprint",
     "text_field": _set("fields", {"text": "..."}, "names the field"),
     "text_column": _set("fields", {"text": "..."}, "names the field"),
     "text_column_name": _set("fields", {"text": "..."}, "names the field"),

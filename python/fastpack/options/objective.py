@@ -7,8 +7,9 @@ from collections.abc import Sequence  # noqa: TC003  the types of fields are loo
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from fastpack import _fastpack
-from fastpack._functions import check_function
 from fastpack._types import DocumentFunction, PreferenceForm  # noqa: TC001  the types of fields are looked at
+from fastpack.errors import OptionError
+from fastpack.options.function import Function, check_fingerprint, function_of
 from fastpack.options.option import OBJECTIVE, ROW_CALLS, Flag, Option
 from fastpack.options.value import Kind, Value, chosen
 
@@ -254,7 +255,7 @@ class Custom(Objective):
             is trained) and of `loss_weights`, and a `key`, a number of 64 bits that is the same for the same ids. It
             returns one with as many rows: lists of `input_ids` and `labels`, of `loss_weights` and `token_type_ids`
             if wanted, as long as the ids. What it returns for a document must depend on that document alone. It is
-            called in any order, on the thread of the call. `repack` alone needs none: it packs what the function made.
+            called in any order, on the thread of the call. Or a `Function` of it. `repack` alone needs none: it packs what the function made.
         fingerprint: A name for the function, to be changed with it, so that the job can be resumed.
 
     Raises:
@@ -270,12 +271,26 @@ class Custom(Objective):
 
     kind: ClassVar[str] = "custom"
 
-    function: DocumentFunction | None = None
+    function: DocumentFunction | Function[dict[str, object]] | None = None
     fingerprint: str | None = None
 
     def check(self) -> None:
         """Refuses what is no function, and what names none."""
-        check_function("objective.function", self.function, self.fingerprint, "objective.fingerprint")
+        function = function_of("objective.function", self.function)
+        try:
+            check_fingerprint(self.fingerprint)
+        except OptionError as refused:
+            raise type(refused)(refused.reason, "objective.fingerprint") from None
+        if self.fingerprint is not None and (function is None or function.fingerprint is not None):
+            message = "needs `objective.function`, a function without a fingerprint of its own"
+            raise OptionError(message, "objective.fingerprint")
+
+    def named(self) -> Function[object] | None:
+        """The function with its name."""
+        function = function_of("objective.function", self.function)
+        if function is None or self.fingerprint is None:
+            return function
+        return dataclasses.replace(function, fingerprint=self.fingerprint)
 
 
 KINDS: Final[Mapping[str, Kind]] = {

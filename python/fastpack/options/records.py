@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from fastpack.options.function import FUNCTION
 from fastpack.options.option import (
     FILE_CALLS,
     FOLDER_CALLS,
@@ -211,13 +212,13 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
     ),
     Option(
         "filter",
-        "RecordFilter | None",
+        "RecordFilter | Function[bool] | None",
         None,
         TOKENIZING_CALLS,
         (
             "A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns a "
             "boolean for each. Those left out are counted in the report, as `filtered`. It is called in the order of "
-            "the input, on the thread of this call."
+            "the input, on the thread of this call. A `Function` of it has a fingerprint, or takes records."
         ),
         group=MODEL,
         flag=Flag(
@@ -230,28 +231,11 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
             type="function_at",
             unset="none",
         ),
-    ),
-    Option(
-        "filter_fingerprint",
-        "str | None",
-        None,
-        TOKENIZING_CALLS,
-        (
-            'A name for `filter`, such as `"v1"`, that stands for it where a job is resumed or found in a cache; '
-            "change it whenever the function changes. If not given, the run cannot be resumed and uses no cache, of "
-            "which it warns."
-        ),
-        group=MODEL,
-        flag=Flag(
-            "--filter-fingerprint",
-            "name for that function, to be changed with it, so that the job can be resumed",
-            metavar="NAME",
-            unset="none",
-        ),
+        kinds=FUNCTION,
     ),
     Option(
         "map",
-        "RecordMap | None",
+        "RecordMap | Function[dict[str, object]] | None",
         None,
         TOKENIZING_CALLS,
         (
@@ -266,15 +250,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
             type="function_at",
             unset="none",
         ),
-    ),
-    Option(
-        "map_fingerprint",
-        "str | None",
-        None,
-        TOKENIZING_CALLS,
-        "A name for `map`, as `filter_fingerprint` is one for `filter`.",
-        group=MODEL,
-        flag=Flag("--map-fingerprint", "name for that function, likewise", metavar="NAME", unset="none"),
+        kinds=FUNCTION,
     ),
     Option(
         "on_bad_record",

@@ -15,8 +15,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import sys
+import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 
 from fastpack import _types
@@ -27,7 +29,18 @@ from fastpack.errors import OptionError, OptionTypeError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["KIND", "Field", "Kind", "Value", "chosen", "fields_of", "from_table", "given_of", "to_table"]
+__all__ = [
+    "KIND",
+    "Field",
+    "Kind",
+    "Value",
+    "chosen",
+    "fields_of",
+    "from_table",
+    "given_of",
+    "parts_of",
+    "to_table",
+]
 
 KIND: Final = "kind"
 """The key of the word of a value in TOML and JSON."""
@@ -41,14 +54,16 @@ class Value:
     """The base of the dataclasses: what they have in common.
 
     Attributes:
-        option: The option that takes the value.
+        option: The option that takes the value; empty if several do.
         kind: The word that stands for it with its defaults.
+        plain: The field that another value than a word stands for; empty if there is none.
     """
 
     __slots__ = ()
 
-    option: ClassVar[str]
+    option: ClassVar[str] = ""
     kind: ClassVar[str]
+    plain: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         """Makes lists tuples, so that the value hashes, and checks all fields."""
@@ -89,7 +104,14 @@ class Field(NamedTuple):
     @property
     def is_function(self) -> bool:
         """Whether its values are functions, which text names by their place."""
-        return Callable in (self.type, *typing.get_args(self.type))
+        return Callable in parts_of(self.type)
+
+
+def parts_of(wanted: object) -> list[object]:
+    """The types of a union, each without its parameters unless it is a list or a choice of words."""
+    is_union = typing.get_origin(wanted) in {typing.Union, types.UnionType}
+    parts = typing.get_args(wanted) if is_union else (wanted,)
+    return [Callable if typing.get_origin(part) is Callable else part for part in parts]
 
 
 def names_of(kind: type[Value]) -> list[str]:
@@ -115,15 +137,14 @@ def fields_of(kinds: Iterable[type[Value]]) -> list[Field]:
     found: dict[str, Field] = {}
     for kind in kinds:
         docs = docs_of(kind)
-        types = typing.get_type_hints(
-            kind, {**vars(_types), "Sequence": Sequence, "ClassVar": ClassVar}, {"DocumentFunction": Callable}
-        )
+        known = {**vars(_types), **vars(sys.modules[kind.__module__])}
+        hints = typing.get_type_hints(kind, known, {"DocumentFunction": Callable})
         for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # every subclass is a dataclass
             doc, before = docs.get(field.name, ""), found.get(field.name)
             words = (*(before.kinds if before else ()), kind.kind)
             found[field.name] = Field(
                 field.name,
-                types[field.name],
+                hints[field.name],
                 str(field.type),
                 field.default,
                 before.doc if before else doc,
@@ -147,7 +168,8 @@ def chosen(option: str, value: object, kinds: Mapping[str, Kind]) -> Value:
 
 def from_table(option: str, table: Mapping[str, object], kinds: Mapping[str, Kind]) -> Value:
     """The value that a table of TOML, an object of JSON or some flags describe."""
-    word = table.get(KIND)
+    only = next(iter(kinds)) if len(kinds) == 1 else None
+    word = table.get(KIND, only)
     kind = kinds.get(word) if isinstance(word, str) else None
     if kind is None:
         words = ", ".join(f'"{known}"' for known in kinds)
@@ -165,7 +187,16 @@ def from_table(option: str, table: Mapping[str, object], kinds: Mapping[str, Kin
                 hint = "; it is one of " + ", ".join(f'"{owner}"' for owner in owners)
             message = f'is no option of "{word}"{hint}'
             raise OptionError(message, f"{option}.{name}")
-    return kind(**given)
+    try:
+        return kind(**given)
+    except OptionError as refused:
+        if kind.option:
+            raise
+        raise type(refused)(refused.reason, f"{option}.{refused.option}") from None
+    except TypeError:
+        missing = next(it.name for it in dataclasses.fields(kind) if it.name not in given)  # type: ignore[arg-type]
+        message = "must be given"
+        raise OptionError(message, f"{option}.{missing}") from None
 
 
 def to_table(value: Value) -> dict[str, object]:

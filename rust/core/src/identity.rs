@@ -340,7 +340,8 @@ impl Comparison<'_> {
 
     /// Adds a difference. One that two groups of options have is named once.
     fn add(&mut self, name: &str, how: &str) {
-        let name = if name == TRANSFORM { "filter, map and the function of the objective" } else { name };
+        let name =
+            if name == TRANSFORM { "filter, map and the function of the objective" } else { name };
         let difference = format!("`{name}` ({how})");
         if !self.found.contains(&difference) {
             self.found.push(difference);

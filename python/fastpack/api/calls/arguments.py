@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         TrainOnEos,
         Turns,
     )
+    from fastpack.options.function import Function
     from fastpack.options.objective import Objective
 
 __all__ = ["FileArguments", "OutputArguments", "RecordArguments"]
@@ -89,10 +90,8 @@ class RecordArguments(TypedDict, total=False):
     fields: Fields | None
     prompt: Prompt | None
     examples: Examples | None
-    filter: RecordFilter | None
-    filter_fingerprint: str | None
-    map: RecordMap | None
-    map_fingerprint: str | None
+    filter: RecordFilter | Function[bool] | None
+    map: RecordMap | Function[dict[str, object]] | None
     on_bad_record: OnBadRecord
     max_lost: MaxLost | None
     cache_dir: StrPath | None
@@ -145,10 +144,8 @@ class FileArguments(TypedDict, total=False):
     prompt: Prompt | None
     examples: Examples | None
     separator: str | None
-    filter: RecordFilter | None
-    filter_fingerprint: str | None
-    map: RecordMap | None
-    map_fingerprint: str | None
+    filter: RecordFilter | Function[bool] | None
+    map: RecordMap | Function[dict[str, object]] | None
     on_bad_record: OnBadRecord
     max_lost: MaxLost | None
     cache_dir: StrPath | None
@@ -196,10 +193,8 @@ class OutputArguments(TypedDict, total=False):
     fields: Fields | None
     prompt: Prompt | None
     examples: Examples | None
-    filter: RecordFilter | None
-    filter_fingerprint: str | None
-    map: RecordMap | None
-    map_fingerprint: str | None
+    filter: RecordFilter | Function[bool] | None
+    map: RecordMap | Function[dict[str, object]] | None
     on_bad_record: OnBadRecord
     max_lost: MaxLost | None
     work_dir: StrPath | None

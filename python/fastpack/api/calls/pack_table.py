@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         Validation,
     )
     from fastpack.api.calls.arguments import OutputArguments, RecordArguments
+    from fastpack.options.function import Function
     from fastpack.options.objective import Objective
     from fastpack.report import Report
     from fastpack.tokenizer import Tokenizer
@@ -128,10 +129,8 @@ def pack_table(
     fields: Fields | None = None,
     prompt: Prompt | None = None,
     examples: Examples | None = None,
-    filter: RecordFilter | None = None,
-    filter_fingerprint: str | None = None,
-    map: RecordMap | None = None,
-    map_fingerprint: str | None = None,
+    filter: RecordFilter | Function[bool] | None = None,
+    map: RecordMap | Function[dict[str, object]] | None = None,
     on_bad_record: OnBadRecord = "error",
     max_lost: MaxLost | None = None,
     output: StrPath | None = None,
@@ -259,13 +258,9 @@ def pack_table(
         examples: Requests with their answers that stand before each request, and are not trained.
         filter: A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns a
             boolean for each. Those left out are counted in the report, as `filtered`. It is called in the order
-            of the input, on the thread of this call.
-        filter_fingerprint: A name for `filter`, such as `"v1"`, that stands for it where a job is resumed or
-            found in a cache; change it whenever the function changes. If not given, the run cannot be resumed and
-            uses no cache, of which it warns.
+            of the input, on the thread of this call. A `Function` of it has a fingerprint, or takes records.
         map: A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of
             them and returns one with as many rows.
-        map_fingerprint: A name for `map`, as `filter_fingerprint` is one for `filter`.
         on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
         max_lost: How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is
             more, the run fails before anything is in its place, and says why and where. No limit if not given.
@@ -372,9 +367,7 @@ def pack_table(
             "prompt": prompt,
             "examples": examples,
             "filter": filter,
-            "filter_fingerprint": filter_fingerprint,
             "map": map,
-            "map_fingerprint": map_fingerprint,
             "on_bad_record": on_bad_record,
             "max_lost": max_lost,
             "output": output,

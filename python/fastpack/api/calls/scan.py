@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         TrainOnEos,
         Turns,
     )
+    from fastpack.options.function import Function
     from fastpack.tokenizer import Tokenizer
 
 __all__ = ["scan"]
@@ -77,10 +78,8 @@ def scan(
     prompt: Prompt | None = None,
     examples: Examples | None = None,
     separator: str | None = None,
-    filter: RecordFilter | None = None,
-    filter_fingerprint: str | None = None,
-    map: RecordMap | None = None,
-    map_fingerprint: str | None = None,
+    filter: RecordFilter | Function[bool] | None = None,
+    map: RecordMap | Function[dict[str, object]] | None = None,
     threads: int | None = None,
     progress: ProgressOption = None,
     sample: int | None = None,
@@ -169,13 +168,9 @@ def scan(
         separator: What stands between the documents of a `.txt` or `.md` file; each is one document if not given.
         filter: A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns a
             boolean for each. Those left out are counted in the report, as `filtered`. It is called in the order
-            of the input, on the thread of this call.
-        filter_fingerprint: A name for `filter`, such as `"v1"`, that stands for it where a job is resumed or
-            found in a cache; change it whenever the function changes. If not given, the run cannot be resumed and
-            uses no cache, of which it warns.
+            of the input, on the thread of this call. A `Function` of it has a fingerprint, or takes records.
         map: A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of
             them and returns one with as many rows.
-        map_fingerprint: A name for `map`, as `filter_fingerprint` is one for `filter`.
         threads: Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine, if
             not given. Never changes the output.
         progress: `True` for a bar on stderr, `False` for none, a callable that takes a `Progress`; if not given,
@@ -229,9 +224,7 @@ def scan(
             "examples": examples,
             "separator": separator,
             "filter": filter,
-            "filter_fingerprint": filter_fingerprint,
             "map": map,
-            "map_fingerprint": map_fingerprint,
             "threads": threads,
             "progress": progress,
             "sample": sample,

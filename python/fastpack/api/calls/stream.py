@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         Where,
     )
     from fastpack.api.streaming import PackStream
+    from fastpack.options.function import Function
     from fastpack.options.objective import Objective
     from fastpack.tokenizer import Tokenizer
 
@@ -105,10 +106,8 @@ def stream(
     prompt: Prompt | None = None,
     examples: Examples | None = None,
     separator: str | None = None,
-    filter: RecordFilter | None = None,
-    filter_fingerprint: str | None = None,
-    map: RecordMap | None = None,
-    map_fingerprint: str | None = None,
+    filter: RecordFilter | Function[bool] | None = None,
+    map: RecordMap | Function[dict[str, object]] | None = None,
     on_bad_record: OnBadRecord = "error",
     max_lost: MaxLost | None = None,
     validation: float | str | None = None,
@@ -250,13 +249,9 @@ def stream(
         separator: What stands between the documents of a `.txt` or `.md` file; each is one document if not given.
         filter: A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns a
             boolean for each. Those left out are counted in the report, as `filtered`. It is called in the order
-            of the input, on the thread of this call.
-        filter_fingerprint: A name for `filter`, such as `"v1"`, that stands for it where a job is resumed or
-            found in a cache; change it whenever the function changes. If not given, the run cannot be resumed and
-            uses no cache, of which it warns.
+            of the input, on the thread of this call. A `Function` of it has a fingerprint, or takes records.
         map: A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of
             them and returns one with as many rows.
-        map_fingerprint: A name for `map`, as `filter_fingerprint` is one for `filter`.
         on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
         max_lost: As in `pack_files`, but it is at its end, when all is counted, that a stream fails.
         validation: How much is held out of the stream for validation, as in `pack_dir`: the same records in every
@@ -375,9 +370,7 @@ def stream(
             "examples": examples,
             "separator": separator,
             "filter": filter,
-            "filter_fingerprint": filter_fingerprint,
             "map": map,
-            "map_fingerprint": map_fingerprint,
             "on_bad_record": on_bad_record,
             "max_lost": max_lost,
             "validation": validation,
