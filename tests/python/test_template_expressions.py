@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from campaign import tries
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from template_helpers import outcome
+from template_helpers import native, outcome
 
 # What Python says of the code that jinja2 makes of a template is for the eyes of its author.
 pytestmark = [
@@ -279,3 +280,28 @@ def test_integers_and_floats_are_compared_exactly(integer: int) -> None:
         "chat_template_kwargs": {"a": integer, "floats": floats},
     }
     assert outcome(shown, record) == ("identical", "")
+
+
+def test_a_list_prints_each_character_as_python_does() -> None:
+    """Characters of Unicode 15 and later are refused: older Pythons escape them."""
+    refused = []
+    blocks = [range(first, first + 64) for first in range(0, 0x110000, 64)]
+    for block in blocks if tries(False, True) else blocks[: 0x3200 // 64] + blocks[0xD800 // 64 :: 16]:
+        characters = [chr(code) for code in block if not 0xD800 <= code < 0xE000]
+
+        def printed(texts: list[str]) -> str:
+            record = {"messages": [{"role": "user", "content": texts}]}
+            try:
+                return str(native("{{ messages[0].content }}", record))
+            except ValueError as error:
+                if "that holds the character" in str(error):
+                    return ""
+                raise
+
+        if characters and printed(characters) != repr(characters):
+            refused += [it for it in characters if (found := printed([it])) != repr([it]) and not found]
+            others = [it for it in characters if it not in refused]
+            assert printed(others) == repr(others)
+    assert len(refused) < 16_000
+    if unicodedata.unidata_version == "14.0.0":
+        assert {unicodedata.category(it) for it in refused} == {"Cn"}

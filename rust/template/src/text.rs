@@ -45,7 +45,7 @@ pub(crate) fn write_repr(out: &mut String, text: &str, meter: &Meter<'_>) -> Out
         meter.characters(piece.len())?;
         let before = out.len();
         write_escaped(out, piece, quote)?;
-        // A character takes at most four bytes for each of its own.
+        // A character takes at most four bytes for each of its own: `\u200b` for three.
         meter.hold(out.len() - before)?;
     }
     meter.write_char(out, quote)
@@ -65,30 +65,53 @@ fn write_escaped(out: &mut String, text: &str, quote: char) -> Outcome<()> {
                 // Writing to a string cannot fail.
                 let _ = write!(out, "\\x{:02x}", u32::from(c));
             }
-            c if is_printable(c) => out.push(c),
-            c => {
+            c if !is_printable(c) => {
+                let code = u32::from(c);
+                let _ = if code <= 0xffff {
+                    write!(out, "\\u{code:04x}")
+                } else {
+                    write!(out, "\\U{code:08x}")
+                };
+            }
+            c if is_new_character(c) => {
                 return Err(Failure::unsupported(format_args!(
                     "printing a list or dict that holds the character U+{:04X}",
                     u32::from(c)
                 )));
             }
+            c => out.push(c),
         }
     }
     Ok(())
 }
 
-/// Whether every supported Python takes the character for printable. Some printable characters are left out,
-/// and so are refused, which saves Unicode's tables.
+/// Whether Python takes the character for printable. Both leave out the same categories of Unicode.
 fn is_printable(c: char) -> bool {
+    // A mark on the character before it is printable behind one.
+    c.escape_debug().next() == Some(c) || format!("x{c}").escape_debug().nth(1) == Some(c)
+}
+
+/// Whether Pythons differ about a printable character: those added with Unicode 15 or later, and what lies between.
+fn is_new_character(c: char) -> bool {
     matches!(c,
-        '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{377}' | '\u{391}'..='\u{3a1}' | '\u{3a3}'..='\u{52f}'
-        | '\u{5d0}'..='\u{5ea}' | '\u{620}'..='\u{64a}' | '\u{660}'..='\u{66c}' | '\u{905}'..='\u{939}'
-        | '\u{e01}'..='\u{e3a}' | '\u{1e00}'..='\u{1eff}'
-        | '\u{2010}'..='\u{2027}' | '\u{2030}'..='\u{205e}' | '\u{20a0}'..='\u{20bf}' | '\u{2100}'..='\u{218b}'
-        | '\u{2190}'..='\u{2426}' | '\u{2460}'..='\u{2b73}' | '\u{3001}'..='\u{303f}' | '\u{3041}'..='\u{3096}'
-        | '\u{3099}'..='\u{30ff}' | '\u{3105}'..='\u{312f}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9ffc}'
-        | '\u{ac00}'..='\u{d7a3}' | '\u{fe0f}' | '\u{ff01}'..='\u{ffbe}'
-        | '\u{1f300}'..='\u{1f6d5}' | '\u{1f90c}'..='\u{1f971}' | '\u{20000}'..='\u{2a6dd}')
+         '\u{88f}'..='\u{897}' | '\u{c5c}' | '\u{cdc}' | '\u{cf3}' | '\u{ece}' | '\u{1acf}'..='\u{1aeb}'
+        | '\u{1b4e}'..='\u{1b4f}' | '\u{1b7f}' | '\u{1c89}'..='\u{1c8a}' | '\u{20c1}' | '\u{2427}'..='\u{2429}'
+        | '\u{2b96}' | '\u{2ffc}'..='\u{2fff}' | '\u{31e4}'..='\u{31ef}' | '\u{a7cb}'..='\u{a7cf}' | '\u{a7d2}'
+        | '\u{a7d4}' | '\u{a7da}'..='\u{a7f1}' | '\u{fbc3}'..='\u{fbd2}' | '\u{fd90}'..='\u{fd91}'
+        | '\u{fdc8}'..='\u{fdce}' | '\u{105c0}'..='\u{105f3}' | '\u{10940}'..='\u{10959}'
+        | '\u{10d40}'..='\u{10d8f}' | '\u{10ec2}'..='\u{10eff}' | '\u{1123f}'..='\u{11241}'
+        | '\u{11380}'..='\u{113e2}' | '\u{116d0}'..='\u{116e3}' | '\u{11b00}'..='\u{11bf9}'
+        | '\u{11db0}'..='\u{11de9}' | '\u{11f00}'..='\u{11f5a}' | '\u{1342f}'..='\u{143fa}'
+        | '\u{16100}'..='\u{16139}' | '\u{16d40}'..='\u{16d79}' | '\u{16ea0}'..='\u{16ed3}'
+        | '\u{16ff2}'..='\u{16ff6}' | '\u{187f8}'..='\u{187ff}' | '\u{18cff}' | '\u{18d09}'..='\u{18df2}'
+        | '\u{1b132}' | '\u{1b155}' | '\u{1cc00}'..='\u{1cef0}' | '\u{1d2c0}'..='\u{1d2d3}'
+        | '\u{1df25}'..='\u{1df2a}' | '\u{1e030}'..='\u{1e08f}' | '\u{1e4d0}'..='\u{1e4f9}'
+        | '\u{1e5d0}'..='\u{1e6ff}' | '\u{1f6d8}'..='\u{1f6dc}' | '\u{1f774}'..='\u{1f77f}' | '\u{1f7d9}'
+        | '\u{1f8b2}'..='\u{1f8d8}' | '\u{1fa54}'..='\u{1fa57}' | '\u{1fa75}'..='\u{1fa77}'
+        | '\u{1fa87}'..='\u{1fa8f}' | '\u{1faad}'..='\u{1faaf}' | '\u{1fabb}'..='\u{1fabf}'
+        | '\u{1fac6}'..='\u{1facf}' | '\u{1fada}'..='\u{1fadf}' | '\u{1fae8}'..='\u{1faef}'
+        | '\u{1faf7}'..='\u{1faf8}' | '\u{1fbcb}'..='\u{1fbef}' | '\u{1fbfa}' | '\u{2b739}'..='\u{2b73f}'
+        | '\u{2cea2}'..='\u{2cead}' | '\u{2ebf0}'..='\u{2ee5d}' | '\u{31350}'..='\u{33479}')
 }
 
 /// Whether some Python's tables of upper and lower case differ from Rust's for a character: those added with
