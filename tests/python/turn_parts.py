@@ -214,7 +214,10 @@ class Parts:
 
 
 def supplied(chat: _Chat, turn: Turn, text: str, start: int) -> int:
-    """Characters before a turn that the generation prompt has behind the messages before."""
+    """Characters before a turn that the generation prompt has behind the messages before.
+
+    None where the turn goes on with other words and the text has nothing of the prompt.
+    """
     past = chat.messages[: turn.messages[-1]]
     history, asked = chat.text(past), chat.text(past, asks=True)
     header = asked[chat.rule.alike(history, asked) :]
@@ -223,10 +226,7 @@ def supplied(chat: _Chat, turn: Turn, text: str, start: int) -> int:
         return len(header)
     if seen.startswith(history) and asked.startswith(history):
         return len(seen) - len(history)
-    lengths = [length for length in range(1, len(header)) if seen.endswith(header[:length])]
-    if not lengths:
-        raise UntoldError
-    return max(lengths)
+    return max((length for length in range(1, len(header)) if seen.endswith(header[:length])), default=0)
 
 
 def without_reasoning(message: Message) -> Message:
@@ -286,7 +286,8 @@ class PartRule(Rule):
             for at in range(reached, count):
                 role = messages[at]["role"]
                 if role != "assistant" and role in wanted.roles:
-                    trained += self._message(chat, at, count)
+                    # What the assistant writes behind a message ends no message before it.
+                    trained += minus(self._message(chat, at, count), document.trained)
             reached = max(reached, count)
             document.trained = minus(trained, untrained)
         return made

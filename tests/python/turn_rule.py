@@ -32,9 +32,17 @@ def shared(one: Any, other: Any) -> int:
 
 
 def reopened(before: str, behind: str) -> int:
-    """Characters behind a turn that open another one: some templates end each text with the header of the assistant."""
-    same = shared(before[::-1], behind[::-1])
-    return same if any(character.isalnum() for character in behind[len(behind) - same :]) else 0
+    """Characters behind a turn that open another one: some templates end each text with the header of the assistant.
+
+    What begins inside of a word or a mark is the end of another one: `ent|>` of `<|recipient|>`.
+    """
+    said = behind.rstrip()
+    same = shared(before.rstrip()[::-1], said[::-1])
+    opened, other = said[len(said) - same :], said[: len(said) - same]
+    is_broken = opened[:1].isalnum() and other == other.rstrip() != ""
+    if is_broken or not any(character.isalnum() for character in opened):
+        return 0
+    return len(behind) - len(said) + same
 
 
 def words_changed(message: Message) -> Message:
@@ -258,7 +266,9 @@ class _Chat:
         written = text.find(header, fence) if header else -1
 
         seen, messages = prompt, [at]
-        if header and kept < len(prompt) and written < 0 and before and self.is_joined(at, text, fence):
+        if before and not (text.startswith(before.seen) and self.is_joined(at, text, fence)):
+            before = None
+        if header and kept < len(prompt) and written < 0 and before:
             start, seen, messages = len(before.seen), before.seen, [*before.messages, at]
         elif header and kept == len(prompt):
             start = kept
@@ -300,7 +310,9 @@ class _Chat:
     def role_end(self, at: int, text: str, fence: int) -> int:
         """Where what all messages of the role begin with ends, not before `fence`."""
         texts = [self.attempt([*self.messages[:at], other]) for other in strangers(self.messages[at])]
-        return min((end for other in texts if (end := self.rule.alike(other, text)) >= fence), default=fence)
+        # A text that the template refuses has nothing to compare.
+        ends = [self.rule.alike(other, text) for other in texts if other]
+        return min((end for end in ends if end >= fence), default=fence)
 
     def is_joined(self, at: int, text: str, fence: int) -> bool:
         """Whether the template goes on with the message before `at`, without the header that it writes for the first."""

@@ -135,7 +135,8 @@ impl<'f> PartFinder<'f> {
         Ok(masked.into_iter().map(|range| moved(range.start)..moved(range.end)).collect())
     }
 
-    /// Bytes in front of a turn that the generation prompt has behind the messages before.
+    /// Bytes in front of a turn that the generation prompt has behind the messages before; 0 where the turn goes on with
+    /// other words, and the text has nothing of the prompt.
     fn supplied(&self, at: usize, place: &TurnPlace<'_>) -> Result<usize, Fault> {
         let before = &place.messages[..at];
         let render = |prompt| -> Result<String, Fault> {
@@ -155,8 +156,7 @@ impl<'f> PartFinder<'f> {
             return Ok(seen.len() - history.len());
         }
         let begins = header.char_indices().map(|(at, _)| &header[..at]).skip(1);
-        let begun = begins.filter(|begin| seen.ends_with(begin)).map(str::len).max();
-        begun.ok_or_else(|| self.template.hidden("the generation prompt supplies"))
+        Ok(begins.filter(|begin| seen.ends_with(begin)).map(str::len).max().unwrap_or(0))
     }
 
     /// The messages of other roles that are trained in this text, the render of `messages`, and in no text before.
