@@ -187,6 +187,38 @@ def test_the_end_of_a_thought_is_not_the_beginning_of_one(load: Callable[[Kind],
     assert compare([{"messages": talk}], loaded) == 3
 
 
+def test_words_that_the_generation_prompt_begins_with_are_context(load: Callable[[Kind], Loaded]) -> None:
+    source = (
+        "{% for m in messages %}<|start|>{{ m.role }}\n{{ said(m) }}<|end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|start|>assistant\nIt is so, because:\n{% endif %}"
+    )
+    loaded = load(Kind(with_macros(source), ("<|end|>",)))
+    answers = [
+        "Yes.",
+        "It is.",
+        "It was",
+        "Item",
+        "It is so, because:\nyes",
+        "It is so, because: yes",
+        " It",
+        "I",
+    ]
+    records = [
+        {
+            "messages": [
+                message
+                for answer in order
+                for message in (
+                    {"role": "user", "content": "So?"},
+                    {"role": "assistant", "content": answer},
+                )
+            ]
+        }
+        for order in [*([answer] for answer in answers), answers, answers[::-1]]
+    ]
+    assert compare(records * 2, loaded) == 2 * 3 * 8 + 2 * 2 * (1 + 8 + 1)
+
+
 @pytest.mark.parametrize("name", ["plain", "drops earlier reasoning", "channels", "prompt opens a thought"])
 @settings(max_examples=tries(1, 30), suppress_health_check=list(HealthCheck))
 @given(records=st.lists(conversations(parts=True), min_size=12, max_size=12), seed=st.integers(0, 2**32))

@@ -176,7 +176,7 @@ def kinds(draw: st.DrawFn) -> Kind:
     closes = draw(st.sampled_from(["<|end|>\n", "<|end|>", " <|end|>\n\n", "\n", "</s>"]))
     header = opens.replace("ROLE", "{{ m.role }}").replace("\n", "{{ '\\n' }}")
     asks = opens.replace("ROLE", "assistant") + draw(
-        st.sampled_from(["", "", "", "<think>\n", "<think>", "\n", " "])
+        st.sampled_from(["", "", "", "<think>\n", "<think>", "\n", " ", "It is so:\n", "<thought>"])
     )
     around = draw(
         st.sampled_from([("<think>\n", "\n</think>\n\n"), ("<think>", "</think>"), ("[THINK]", "[/THINK]")])

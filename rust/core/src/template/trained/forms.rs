@@ -21,6 +21,9 @@ const MOST_REPEATS: usize = 2;
 /// Most messages of a group whose repeats are left out.
 const LONGEST_GROUP: usize = 6;
 
+/// Most bytes of a word that a form keeps.
+const LONGEST_WORD: usize = 64;
+
 /// The words of made-up conversations.
 pub(super) const WORDS: &str = "Ww";
 
@@ -34,14 +37,17 @@ pub(in crate::template) struct TurnForms {
     markers: Option<AhoCorasick>,
     /// Bytes of the longest literal.
     longest_literal: usize,
+    /// What the generation prompt writes behind the header with which turns begin. A turn is trained behind the tokens that
+    /// it shares with the prompt, so texts that begin alike keep their beginning.
+    openings: Vec<String>,
     pub(super) tried: Mutex<HashMap<Box<[u8]>, bool>>,
     /// The notes on conversations, by the keys of their forms.
     pub(super) noted: Mutex<HashMap<Box<[u8]>, NoteSet>>,
 }
 
 impl TurnForms {
-    /// No forms, of a template of this source.
-    pub(in crate::template) fn of(source: &str) -> Self {
+    /// No forms, of a template of this source with these [openings](Self::openings).
+    pub(in crate::template) fn of(source: &str, openings: Vec<String>) -> Self {
         let (written, mut literals) = Template::texts(source);
         literals.sort_unstable();
         literals.dedup();
@@ -63,6 +69,7 @@ impl TurnForms {
             literals,
             markers,
             longest_literal,
+            openings,
             tried: Mutex::default(),
             noted: Mutex::default(),
         }
@@ -73,7 +80,8 @@ impl TurnForms {
         if self.is_literal(text) {
             return text.to_owned();
         }
-        let mut made = String::new();
+        let (begun, text) = text.split_at(self.beginning(text));
+        let mut made = begun.to_owned();
         let parts = self.parts(text);
         for (at, (part, is_said)) in parts.iter().enumerate() {
             if *is_said {
@@ -83,6 +91,20 @@ impl TurnForms {
             }
         }
         made
+    }
+
+    /// Bytes of a text up to the end of the word in which it begins otherwise than an opening of the generation prompt; 0
+    /// for a text that begins otherwise with its first character.
+    fn beginning(&self, text: &str) -> usize {
+        let begun = text.trim_start();
+        let reached = self.openings.iter().filter_map(|opening| {
+            let alike = begun.char_indices().zip(opening.chars());
+            let ((at, last), _) = alike.take_while(|((_, one), other)| one == other).last()?;
+            let shared = at + last.len_utf8();
+            let word = begun[shared..].find(char::is_whitespace).unwrap_or(begun.len() - shared);
+            Some(begun.floor_char_boundary(shared + word.min(LONGEST_WORD)))
+        });
+        reached.max().map_or(0, |end| text.len() - begun.len() + end)
     }
 
     /// The parts of a text in order: what the template may search for, and what is said around it, which is marked.
@@ -102,6 +124,7 @@ impl TurnForms {
         let is_plain = !text.is_empty()
             && !text.starts_with(char::is_whitespace)
             && self.first_marker(text).is_none()
+            && self.beginning(text) == 0
             && (text.len() > self.longest_literal || !self.is_literal(text));
         if is_plain {
             return;
@@ -219,14 +242,25 @@ fn made_up_id(id: &str) -> &'static str {
 
 /// The items without those of a group that is repeated more often than [`MOST_REPEATS`] times.
 pub(super) fn without_repeats<T: PartialEq>(items: Vec<T>) -> Vec<T> {
-    let mut kept: Vec<T> = Vec::with_capacity(items.len());
-    for item in items {
-        kept.push(item);
+    let kept = numbers_without_repeats(&items);
+    let mut numbered = items.into_iter().enumerate();
+    let item = |number: &usize| numbered.find(|(at, _)| at == number).map(|(_, item)| item);
+    kept.iter().filter_map(item).collect()
+}
+
+/// The numbers of the items without those of a group that is repeated more often than [`MOST_REPEATS`] times: its first
+/// and its last ones stay.
+pub(super) fn numbers_without_repeats<T: PartialEq>(items: &[T]) -> Vec<usize> {
+    let mut kept: Vec<usize> = Vec::with_capacity(items.len());
+    for number in 0..items.len() {
+        kept.push(number);
         for group in 1..=LONGEST_GROUP {
             let Some(first) = kept.len().checked_sub(group * (MOST_REPEATS + 1)) else { break };
-            let is_repeated = (first..kept.len() - group).all(|at| kept[at] == kept[at + group]);
+            let is_repeated =
+                (first..kept.len() - group).all(|at| items[kept[at]] == items[kept[at + group]]);
             if is_repeated {
-                kept.truncate(kept.len() - group);
+                let last = kept.len() - group;
+                kept.drain(last - group..last);
                 break;
             }
         }

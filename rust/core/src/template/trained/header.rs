@@ -25,6 +25,33 @@ pub(in crate::template) fn learned<'t>(
     learn(template, conversation).map(Cow::Owned)
 }
 
+/// What the generation prompt of a template writes behind the header with which turns begin, such as `<think>`.
+pub(in crate::template) fn openings(template: &ChatTemplate) -> Vec<String> {
+    let found = || {
+        let conversation = Conversation {
+            messages: Vec::new(),
+            tools: None,
+            template_kwargs: Map::default(),
+            weights: None,
+            prompt: None,
+        };
+        let probe = Probe::new(template, &conversation)?;
+        let before = probe.render(&["user"], false)?;
+        let prompted = probe.render(&["user"], true)?;
+        let exchange = probe.render(&TWO_EXCHANGES[..2], false)?;
+        let (shared, prompt) = prompted.text.split_at(shared_length(&before.text, &prompted.text));
+        let length = shared_length(prompt, exchange.text.strip_prefix(shared)?);
+        // Different texts may share their first characters by chance.
+        let header = prompt[..length].rfind(['\n', '>', ']']).map_or(0, |at| at + 1);
+        let rests = [&prompt[length..], &prompt[header..]].map(str::trim_start);
+        let opens = length < prompt.len();
+        Some(
+            rests.into_iter().filter(|rest| opens && !rest.is_empty()).map(str::to_owned).collect(),
+        )
+    };
+    found().unwrap_or_default()
+}
+
 /// Learns the turn markup of `template` with a conversation's keyword arguments.
 fn learn(template: &ChatTemplate, conversation: &Conversation) -> Option<TurnMarkup> {
     let probe = Probe::new(template, conversation)?;
