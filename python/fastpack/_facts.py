@@ -46,7 +46,13 @@ class Place(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """A number of records, and the places of the first of them: `file:line`."""
+    """A number of records, and the places of the first of them.
+
+    Attributes:
+        records: The number of records.
+        places: The places of the first of them: `file:line`, and the index of the message for what is said of one, as in
+            `chats.jsonl:3, message 2`.
+    """
 
     records: int
     places: tuple[str, ...]

@@ -47,13 +47,16 @@ def test_conversations_with_control_tokens_of_users_and_tools_are_counted(
     ]
     tokenizer = Tokenizer.from_file(str(tokenizer_dir / "tokenizer.json"))
     special = {number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special}
-    has = [
-        any(
-            role in ("user", "tool") and special & set(tokenizer.encode(text, add_special_tokens=False).ids)
-            for role, text, _ in talk
-        )
+    holding = [
+        [
+            at
+            for at, (role, text, _) in enumerate(talk)
+            if role in ("user", "tool")
+            and special & set(tokenizer.encode(text, add_special_tokens=False).ids)
+        ]
         for talk in talks
     ]
+    has = [bool(it) for it in holding]
     options = {**OPTIONS, "chat_template": DERIVED if follows else unfollowed(DERIVED)}
     texts = [
         {"messages": [*(message(r, t, False) for r, t, _ in talk), message("assistant", "yes", False)]}
@@ -63,7 +66,7 @@ def test_conversations_with_control_tokens_of_users_and_tools_are_counted(
         report = fastpack.Report.of(road(texts, tokenizer_dir, tmp_path, **options))
         assert report.control_tokens.records == sum(has), road
         first = [place.rsplit(":", 1)[1] for place in report.control_tokens.places]
-        assert first == [str(at + 1) for at, it in enumerate(has) if it][:3]
+        assert first == [f"{at + 1}, message {it[0]}" for at, it in enumerate(holding) if it][:3]
         told = [warning for warning in report.warnings if "control token" in warning]
         assert len(told) == any(has)
     # Its parts are joined, or printed as a list: either way the tokens are in the text.
@@ -99,7 +102,7 @@ def test_scan_streams_and_folders_count_them_too(tokenizer_dir: Path, tmp_path: 
     path.write_text((json.dumps(bad) + "\n") * 5)
     found = fastpack.scan(path, tokenizer_dir, max_length=512, chat_template=DERIVED)
     assert found.control_tokens.records == 5
-    assert found.control_tokens.places[0].endswith("talks.jsonl:1")
+    assert found.control_tokens.places[0].endswith("talks.jsonl:1, message 0")
     assert sum("control token" in warning for warning in found.warnings) == 1
     folder = fastpack.pack_dir(
         path, tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, chat_template=DERIVED

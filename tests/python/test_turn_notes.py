@@ -97,26 +97,30 @@ class Noting:
                 return True
         return False
 
-    def notes(self) -> Counter[str]:
-        """1 for each note that holds."""
+    def notes(self) -> dict[str, int]:
+        """The index of the first message of each note that holds."""
         documents = self.documents(self.messages)
         spoken = [at for at, message in enumerate(self.messages) if message["role"] == "assistant"]
         found: list[Turn] = self.rule.turns(self.messages, self.tools)
         chosen = spoken[-1:] if self.choice == "last" else spoken
         said = [turn for turn in found if turn.said and set(chosen) & set(turn.messages)]
         trained = {at for turn in said for at in turn.messages}
-        ends = [it.text[first:last].rstrip() for it in documents for first, last in it.trained]
+        ends = [
+            (at, it.text[first:last].rstrip())
+            for it in documents
+            for at, (first, last) in zip(it.messages, it.trained, strict=True)
+        ]
         hidden = [at for at in spoken if self.hidden_reasoning(at)]
         held = {
-            "last_reasoning_left_out": spoken[-1:] == hidden[-1:] != [],
-            "earlier_reasoning_left_out": any(at != spoken[-1] for at in hidden),
-            "calls_left_out": any(self.hides_calls(at) for at in spoken),
-            "other_openings": any(turn.opens_otherwise for turn in said),
-            "unended_turns": not all(it.endswith(tuple(self.rule.stops)) for it in ends),
-            "untrained_turns": not set(chosen) <= trained,
-            "encoded_arguments": any(self.encodes(at, documents) for at in spoken),
+            "last_reasoning_left_out": [at for at in hidden if at == spoken[-1]],
+            "earlier_reasoning_left_out": [at for at in hidden if at != spoken[-1]],
+            "calls_left_out": [at for at in spoken if self.hides_calls(at)],
+            "other_openings": [turn.messages[-1] for turn in said if turn.opens_otherwise],
+            "unended_turns": [at for at, it in ends if not it.endswith(tuple(self.rule.stops))],
+            "untrained_turns": [at for at in chosen if at not in trained],
+            "encoded_arguments": [at for at in spoken if self.encodes(at, documents)],
         }
-        return Counter(name for name, holds in held.items() if holds)
+        return {name: min(messages) for name, messages in held.items() if messages}
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -137,6 +141,12 @@ def counted(report: fastpack.Report | fastpack.ScanReport) -> Counter[str]:
     return +Counter({name: getattr(report, name).records for name in NOTES})
 
 
+def first_messages(report: fastpack.Report) -> dict[str, int]:
+    """The index of the message that each note names first."""
+    places = {name: getattr(report, name).places for name in NOTES}
+    return {name: int(it[0].rsplit(", message ", 1)[1]) for name, it in places.items() if it}
+
+
 def packed(records: list[Record], tokenizer: fastpack.Tokenizer, **options: Any) -> fastpack.Report:
     table = fastpack.pack_records(records, tokenizer, **{**ALONE, **options})
     return fastpack.Report.of(table)
@@ -153,7 +163,8 @@ def compare(records: list[Record], loaded: Loaded) -> None:
                 continue
             report = packed([record], tokenizer, turns=turns)
             if report.documents.kept:
-                found = counted(report)
+                found = first_messages(report)
+                assert counted(report) == Counter(own.keys())
                 assert found == own, (turns, found, own, json.dumps(record, ensure_ascii=False))
 
 
@@ -296,7 +307,9 @@ def test_every_road_counts_them_and_warns_once(
         assert counted(report) == +both, number
         for noted in (getattr(report, note) for note in expected if both[note] == 3):
             # A stream reads the records in another order.
-            assert sorted(place.rsplit(":", 1)[1] for place in noted.places) == ["2", "4", "5"]
+            lines = sorted(place.rsplit(":", 1)[1].split(", message ") for place in noted.places)
+            assert [line for line, _ in lines] == ["2", "4", "5"]
+            assert len({message for _, message in lines}) == 1
         assert len({*report.warnings}) == len(report.warnings)
 
 
@@ -305,7 +318,23 @@ def test_warnings_name_what_helps(load: Callable[[Kind], Loaded]) -> None:
     report = packed([{"messages": [ASKED, answer("Sunny.")]}] * 3, tokenizer)
     [told] = [warning for warning in report.warnings if "without an end" in warning]
     assert told.startswith("3 records have a trained turn without an end, first at ")
+    assert ":1, message 1, so that" in told
     assert "eos=True adds the end-of-text token" in told
+
+
+def test_a_note_names_the_message_behind_others_of_one_form(load: Callable[[Kind], Loaded]) -> None:
+    tokenizer, _ = load(KINDS["plain"])
+    for count in (0, 1, 4, 9):
+        messages = [ASKED, answer("Sunny.")] * count + [ASKED, answer("Rainy.", thinking="I see.")]
+        records = [{"messages": messages}] * 3
+        for chat_template in (None, unfollowed(KINDS["plain"].source)):
+            report = packed(records, tokenizer, chat_template=chat_template)
+            assert report.last_reasoning_left_out.places == tuple(
+                f"<records>:{line}, message {2 * count + 1}" for line in (1, 2, 3)
+            )
+        same = packed([{"messages": [ASKED, answer("Sunny.", thinking="I see.")] * (count + 1)}], tokenizer)
+        assert same.last_reasoning_left_out.places == (f"<records>:1, message {2 * count + 1}",)
+        assert same.earlier_reasoning_left_out.places == (("<records>:1, message 1",) if count else ())
 
 
 def test_calls_without_arguments_are_noted(load: Callable[[Kind], Loaded]) -> None:

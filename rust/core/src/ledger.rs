@@ -113,7 +113,8 @@ impl Ledger {
     pub(crate) fn origins_mut(&mut self, mut change: impl FnMut(&mut Origin) -> bool) {
         self.firsts.retain(|_, origin| change(origin));
         self.places.retain_mut(|place| change(&mut place.origin));
-        self.notes.all_mut().for_each(|noted| noted.places.retain_mut(&mut change));
+        let notes = self.notes.all_mut();
+        notes.for_each(|noted| noted.places.retain_mut(|place| change(&mut place.origin)));
     }
 
     /// All dropped documents and tokens.

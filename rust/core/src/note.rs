@@ -32,14 +32,34 @@ option_words! {
     }
 }
 
-/// Some notes of one record.
+/// Some notes of one record, with the first message that each is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NoteSet(u16);
+pub struct NoteSet {
+    held: u16,
+    /// The index of the message from 1; 0 for a note of the record as a whole.
+    messages: [u16; Note::WORDS.len()],
+}
 
 impl NoteSet {
-    /// Adds a note if it holds.
+    /// Adds a note of the record as a whole if it holds.
     pub fn set(&mut self, note: Note, holds: bool) {
-        self.0 |= u16::from(holds) << note as u16;
+        self.held |= u16::from(holds) << note as u16;
+    }
+
+    /// Adds a note of a message if it holds. That of the first message stays.
+    pub fn set_in(&mut self, note: Note, message: usize, holds: bool) {
+        if holds {
+            let number = u16::try_from(message.saturating_add(1)).unwrap_or(0);
+            self.add(note, number);
+        }
+    }
+
+    fn add(&mut self, note: Note, number: u16) {
+        let known = &mut self.messages[note as usize];
+        if *known == 0 || (1..*known).contains(&number) {
+            *known = number;
+        }
+        self.set(note, true);
     }
 
     /// The set of one note if it holds, else of none.
@@ -50,21 +70,53 @@ impl NoteSet {
         set
     }
 
+    /// This note alone.
+    #[must_use]
+    pub fn only(self, note: Note) -> Self {
+        let mut set = Self::default();
+        if self.has(note) {
+            set.add(note, self.messages[note as usize]);
+        }
+        set
+    }
+
     /// The notes but for one.
     #[must_use]
-    pub fn without(self, note: Note) -> Self {
-        Self(self.0 & !(1 << note as u16))
+    pub fn without(mut self, note: Note) -> Self {
+        self.held &= !(1 << note as u16);
+        self.messages[note as usize] = 0;
+        self
     }
 
     /// The notes of both.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+    pub fn and(mut self, other: Self) -> Self {
+        for note in other.iter() {
+            self.add(note, other.messages[note as usize]);
+        }
+        self
+    }
+
+    /// The notes on messages whose indexes are `numbers`, in the place of those from 0 on.
+    #[must_use]
+    pub fn moved(self, numbers: &[usize]) -> Self {
+        let mut moved = Self { held: self.held, ..Self::default() };
+        for note in self.iter() {
+            if let Some(number) = self.message(note).and_then(|at| numbers.get(at)) {
+                moved.set_in(note, *number, true);
+            }
+        }
+        moved
     }
 
     /// Whether a note holds.
     pub fn has(self, note: Note) -> bool {
-        self.0 & 1 << note as u16 != 0
+        self.held & 1 << note as u16 != 0
+    }
+
+    /// The index of the first message that a note is of.
+    pub fn message(self, note: Note) -> Option<usize> {
+        usize::from(self.messages[note as usize]).checked_sub(1)
     }
 
     /// Its notes.

@@ -27,7 +27,29 @@ pub struct Noted {
     pub records: u64,
     /// The places of the first records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<Origin>,
+    pub places: Vec<NotedPlace>,
+}
+
+/// The place of a record with a note.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NotedPlace {
+    /// The file and line of the record.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The index of the message in it that the note is of; `None` for a note of the record as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<usize>,
+}
+
+impl NotedPlace {
+    /// The place as reports show it. `place` writes the file and line.
+    fn report(&self, place: &dyn Fn(&Origin) -> String) -> String {
+        let shown = place(&self.origin);
+        match self.message {
+            Some(message) => format!("{shown}, message {message}"),
+            None => shown,
+        }
+    }
 }
 
 /// Notes as reports show them.
@@ -35,7 +57,7 @@ pub struct Noted {
 pub struct NotedReport {
     /// The number of records.
     pub records: u64,
-    /// The places of the first records: `file:line`.
+    /// The places of the first records: `file:line`, and the index of the message if the note is of one.
     pub places: Vec<String>,
 }
 
@@ -89,7 +111,7 @@ impl SplitDocuments {
 
 impl SplitConversations {
     fn add(&mut self, split: SplitDocuments, origin: impl FnOnce() -> Origin) {
-        self.noted.add(origin);
+        self.noted.add(None, origin);
         self.split.add(split);
     }
 
@@ -160,10 +182,10 @@ pub struct RecordNotes<'s> {
 }
 
 impl Noted {
-    fn add(&mut self, origin: impl FnOnce() -> Origin) {
+    fn add(&mut self, message: Option<usize>, origin: impl FnOnce() -> Origin) {
         self.records += 1;
         if self.places.len() < PLACES {
-            self.places.push(origin());
+            self.places.push(NotedPlace { origin: origin(), message });
         }
     }
 
@@ -174,7 +196,8 @@ impl Noted {
 
     /// The note as reports show it. `place` writes a place.
     pub(crate) fn report(&self, place: &dyn Fn(&Origin) -> String) -> NotedReport {
-        NotedReport { records: self.records, places: self.places.iter().map(place).collect() }
+        let places = self.places.iter().map(|noted| noted.report(place)).collect();
+        NotedReport { records: self.records, places }
     }
 }
 
@@ -186,8 +209,8 @@ fn add_fields(
 ) {
     for field in fields {
         match counts.get_mut(&**field) {
-            Some(noted) => noted.add(&origin),
-            None => counts.entry(field.to_string()).or_default().add(&origin),
+            Some(noted) => noted.add(None, &origin),
+            None => counts.entry(field.to_string()).or_default().add(None, &origin),
         }
     }
     shorten(counts);
@@ -219,7 +242,7 @@ impl Notes {
         add_fields(&mut self.left_out, seen.left_out, &origin);
         add_fields(&mut self.unread, seen.unread, &origin);
         for note in seen.notes.iter() {
-            self.noted.entry(note).or_default().add(&origin);
+            self.noted.entry(note).or_default().add(seen.notes.message(note), &origin);
         }
         if let Some(split) = seen.split {
             self.split_conversations.add(split, &origin);
@@ -263,7 +286,7 @@ impl Notes {
     /// The warnings about them, of records with `read` tokens. `place` writes a place.
     pub(crate) fn warnings(&self, place: &dyn Fn(&Origin) -> String, read: u64) -> Vec<String> {
         let first = |noted: &Noted| {
-            let place = noted.places.first().map(place);
+            let place = noted.places.first().map(|noted| noted.report(place));
             place.map_or_else(String::new, |place| format!(", first at {place}"))
         };
         let said = |field: &str| SAID.contains(&field) || field.ends_with(" content");

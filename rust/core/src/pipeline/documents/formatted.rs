@@ -188,12 +188,12 @@ impl MarkersInTexts {
     }
 
     /// Looks at a text of a message, from `first` to `last` of its parts.
-    fn look(&self, role: &str, (first, last): (&str, &str), notes: &mut NoteSet) {
+    fn look(&self, role: &str, (first, last): (&str, &str), message: usize, notes: &mut NoteSet) {
         if role == USER {
             let is_formatted = self.beginnings.begin(first) || self.ends.end(last);
-            notes.set(Note::FormattedPrompts, is_formatted);
+            notes.set_in(Note::FormattedPrompts, message, is_formatted);
         } else if is_assistant(role) {
-            notes.set(Note::EndedAnswers, self.stops.end(last));
+            notes.set_in(Note::EndedAnswers, message, self.stops.end(last));
         }
     }
 
@@ -208,8 +208,9 @@ impl MarkersInTexts {
             }
             if let Some((_, role)) = current.filter(|_| key == CONTENT) {
                 let text = &reader.decoded()[range.clone()];
-                self.look(role, (text, text), &mut notes);
-                notes.set(Note::ControlTokens, is_given(role) && self.controls.occur_in(text));
+                self.look(role, (text, text), message, &mut notes);
+                let has = is_given(role) && self.controls.occur_in(text);
+                notes.set_in(Note::ControlTokens, message, has);
             }
         }
         for (place, value) in reader.value_places().zip(reader.values()) {
@@ -217,10 +218,10 @@ impl MarkersInTexts {
                 && let Some(role) = reader.roles().nth(message)
             {
                 if let Some(texts) = ends_of(value) {
-                    self.look(role, texts, &mut notes);
+                    self.look(role, texts, message, &mut notes);
                 }
                 let has = is_given(role) && self.controls.occur_in_value(value);
-                notes.set(Note::ControlTokens, has);
+                notes.set_in(Note::ControlTokens, message, has);
             }
         }
         notes
@@ -229,17 +230,17 @@ impl MarkersInTexts {
     /// The facts of the messages of a conversation.
     pub(in crate::pipeline) fn in_messages(&self, messages: &[Arc<Map>]) -> NoteSet {
         let mut notes = NoteSet::default();
-        for message in messages {
+        for (at, message) in messages.iter().enumerate() {
             let (Some(Json::String(role)), Some(content)) =
                 (message.get("role"), message.get(CONTENT))
             else {
                 continue;
             };
             if let Some(texts) = ends_of(content) {
-                self.look(role, texts, &mut notes);
+                self.look(role, texts, at, &mut notes);
             }
             let has = is_given(role) && self.controls.occur_in_value(content);
-            notes.set(Note::ControlTokens, has);
+            notes.set_in(Note::ControlTokens, at, has);
         }
         notes
     }

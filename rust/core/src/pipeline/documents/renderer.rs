@@ -414,8 +414,7 @@ impl<'a> Renderer<'a> {
 
     /// Whether messages of users and tools have a control token of the tokenizer.
     fn controls_in(&self, messages: &[Arc<Map>]) -> NoteSet {
-        let has = self.markers.in_messages(messages).has(Note::ControlTokens);
-        NoteSet::of(Note::ControlTokens, has)
+        self.markers.in_messages(messages).only(Note::ControlTokens)
     }
 
     /// The texts of a conversation. What is noted of it is noted of the first.

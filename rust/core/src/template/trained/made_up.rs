@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
-use super::forms::{WORDS, without_repeats};
+use super::forms::{WORDS, numbers_without_repeats};
 use crate::record::{Conversation, write_json};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::tools;
@@ -29,6 +29,8 @@ pub(super) struct MadeUp {
     pub(super) conversation: Conversation,
     /// The places of its messages.
     pub(super) places: Vec<Place>,
+    /// The indexes of the messages that they stand for.
+    pub(super) numbers: Vec<usize>,
 }
 
 impl ChatTemplate {
@@ -42,9 +44,11 @@ impl ChatTemplate {
         let forms = self.forms();
         let made = messages.iter().enumerate();
         let made = made.map(|(at, message)| (Arc::new(forms.message(message)), place(at)));
-        let made = without_repeats(made.collect());
-        let places: Vec<Place> = made.iter().map(|(_, place)| *place).collect();
-        let messages: Vec<Arc<Map>> = made.into_iter().map(|(message, _)| message).collect();
+        let made: Vec<(Arc<Map>, Place)> = made.collect();
+        let numbers = numbers_without_repeats(&made);
+        let places: Vec<Place> = numbers.iter().map(|number| made[*number].1).collect();
+        let messages: Vec<Arc<Map>> =
+            numbers.iter().map(|number| Arc::clone(&made[*number].0)).collect();
         let mut key = Vec::new();
         let listed = messages.iter().map(|message| Json::Map(Arc::clone(message)));
         write_json(&Json::List(Arc::new(listed.collect())), &mut key);
@@ -64,7 +68,7 @@ impl ChatTemplate {
             weights: None,
             prompt: (prompt > 0).then_some(prompt),
         };
-        MadeUp { key, conversation, places }
+        MadeUp { key, conversation, places, numbers }
     }
 }
 

@@ -65,21 +65,22 @@ impl ChatTemplate {
         made.key.extend([options.turns as u8, options.are_turns.into(), options.have_ends.into()]);
         let known = || template.forms().noted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&known) = known().get(&*made.key) {
-            return known;
+            return known.moved(&made.numbers);
         }
         let Some(found) = template.noted(&made, options, true) else {
             // The template refuses made-up words, so the conversation's own are looked for.
             let places = (0..messages.len()).map(place).collect();
+            let numbers = (0..messages.len()).collect();
             let messages = messages.iter().map(|message| Arc::new(Map::clone(message)));
             let own = Conversation { messages: messages.collect(), ..conversation.clone() };
-            let own = MadeUp { key: Vec::new(), conversation: own, places };
+            let own = MadeUp { key: Vec::new(), conversation: own, places, numbers };
             return template.noted(&own, options, false).unwrap_or_default();
         };
         let mut known = known();
         if known.len() < MOST_FORMS {
             known.insert(made.key.into(), found);
         }
-        found
+        found.moved(&made.numbers)
     }
 
     /// The notes on a conversation whose words are replaced by labels, or are labels; `None` if the template refuses it.
@@ -144,9 +145,17 @@ impl Noting<'_> {
         self.places[at] == Place::Trained
     }
 
-    /// Whether one of the trained messages is not among those of which something `is_said`.
-    fn has_silent(&self, is_said: impl Fn(usize) -> bool) -> bool {
-        (0..self.places.len()).any(|at| self.is_trained(at) && !is_said(at))
+    /// Notes the trained messages that are not among those of which something `is_said`.
+    fn silent(&mut self, is_said: impl Fn(usize) -> bool) {
+        let silent = (0..self.places.len()).find(|at| self.is_trained(*at) && !is_said(*at));
+        self.note(Note::UntrainedTurns, silent);
+    }
+
+    /// Adds a note of a message, if there is one.
+    fn note(&mut self, note: Note, message: Option<usize>) {
+        if let Some(message) = message {
+            self.notes.set_in(note, message, true);
+        }
     }
 
     /// Notes how a text begins and ends of which all is trained, or the completion of its prompt.
@@ -154,10 +163,11 @@ impl Noting<'_> {
         if let Some(prompt) = self.conversation.prompt
             && let Some(asked) = self.first(prompt, true)
         {
-            self.notes.set(Note::OtherOpenings, !self.whole.starts_with(&asked));
+            self.notes.set_in(Note::OtherOpenings, prompt, !self.whole.starts_with(&asked));
         }
         let is_answer = self.messages.last().is_some_and(|message| is_assistant(message));
-        self.notes.set(Note::UnendedTurns, is_answer && !self.stops.end(&self.whole));
+        let is_unended = is_answer && !self.stops.end(&self.whole);
+        self.notes.set_in(Note::UnendedTurns, self.messages.len().saturating_sub(1), is_unended);
     }
 
     /// Notes the turns of the definition. Returns the texts in which they stand; none for that of all messages.
@@ -169,9 +179,9 @@ impl Noting<'_> {
             found.unwrap_or_default().into_iter().map(FoundTexts::in_text).collect();
         let said: Vec<_> =
             found.iter().filter(|(_, turn)| turn.is_generated()).map(|(found, _)| *found).collect();
-        let is_silent = self.has_silent(|at| said.iter().any(|it| it.messages().contains(&at)));
-        self.notes.set(Note::UntrainedTurns, is_silent);
-        self.notes.set(Note::OtherOpenings, said.iter().any(|turn| turn.opens_otherwise));
+        self.silent(|at| said.iter().any(|it| it.messages().contains(&at)));
+        let other = said.iter().find(|turn| turn.opens_otherwise);
+        self.note(Note::OtherOpenings, other.map(|turn| turn.message));
         let turns: Vec<_> = found.into_iter().map(|(_, turn)| turn).collect();
         let documents = match choice {
             Turns::Each => each(&turns, &self.whole, &self.stops),
@@ -183,11 +193,13 @@ impl Noting<'_> {
             let spans = rule::spans_in_whole(template, conversation, self.messages, whole);
             let spans = spans.ok().flatten().unwrap_or_default().into_iter();
             let mut spans = spans.filter(|(at, _)| self.is_trained(*at));
-            let is_unended = spans.any(|(_, span)| !self.stops.end(&whole[span]));
-            self.notes.set(Note::UnendedTurns, is_unended);
+            let unended = spans.find(|(_, span)| !self.stops.end(&whole[span.clone()]));
+            drop(spans);
+            self.note(Note::UnendedTurns, unended.map(|(at, _)| at));
             return Vec::new();
         }
-        self.notes.set(Note::UnendedTurns, documents.iter().any(|document| document.is_unended));
+        let unended = documents.iter().filter_map(|document| document.unended).min();
+        self.note(Note::UnendedTurns, unended);
         documents.into_iter().map(|document| document.text).collect()
     }
 
@@ -207,7 +219,7 @@ impl Noting<'_> {
             let of_message = move |turn: &&Turn| turn.message == at && !turn.span.is_empty();
             texts.iter().filter_map(move |text| Some((text, text.turns.iter().rfind(of_message)?)))
         };
-        self.notes.set(Note::UntrainedTurns, self.has_silent(|at| spoken(at).next().is_some()));
+        self.silent(|at| spoken(at).next().is_some());
         for at in 0..self.places.len() {
             if !self.is_trained(at) {
                 continue;
@@ -215,10 +227,10 @@ impl Noting<'_> {
             for (TurnText { text, .. }, Turn { span, end, .. }) in spoken(at) {
                 let is_ended = self.stops.end(&text[span.clone()])
                     || !end.is_empty() && (options.have_ends || end.start < span.end);
-                self.notes.set(Note::UnendedTurns, !is_ended);
+                self.notes.set_in(Note::UnendedTurns, at, !is_ended);
             }
             let opens_otherwise = self.mark_opens_otherwise(at).unwrap_or(false);
-            self.notes.set(Note::OtherOpenings, opens_otherwise);
+            self.notes.set_in(Note::OtherOpenings, at, opens_otherwise);
         }
         texts.into_iter().map(|text| text.text).collect()
     }
@@ -250,15 +262,16 @@ impl Noting<'_> {
                 Said::Call(text) => {
                     let is_left_out =
                         shown == 0 && (!words.is_empty() || self.hides_calls(*message));
-                    notes.set(Note::CallsLeftOut, is_left_out);
+                    notes.set_in(Note::CallsLeftOut, *message, is_left_out);
                     let is_encoded = |text: &String| texts.iter().any(|it| has_encoded(it, text));
-                    notes.set(Note::EncodedArguments, text.as_ref().is_some_and(is_encoded));
+                    let is_encoded = text.as_ref().is_some_and(is_encoded);
+                    notes.set_in(Note::EncodedArguments, *message, is_encoded);
                     continue;
                 }
             };
             let is_last = Some(*message) == last;
-            notes.set(Note::LastReasoningLeftOut, is_cut && is_last);
-            notes.set(Note::EarlierReasoningLeftOut, is_cut && !is_last);
+            notes.set_in(Note::LastReasoningLeftOut, *message, is_cut && is_last);
+            notes.set_in(Note::EarlierReasoningLeftOut, *message, is_cut && !is_last);
         }
         self.notes = notes;
     }

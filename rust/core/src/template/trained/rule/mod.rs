@@ -120,7 +120,10 @@ pub(in crate::template) fn turns(
                 }
                 turns.push(turn);
             }
-            Err(fault) if fault.reason == Reason::Template => refusal = Some(fault),
+            Err(fault) if fault.reason == Reason::Template => {
+                let message = format!("{}, for the messages up to message {at}", fault.message);
+                refusal = Some(Fault::new(Reason::Template, message));
+            }
             Err(fault) => return Err(fault),
         }
     }
@@ -314,7 +317,8 @@ impl<'c> Renders<'c> {
         } else {
             let reopened = reopened(&text[..start], &text[words_end..]);
             if reopened > 0 && self.template.context.stops.is_empty() {
-                return Err(self.template.hidden("ends what the assistant wrote"));
+                let what = format!("ends what the assistant wrote in message {at}");
+                return Err(self.template.hidden(&what));
             }
             text.len() - reopened
         };

@@ -11,8 +11,8 @@ pub(in crate::template) struct TurnDocument {
     pub(in crate::template) text: String,
     /// The trained turns: the index of the message, and the byte range that is trained. Ascending.
     pub(in crate::template) turns: Vec<(usize, Range<usize>)>,
-    /// Whether nothing ends one of them.
-    pub(in crate::template) is_unended: bool,
+    /// The index of the message of the first turn that nothing ends.
+    pub(in crate::template) unended: Option<usize>,
     /// The number of the turn with which it ends.
     pub(in crate::template) last: usize,
 }
@@ -106,7 +106,9 @@ impl TurnDocument {
         if end > turn.start && !turn.is_stopped {
             let next = stops.before_next(&self.text[end..]);
             end += next;
-            self.is_unended |= next == 0;
+            if next == 0 {
+                self.unended.get_or_insert(turn.message);
+            }
         }
         if end > turn.start {
             self.turns.push((turn.message, turn.start..end));
