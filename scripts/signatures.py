@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -282,21 +283,33 @@ def _page() -> Iterator[str]:
             yield from _values(option)
 
 
+_EXAMPLES: Final = {
+    "objective": (
+        "`objective=MaskedLM(probability=0.2)` in Python, `--objective mlm --objective.probability 0.2` on the command line, "
+        'and in TOML `[objective]` with `kind = "mlm"` and `probability = 0.2`. A word is the value with its defaults.'
+    ),
+    "filter": (
+        '`filter=Function(good, fingerprint="v1")` in Python, `--filter filters.py:good --filter.fingerprint v1` on the command '
+        'line, and in TOML `filter = {function = "filters.py:good", fingerprint = "v1"}`. So has `map`.'
+    ),
+}
+"""How the values of an option are written; those of `map` are those of `filter`."""
+
+
 def _values(option: Option) -> Iterator[str]:
     """The options in the values of an option."""
-    if not option.kinds:
+    if option.name not in _EXAMPLES:
         return
-    call = f"`{option.name}=MaskedLM(probability=0.2)`"
     yield ""
-    yield f"A value of `{option.name}` holds options of its own: {call} in Python, `--{option.name} mlm --{option.name}.probability 0.2` on the"
-    yield f'command line, `[{option.name}]` with `kind = "mlm"` and `probability = 0.2` in TOML. A word is the value with its defaults.'
+    yield f"A value of `{option.name}` has options of its own: {_EXAMPLES[option.name]}"
     yield ""
     yield "| value | word | its option | default | |"
     yield "|---|---|---|---|---|"
     for word, kind in option.kinds.items():
         first = f"`{kind.__name__}` | `{word}`"
         for field in fields_of([kind]):
-            default = f"`{field.default!r}`".replace("'", '"')
+            is_missing = field.default is dataclasses.MISSING
+            default = "must be given" if is_missing else f"`{field.default!r}`".replace("'", '"')
             yield f"| {first} | `{field.name}` | {default} | {_cell(field.doc)} |"
             first = " | "
         if not fields_of([kind]):

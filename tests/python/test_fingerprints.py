@@ -88,7 +88,9 @@ def test_a_finished_folder_is_not_taken_for_that_of_the_job(path, above, tokeniz
     assert rows(tmp_path / "out") == expected(1, tokenizer_dir)
     job(3, overwrite=True)
     assert rows(tmp_path / "out") == expected(3, tokenizer_dir)
-    with pytest.raises(fastpack.OutputError, match="differs in `filter, map and the function of the objective`"):
+    with pytest.raises(
+        fastpack.OutputError, match="differs in `filter, map and the function of the objective`"
+    ):
         fastpack.pack_dir(path, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS)
 
 
@@ -170,7 +172,9 @@ def test_a_name_stands_for_the_function(path, above, tokenizer_dir, tmp_path):
     report = job(1, "v1")
     assert report.warnings == []
     assert job(3, "v1") == report
-    with pytest.raises(fastpack.OutputError, match=r"`filter, map and the function of the objective` .*v1.*v2"):
+    with pytest.raises(
+        fastpack.OutputError, match=r"`filter, map and the function of the objective` .*v1.*v2"
+    ):
         job(3, "v2")
 
 

@@ -456,5 +456,7 @@ def test_functions_are_told_apart(tokenizer_dir, tmp_path):
         )
 
     assert job("1") == job("1")
-    with pytest.raises(fastpack.OutputError, match="differs in `filter, map and the function of the objective`"):
+    with pytest.raises(
+        fastpack.OutputError, match="differs in `filter, map and the function of the objective`"
+    ):
         job("2")
