@@ -325,7 +325,13 @@ def test_a_process_that_must_not_wait_reports_what_is_done(
     other = at_work(
         start(inputs, tokenizer_dir, out, pause=True, **{**options, "rank": 0, "work_dir": f"{work}/0"})
     )
-    mine = {**OPTIONS, **options, "filter": everything, "rank": 1, "wait": False}
+    mine = {
+        **OPTIONS,
+        **options,
+        "filter": fastpack.Function(everything, fingerprint="everything"),
+        "rank": 1,
+        "wait": False,
+    }
     report = fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **mine)
     assert any("groups are packed so far" in warning for warning in report.warnings)
     assert "packed/manifest.json" not in listing(client, bucket)
@@ -374,7 +380,13 @@ def test_status_tells_what_is_done_and_running_in_a_bucket(
     other = at_work(
         start(inputs, tokenizer_dir, out, pause=True, **{**options, "rank": 0, "work_dir": f"{work}/0"})
     )
-    mine = {**OPTIONS, **options, "filter": everything, "rank": 1, "wait": False}
+    mine = {
+        **OPTIONS,
+        **options,
+        "filter": fastpack.Function(everything, fingerprint="everything"),
+        "rank": 1,
+        "wait": False,
+    }
     if validation is None:
         fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **mine)
     status = fastpack.status(out, storage_options=storage)

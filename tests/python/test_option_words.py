@@ -9,6 +9,7 @@ import pytest
 
 from fastpack import _fastpack, _types
 from fastpack.options import OPTIONS
+from fastpack.options.value import fields_of
 
 WORDS = _fastpack.option_words()
 
@@ -18,7 +19,12 @@ TYPES = {"fields": "Part"}
 
 def literal(option):
     """The words that the type of an option names."""
-    names = re.findall(r"\w+", TYPES.get(option, OPTIONS[option].type))
+    holder, _, inner = option.partition(".")
+    if inner:
+        spelled = {field.name: field.spelled for field in fields_of(OPTIONS[holder].kinds.values())}[inner]
+    else:
+        spelled = TYPES.get(option, OPTIONS[option].type)
+    names = re.findall(r"\w+", spelled)
     known = [getattr(_types, name) for name in names if hasattr(_types, name)]
     return [
         word for kind in known if typing.get_origin(kind) is typing.Literal for word in typing.get_args(kind)

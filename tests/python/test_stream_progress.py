@@ -328,7 +328,7 @@ def test_one_next_reads_at_most_one_pass_of_each_lane(
     stream = fastpack.stream(
         write_jsonl(records), max_length=LENGTH, strategy="none", pad_token_id=PAD, epochs=None, lanes=lanes,
         batch_size=lanes // world, rank=world - 1, world_size=world, shuffle=shuffle, seed=seed, threads=2,
-        filter=drops, filter_fingerprint="v1",
+        filter=fastpack.Function(drops, fingerprint="v1"),
     )  # fmt: skip
     with stream:
         for step in range(1, 40):
@@ -361,8 +361,7 @@ def test_a_lane_without_a_packed_document_in_a_pass_holds_padding_until_it_packs
         "pad_token_id": PAD,
         "epochs": None,
         "shuffle": chance.random() < 0.5,
-        "filter": drops,
-        "filter_fingerprint": "v1",
+        "filter": fastpack.Function(drops, fingerprint="v1"),
         "threads": 1,
     }
 

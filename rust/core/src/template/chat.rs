@@ -13,7 +13,6 @@ use super::left_out::{self, LeftOut};
 use super::processes::{RenderCommand, RenderProcesses};
 use super::replay::wanted::TrialResults;
 use super::trained::forms::TurnForms;
-use super::trained::header;
 use super::trained::markup::TurnMarkup;
 use super::trained::rule::thoughts::ReasoningMarks;
 use crate::control::Control;
@@ -236,11 +235,6 @@ impl ChatTemplate {
             Some(template) if tools(conversation).is_some() => template,
             _ => self,
         }
-    }
-
-    /// The forms of conversations for which the cheaper search for turns is tried.
-    pub(super) fn forms(&self) -> &TurnForms {
-        self.forms.get_or_init(|| TurnForms::of(&self.source, header::openings(self)))
     }
 
     /// The template for conversations with or without tools.

@@ -139,8 +139,8 @@ fn refuse_in_groups(job: &Job, cache: Option<&Path>) -> Result<()> {
         return Err(Error::option("cache_dir", reason));
     }
     if !job.transform.is_identified() {
-        let reason = "needs functions that other processes recognise; give `filter_fingerprint` and \
-                      `map_fingerprint` names of your own";
+        let reason = "needs functions that other processes recognise; give each a `fingerprint`, a name \
+                      of your own";
         return Err(Error::option("group_size", reason));
     }
     Ok(())

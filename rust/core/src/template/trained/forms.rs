@@ -102,7 +102,8 @@ impl TurnForms {
             let ((at, last), _) = alike.take_while(|((_, one), other)| one == other).last()?;
             let shared = at + last.len_utf8();
             let word = begun[shared..].find(char::is_whitespace).unwrap_or(begun.len() - shared);
-            Some(begun.floor_char_boundary(shared + word.min(LONGEST_WORD)))
+            let longest = shared + word.min(LONGEST_WORD);
+            (0..=longest).rev().find(|&at| begun.is_char_boundary(at))
         });
         reached.max().map_or(0, |end| text.len() - begun.len() + end)
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::ending::{ProbeTexts, TurnEnds, shared_start};
+use super::forms::TurnForms;
 use super::marks::{MarkedRange, Marks, extents};
 use super::markup::TurnMarkup;
 use crate::record::{Conversation, write_json};
@@ -25,8 +26,15 @@ pub(in crate::template) fn learned<'t>(
     learn(template, conversation).map(Cow::Owned)
 }
 
+impl ChatTemplate {
+    /// The forms of conversations for which the cheaper search for turns is tried.
+    pub(in crate::template) fn forms(&self) -> &TurnForms {
+        self.forms.get_or_init(|| TurnForms::of(&self.source, openings(self)))
+    }
+}
+
 /// What the generation prompt of a template writes behind the header with which turns begin, such as `<think>`.
-pub(in crate::template) fn openings(template: &ChatTemplate) -> Vec<String> {
+fn openings(template: &ChatTemplate) -> Vec<String> {
     let found = || {
         let conversation = Conversation {
             messages: Vec::new(),
