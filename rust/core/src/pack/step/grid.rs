@@ -138,10 +138,16 @@ impl Grid {
                 other != place && *slack > ALIKE * top && self.may_exchange(costliest, *at)
             }));
         }
-        slack.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        let by_slack = |one: &(f64, usize), other: &(f64, usize)| {
+            other.0.total_cmp(&one.0).then(one.1.cmp(&other.1))
+        };
+        if slack.len() > TRIED {
+            slack.select_nth_unstable_by(TRIED, by_slack);
+            slack.truncate(TRIED);
+        }
+        slack.sort_unstable_by(by_slack);
         slack
             .into_iter()
-            .take(TRIED)
             .any(|(slack, at)| self.exchange((costliest, at), (over.min(slack), slack), sizes))
     }
 

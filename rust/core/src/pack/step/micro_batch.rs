@@ -11,12 +11,20 @@ pub(super) struct Sizes<'a> {
 
 impl Sizes<'_> {
     pub(super) fn cost(&self, sequence: u32) -> f64 {
-        self.options.cost.of(self.length(sequence))
+        self.cost_of(self.length(sequence))
+    }
+
+    fn cost_of(&self, length: u32) -> f64 {
+        self.options.cost.of(length)
     }
 
     /// The tokens that a sequence takes in its micro-batch.
     pub(super) fn size(&self, sequence: u32) -> u64 {
-        u64::from(self.options.packing.room(self.length(sequence)))
+        self.size_of(self.length(sequence))
+    }
+
+    fn size_of(&self, length: u32) -> u64 {
+        u64::from(self.options.packing.room(length))
     }
 
     pub(super) fn length(&self, sequence: u32) -> u32 {
@@ -69,6 +77,10 @@ impl Exchange {
     ) -> Option<Self> {
         let free = sizes.options.budget() - to.tokens;
         let takes_more = to.room(sizes.options).is_some();
+        // Sizes and costs grow with the length, so what may come back for a sequence is a range of these.
+        let mut ascending: Vec<(u32, usize)> =
+            to.members.iter().map(|&it| sizes.length(it)).zip(0..).collect();
+        ascending.sort_unstable();
         let mut found = None;
         let mut nearest = f64::INFINITY;
         let mut weigh = |moved: f64, exchange: Self| {
@@ -83,12 +95,17 @@ impl Exchange {
             if takes_more && size <= free {
                 weigh(cost, Self { given, taken: None });
             }
-            for (place, &takes) in to.members.iter().enumerate() {
-                // What is taken is no longer, so `from` has room for it.
-                let back = sizes.size(takes);
-                if back <= size && size - back <= free {
-                    weigh(cost - sizes.cost(takes), Self { given, taken: Some(place) });
-                }
+            // What comes back is no longer than what is given, so `from` has room for it; and not much shorter, so `to` has.
+            let first = ascending.partition_point(|&(length, _)| {
+                sizes.size_of(length) + free < size || sizes.cost_of(length) < cost - most
+            });
+            let cheaper = &ascending[first..];
+            let cheaper =
+                &cheaper[..cheaper.partition_point(|&(length, _)| sizes.cost_of(length) < cost)];
+            let at =
+                cheaper.partition_point(|&(length, _)| sizes.cost_of(length) < cost - wanted);
+            for &(length, taken) in &cheaper[at.saturating_sub(1)..cheaper.len().min(at + 1)] {
+                weigh(cost - sizes.cost_of(length), Self { given, taken: Some(taken) });
             }
         }
         found
