@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 import fastpack
-from fastpack.display import notebook
-from fastpack.display.browser import report_html, row_html, scan_html
+from fastpack.report.display import notebook
+from fastpack.report.display.browser import report_html, row_html, scan_html
 
 ROOT: Final = Path(__file__).parent.parent
 PLACE: Final = ROOT / ".build/screenshots"

@@ -30,16 +30,16 @@ WIDTH: Final = 110
 MODULES: Final = {
     "collections.abc": ("Iterable", "Mapping", "Sequence"),
     "datetime": ("datetime",),
-    "fastpack._tokenizer": ("TokenizerArgument",),
-    "fastpack._scan": ("ScanReport",),
-    "fastpack._train_on": ("TrainOn",),
-    "fastpack.api.streaming": ("PackStream",),
+    "fastpack.tokenizer.arguments": ("TokenizerArgument",),
+    "fastpack.report.scan": ("ScanReport",),
+    "fastpack.options.train_on": ("TrainOn",),
+    "fastpack.streaming.stream": ("PackStream",),
     "fastpack.options.function": ("Function",),
     "fastpack.options.objective": ("Objective",),
-    "fastpack.report": ("Report",),
-    "fastpack.tokenizer": ("Tokenizer",),
+    "fastpack.report.report": ("Report",),
+    "fastpack.tokenizer.tokenizer": ("Tokenizer",),
 }
-"""Where the names of types come from; all others are in `fastpack._types`."""
+"""Where the names of types come from; all others are in `fastpack.types`."""
 
 DICTS: Final = {
     "RecordArguments": ("How records become rows; each as in `pack_records`.", "pack_records", "output"),
@@ -149,7 +149,7 @@ def type_imports(types: Iterable[str]) -> str:
     known = {name: module for module, found in MODULES.items() for name in found}
     modules: dict[str, list[str]] = {}
     for name in sorted(names):
-        modules.setdefault(known.get(name, "fastpack._types"), []).append(name)
+        modules.setdefault(known.get(name, "fastpack.types"), []).append(name)
     lines += [f"from {module} import {', '.join(found)}" for module, found in modules.items()]
     return "".join(f"    {line}\n" for line in lines)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import fastpack
 
 if TYPE_CHECKING:
-    from fastpack._types import Turns
+    from fastpack.types import Turns
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "python")]

@@ -14,20 +14,14 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` alone would take half of the time that this import may take
 if TYPE_CHECKING:
-    from fastpack._export import export
     from fastpack._fastpack import Plan, __version__
-    from fastpack._folder import read
-    from fastpack._inspect import PackedRow, inspect
-    from fastpack._scan import ScanReport
-    from fastpack._status import JobStatus, status
-    from fastpack._train_on import TrainOn
-    from fastpack._types import Progress, Splits
-    from fastpack._verify import Verification, verify
     from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, repack, scan, stream
-    from fastpack.api.connection import StreamConnection, connect
-    from fastpack.api.reindexing import Reindexed, reindex
-    from fastpack.api.states import merge_state_dicts, state_of
-    from fastpack.api.streaming import PackStream
+    from fastpack.api.recipes import load_config
+    from fastpack.dataset.export import export
+    from fastpack.dataset.folder import read
+    from fastpack.dataset.inspection import PackedRow, inspect
+    from fastpack.dataset.status import JobStatus, status
+    from fastpack.dataset.verification import Verification, verify
     from fastpack.errors import (
         AccessError,
         BatchError,
@@ -59,10 +53,16 @@ if TYPE_CHECKING:
         Preference,
         SpanCorruption,
     )
-    from fastpack.recipes import load_config
-    from fastpack.report import Report
+    from fastpack.options.train_on import TrainOn
+    from fastpack.report.report import Report
+    from fastpack.report.scan import ScanReport
     from fastpack.step.plan import StepPlan, plan_step
-    from fastpack.tokenizer import Tokenizer
+    from fastpack.streaming.connection import StreamConnection, connect
+    from fastpack.streaming.reindexing import Reindexed, reindex
+    from fastpack.streaming.states import merge_state_dicts, state_of
+    from fastpack.streaming.stream import PackStream
+    from fastpack.tokenizer.tokenizer import Tokenizer
+    from fastpack.types import Progress, Splits
 
 _HOMES = {
     "CausalLM": "options.objective",
@@ -71,36 +71,36 @@ _HOMES = {
     "FillInMiddle": "options.objective",
     "Generation": "options.objective",
     "Function": "options.function",
-    "JobStatus": "_status",
+    "JobStatus": "dataset.status",
     "MaskedLM": "options.objective",
     "MultiLabel": "options.objective",
-    "PackStream": "api.streaming",
-    "PackedRow": "_inspect",
+    "PackStream": "streaming.stream",
+    "PackedRow": "dataset.inspection",
     "Plan": "_fastpack",
     "Preference": "options.objective",
-    "Progress": "_types",
-    "Reindexed": "api.reindexing",
-    "Report": "report",
-    "ScanReport": "_scan",
+    "Progress": "types",
+    "Reindexed": "streaming.reindexing",
+    "Report": "report.report",
+    "ScanReport": "report.scan",
     "SpanCorruption": "options.objective",
-    "Splits": "_types",
+    "Splits": "types",
     "StepPlan": "step.plan",
-    "StreamConnection": "api.connection",
-    "Tokenizer": "tokenizer",
-    "TrainOn": "_train_on",
-    "Verification": "_verify",
+    "StreamConnection": "streaming.connection",
+    "Tokenizer": "tokenizer.tokenizer",
+    "TrainOn": "options.train_on",
+    "Verification": "dataset.verification",
     "__version__": "_fastpack",
-    "connect": "api.connection",
-    "export": "_export",
-    "inspect": "_inspect",
-    "load_config": "recipes",
-    "merge_state_dicts": "api.states",
+    "connect": "streaming.connection",
+    "export": "dataset.export",
+    "inspect": "dataset.inspection",
+    "load_config": "api.recipes",
+    "merge_state_dicts": "streaming.states",
     "plan_step": "step.plan",
-    "read": "_folder",
-    "reindex": "api.reindexing",
-    "state_of": "api.states",
-    "status": "_status",
-    "verify": "_verify",
+    "read": "dataset.folder",
+    "reindex": "streaming.reindexing",
+    "state_of": "streaming.states",
+    "status": "dataset.status",
+    "verify": "dataset.verification",
 }
 """The public names beside errors and the functions of `api`, each with its module."""
 
@@ -178,7 +178,7 @@ if not TYPE_CHECKING:
         if name in _PACKAGES:
             return import_module(f"fastpack.{name}")
         if name not in __all__:
-            from fastpack._checks import nearest  # noqa: PLC0415  needed for what is not there alone
+            from fastpack.arguments.checks import nearest  # noqa: PLC0415  needed for what is not there alone
             from fastpack.options.foreign import FOREIGN_NAMES  # noqa: PLC0415
 
             near = FOREIGN_NAMES.get(name) or nearest(name, __all__)

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastpack._progress import NativeProgress
-from fastpack._tokenizer import NativeTemplate
-from fastpack._train_on import TrainOn
-from fastpack._transform import NativeTransform
-from fastpack._types import Fields, JsonValue
 from fastpack.options.objective import Objective
-from fastpack.report import Report
+from fastpack.options.train_on import TrainOn
+from fastpack.records.transform import NativeTransform
+from fastpack.report.report import Report
+from fastpack.runtime.progress import NativeProgress
+from fastpack.tokenizer.arguments import NativeTemplate
+from fastpack.types import Fields, JsonValue
 
 __all__ = [
     "COMPACT_KEY",

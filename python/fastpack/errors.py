@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastpack._fastpack import one_line, without_secrets
-from fastpack._message import Message
+from fastpack.arguments.message import Message
 
 __all__ = [
     "AccessError",

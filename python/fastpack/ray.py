@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fastpack import _fastpack
-from fastpack._filesystem import choose_filesystem
-from fastpack._progress import watching
 from fastpack.api import pack_dir as pack_here
 from fastpack.api import pack_table
 from fastpack.api.options import native_inputs, native_model, native_options, native_output
+from fastpack.api.recipes import recipe_of
 from fastpack.errors import OptionError, StorageError
 from fastpack.options import OPTIONS, options_of
-from fastpack.recipes import recipe_of
-from fastpack.tokenizer import Tokenizer
+from fastpack.runtime.progress import watching
+from fastpack.storage.filesystem import choose_filesystem
+from fastpack.tokenizer.tokenizer import Tokenizer
 
 try:
     import ray
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from ray.data import Dataset
 
-    from fastpack._progress import NativeProgress
-    from fastpack._types import Files, ProgressOption, StrPath
-    from fastpack.report import Report
+    from fastpack.report.report import Report
+    from fastpack.runtime.progress import NativeProgress
+    from fastpack.types import Files, ProgressOption, StrPath
 
 __all__ = ["pack_dataset", "pack_dir"]
 

@@ -8,17 +8,17 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastpack._checks import folder_of, is_series, regular_file
-from fastpack._folder import Folder, table_of
-from fastpack._inspect import inspect
-from fastpack._manifest import MANIFEST, REPORT, refuse_outside
+from fastpack.arguments.checks import folder_of, is_series, regular_file
+from fastpack.dataset.folder import Folder, table_of
+from fastpack.dataset.inspection import inspect
+from fastpack.dataset.manifest import MANIFEST, REPORT, refuse_outside
 from fastpack.errors import FastpackError
-from fastpack.report import Report
+from fastpack.report.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from fastpack._types import Files, StrPath
+    from fastpack.types import Files, StrPath
 
 __all__ = ["log", "use"]
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fastpack
-from fastpack._folder import Folder
+from fastpack.dataset.folder import Folder
 
 COLUMNS = [
     "input_ids",

@@ -192,10 +192,12 @@ def same(batch):
 @pytest.mark.parametrize("name", ["evil/name", "evil", "http://127.0.0.1:9/tokenizer"])
 def test_a_tokenizer_that_a_report_names_is_not_fetched(name, folder, monkeypatch, tmp_path):
     asked = []
-    monkeypatch.setattr("fastpack.hub.download_tokenizer", lambda *_, **__: asked.append(name))
-    monkeypatch.setattr("fastpack._tokenizer.download_tokenizer", lambda *_, **__: asked.append(name))
+    monkeypatch.setattr("fastpack.tokenizer.hub.download_tokenizer", lambda *_, **__: asked.append(name))
+    monkeypatch.setattr(
+        "fastpack.tokenizer.arguments.download_tokenizer", lambda *_, **__: asked.append(name)
+    )
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-    monkeypatch.setattr("fastpack._verify._Checked._recorded", lambda _: name)
+    monkeypatch.setattr("fastpack.dataset.verification._Checked._recorded", lambda _: name)
     report = json.loads((folder / "report.json").read_bytes())
     (folder / "report.json").write_text(json.dumps({**report, "tokenizer": name}))
     found = fastpack.verify(folder)

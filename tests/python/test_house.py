@@ -10,15 +10,17 @@ import sys
 import typing
 
 import pytest
+import python_imports
 from conftest import ROOT
 from rust_imports import circles, graph
 
 import fastpack
 from fastpack import api
-from fastpack.api import run, streaming
+from fastpack.api import run
 from fastpack.api.calls import arguments
 from fastpack.options import OPTIONS
 from fastpack.options.calls import CALLS
+from fastpack.streaming import stream as streaming
 
 CORE = ROOT / "rust" / "core" / "src"
 BINDING = ROOT / "rust" / "python" / "src"
@@ -227,7 +229,7 @@ def test_a_new_option_touches_the_table_and_the_core_alone():
     padding = {path.name for path in PACKAGE.rglob("*.py") if "padding_side" in code(path)}
     generated = {path.name for path in (PACKAGE / "api" / "calls").glob("*.py")}
     # Other tools' words for it, and the side that a class of tokenizers has.
-    assert padding - generated == {"rows.py", "foreign.py", "_call.py"}
+    assert padding - generated == {"rows.py", "foreign.py", "call.py"}
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="overloads are forgotten before Python 3.11")
@@ -263,106 +265,36 @@ def test_every_file_opens_with_a_sentence(path):
     assert first.startswith("//! ") if path.suffix == ".rs" else first.startswith('"""')
 
 
-def test_the_package_imports_downwards():
-    order = [
-        "_types",
-        "errors",
-        "_strategy",
-        "_urls",
-        "_checks",
-        "_folder",
-        "_functions",
-        "options.value",
-        "options.function",
-        "options.option",
-        "options.rows",
-        "options.objective",
-        "options.tokens",
-        "options.records",
-        "options.output",
-        "options.work",
-        "options",
-        "options.calls",
-        "options.foreign",
-        "_meant",
-        "report",
-        "_scan",
-        "_cgroup",
-        "_threads",
-        "_budget",
-        "_progress",
-        "_transform",
-        "_arrow",
-        "_memory",
-        "_render",
-        "hub",
-        "_tokenizer",
-        "tokenizer",
-        "_hub_files",
-        "_filesystem",
-        "_storage",
-        "_status",
-        "_sources",
-        "recipes",
-        "_commit",
-        "api.options",
-        "api.run",
-        "api.suggest",
-        "api.calls.arguments",
-        *(f"api.calls.{name}" for name in sorted(CALLS)),
-        "api.calls",
-        "api",
-        "_export",
-        "_verify",
-        "_inspect",
-        "display.terminal",
-        "display.pages",
-        "display.tokenizer",
-        "display.rows",
-        "display.progress",
-        "display.charts",
-        "display.markup",
-        "display.notebook",
-        "display.facts",
-        "display.browser",
-        "display.card",
-        "display",
-        "wandb",
-        "ray",
-        "hf.loading",
-        "hf.packing",
-        "hf.settings",
-        "hf",
-        "torch.losses",
-        "torch.batches",
-        "torch.passes",
-        "torch.label_checks",
-        "torch.checks",
-        "torch.epochs",
-        "torch.rows",
-        "torch.sampling",
-        "torch.callback",
-        "torch",
-        "cli.values",
-        "cli.flags",
-        "cli.shown",
-        "cli.dry",
-        "cli.actions",
-        "cli.commands",
-        "cli.parser",
-        "cli.main",
-        "cli",
-    ]
-    for position, name in enumerate(order):
-        home = PACKAGE.joinpath(*name.split("."))
-        text = (home / "__init__.py" if home.is_dir() else home.with_suffix(".py")).read_text(
-            encoding="utf-8"
-        )
-        if not name.startswith("display"):
-            # What is shown asks `display` how it looks, and only when it is shown.
-            text = re.sub(r"(?m)^\s+from fastpack\.display\..*$", "", text)
-        imported = set(re.findall(r"(?m)^\s*(?:from|import) fastpack\.([\w.]+)", text)) & set(order)
-        assert imported <= set(order[:position]), name
+def test_no_modules_of_the_package_import_each_other():
+    """A module can be read without those that build on it, imports inside functions included."""
+    assert circles(python_imports.graph(PACKAGE)) == []
+
+
+def test_a_circle_of_modules_is_found(tmp_path):
+    (tmp_path / "__init__.py").write_text("", encoding="utf-8")
+    (tmp_path / "above.py").write_text("from fastpack import below", encoding="utf-8")
+    (tmp_path / "below.py").write_text("def late():\n    from fastpack.above import it", encoding="utf-8")
+    (tmp_path / "typed.py").write_text(
+        "if TYPE_CHECKING:\n    from fastpack.above import it", encoding="utf-8"
+    )
+    assert circles(python_imports.graph(tmp_path)) == [["above", "below"]]
+
+
+def folders():
+    """The folders of source files, each with its entries that are in the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "rust", "python"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    entries = {}
+    for path in listed:
+        *parents, _ = parts = path.split("/")
+        for depth in range(1, len(parts)):
+            entries.setdefault("/".join(parents[:depth]), set()).add(parts[depth])
+    return entries
 
 
 def test_messages_of_the_core_spell_no_keyword_arguments():
@@ -402,9 +334,9 @@ REMOVES_IN_PYTHON = re.compile(
     r"|\b(?:part|new|beside|path|temporary)\.(?:replace|rename)\((?![\"'])"
 )
 PYTHON_HOMES = {
-    "_removal.py": "the disk",
-    "api/loader/place.py": "the state of a loader, which it has sealed",
-    "api/loader/address.py": "sockets that this process has made",
+    "storage/removal.py": "the disk",
+    "streaming/loader/place.py": "the state of a loader, which it has sealed",
+    "streaming/loader/address.py": "sockets that this process has made",
 }
 
 

@@ -27,11 +27,11 @@ from pyarrow import flight
 
 import fastpack
 from fastpack.api import connection as connecting
-from fastpack.api import serving
-from fastpack.api.loader import exchange, service
-from fastpack.api.loader.address import SocketFolder
-from fastpack.api.loader.place import PlaceFile
-from fastpack.api.serving import StreamServer
+from fastpack.streaming import server as serving
+from fastpack.streaming.loader import exchange, service
+from fastpack.streaming.loader.address import SocketFolder
+from fastpack.streaming.loader.place import PlaceFile
+from fastpack.streaming.server import StreamServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -918,7 +918,7 @@ def test_ctrl_c_is_heard_within_half_a_second_where_no_table_comes(
 
 SERVING = """
 import sys, time
-from fastpack.api.serving import StreamServer
+from fastpack.streaming.server import StreamServer
 from pathlib import PosixPath
 with StreamServer({given!r} | {{"epochs": None}}, sys.argv[1]) as server:
     print("serving", flush=True)

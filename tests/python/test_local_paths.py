@@ -14,8 +14,8 @@ from campaign import tries
 from conftest import conversation
 
 import fastpack
-from fastpack.api.serving import StreamServer
 from fastpack.options import OPTIONS
+from fastpack.streaming.server import StreamServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

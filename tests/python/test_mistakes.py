@@ -241,7 +241,7 @@ def test_names_of_other_tools_stand_for_names_that_exist():
 
 
 def fastpack_words(option):
-    from fastpack._meant import words_of
+    from fastpack.options.suggestions import words_of
 
     return words_of(option, "pack_dir")
 

@@ -21,7 +21,7 @@ from sealing import seal_again
 
 import fastpack
 import fastpack.hf
-from fastpack import recipes
+from fastpack.api import recipes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

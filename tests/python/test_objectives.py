@@ -15,7 +15,7 @@ from processes import kill_at_work, start
 from rows import shards
 
 import fastpack
-from fastpack._types import ObjectiveName
+from fastpack.types import ObjectiveName
 
 WORDS = 2000
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -7,7 +7,8 @@ import typing
 
 import pytest
 
-from fastpack import _fastpack, _types
+from fastpack import _fastpack
+from fastpack import types as _types
 from fastpack.options import OPTIONS
 from fastpack.options.value import fields_of
 

@@ -21,7 +21,7 @@ def test_text_that_is_too_long_is_split_and_nothing_is_lost(texts, tokenizer_dir
     report = fastpack.Report.of(table)
     assert balanced(report)
     assert report.documents.kept == whole.num_rows
-    lost = report.dropped.get("no_trained_token", fastpack.report.Count(0, 0))
+    lost = report.dropped.get("no_trained_token", fastpack.report.report.Count(0, 0))
     assert report.tokens.read == report.tokens.kept + lost.tokens
     expected = [
         part

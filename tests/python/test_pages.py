@@ -16,7 +16,7 @@ from page_inputs import prepare
 from web_server import serving
 
 import fastpack
-from fastpack._types import Column
+from fastpack.types import Column
 
 
 @pytest.fixture

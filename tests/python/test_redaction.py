@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 from web_server import serving
 
 import fastpack
-from fastpack._checks import SECRET_OPTIONS
 from fastpack._fastpack import one_line, without_secrets
+from fastpack.arguments.checks import SECRET_OPTIONS
 from fastpack.cli import main
 from fastpack.cli.parser import parser
 from fastpack.options import OPTIONS, options_of

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastpack
-from fastpack.api.states import opened_state, sealed_state
+from fastpack.streaming.states import opened_state, sealed_state
 
 _VALUES = st.recursive(
     st.none()

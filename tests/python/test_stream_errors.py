@@ -194,7 +194,7 @@ def test_an_interrupt_asks_no_rank_twice(records: Path) -> None:
 
 
 def test_an_error_of_log_loses_no_table(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastpack.api.streaming._LOG_SECONDS", 0.0)
+    monkeypatch.setattr("fastpack.streaming.stream._LOG_SECONDS", 0.0)
     whole = [rows_of(table) for table in fastpack.stream(records, **OPTIONS)]
     calls = 0
 

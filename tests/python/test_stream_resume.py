@@ -370,7 +370,7 @@ def test_extents_that_are_cut_when_they_are_entered_hold_every_document_once(
 def test_a_trainer_is_told_how_the_stream_does(
     mixed_files: list[str], loaded: fastpack.Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fastpack.api import streaming
+    from fastpack.streaming import stream as streaming
 
     told: list[Any] = []
     stream = fastpack.stream(mixed_files, loaded, max_length=96, log=told.append)

@@ -20,9 +20,9 @@ import pytest
 from conftest import sentence
 
 import fastpack
-from fastpack.api import serving
-from fastpack.api.connection import StreamConnection
-from fastpack.api.serving import StreamServer
+from fastpack.streaming import server as serving
+from fastpack.streaming.connection import StreamConnection
+from fastpack.streaming.server import StreamServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -210,7 +210,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 def test_a_process_that_dies_ends_the_run_with_the_reason(path, tokenizer_dir, monkeypatch):
-    monkeypatch.setattr("fastpack._tokenizer.command", lambda: [sys.executable, "-c", DYING])
+    monkeypatch.setattr("fastpack.tokenizer.arguments.command", lambda: [sys.executable, "-c", DYING])
     with pytest.raises(fastpack.TemplateError, match=r"it ended by itself \(signal: 9 \(SIGKILL\)\)"):
         pack(path, tokenizer_dir, MARKED, on_bad_record="skip", threads=2)
 
@@ -227,7 +227,7 @@ def test_a_process_that_dies_ends_the_run_with_the_reason(path, tokenizer_dir, m
     ],
 )
 def test_a_process_that_does_not_start_is_named(code, message, path, tokenizer_dir, monkeypatch):
-    monkeypatch.setattr("fastpack._tokenizer.command", lambda: [sys.executable, "-c", code])
+    monkeypatch.setattr("fastpack.tokenizer.arguments.command", lambda: [sys.executable, "-c", code])
     with pytest.raises(fastpack.OptionError, match=message) as caught:
         pack(path, tokenizer_dir, MARKED)
     assert caught.value.option == "template_engine"

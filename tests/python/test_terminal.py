@@ -16,8 +16,8 @@ import pytest
 from conftest import ROOT
 
 import fastpack
-from fastpack._types import Progress
-from fastpack.display.progress import TerminalBar
+from fastpack.report.display.progress import TerminalBar
+from fastpack.types import Progress
 
 CHAT = ROOT / "examples" / "chat.jsonl"
 TOKENIZER = ROOT / "examples" / "tokenizer"

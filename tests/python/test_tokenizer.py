@@ -198,7 +198,7 @@ def test_a_folder_with_a_tekken_file_is_read_from_its_tokenizer_json(tokenizer_d
         fastpack.Tokenizer(folder).encode("a").tolist()
         == fastpack.Tokenizer(tokenizer_dir).encode("a").tolist()
     )
-    monkeypatch.setattr("fastpack._tokenizer.find_spec", lambda name: name)
+    monkeypatch.setattr("fastpack.tokenizer.arguments.find_spec", lambda name: name)
     with pytest.raises(fastpack.TokenizerError, match="MistralCommonBackend"):
         fastpack.Tokenizer(folder)
 

@@ -318,8 +318,8 @@ def test_a_wrong_value_is_refused(given: Any, message: str) -> None:
 def test_a_job_is_written_in_a_file_and_on_the_command_line_and_repeated(
     tokenizer_dir: Path, write_jsonl: Callable[..., Path], tmp_path: Path
 ) -> None:
+    from fastpack.api.recipes import load_manifest
     from fastpack.cli.main import main
-    from fastpack.recipes import load_manifest
 
     place = str(write_folder(tokenizer_dir, tmp_path / "model", KINDS["keeps reasoning"]))
     tokenizer = fastpack.Tokenizer(place)

@@ -225,7 +225,7 @@ def test_flags_change_the_value_of_a_folder(tokenizer_dir, tmp_path):
     fim = fastpack.FillInMiddle(rate=1, tokens=["<|start|>", "<|end|>", "<|endoftext|>"])
     fastpack.pack_dir(text, first, tokenizer=tokenizer_dir, max_length=64, objective=fim)
     assert main(["pack", "--like", str(first), "-o", str(second), "--objective.rate", "0"]) == 0
-    from fastpack.recipes import load_manifest
+    from fastpack.api.recipes import load_manifest
 
     wanted = fastpack.FillInMiddle(rate=0, tokens=fim.tokens)
     assert load_manifest(second)["objective"] == wanted

@@ -159,7 +159,7 @@ def run_to_end(files, worlds, lot, **options):
     state = None
     for phase, ranks in enumerate(worlds):
         streams = [
-            fastpack.api.streaming.PackStream(
+            fastpack.streaming.stream.PackStream(
                 {
                     **stream_of(files, **options, batch_size=2)._given,
                     "rank": rank,

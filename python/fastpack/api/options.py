@@ -13,18 +13,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from fastpack import _fastpack
-from fastpack._budget import available_memory
-from fastpack._call import TOKEN_TYPES, names_of
-from fastpack._checks import check_switch, check_type, folder_of
-from fastpack._filesystem import choose_filesystem
-from fastpack._message import Message, Setting
-from fastpack._sources import choose_inputs, choose_reading
-from fastpack._storage import choose_storage, staged
-from fastpack._threads import available_threads, is_one_of_many
-from fastpack._tokenizer import check_access, choose_template
-from fastpack._transform import transform, warn_of_unknown
-from fastpack._types import Splits
-from fastpack._urls import is_url
+from fastpack.arguments.checks import check_switch, check_type, folder_of
+from fastpack.arguments.message import Message, Setting
+from fastpack.arguments.urls import is_url
 from fastpack.errors import OptionError, OutputError
 from fastpack.options import OPTIONS, default, group_of
 from fastpack.options.objective import objective_of
@@ -38,16 +29,25 @@ from fastpack.options.option import (
     RUN,
 )
 from fastpack.options.rows import CAUSAL_COLUMNS
-from fastpack.tokenizer import pretrained
+from fastpack.records.sources import choose_inputs, choose_reading
+from fastpack.records.transform import transform, warn_of_unknown
+from fastpack.runtime.memory_limit import available_memory
+from fastpack.runtime.threads import available_threads, is_one_of_many
+from fastpack.storage.filesystem import choose_filesystem
+from fastpack.storage.remote_options import choose_storage, staged
+from fastpack.tokenizer.arguments import check_access, choose_template
+from fastpack.tokenizer.call import TOKEN_TYPES, names_of
+from fastpack.tokenizer.tokenizer import pretrained
+from fastpack.types import Splits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
-    from fastpack._ranks import Rank
-    from fastpack._tokenizer import NativeTemplate
-    from fastpack._transform import NativeTransform
+    from fastpack.records.transform import NativeTransform
+    from fastpack.runtime.ranks import Rank
+    from fastpack.tokenizer.arguments import NativeTemplate
 
 __all__ = [
     "native_folder",

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from fastpack import _fastpack
-from fastpack._carry import carried_columns, pack_carrying
-from fastpack._checks import check_choice, folder_of, is_series, whole_numbers
-from fastpack._commit import committed, is_of_hub
-from fastpack._memory import rows_of, values_of
-from fastpack._progress import watching
-from fastpack._ranks import rank_of
-from fastpack._scan import ScanReport
-from fastpack._types import StreamStrategy
+from fastpack.api.carried_columns import carried_columns, pack_carrying
 from fastpack.api.options import (
     native_folder,
     native_inputs,
@@ -24,12 +17,19 @@ from fastpack.api.options import (
     native_validation,
     tables,
 )
-from fastpack.api.streaming import PackStream
+from fastpack.api.recipes import recipe_of
+from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_numbers
 from fastpack.errors import OptionError
 from fastpack.options.objective import objective_of
 from fastpack.options.rows import CAUSAL_COLUMNS
-from fastpack.recipes import recipe_of
-from fastpack.tokenizer import pretrained
+from fastpack.records.memory import rows_of, values_of
+from fastpack.report.scan import ScanReport
+from fastpack.runtime.progress import watching
+from fastpack.runtime.ranks import rank_of
+from fastpack.storage.hub_commit import committed, is_of_hub
+from fastpack.streaming.stream import PackStream
+from fastpack.tokenizer.tokenizer import pretrained
+from fastpack.types import StreamStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from fastpack._types import Splits, StrPath
-    from fastpack.report import Report
+    from fastpack.report.report import Report
+    from fastpack.types import Splits, StrPath
 
 Given: TypeAlias = "Mapping[str, Any]"  # type: ignore[explicit-any]  # the native module checks what they are
 

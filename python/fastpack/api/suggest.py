@@ -6,13 +6,13 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, get_args
 
-from fastpack._meant import field_hint, option_hint, spelled_as_ours, word_hint, words_of
-from fastpack._message import Message, Setting
-from fastpack._strategy import one_document_a_row
-from fastpack._types import Strategy
+from fastpack.arguments.message import Message, Setting
+from fastpack.arguments.strategy import one_document_a_row
 from fastpack.errors import OptionError, OptionTypeError, RecordError
 from fastpack.options.objective import KINDS, Objective
 from fastpack.options.option import PACKED_OBJECTIVES
+from fastpack.options.suggestions import field_hint, option_hint, spelled_as_ours, word_hint, words_of
+from fastpack.types import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -6,11 +6,11 @@ import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import fastpack
-from fastpack._checks import check_choice, local_path
-from fastpack._types import Color
-from fastpack._urls import is_url
+from fastpack.arguments.checks import check_choice, local_path
+from fastpack.arguments.urls import is_url
 from fastpack.cli.flags import with_values
 from fastpack.errors import FastpackError, LossError, OptionError
+from fastpack.types import Color
 
 if TYPE_CHECKING:
     from fastpack.cli.flags import Function
@@ -81,7 +81,7 @@ def inspect(function: Function, given: dict[str, object]) -> object:
     if not isinstance(row, fastpack.PackedRow):
         return row
     if html is not None:
-        from fastpack.display.browser import row_html, write_html  # noqa: PLC0415
+        from fastpack.report.display.browser import row_html, write_html  # noqa: PLC0415
 
         write_html(html, row_html(row))
     from fastpack.cli.shown import ShownRow  # noqa: PLC0415
@@ -107,7 +107,7 @@ def report(function: Function, given: dict[str, object]) -> object:
     if html is not None and isinstance(found, fastpack.Report):
         found.to_html(html, packed=folder)
     if card:
-        from fastpack.display.card import write_card  # noqa: PLC0415
+        from fastpack.report.display.card import write_card  # noqa: PLC0415
 
         write_card(folder)
     return found
@@ -115,7 +115,7 @@ def report(function: Function, given: dict[str, object]) -> object:
 
 def tokenizer(tokenizer: str, revision: str | None = None) -> object:
     """Describes a tokenizer, and measures its speed."""
-    from fastpack.display.tokenizer import facts_of  # noqa: PLC0415  loads more than other commands need
+    from fastpack.report.display.tokenizer import facts_of  # noqa: PLC0415  loads more than other commands need
 
     return facts_of(fastpack.Tokenizer(tokenizer, threads=1, revision=revision))
 
@@ -141,7 +141,7 @@ def _page(given: dict[str, object]) -> str | None:
 
 def _with_recipe(given: dict[str, object]) -> dict[str, object]:
     """Merges the options of a command line over those of the config file or the folder that it names."""
-    from fastpack.recipes import load_config, load_manifest  # noqa: PLC0415  few command lines name one
+    from fastpack.api.recipes import load_config, load_manifest  # noqa: PLC0415  few command lines name one
 
     config, like = given.pop("config", None), given.pop("like", None)
     options: dict[str, object] = {}

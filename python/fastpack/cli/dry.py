@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import fastpack
-from fastpack._checks import folder_of
 from fastpack._fastpack import bytes_of_rows
-from fastpack._strategy import one_document_a_row
 from fastpack.api.options import native_options, native_output
-from fastpack.display.pages import labelled
-from fastpack.display.terminal import page
+from fastpack.arguments.checks import folder_of
+from fastpack.arguments.strategy import one_document_a_row
 from fastpack.options import default, options_of
 from fastpack.options.rows import CAUSAL_COLUMNS
+from fastpack.report.display.pages import labelled
+from fastpack.report.display.terminal import page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fastpack._types import JsonValue
+    from fastpack.types import JsonValue
 
 __all__ = ["Foreseen", "foreseen"]
 

@@ -7,8 +7,8 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
-from fastpack import _types
-from fastpack._checks import SECRET_OPTIONS
+from fastpack import types as _types
+from fastpack.arguments.checks import SECRET_OPTIONS
 from fastpack.cli.values import VALUES, of_type, unquoted
 from fastpack.options import GROUPS, OPTIONS
 from fastpack.options.option import Flag

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fastpack._fastpack import one_line
-from fastpack._message import Message, Setting
+from fastpack.arguments.message import Message, Setting
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import fastpack
-from fastpack._checks import nearest
 from fastpack._fastpack import one_line
-from fastpack._meant import nearest_option
+from fastpack.arguments.checks import nearest
 from fastpack.cli.commands import COMMANDS, Command
 from fastpack.cli.flags import FLAGS, add_flags
 from fastpack.cli.messages import spelled
 from fastpack.options.foreign import FOREIGN_COMMANDS, FOREIGN_OPTIONS, OPTION_ADVICE
+from fastpack.options.suggestions import nearest_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

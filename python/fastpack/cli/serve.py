@@ -15,8 +15,8 @@ from fastpack.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastpack.api.streaming import PackStream
     from fastpack.cli.flags import Function
+    from fastpack.streaming.stream import PackStream
 
 __all__ = ["index", "stream"]
 
@@ -45,7 +45,7 @@ def stream(function: Function, given: dict[str, object]) -> object:
     if to == "-":
         reason = "is standard output, which has no state, certificate or trainer; serve at `unix:PATH`"
         raise OptionError(reason, "to")
-    from fastpack.api.serving import StreamServer  # noqa: PLC0415  few command lines serve
+    from fastpack.streaming.server import StreamServer  # noqa: PLC0415  few command lines serve
 
     # The arguments with their defaults, as the function was given them.
     arguments = function(**options).arguments()  # type: ignore[attr-defined]  # fastpack.stream
@@ -103,7 +103,7 @@ def _write(tables: PackStream) -> None:
 
 def _run(command: Sequence[str], address: str) -> int:
     """Runs the trainer with the address in its environment, and returns its exit code."""
-    from fastpack.api.loader.messages import ADDRESS  # noqa: PLC0415
+    from fastpack.streaming.loader.messages import ADDRESS  # noqa: PLC0415
 
     try:
         process = subprocess.Popen(list(command), env=os.environ | {ADDRESS: address})  # noqa: S603  what the user typed

@@ -8,13 +8,13 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastpack.display.rows import row_page
-from fastpack.display.terminal import is_colored
 from fastpack.errors import StorageError
+from fastpack.report.display.rows import row_page
+from fastpack.report.display.terminal import is_colored
 
 if TYPE_CHECKING:
-    from fastpack._inspect import PackedRow
-    from fastpack._types import Color, JsonValue
+    from fastpack.dataset.inspection import PackedRow
+    from fastpack.types import Color, JsonValue
 
 __all__ = ["ShownRow", "write"]
 

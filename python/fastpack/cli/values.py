@@ -10,10 +10,10 @@ from argparse import ArgumentTypeError
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, get_args, get_origin
 
-from fastpack import _functions
-from fastpack._checks import regular_file
-from fastpack._train_on import train_on_of
+from fastpack.arguments import functions as _functions
+from fastpack.arguments.checks import regular_file
 from fastpack.errors import OptionError
+from fastpack.options.train_on import train_on_of
 from fastpack.options.value import parts_of
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fastpack._failures import about
-from fastpack._folder import TRAIN, Folder, expanded, shown_columns, stored_table_of, with_columns
+from fastpack.arguments.failures import about
+from fastpack.dataset.folder import TRAIN, Folder, expanded, shown_columns, stored_table_of, with_columns
 from fastpack.errors import BatchError
 from fastpack.hf.trainers import SOURCE
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from datasets import Dataset, DatasetDict
 
-    from fastpack._folder import Shard
-    from fastpack._types import StrPath
+    from fastpack.dataset.folder import Shard
+    from fastpack.types import StrPath
 
 __all__ = ["load"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from fastpack._checks import check_choice, check_type, shown, whole_number
+from fastpack.arguments.checks import check_choice, check_type, shown, whole_number
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fastpack._checks import shown
+from fastpack.arguments.checks import shown
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:

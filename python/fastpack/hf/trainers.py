@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastpack._folder import Folder
+from fastpack.dataset.folder import Folder
 from fastpack.errors import BatchError
 
 if TYPE_CHECKING:

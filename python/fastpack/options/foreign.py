@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastpack._message import Message, Setting
+from fastpack.arguments.message import Message, Setting
 
 __all__ = [
     "FOREIGN_COMMANDS",

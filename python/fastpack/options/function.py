@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar
 
-from fastpack._checks import check_choice, check_type, shown, whole_number
+from fastpack.arguments.checks import check_choice, check_type, shown, whole_number
 from fastpack.errors import OptionError, OptionTypeError
 from fastpack.options.value import Value
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence  # noqa: TC003  the types of fields are loo
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from fastpack import _fastpack
-from fastpack._types import DocumentFunction, PreferenceForm  # noqa: TC001  the types of fields are looked at
 from fastpack.errors import OptionError
 from fastpack.options.function import Function, check_fingerprint, function_of
 from fastpack.options.option import OBJECTIVE, ROW_CALLS, Flag, Option
 from fastpack.options.value import Kind, Value, chosen
+from fastpack.types import DocumentFunction, PreferenceForm  # noqa: TC001  the types of fields are looked at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -102,7 +102,7 @@ class Flag(NamedTuple):
     Attributes:
         spelling: The spellings, such as `-s --strategy`; a bare word for a positional argument.
         help: The help text. The valid values and the default are appended.
-        words: The name in `fastpack._types` of the `Literal` of the valid words.
+        words: The name in `fastpack.types` of the `Literal` of the valid words.
         metavar: The placeholder of the value in the help.
         type: The parser of the value: a name in `fastpack.cli.values.VALUES`.
         parsed: The type of Python that a text is parsed as, where no parser is named.

@@ -21,9 +21,9 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 
-from fastpack import _types
-from fastpack._checks import nearest, shown
-from fastpack._functions import place_of
+from fastpack import types as _types
+from fastpack.arguments.checks import nearest, shown
+from fastpack.arguments.functions import place_of
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:

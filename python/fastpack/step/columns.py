@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from fastpack._checks import is_series, shown
+from fastpack.arguments.checks import is_series, shown
 from fastpack.errors import BatchError, OptionTypeError
 
 if TYPE_CHECKING:

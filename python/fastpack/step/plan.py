@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from fastpack import _fastpack
-from fastpack._checks import check_choice, check_type, is_series, shown, whole_number, whole_numbers
-from fastpack._ranks import greatest_of
 from fastpack.api.options import native_packing
+from fastpack.arguments.checks import check_choice, check_type, is_series, shown, whole_number, whole_numbers
 from fastpack.errors import OptionError, OptionTypeError
+from fastpack.runtime.ranks import greatest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
-    from fastpack._types import Lengths
+    from fastpack.types import Lengths
 
     Labels: TypeAlias = "Sequence[object] | npt.NDArray[np.int64]"
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 import numpy as np
 import torch
 
-from fastpack._checks import check_choice, check_switch, check_type, is_series, shown, whole_number
 from fastpack._fastpack import LABEL_SPANS, expand_row, row_boundaries
-from fastpack._types import NOT_TRAINED
+from fastpack.arguments.checks import check_choice, check_switch, check_type, is_series, shown, whole_number
 from fastpack.errors import BatchError, FastpackError, OptionError, OptionTypeError
 from fastpack.torch.losses import WeightedLabels
+from fastpack.types import NOT_TRAINED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

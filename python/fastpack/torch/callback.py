@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import torch
 
-from fastpack._folder import Folder
-from fastpack._types import NOT_TRAINED
+from fastpack.dataset.folder import Folder
 from fastpack.errors import BatchError
 from fastpack.hf.trainers import check_settings, folders_of, is_ours
 from fastpack.torch.batches import full_row
 from fastpack.torch.checks import check
 from fastpack.torch.rows import PackedDataset
+from fastpack.types import NOT_TRAINED
 
 try:
     from transformers import TrainerCallback
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
 
-    from fastpack._types import StrPath
     from fastpack.torch.batches import Batch, Values
+    from fastpack.types import StrPath
 
 __all__ = ["CheckCallback", "calling_trainer"]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 
-from fastpack._checks import check_type, shown
-from fastpack._types import NOT_TRAINED
+from fastpack.arguments.checks import check_type, shown
 from fastpack.errors import BatchError, OptionError
 from fastpack.torch.label_checks import check_labels
 from fastpack.torch.passes import evaluating, forward, movement, on_device, tolerance, vocabulary_of
+from fastpack.types import NOT_TRAINED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastpack._fastpack import row_boundaries, row_documents
-from fastpack._folder import shown_columns
-from fastpack._strategy import cuts_at_row_end
+from fastpack.arguments.strategy import cuts_at_row_end
+from fastpack.dataset.folder import shown_columns
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from fastpack._folder import Folder
-    from fastpack._types import Strategy
+    from fastpack.dataset.folder import Folder
+    from fastpack.types import Strategy
 
 __all__ = ["Repacked", "check_repackable"]
 

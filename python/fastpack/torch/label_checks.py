@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 
-from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError
 from fastpack.torch.passes import forward, tolerance
+from fastpack.types import NOT_TRAINED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

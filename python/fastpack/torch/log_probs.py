@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from fastpack._checks import check_switch, check_type, shown, whole_number
+from fastpack.arguments.checks import check_switch, check_type, shown, whole_number
 from fastpack.errors import BatchError, OptionError
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import Final
 
 import torch
 
-from fastpack._checks import check_switch, check_type
-from fastpack._failures import each_of
-from fastpack._types import NOT_TRAINED
+from fastpack.arguments.checks import check_switch, check_type
+from fastpack.arguments.failures import each_of
 from fastpack.errors import BatchError
+from fastpack.types import NOT_TRAINED
 
 __all__ = ["WeightedLabels", "count_trained", "logits_of", "loss"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
 
-from fastpack._checks import check_choice, check_type, shown
+from fastpack.arguments.checks import check_choice, check_type, shown
 from fastpack.errors import BatchError, OptionTypeError
 from fastpack.step.plan import StepPlan
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from torch.utils.data import Dataset
 
-from fastpack._checks import check_switch, is_series, whole_number
-from fastpack._counted import counted
 from fastpack._fastpack import MADE_COLUMNS, CompactRows, first_restart, padding_values
-from fastpack._folder import TRAIN, Folder, expanded, shown_columns, with_columns
+from fastpack.arguments.checks import check_switch, is_series, whole_number
+from fastpack.arguments.counted import counted
+from fastpack.dataset.folder import TRAIN, Folder, expanded, shown_columns, with_columns
 from fastpack.errors import BatchError, OptionError
 from fastpack.torch.epochs import Repacked, check_repackable
 from fastpack.torch.shared import SharedNumbers
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from fastpack._types import HubDataset, Overlong, Strategy, StrPath
+    from fastpack.types import HubDataset, Overlong, Strategy, StrPath
 
 __all__ = ["PADDING", "PackedDataset", "Row", "columns_of"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
-from fastpack._checks import check_choice, check_switch, check_type, whole_number
+from fastpack.arguments.checks import check_choice, check_switch, check_type, whole_number
 from fastpack.errors import OptionError
 from fastpack.torch.rows import PADDING, PackedDataset
 

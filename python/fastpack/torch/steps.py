@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 import torch
 
-from fastpack._checks import check_choice, check_type, is_series, shown, whole_number, whole_numbers
-from fastpack._failures import noted
-from fastpack._types import NOT_TRAINED
+from fastpack.arguments.checks import check_choice, check_type, is_series, shown, whole_number, whole_numbers
+from fastpack.arguments.failures import noted
 from fastpack.errors import BatchError, OptionError, OptionTypeError
 from fastpack.step.columns import SequenceColumn, TokenColumn, column_of, without_last
 from fastpack.step.places import Places
 from fastpack.step.plan import StepPlan
 from fastpack.torch.batches import Batch, PaddedTo, collate, end_to_end
 from fastpack.torch.restoring import Form, by_sequence, check_tensors, in_form, ordered
+from fastpack.types import NOT_TRAINED
 
 if TYPE_CHECKING:
     import numpy.typing as npt

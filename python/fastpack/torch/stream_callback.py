@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from torch.utils.data import DataLoader
 
-from fastpack._removal import Temporary
 from fastpack.errors import BatchError, OptionError, OutputError, StorageError
+from fastpack.storage.removal import Temporary
 from fastpack.torch.callback import calling_trainer
 from fastpack.torch.streams import StreamDataset
 
@@ -24,7 +24,7 @@ except ImportError as missing:
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
 
-    from fastpack.api.states import StateDict
+    from fastpack.streaming.states import StateDict
 
 __all__ = ["StreamCallback"]
 

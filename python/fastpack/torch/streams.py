@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from fastpack._checks import check_switch, check_type, shown
-from fastpack._ranks import rank_of
-from fastpack.api.states import merge_state_dicts, opened_state, sealed_state, state_after_row
+from fastpack.arguments.checks import check_switch, check_type, shown
 from fastpack.errors import BatchError, OptionError, OptionTypeError
+from fastpack.runtime.ranks import rank_of
+from fastpack.streaming.states import merge_state_dicts, opened_state, sealed_state, state_after_row
 from fastpack.torch.rows import Row, columns_of
 from fastpack.torch.shared import SharedNumbers
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from torch.distributed.device_mesh import DeviceMesh
 
-    from fastpack._types import JsonValue
-    from fastpack.api.connection import StreamConnection
-    from fastpack.api.states import StateDict
-    from fastpack.api.streaming import PackStream
+    from fastpack.streaming.connection import StreamConnection
+    from fastpack.streaming.states import StateDict
+    from fastpack.streaming.stream import PackStream
+    from fastpack.types import JsonValue
 
 __all__ = ["StreamDataset"]
 
@@ -88,8 +88,8 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
                 the lanes of the stream cannot be shared by so many ranks.
             FastpackError: The stream has started.
         """
-        from fastpack.api.connection import StreamConnection  # noqa: PLC0415  loads the native module
-        from fastpack.api.streaming import PackStream  # noqa: PLC0415  loads the native module
+        from fastpack.streaming.connection import StreamConnection  # noqa: PLC0415  loads the native module
+        from fastpack.streaming.stream import PackStream  # noqa: PLC0415  loads the native module
 
         super().__init__()
         wanted = "a stream from `fastpack.stream`, or a connection from `fastpack.connect`"
@@ -180,8 +180,8 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
 
     def _opened(self) -> PackStream | StreamConnection:
         """The stream of this rank, from its beginning."""
-        from fastpack.api.connection import StreamConnection  # noqa: PLC0415  loads the native module
-        from fastpack.api.streaming import PackStream  # noqa: PLC0415  loads the native module
+        from fastpack.streaming.connection import StreamConnection  # noqa: PLC0415  loads the native module
+        from fastpack.streaming.stream import PackStream  # noqa: PLC0415  loads the native module
 
         return StreamConnection(**self._given) if self._is_served else PackStream(self._given)
 

@@ -200,7 +200,7 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// A message of the core as a `fastpack._message.Message`, which Python and the command line spell each in their
+/// A message of the core as a `fastpack.arguments.message.Message`, which Python and the command line spell each in their
 /// way. Its texts are bounded.
 struct Wording<'a>(&'a Message);
 
@@ -210,7 +210,7 @@ impl<'py> IntoPyObject<'py> for Wording<'_> {
     type Error = PyErr;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
-        let module = py.import("fastpack._message")?;
+        let module = py.import("fastpack.arguments.message")?;
         let setting = module.getattr("Setting")?;
         let parts = self.0.parts().iter().map(|part| match part {
             MessagePart::Text(text) => Ok(PyString::new(py, &one_line(text)).into_any()),

@@ -13,7 +13,7 @@ impl<'py> IntoPyObject<'py> for PyReport {
     type Error = PyErr;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
-        py.import("fastpack.report")?
+        py.import("fastpack.report.report")?
             .getattr("Report")?
             .call_method1("from_json", (self.0.to_json(),))
     }

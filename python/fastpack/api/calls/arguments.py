@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from fastpack._train_on import TrainOn
-    from fastpack._types import (
+    from fastpack.options.function import Function
+    from fastpack.options.objective import Objective
+    from fastpack.options.train_on import TrainOn
+    from fastpack.types import (
         Bos,
         Column,
         Compression,
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
         TrainOnEos,
         Turns,
     )
-    from fastpack.options.function import Function
-    from fastpack.options.objective import Objective
 
 __all__ = ["FileArguments", "OutputArguments", "RecordArguments"]
 

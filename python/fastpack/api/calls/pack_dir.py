@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from fastpack._tokenizer import TokenizerArgument
-    from fastpack._train_on import TrainOn
-    from fastpack._types import (
+    from fastpack.options.function import Function
+    from fastpack.options.objective import Objective
+    from fastpack.options.train_on import TrainOn
+    from fastpack.report.report import Report
+    from fastpack.tokenizer.arguments import TokenizerArgument
+    from fastpack.tokenizer.tokenizer import Tokenizer
+    from fastpack.types import (
         Bos,
         Column,
         Compression,
@@ -52,10 +56,6 @@ if TYPE_CHECKING:
         Turns,
         Validation,
     )
-    from fastpack.options.function import Function
-    from fastpack.options.objective import Objective
-    from fastpack.report import Report
-    from fastpack.tokenizer import Tokenizer
 
 __all__ = ["pack_dir"]
 

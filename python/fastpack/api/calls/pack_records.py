@@ -17,9 +17,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Unpack
 
-    from fastpack._tokenizer import TokenizerArgument
-    from fastpack._train_on import TrainOn
-    from fastpack._types import (
+    from fastpack.api.calls.arguments import OutputArguments, RecordArguments
+    from fastpack.options.function import Function
+    from fastpack.options.objective import Objective
+    from fastpack.options.train_on import TrainOn
+    from fastpack.report.report import Report
+    from fastpack.tokenizer.arguments import TokenizerArgument
+    from fastpack.tokenizer.tokenizer import Tokenizer
+    from fastpack.types import (
         Bos,
         Column,
         Compression,
@@ -52,11 +57,6 @@ if TYPE_CHECKING:
         Turns,
         Validation,
     )
-    from fastpack.api.calls.arguments import OutputArguments, RecordArguments
-    from fastpack.options.function import Function
-    from fastpack.options.objective import Objective
-    from fastpack.report import Report
-    from fastpack.tokenizer import Tokenizer
 
 __all__ = ["pack_records"]
 

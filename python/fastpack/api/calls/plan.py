@@ -12,7 +12,7 @@ from fastpack.api.suggest import suggesting
 
 if TYPE_CHECKING:
     from fastpack import _fastpack
-    from fastpack._types import Lengths, OnRemainder, Order, Overlong, Side, Strategy
+    from fastpack.types import Lengths, OnRemainder, Order, Overlong, Side, Strategy
 
 __all__ = ["plan"]
 

@@ -13,8 +13,11 @@ from fastpack.api.suggest import suggesting
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fastpack._tokenizer import TokenizerArgument
-    from fastpack._types import (
+    from fastpack.options.objective import Objective
+    from fastpack.report.report import Report
+    from fastpack.tokenizer.arguments import TokenizerArgument
+    from fastpack.tokenizer.tokenizer import Tokenizer
+    from fastpack.types import (
         Column,
         Compression,
         Format,
@@ -31,9 +34,6 @@ if TYPE_CHECKING:
         StrPath,
         Validation,
     )
-    from fastpack.options.objective import Objective
-    from fastpack.report import Report
-    from fastpack.tokenizer import Tokenizer
 
 __all__ = ["repack"]
 

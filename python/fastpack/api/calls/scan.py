@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from fastpack._scan import ScanReport
-    from fastpack._tokenizer import TokenizerArgument
-    from fastpack._train_on import TrainOn
-    from fastpack._types import (
+    from fastpack.options.function import Function
+    from fastpack.options.train_on import TrainOn
+    from fastpack.report.scan import ScanReport
+    from fastpack.tokenizer.arguments import TokenizerArgument
+    from fastpack.tokenizer.tokenizer import Tokenizer
+    from fastpack.types import (
         Eos,
         Examples,
         Fields,
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
         TrainOnEos,
         Turns,
     )
-    from fastpack.options.function import Function
-    from fastpack.tokenizer import Tokenizer
 
 __all__ = ["scan"]
 

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from fastpack._tokenizer import TokenizerArgument
-    from fastpack._train_on import TrainOn
-    from fastpack._types import (
+    from fastpack.options.function import Function
+    from fastpack.options.objective import Objective
+    from fastpack.options.train_on import TrainOn
+    from fastpack.streaming.stream import PackStream
+    from fastpack.tokenizer.arguments import TokenizerArgument
+    from fastpack.tokenizer.tokenizer import Tokenizer
+    from fastpack.types import (
         AllReduce,
         Bos,
         Column,
@@ -55,10 +59,6 @@ if TYPE_CHECKING:
         WeightUnit,
         Where,
     )
-    from fastpack.api.streaming import PackStream
-    from fastpack.options.function import Function
-    from fastpack.options.objective import Objective
-    from fastpack.tokenizer import Tokenizer
 
 __all__ = ["stream"]
 

@@ -1,0 +1,1 @@
+"""Arguments of public functions: their checks, and the messages about them."""

@@ -1,0 +1,68 @@
+"""Functions of the caller: named by their place, and loaded by it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastpack.arguments.urls import is_mistyped_url, is_url
+from fastpack.errors import OptionError
+
+if TYPE_CHECKING:
+    from types import CodeType, ModuleType
+
+__all__ = ["function_at", "place_of"]
+
+
+def place_of(function: object) -> str:
+    """The place of a function, as `file.py:name`.
+
+    Raises:
+        TypeError: It is in no file under a name.
+    """
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", "<")
+    if code is None or "<" in name or not os.path.isfile(code.co_filename):
+        raise TypeError(name)
+    return f"{os.path.abspath(code.co_filename)}:{name}"  # noqa: PTH100
+
+
+def function_at(text: str) -> object:
+    """Loads the function named by `file.py:name` or `module:name`."""
+    place, _, name = text.rpartition(":")
+    if not place or is_url(text.lstrip()) or is_mistyped_url(text):
+        message = f"`{text}` is no function such as filters.py:good or module:good"
+        raise OptionError(message, "function")
+    try:
+        return getattr(_module(place), name)
+    except (ImportError, OSError, AttributeError, SyntaxError) as refused:
+        message = f"`{text}` cannot be loaded: {type(refused).__name__}: {refused}"
+        raise OptionError(message, "function") from refused
+
+
+class _AsWritten(SourceFileLoader):
+    """Loads what a file says now. Python takes the bytecode of another text of the same second and length for its own."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compiles the file."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+def _module(place: str) -> ModuleType:
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    name = f"fastpack_functions_{Path(place).stem}"
+    spec = importlib.util.spec_from_file_location(name, place, loader=_AsWritten(name, place))
+    if spec is None or spec.loader is None:
+        raise ImportError(place)
+    module = importlib.util.module_from_spec(spec)
+    # Classes such as dataclasses look up their module in `sys.modules`.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,339 @@
+"""`inspect`: a packed row, its documents, their boundaries, and which tokens are trained."""
+
+from __future__ import annotations
+
+import errno
+import os
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fastpack.arguments.checks import check_type, local_path
+from fastpack.arguments.counted import counted
+from fastpack.dataset.folder import TRAIN, Folder, expanded, stored_table_of
+from fastpack.errors import FastpackError, InputNotFoundError, OptionError, OptionTypeError
+from fastpack.report.report import Report
+from fastpack.types import NOT_TRAINED, Splits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+
+    from fastpack._fastpack import Pretrained
+    from fastpack.tokenizer.arguments import TokenizerArgument
+    from fastpack.tokenizer.tokenizer import Tokenizer
+    from fastpack.types import JsonValue, StrPath
+
+__all__ = ["PackedDocument", "PackedRow", "inspect"]
+
+
+class PackedDocument(NamedTuple):
+    """A document in a row, or a piece of one.
+
+    Attributes:
+        start: The place of its first token in the row.
+        input_ids: Its tokens.
+        labels: Their labels, -100 where not trained, or its targets, where rows have targets of their own; empty where
+            rows have none.
+        source: The file of its record; empty if the rows have no origins.
+        line: Its line or record in that file, from 1; 0 if the rows have no origins.
+        has_targets: Whether `labels` are its targets, which stand apart from its tokens, such as the answer to a prompt.
+        label: The label or labels of the document as a whole: a class, a truth for each class, or a judgement; `None`
+            where rows have none.
+        classes: The names of the classes that `label` tells of; empty where no names are known.
+    """
+
+    start: int
+    input_ids: list[int]
+    labels: list[int]
+    source: str
+    line: int
+    has_targets: bool = False
+    label: int | bool | tuple[float, ...] | None = None
+    classes: tuple[str, ...] = ()
+
+    @property
+    def trained(self) -> int:
+        """The number of its tokens that carry a label."""
+        return sum(label != NOT_TRAINED for label in self.labels)
+
+
+class PackedRow:
+    """A packed row; `print` shows it, and so does a notebook.
+
+    Attributes:
+        where: The file or folder of the row.
+        number: Its number in the file or folder, from 0.
+        rows: The number of rows in the file or folder.
+        documents: The documents in it.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        number: int,
+        rows: int,
+        documents: list[PackedDocument],
+        pretrained: Pretrained | None,
+    ) -> None:
+        """Takes the row that `inspect` read."""
+        self.where = where
+        self.number = number
+        self.rows = rows
+        self.documents = documents
+        self._pretrained = pretrained
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in the row."""
+        return sum(len(document.input_ids) for document in self.documents)
+
+    def stretches(self, document: PackedDocument, *, ids: bool = False) -> Iterator[tuple[bool, str]]:
+        """Splits a document into trained and untrained stretches of text, or of ids where no tokenizer is known.
+
+        Args:
+            document: One of `documents`.
+            ids: Whether ids are shown though a tokenizer is known.
+        """
+        masks = [label != NOT_TRAINED for label in document.labels]
+        pairs = (
+            [*((False, token) for token in document.input_ids), *((True, token) for token in document.labels)]
+            if document.has_targets
+            else list(zip(masks or [False] * len(document.input_ids), document.input_ids, strict=True))
+        )
+        for trained, stretch in groupby(pairs, key=lambda pair: pair[0]):
+            part = [token for _, token in stretch]
+            if self._pretrained is None or ids:
+                yield trained, " ".join(map(str, part))
+            else:
+                yield trained, self._pretrained.decode(part)
+
+    def without_text(self) -> PackedRow:
+        """Returns the row without its tokenizer, so that it is shown as ids."""
+        return PackedRow(self.where, self.number, self.rows, self.documents, None)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether a tokenizer is known, so that ids are shown as text."""
+        return self._pretrained is not None
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """The row as JSON values."""
+        return {
+            "packed": self.where,
+            "row": self.number,
+            "rows": self.rows,
+            "tokens": self.tokens,
+            "documents": [
+                {
+                    "start": document.start,
+                    "tokens": len(document.input_ids),
+                    "trained": document.trained,
+                    "source": document.source or None,
+                    "line": document.line or None,
+                    "input_ids": list(document.input_ids),
+                    "labels": list(document.labels),
+                    **_labelled(document.label),
+                    **({"classes": list(document.classes)} if document.classes else {}),
+                    "stretches": [
+                        {"trained": trained, "text": text} for trained, text in self.stretches(document)
+                    ],
+                }
+                for document in self.documents
+            ],
+        }
+
+    def __repr__(self) -> str:
+        """A summary on one line; `print` shows the row."""
+        return (
+            f"<fastpack.PackedRow {self.number} of {self.rows:,}: {counted(self.tokens, 'token')}, "
+            f"{counted(len(self.documents), 'document')}>"
+        )
+
+    def __str__(self) -> str:
+        """The row as text; trained tokens stand between « and »."""
+        from fastpack.report.display.rows import row_page  # noqa: PLC0415  needed where it is shown
+
+        return row_page(self, color=False)
+
+    def _repr_html_(self) -> str:
+        """The HTML that a notebook shows."""
+        from fastpack.report.display.notebook import row_fragment  # noqa: PLC0415  needed where it is shown
+
+        return row_fragment(self)
+
+
+def inspect(
+    packed: pa.Table | Splits | StrPath,
+    row: int = 0,
+    *,
+    split: str = TRAIN,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+) -> PackedRow:
+    """Reads a packed row: its documents, their boundaries, and its trained tokens.
+
+    Args:
+        packed: A table of packed rows, a folder that `pack_dir` wrote, or a file in it.
+        row: The row, from 0; from the end if negative.
+        split: The split of a folder, or of some `Splits`.
+        tokenizer: Turns ids to text; if not given, the one that the report names, if it is on this disk or in the hub's
+            cache. One that the folder's manifest knows not to be that of the rows is refused.
+
+    Returns:
+        The row; `print` it, or look at it in a notebook.
+
+    Raises:
+        OptionError: There is no such row or split, or the rows were packed with another tokenizer.
+        InputNotFoundError: There is no such file or folder.
+        FastpackError: It holds no packed rows.
+
+    Examples:
+        >>> import fastpack
+        >>> table = fastpack.pack_files(
+        ...     "examples/chat.jsonl", "examples/tokenizer", max_length=512
+        ... )
+        >>> row = fastpack.inspect(table, row=-1)
+        >>> row.number, row.rows
+        (3, 4)
+        >>> row.documents[0].trained > 0
+        True
+    """
+    check_type("row", row, int, "a whole number")
+    if isinstance(packed, Splits):
+        packed = packed.validation if split == "validation" else packed.train
+    found = _read(packed, split)
+    count = found.table.num_rows
+    number = row + count if row < 0 else row
+    if not 0 <= number < count:
+        has = f"rows 0 to {count - 1}" if count else "no rows"
+        message = f"`{found.where}` has {has}, not `{row}`"
+        raise OptionError(message, "row")
+    documents = list(_documents(found, number))
+    return PackedRow(found.where, number, count, documents, _tokenizer_of(found, tokenizer))
+
+
+class _Found(NamedTuple):
+    """The rows of a source, with its tokenizer and its files.
+
+    Attributes:
+        where: The file or folder.
+        table: The rows.
+        tokenizer: The name of the tokenizer in the report; empty if there is none.
+        fingerprint: The digest of the tokenizer in the manifest; empty if there is none.
+        sources: The files by the numbers in `source_file`.
+        classes: The names of the classes by their numbers; empty where no names are known.
+    """
+
+    where: str
+    table: pa.Table
+    tokenizer: str = ""
+    fingerprint: str = ""
+    sources: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+
+
+def _read(packed: pa.Table | StrPath, split: str) -> _Found:
+    if not isinstance(packed, (str, os.PathLike)):
+        if not hasattr(packed, "schema") or not hasattr(packed, "slice"):
+            message = f"must be a pyarrow.Table or a path, not a `{type(packed).__qualname__}`"
+            raise OptionTypeError(message, "packed")
+        try:
+            values = Report.of(packed).to_dict()
+        except OptionError:
+            values = {}
+        return _found("<table>", packed, values, {})
+    path = Path(local_path("packed", packed, "a folder or a file of packed rows"))
+    if path.is_dir():
+        folder = Folder(path)
+        return _found(str(path), folder.read_stored(split), _report_in(path), folder.of_job("made_by"))
+    if path.exists() and not path.is_file():
+        message = f"{path} is no file that can be looked into, such as train-00000.arrow"
+        raise FastpackError(message)
+    if not path.exists():
+        raise InputNotFoundError(errno.ENOENT, "no such file", str(path))
+    if path.suffix == ".msgpack":
+        message = f"{path}: rows in MessagePack are not shown; read them with `msgpack.unpackb`"
+        raise FastpackError(message)
+    table = stored_table_of(path)
+    # The files of a split may lie in a folder of their own.
+    for above in path.absolute().parents[:2]:
+        if (above / "manifest.json").is_file():
+            return _found(str(path), table, _report_in(above), Folder(above).of_job("made_by"))
+    return _found(str(path), table, _report_in(path.absolute().parent), {})
+
+
+def _found(
+    where: str, table: pa.Table, report: Mapping[str, JsonValue], made_by: Mapping[str, JsonValue]
+) -> _Found:
+    named, digest = report.get("tokenizer"), made_by.get("tokenizer")
+    sources, classes = report.get("sources"), report.get("classes")
+    return _Found(
+        where,
+        table,
+        named if isinstance(named, str) else "",
+        digest if isinstance(digest, str) else "",
+        tuple(map(str, sources)) if isinstance(sources, list) else (),
+        tuple(map(str, classes)) if isinstance(classes, list) else (),
+    )
+
+
+def _report_in(folder: Path) -> Mapping[str, JsonValue]:
+    """The values of the report in a folder; empty if there is no readable one."""
+    try:
+        return Report.of(folder).to_dict()
+    except (FastpackError, OSError):
+        return {}
+
+
+def _documents(found: _Found, row: int) -> Iterator[PackedDocument]:
+    """The documents of a row."""
+    from fastpack._fastpack import inspect_row  # noqa: PLC0415  loads pyarrow
+
+    try:
+        documents = inspect_row(expanded(found.table.slice(row, 1)))
+    except FastpackError as broken:
+        message = f"{found.where}, row {row}: {broken}"
+        raise FastpackError(message) from broken
+    for start, ids, labels, file, line, has_targets, label in documents:
+        source = found.sources[file] if 0 <= file < len(found.sources) else ""
+        whole = tuple(label) if isinstance(label, list) else label
+        classes = tuple(_named(whole, found.classes))
+        yield PackedDocument(start, ids, labels, source, line, has_targets, whole, classes)
+
+
+def _labelled(label: int | bool | tuple[float, ...] | None) -> dict[str, JsonValue]:
+    """The label of a document as JSON, if it has one."""
+    if label is None:
+        return {}
+    return {"label": list(label) if isinstance(label, tuple) else label}
+
+
+def _named(label: int | bool | tuple[float, ...] | None, classes: tuple[str, ...]) -> Iterator[str]:
+    """The names of the classes that a label tells of."""
+    numbers = [at for at, truth in enumerate(label) if truth] if isinstance(label, tuple) else [label]
+    for number in numbers:
+        if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(classes):
+            yield classes[number]
+
+
+def _tokenizer_of(found: _Found, given: TokenizerArgument | Tokenizer | None) -> Pretrained | None:
+    """The tokenizer given, or the one that the report names; `None` if there is neither."""
+    from fastpack.tokenizer.arguments import recorded_tokenizer  # noqa: PLC0415  loads more than tables of ids need
+    from fastpack.tokenizer.tokenizer import pretrained  # noqa: PLC0415  likewise
+
+    if given is not None:
+        loaded = pretrained(given, revision=None, token=None)
+        if found.fingerprint and loaded.fingerprint != found.fingerprint:
+            named = f"; report.json names `{found.tokenizer}`" if found.tokenizer else ""
+            message = f"by the manifest, the rows of `{found.where}` were packed with another{named}"
+            raise OptionError(message, "tokenizer")
+        return loaded
+    place = recorded_tokenizer(found.tokenizer) if found.tokenizer else None
+    if place is None:
+        return None
+    try:
+        loaded = pretrained(place, revision=None, token=None)
+    except FastpackError:
+        return None  # the tokenizer has moved since: the row is shown as ids
+    return None if found.fingerprint and loaded.fingerprint != found.fingerprint else loaded

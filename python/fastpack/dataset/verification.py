@@ -1,0 +1,479 @@
+"""`verify`: checks the files, the rows and the tokens of a packed folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fastpack._fastpack import check_rows, document_hashes, one_line
+from fastpack.api.recipes import options_of_manifest
+from fastpack.arguments.checks import check_type, shown
+from fastpack.arguments.counted import counted
+from fastpack.arguments.strategy import cuts_at_row_end
+from fastpack.arguments.urls import is_url
+from fastpack.dataset.folder import Folder, column_differences, table_of
+from fastpack.dataset.manifest import MANIFEST, ListedFile, files_beside
+from fastpack.errors import FastpackError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from fastpack.dataset.folder import Shard
+    from fastpack.tokenizer.tokenizer import Tokenizer
+    from fastpack.types import JsonValue, RecordFilter, RecordMap, StrPath
+
+    _Functions = Mapping[str, RecordFilter | RecordMap]
+
+__all__ = ["Verification", "verify"]
+
+_FILES: Final = 8
+"""The number of input files that a sample is taken from, evenly spread."""
+
+_SHOWN: Final = 20
+"""The most problems that are printed."""
+
+_SAME: Final = (
+    "train_on",
+    "turns",
+    "train_on_eos",
+    "eos",
+    "bos",
+    "special_in_text",
+    "decode_arguments",
+    "chat_template",
+    "chat_template_kwargs",
+    "examples",
+    "template_engine",
+    "overlong",
+    "truncation_side",
+    "align_documents_to",
+    "pad_token_id",
+    "shift_labels",
+)
+"""The options of a recipe that decide the tokens and labels of a document."""
+
+
+_OF_SOURCES: Final = ("sources", "prompt")
+"""The options of a recipe that decide how the records of each source are read."""
+
+
+class Verification(NamedTuple):
+    """The result of `verify`; `print` shows it. It is false where a condition is wanted if there are problems.
+
+    Attributes:
+        folder: The folder.
+        files: The number of shards.
+        rows: The number of rows in all shards.
+        documents: The number of documents; padding counts as one where it has an entry of its own.
+        tokens: The number of tokens, padding included.
+        made_again: The number of documents of the inputs that were tokenized again and compared.
+        problems: Messages about errors, one line each; empty if there are none.
+        notes: Skipped comparisons, each with the reason.
+    """
+
+    folder: str
+    files: int
+    rows: int
+    documents: int
+    tokens: int
+    made_again: int
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no problems."""
+        return not self.problems
+
+    def __bool__(self) -> bool:
+        """Whether there are no problems, as `ok`."""
+        return self.ok
+
+    def raise_for_problems(self) -> None:
+        """Raises a `FastpackError` with the first problem and their number, if there are any."""
+        if self.ok:
+            return
+        others = len(self.problems) - 1
+        more = f" (and {others:,} more)" if others else ""
+        message = f"{one_line(self.folder)}: {self.problems[0]}{more}"
+        raise FastpackError(message)
+
+    def __str__(self) -> str:
+        """The counts, the notes, and the problems."""
+        counts = (
+            (self.files, "file"),
+            (self.rows, "row"),
+            (self.documents, "document"),
+            (self.tokens, "token"),
+        )
+        lines = [
+            f"{one_line(self.folder)}: {', '.join(counted(count, noun) for count, noun in counts)}",
+            f"documents tokenized again: {self.made_again:,}",
+            *(f"not compared: {note}" for note in self.notes),
+            *(f"wrong: {problem}" for problem in self.problems[:_SHOWN]),
+        ]
+        if len(self.problems) > _SHOWN:
+            lines.append(f"wrong: and {len(self.problems) - _SHOWN:,} more")
+        return "\n".join(lines if self.problems else [*lines, "all is well"])
+
+
+_FUNCTIONS: Final = ("filter", "map")
+"""The functions that a sample is packed again through, if the call gives them."""
+
+
+def verify(
+    folder: StrPath,
+    *,
+    tokenizer: StrPath | Tokenizer | None = None,
+    sample: int = 100,
+    filter: RecordFilter | None = None,  # noqa: A002  as in `pack_dir`
+    map: RecordMap | None = None,  # noqa: A002  likewise
+) -> Verification:
+    """Checks a packed folder: its files against the manifest, every row, and a sample of its inputs tokenized again.
+
+    The manifest is as fastpack wrote it, and all files have the sizes and hashes that it lists. In each row, columns have the same length, `seq_lengths` come to the
+    tokens, positions restart at each document, labels are tokens or -100, and first tokens have none. Documents of a
+    sample of the recorded inputs are packed again, with the same options, and must be among the rows. Folders of other
+    tools are read too, with `seq_lengths` or `position_ids` alone.
+
+    A folder may be from others, so that nothing it names is loaded or fetched: functions run only if they are given here,
+    and the tokenizer of `report.json` is used if it is on this disk or in the hub's cache.
+
+    Args:
+        folder: The folder.
+        tokenizer: The tokenizer of the rows; if not given, the one that `report.json` names. Ids need none.
+        sample: About how many documents are tokenized again; 0 for none.
+        filter: The function that chose the records, as it was given to `pack_dir`. Without it, the documents of a job that
+            had one are not compared.
+        map: The function that changed them, likewise.
+
+    Returns:
+        The counts and the problems; `ok` is true if there are none, and `raise_for_problems()` raises the first.
+
+    Raises:
+        InputNotFoundError: There is no such folder.
+        FastpackError: It holds no packed rows, or its manifest has changed since fastpack wrote it or lists a file outside
+            the folder.
+
+    Examples:
+        >>> import fastpack, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     report = fastpack.pack_dir(
+        ...         "examples/chat.jsonl", folder, tokenizer="examples/tokenizer", max_length=512
+        ...     )
+        ...     found = fastpack.verify(folder, tokenizer="examples/tokenizer")
+        >>> found.problems, found.made_again
+        ((), 30)
+    """
+    check_type("sample", sample, int, "a number of documents")
+    packed = Folder(folder, sized=False)
+    checked = _Checked(packed)
+    for shard in packed.shards:
+        checked.look_at(shard)
+    for file in files_beside(packed.manifest):
+        checked.compare(file)
+    rows = packed.manifest.get("files")
+    if isinstance(rows, list) and not checked.problems and sample > 0:
+        functions = {"filter": filter, "map": map}
+        given = {name: function for name, function in functions.items() if function is not None}
+        checked.make_again(tokenizer, sample, given)
+    return checked.verification()
+
+
+class _Checked:
+    """The counts, problems and notes so far."""
+
+    def __init__(self, packed: Folder) -> None:
+        self._packed = packed
+        self._counts = [0, 0, 0, 0]
+        self._first: tuple[str, pa.Schema] | None = None
+        self.made_again = 0
+        self.problems: list[str] = []
+        self._notes: list[str] = (
+            [] if packed.manifest else ["no manifest.json, so neither files nor inputs are known"]
+        )
+
+    def verification(self) -> Verification:
+        """The result."""
+        files, rows, documents, tokens = self._counts
+        return Verification(
+            folder=str(self._packed.path),
+            files=files,
+            rows=rows,
+            documents=documents,
+            tokens=tokens,
+            made_again=self.made_again,
+            problems=tuple(map(one_line, self.problems)),
+            notes=tuple(map(one_line, self._notes)),
+        )
+
+    def look_at(self, shard: Shard) -> None:
+        """Compares a file with the manifest, and checks its rows."""
+        self._counts[0] += 1
+        try:
+            name = shard.path.relative_to(self._packed.path).as_posix()
+            self.compare(ListedFile(name, shard.bytes, shard.blake3))
+            if not shard.path.is_file():
+                return
+            table = table_of(shard.path)
+            self._compare_columns(shard, table.schema)
+            broken_rules, counts = check_rows(table, json.dumps(dict(self._packed.options)))
+            self.problems += [f"{shard.path}, row {row}: {what}" for row, what in broken_rules]
+        except FastpackError as broken:
+            self._add(shard.path, str(broken))
+            return
+        self._counts[1] += table.num_rows
+        if counts is not None:
+            self._counts[2] += counts[0]
+            self._counts[3] += counts[1]
+
+    def compare(self, file: ListedFile) -> None:
+        """Compares a file with the manifest."""
+        path = self._packed.path / file.name
+        try:
+            change = file.change(self._packed.path)
+        except FastpackError as broken:
+            change = str(broken)
+        if change:
+            self._add(path, change)
+
+    def _add(self, path: Path, said: str) -> None:
+        self.problems.append(said if str(path) in said else f"{path}: {said}")
+
+    def _compare_columns(self, shard: Shard, schema: pa.Schema) -> None:
+        if self._first is None:
+            self._first = shard.path.name, schema
+        first, wanted = self._first
+        self.problems += [
+            f"{shard.path}: {difference} in {first}" for difference in column_differences(schema, wanted)
+        ]
+
+    def make_again(self, tokenizer: StrPath | Tokenizer | None, sample: int, functions: _Functions) -> None:
+        """Packs a sample of the inputs again, and looks for its documents among the rows."""
+        from fastpack.tokenizer.arguments import recorded_tokenizer  # noqa: PLC0415  likewise
+
+        recorded_inputs = _inputs_of(self._packed)
+        inputs = {path: recorded for path, recorded in recorded_inputs.items() if not is_url(path)}
+        if remote := len(recorded_inputs) - len(inputs):
+            self._notes.append(
+                f"{counted(remote, 'input')} in remote storage, from which `verify` reads nothing"
+            )
+        said = {
+            path: _input_changed(path, recorded if isinstance(recorded, dict) else {})
+            for path, recorded in inputs.items()
+        }
+        self.problems += [problem for problem in said.values() if problem]
+        unchanged = [path for path, problem in said.items() if not problem]
+        reason = _cannot_be_made_again(self._packed, functions)
+        if reason or not unchanged:
+            if reason or inputs:
+                self._notes.append(reason or "none of the recorded inputs is there as it was")
+            return
+        chosen = unchanged[:: max(1, len(unchanged) // _FILES)][:_FILES]
+        limit = max(1, sample // len(chosen))
+        try:
+            recipe = _recipe_of(self._packed)
+        except OptionError as unknown:
+            self._notes.append(f"the inputs cannot be packed again: {unknown}")
+            return
+        named = self._recorded() if tokenizer is None else None
+        place = tokenizer if named is None else recorded_tokenizer(named)
+        if place is None and named is not None:
+            self._notes.append(
+                f"all documents of the inputs, as their tokenizer `{shown(named)}`, which report.json names, is neither on "
+                "this disk nor in the hub's cache: pass it"
+            )
+            return
+        try:
+            again, table = _packed_again(self._packed, recipe, chosen, limit, place, functions)
+        except FastpackError as refused:
+            self.problems.append(f"the inputs cannot be packed again: {refused}")
+            return
+        other = _other_parts(self._packed, again)
+        if other is None:
+            self._look_for(table)
+        else:
+            self.problems.append(f"the {other} given is not the one that the rows were packed with")
+
+    def _recorded(self) -> str | None:
+        """The tokenizer that the report names."""
+        from fastpack.report.report import Report  # noqa: PLC0415  needed here alone
+
+        report = self._packed.path / "report.json"
+        named = Report.from_json(report.read_bytes()).to_dict().get("tokenizer") if report.is_file() else None
+        return named if isinstance(named, str) else None
+
+    def _look_for(self, table: pa.Table) -> None:
+        """Looks for the documents of a table of one document a row among the rows of the folder."""
+        self.made_again = table.num_rows
+        if not self.made_again:
+            self._notes.append("the sample came to no documents")
+            return
+        missing = {each: row for row, each in enumerate(document_hashes(table))}
+        for shard in self._packed.shards:
+            if missing:
+                there = set(document_hashes(table_of(shard.path)))
+                missing = {each: row for each, row in missing.items() if each not in there}
+        for row in sorted(missing.values())[:_SHOWN]:
+            ids: list[int] = table["input_ids"][row].as_py()
+            self.problems.append(
+                f"no row has document {row} of the sample, with {len(ids):,} tokens that begin with "
+                f"{', '.join(map(str, ids[:8]))}: its tokens or labels are made otherwise today"
+            )
+
+
+def _input_changed(path: str, recorded: Mapping[str, JsonValue]) -> str | None:
+    """The difference between an input and the file that was packed; `None` if there is none."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return f"the input {path} is not there any more"
+    if (found.st_size, found.st_mtime_ns) != (recorded.get("size"), recorded.get("modified")):
+        return f"the input {path} has changed since it was packed"
+    return None
+
+
+def _inputs_of(packed: Folder) -> Mapping[str, JsonValue]:
+    """The entries of the input files in the manifest."""
+    files = packed.of_job("inputs").get("files")
+    return files if isinstance(files, dict) else {}
+
+
+def _sources_of(packed: Folder) -> list[Mapping[str, JsonValue]]:
+    """The options of each source in the manifest."""
+    job = packed.manifest.get("job")
+    listed = job.get("sources") if isinstance(job, dict) else None
+    return [source for source in listed if isinstance(source, dict)] if isinstance(listed, list) else []
+
+
+def _cannot_be_made_again(packed: Folder, given: Mapping[str, object]) -> str | None:
+    """The reason why documents cannot be packed again from the manifest; `None` if they can."""
+    options = packed.options
+    if not _inputs_of(packed):
+        return "the rows were packed from memory, which the manifest records no inputs of"
+    if differing := _differing_functions(packed, given):
+        return f"all documents of the inputs, as they went through {differing}"
+    if "objective" in options:
+        return "the rows are of another objective than `causal`, whose documents are not compared"
+    if cuts_at_row_end(strategy := options.get("strategy")):
+        return f'strategy="{strategy}" cuts documents where rows end'
+    if options.get("on_remainder") == "drop" and options.get("order") == "balanced":
+        return 'on_remainder="drop" left out documents that nothing names'
+    return None
+
+
+def _differing_functions(packed: Folder, given: Mapping[str, object]) -> str | None:
+    """The functions of a folder that are not given, or those given that it has not, in words; `None` if they agree."""
+    used = _functions_of(packed)
+    if missing := [f"`{name}`" for name in used if name not in given]:
+        return f"{' and '.join(missing)}, which a manifest only names: pass the same again"
+    unused = next((name for name in given if name not in used), None)
+    return unused and f"no `{unused}`, which is given here"
+
+
+def _other_parts(packed: Folder, again: Folder) -> str | None:
+    """The tokenizer or template that differs in two folders, in words; `None` if there is none."""
+    before, now = packed.of_job("made_by"), again.of_job("made_by")
+    parts = (("tokenizer", "tokenizer"), ("template", "chat template"))
+    return next((words for name, words in parts if now.get(name) != before.get(name)), None)
+
+
+def _functions_of(packed: Folder) -> list[str]:
+    """The functions that a folder was packed with."""
+    told = str(packed.of_job("made_by").get("transform") or "")
+    recipe = packed.manifest.get("recipe")
+    listed = recipe if isinstance(recipe, dict) else {}
+    unheld = listed.get("unheld")
+    recorded = [*listed, *(unheld if isinstance(unheld, dict) else {})]
+    return [
+        name for name in _FUNCTIONS if name in recorded or re.search(rf"(?:^| ){name} (?:named|has) ", told)
+    ]
+
+
+def _packed_again(
+    packed: Folder,
+    recipe: Mapping[str, object],
+    paths: list[str],
+    limit: int,
+    tokenizer: StrPath | Tokenizer | None,
+    functions: _Functions,
+) -> tuple[Folder, pa.Table]:
+    """Packs the first records of some inputs by the recipe, one document a row; returns the folder's manifest and the rows."""
+    from fastpack.api import pack_dir  # noqa: PLC0415  loads the native module
+    from fastpack.options.function import function_of  # noqa: PLC0415  likewise
+
+    inputs, listed, options = _inputs_of(packed), _sources_of(packed), packed.options
+    sources = []
+    for path in paths:
+        entry = inputs.get(path)
+        number = entry.get("source") if isinstance(entry, dict) else None
+        source = listed[number] if isinstance(number, int) else {}
+        reading = source.get("reading")
+        given = {
+            name: value
+            for name, value in (reading.items() if isinstance(reading, dict) else ())
+            if name in {"shape", "fields", "separator"} and value
+        }
+        given |= _prompt_of(recipe, number)
+        most = source.get("limit")
+        sources.append({"path": path, "limit": min(limit, most) if isinstance(most, int) else limit, **given})
+    columns = [
+        "input_ids",
+        "seq_lengths",
+        *(["labels"] if "labels" in table_of(packed.shards[0].path).column_names else []),
+    ]
+    now = packed.manifest.get("now")
+    # Nothing resumes this job, so nobody is to be warned of a function without a fingerprint.
+    wrapped = {name: function_of(name, function) for name, function in functions.items()}
+    named = {name: it and dataclasses.replace(it, fingerprint="given") for name, it in wrapped.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        pack_dir(
+            output=f"{folder}/again",
+            tokenizer=tokenizer,
+            max_length=options["max_length"],  # type: ignore[arg-type]  # as the manifest has it
+            sources=sources,  # type: ignore[arg-type]  # likewise
+            strategy="none",
+            on_bad_record="skip",
+            max_lost="100%",
+            columns=columns,  # type: ignore[arg-type]  # the line above names them
+            now=datetime.fromisoformat(str(now)[:26]) if now else None,
+            progress=False,
+            **{name: value for name, value in recipe.items() if name in _SAME},  # type: ignore[arg-type]  # likewise
+            **named,  # type: ignore[arg-type]  # likewise
+        )
+        again = Folder(Path(folder) / "again")
+        table = again.read(again.splits[0])
+        # The shards are deleted with the temporary folder, so they are read into memory.
+        return again, table.take(list(range(table.num_rows)))
+
+
+def _recipe_of(packed: Folder) -> dict[str, object]:
+    """The options of the call that packed a folder which decide tokens and labels.
+
+    They are read from the recipe, since the job in the manifest has the core's words: `eos=True` is `always` there.
+
+    Raises:
+        OptionError: The manifest has no recipe, or the recipe lacks an option that JSON cannot hold.
+    """
+    recipe = options_of_manifest(packed.path / MANIFEST, packed.manifest)
+    for name, kind in (recipe.get("unheld") or {}).items():
+        if name in (*_SAME, *_OF_SOURCES):
+            message = f"`{name}` was {kind}, which no manifest holds"
+            raise OptionError(message, name)
+    return {name: recipe[name] for name in (*_SAME, *_OF_SOURCES) if name in recipe}
+
+
+def _prompt_of(recipe: Mapping[str, object], number: object) -> dict[str, JsonValue]:
+    """The prompt of a source: its own, or else that of the call."""
+    listed = recipe.get("sources")
+    known = isinstance(listed, list) and isinstance(number, int) and number < len(listed)
+    own = listed[number] if known else {}  # type: ignore[index]  # as `known` says
+    prompt = {**recipe, **(own if isinstance(own, dict) else {})}.get("prompt")
+    return {"prompt": prompt} if prompt else {}

@@ -1,0 +1,127 @@
+"""Suggestions for unknown options and words."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, get_args
+
+from fastpack import types as _types
+from fastpack.arguments.checks import nearest
+from fastpack.arguments.message import Message, Setting
+from fastpack.options import OPTIONS
+from fastpack.options.foreign import FOREIGN_OPTIONS, FOREIGN_WORDS, OPTION_ADVICE, WORD_ADVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["field_hint", "nearest_option", "option_hint", "spelled_as_ours", "word_hint", "words_of"]
+
+
+def nearest_option(name: str, known: Iterable[str]) -> str | None:
+    """The option that an unknown name probably means: one that another tool calls so, or the nearest spelling."""
+    listed = list(known)
+    plain = name.replace("-", "_").lower()
+    foreign = FOREIGN_OPTIONS.get(plain)
+    if plain in listed or foreign in listed:
+        return plain if plain in listed else foreign
+    return nearest(plain, listed)
+
+
+def option_hint(name: str, known: Iterable[str]) -> str:
+    """A hint for an unknown keyword of a function; empty if no option is near."""
+    plain, listed = name.replace("-", "_").lower(), list(known)
+    if plain in OPTION_ADVICE:
+        return OPTION_ADVICE[plain]
+    named = plain if plain in OPTIONS else FOREIGN_OPTIONS.get(plain)
+    if named in OPTIONS and named not in listed:
+        takers = ", ".join(f"`{call}`" for call in sorted(OPTIONS[named].calls))
+        return f"`{named}` is an option of {takers}"
+    meant = nearest_option(name, listed)
+    return f"did you mean `{meant}`?" if meant else ""
+
+
+@functools.cache
+def words_of(option: str, call: str) -> tuple[str, ...]:
+    """The words that an option takes in a call; for a list or a dict, those of its entries or keys."""
+    if option not in OPTIONS:
+        return ()
+    named = re.findall(r"\b[A-Z]\w+", OPTIONS[option].in_call(call).type)
+    return tuple(word for name in named for word in _literals(getattr(_types, name, None)))
+
+
+def _literals(annotation: object) -> Iterator[str]:
+    for part in get_args(annotation):
+        if isinstance(part, str):
+            yield part
+        else:
+            yield from _literals(part)
+
+
+def spelled_as_ours(value: object, words: tuple[str, ...]) -> object:
+    """Normalises the spelling of words: `best_fit` for `best-fit` or `Best Fit`. Other values are returned unchanged."""
+    if isinstance(value, str) and value not in words:
+        plain = re.sub(r"[-_ ]+", "_", value.strip().lower())
+        return next((word for word in words if word.replace("-", "_") == plain), value)
+    if isinstance(value, (list, tuple)):
+        return (
+            type(value)(spelled_as_ours(each, words) for each in value)
+            if type(value) in {list, tuple}
+            else value
+        )
+    return value
+
+
+def word_hint(option: str, value: object, words: Iterable[str]) -> str:
+    """A hint for an invalid value of an option that takes words; empty if no word is near."""
+    listed = list(words)
+    if not listed and OPTIONS.get(option) and "int" in OPTIONS[option].type:
+        return _number_hint(value)
+    for given in _each(value):
+        plain = re.sub(r"[-_ ]+", "_", given.strip().lower())
+        advice = WORD_ADVICE.get(option, {}).get(plain)
+        if advice:
+            return advice
+        if given in listed:
+            continue
+        foreign = FOREIGN_WORDS.get(option, {}).get(plain)
+        meant = foreign if foreign in listed else nearest(plain, listed)
+        if meant:
+            return f'did you mean "{meant}"?'
+    return ""
+
+
+def field_hint(message: str, given: object = None) -> str:
+    """A hint for a record without known fields, made from the field names in an error of the core and the `fields` that were given."""
+    listed = message.rpartition(", found ")[2].partition(";")[0]
+    fields = dict(given) if isinstance(given, Mapping) else {}
+    known = tuple(word for word in words_of("fields", "pack_files") if word not in fields)
+    found = re.findall(r"`([^`]+)`", listed)
+    if {"chosen", "rejected"} <= {field.strip().lower() for field in found}:
+        return Message("pairs of preferences take ", Setting("objective", "preference"))
+    for field in found:
+        plain = field.strip().lower()
+        meant = nearest(plain, known) or FOREIGN_WORDS["fields"].get(plain)
+        if meant and meant not in fields and field not in fields.values() and meant != field:
+            return Message("did you mean `", Setting("fields", {**fields, meant: field}), "`?")
+    return ""
+
+
+def _number_hint(value: object) -> str:
+    """A hint with the whole number that a text or a float means."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"(\d{1,10})([kK]?)", value.strip().replace("_", "").replace(",", ""))
+        if found:
+            return f"give the number itself, {int(found[1]) * (1024 if found[2] else 1)}"
+    if isinstance(value, float) and value.is_integer():
+        return f"give a whole number, {int(value)}"
+    return ""
+
+
+def _each(value: object) -> Iterator[str]:
+    """The words in a value: itself, or its entries or keys."""
+    if isinstance(value, (str, bool)):
+        yield str(value)
+    elif isinstance(value, (list, tuple, Mapping)):
+        yield from (each for each in value if isinstance(each, str))

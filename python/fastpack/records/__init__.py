@@ -1,0 +1,1 @@
+"""Records of the caller: inputs and sources, tables and iterables, functions over them."""

@@ -1,0 +1,271 @@
+"""Reads the arguments for inputs: files, sources with their own settings, and prompts."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from fastpack import _fastpack
+from fastpack.arguments.checks import check_switch, is_series, nearest, path_of, refuse_collapsed, shown
+from fastpack.arguments.failures import each_of
+from fastpack.arguments.message import Message
+from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
+from fastpack.records.reiterable import Reiterable
+from fastpack.types import NamedPrompt, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fastpack.storage.filesystem import FileSystem
+    from fastpack.types import Files
+
+__all__ = ["choose_inputs", "choose_reading"]
+
+_ONCE = 1
+"""The default of `repeat` of a source."""
+
+_WANTED = (
+    "a path, a pattern or a list of these (`pack_table` takes tables, `pack_records` iterables of records)"
+)
+"""The valid values of `files`, for messages."""
+
+
+def choose_inputs(
+    files: Files | None,
+    sources: Sequence[Source] | None,
+    reading: Mapping[str, object],
+    *,
+    recursive: bool,
+    filesystem: FileSystem | None,
+    storage: Callable[[Sequence[str]], _fastpack.StorageOptions],
+) -> _fastpack.Inputs:
+    """Makes the inputs of `files` or `sources`. A setting that a source does not have comes from the call.
+
+    With a `filesystem`, all paths and patterns are on it. `storage` makes the options of remote storage for the paths and
+    patterns of all sources.
+    """
+    check_switch("recursive", recursive)
+    if sources is None:
+        if files is None:
+            message = "must name at least one file, or `sources` must"
+            raise OptionError(message, "files")
+        listed: list[Mapping[str, object]] = [{"path": files}]
+    elif files is not None:
+        message = "stands in place of `files`; give one of them"
+        raise OptionError(message, "sources")
+    else:
+        listed = _listed(sources)
+    named: list[str] = []
+    native = [
+        _native(source, reading, None if sources is None else number, named, filesystem)
+        for number, source in enumerate(listed)
+    ]
+    return _fastpack.Inputs(sources=native, recursive=recursive, storage=storage(named))
+
+
+def choose_reading(reading: Mapping[str, object]) -> _fastpack.Source:
+    """Makes the reading settings of records in memory."""
+    return _native({"path": ()}, reading, None, [])
+
+
+def _nearest_path(path: str) -> str | None:
+    """The existing path nearest in spelling to a path with one wrong part; `None` if there is none."""
+    folder, name = os.path.split(path)
+    if not name or (folder and not os.path.isdir(folder)):
+        above = _nearest_path(folder) if name and folder != path else None
+        found = f"{above}/{name}" if above else None
+        return found if found and os.path.exists(found) else None
+    try:
+        near = nearest(name, [it.name for it in Path(folder or ".").iterdir()])
+    except (OSError, ValueError):
+        return None
+    return (f"{folder.rstrip('/')}/{near}" if folder else near) if near else None
+
+
+def _listed(sources: object) -> list[Mapping[str, object]]:
+    """Checks that the sources are dicts, that each has a `path`, and that all keys are known."""
+    known = (*Source.__required_keys__, *sorted(Source.__optional_keys__))
+    wanted = f"must be a list of dicts with a `path` and what of {', '.join(known[1:])} they need"
+    listed: list[Mapping[str, object]] = []
+    for number, source in enumerate(sources if is_series(sources) else ()):
+        if isinstance(source, Mapping) and isinstance(source.get("records"), Reiterable):
+            listed.append(_checked_records(source, number))
+            continue
+        if not isinstance(source, Mapping) or source.get("path") is None:
+            message = f"{wanted}; source {number} is `{shown(source)}`"
+            raise OptionError(message, "sources")
+        for name in source:
+            if name not in known:
+                message = f"source {number} has `{name}`, none of {', '.join(known)}"
+                raise OptionError(message, "sources")
+        listed.append(source)
+    if not listed:
+        raise OptionError(wanted, "sources")
+    return listed
+
+
+def _checked_records(source: Mapping[str, object], number: int) -> Mapping[str, object]:
+    """Checks that a source of records has no setting of files."""
+    for name in source:
+        if name not in {"records", *_OF_RECORDS}:
+            message = f"source {number} has `{name}` beside `records`; records take none but {', '.join(_OF_RECORDS)}"
+            raise OptionError(message, "sources")
+    return source
+
+
+_OF_RECORDS = ("shape", "fields", "prompt", "examples", "fingerprint")
+"""Settings of a source of records."""
+
+
+def _native(
+    source: Mapping[str, object],
+    reading: Mapping[str, object],
+    number: int | None,
+    named: list[str],
+    filesystem: FileSystem | None = None,
+) -> _fastpack.Source:
+    """Makes a source; the call gives its missing settings, `shape` and `fields` together. Adds its paths to `named`."""
+    own = {name: value for name, value in source.items() if value is not None}
+    shaped = bool(own.keys() & {"shape", "fields"})
+    shared = {name: value for name, value in reading.items() if not (shaped and name in {"shape", "fields"})}
+    said = {**dict.fromkeys(("limit", "shape", "fields")), "repeat": _ONCE, **shared, **own}
+    records = said.get("records")
+    patterns = [] if isinstance(records, Reiterable) else _patterns(said["path"], filesystem)
+    named += patterns
+    try:
+        return _fastpack.Source(
+            patterns=patterns,
+            # The core looks at each of these.
+            shape=said["shape"],  # type: ignore[arg-type]
+            fields=said["fields"],  # type: ignore[arg-type]
+            prompt=_prompt(said["prompt"]),
+            examples=said["examples"],  # type: ignore[arg-type]
+            separator=said["separator"],  # type: ignore[arg-type]
+            limit=said["limit"],  # type: ignore[arg-type]
+            repeat=said["repeat"],  # type: ignore[arg-type]
+            records=(records.name, records.known_as, records.kind, records)
+            if isinstance(records, Reiterable)
+            else None,
+        )
+    except OptionError as refused:
+        if number is None:
+            raise
+        message = Message(f"`{refused.option}` of source {number} ", refused.reason)
+        raise OptionError(message, "sources") from refused
+
+
+def _patterns(files: object, filesystem: FileSystem | None) -> list[str]:
+    """Paths and patterns as a list of texts; a leading `~` is the home of the user. Names of a filesystem, if there is one."""
+    _refuse_data(files)
+    if isinstance(files, Mapping):
+        message = "is a dict of sources, which `stream` takes; give their paths as a list, or options of their own by `sources`"
+        raise OptionTypeError(message, "files")
+    listed = each_of(files, "while fastpack read `files`") if is_series(files) else [files]
+    patterns = []
+    for file in listed:
+        if isinstance(file, Mapping):
+            message = (
+                f"is a `{type(files).__qualname__}` of records, which gives them only once; `pack_records` takes it, and "
+                "`stream` takes the function that makes it"
+            )
+            raise OptionTypeError(message, "files")
+        patterns.append(path_of("files", file, _WANTED))
+    if filesystem is not None:
+        return [filesystem.name_of(pattern) if pattern else pattern for pattern in patterns]
+    patterns = [os.path.expanduser(pattern) for pattern in patterns]
+    for pattern in patterns:
+        _refuse_missing(pattern)
+        refuse_collapsed("files", pattern)
+    return patterns
+
+
+def _refuse_data(files: object) -> None:
+    """Refuses data given in place of paths; the message names the function for it."""
+    kind = type(files)
+    if kind.__name__ == "LazyFrame":
+        message = "is a LazyFrame; `.collect()` it, and give the table to `pack_table`"
+        raise OptionTypeError(message, "files")
+    if kind.__name__ in _HELD_BY_DATASETS:
+        message = (
+            f"is a {kind.__name__}; give one split of it to `pack_table`, or an iterable of "
+            "its records to `pack_records`"
+        )
+        raise OptionTypeError(message, "files")
+    if hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__dataframe__") or kind.__name__ == "Dataset":
+        library = kind.__module__.partition(".")[0]
+        message = f"is a `{library}.{kind.__name__}`; `pack_table` takes tables"
+        raise OptionTypeError(message, "files")
+    first = files[0] if isinstance(files, (list, tuple)) and files else None
+    if isinstance(first, Mapping):
+        message = "must be a path, a pattern or a list of these; `pack_records` takes records"
+        raise OptionTypeError(message, "files")
+
+
+_HELD_BY_DATASETS = ("DatasetDict", "IterableDataset", "IterableDatasetDict")
+"""Types of `datasets` that are neither files nor one table."""
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]*[A-Za-z0-9_-]")
+"""`organisation/name`, the form of data set names on the hub."""
+
+_SUFFIX = re.compile(r"\.[A-Za-z]\w{1,8}$")
+"""The suffix of a file name."""
+
+
+def _refuse_missing(pattern: str) -> None:
+    """Refuses the path of a missing file where a better suggestion than the core's is known."""
+    if not pattern or "://" in pattern or set(pattern) & set("*?[{") or os.path.lexists(pattern):
+        return
+    near = _nearest_path(pattern)
+    if near:
+        reason = f"No such file or directory; did you mean `{near}`?"
+        raise InputNotFoundError(errno.ENOENT, reason, pattern)
+    if (
+        _HUB_NAME.fullmatch(pattern)
+        and not _SUFFIX.search(pattern)
+        and not os.path.lexists(pattern.partition("/")[0])
+    ):
+        reason = f"No such file or directory; a data set on the hub is named `hf://datasets/{pattern}`"
+        raise InputNotFoundError(errno.ENOENT, reason, pattern)
+
+
+def _prompt(prompt: object) -> str | dict[str, str] | None:
+    """The prompt: the name of a known one, a text, or a dict of parts; the last two may come from a file."""
+    if prompt is None:
+        return None
+    if isinstance(prompt, Mapping):
+        return dict(prompt)
+    given = path_of("prompt", prompt, "the name of a prompt, a text or a path")
+    if given in get_args(NamedPrompt) or "{" in given:
+        return given
+    path = os.path.expanduser(given)
+    if os.path.isfile(path):  # unlike Path.is_file, false for a text too long to be a path
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as refused:
+            message = f"`{given}` cannot be read: {refused}"
+            raise OptionError(message, "prompt") from refused
+        return _parts(given, text) if path.endswith(".json") else text
+    known = ", ".join(f'"{name}"' for name in get_args(NamedPrompt))
+    message = (
+        f"must be one of {known}, a text with places such as {{instruction}}, or a "
+        f"file of one, not `{shown(given)}`"
+    )
+    raise OptionError(message, "prompt")
+
+
+def _parts(path: str, text: str) -> dict[str, str]:
+    """Reads the parts of a prompt from the text of a JSON file."""
+    try:
+        parts = json.loads(text)
+    except (RecursionError, ValueError) as refused:
+        message = f"`{path}` is no JSON: {refused}"
+        raise OptionError(message, "prompt") from refused
+    if not isinstance(parts, dict):
+        message = f"`{path}` must hold an object of the parts of a prompt"
+        raise OptionError(message, "prompt")
+    return parts

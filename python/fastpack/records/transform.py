@@ -1,0 +1,187 @@
+"""The functions of the caller over Arrow batches: `filter`, `map`, and that of the objective `Custom`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from fastpack.arguments.failures import noted
+from fastpack.arguments.message import Message, Setting
+from fastpack.errors import OptionError, OptionTypeError
+from fastpack.options.function import Function, OfRecords, function_of
+from fastpack.options.objective import Custom, objective_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
+
+    import pyarrow as pa
+
+    BatchFunction: TypeAlias = Callable[[pa.RecordBatch], object]
+
+    NativeTransform: TypeAlias = tuple[
+        Callable[[pa.RecordBatch], pa.BooleanArray] | None,
+        Callable[[pa.RecordBatch], pa.RecordBatch] | None,
+        Callable[[pa.RecordBatch], pa.RecordBatch] | None,
+        str | None,
+        list[str],
+    ]
+
+__all__ = [
+    "FUNCTIONS",
+    "NativeTransform",
+    "refuse_state_of_unknown",
+    "transform",
+    "warn_of_unknown",
+]
+
+FUNCTIONS: Final = ("filter", "map")
+"""The options that are functions."""
+
+_OBJECTIVE: Final = "objective.function"
+"""The function of the objective `Custom`."""
+
+
+def functions_of(given: Mapping[str, object]) -> dict[str, Function[object] | None]:
+    """The functions of a call by their options, in the order in which the core takes them."""
+    objective = objective_of(given)
+    custom = objective.named() if isinstance(objective, Custom) else None
+    return {**{name: function_of(name, given.get(name)) for name in FUNCTIONS}, _OBJECTIVE: custom}
+
+
+def _named(option: str) -> Setting:
+    """The setting that names the function of an option."""
+    if option == _OBJECTIVE:
+        return Setting("objective.fingerprint", "v1", 'objective=Custom(..., fingerprint="v1")')
+    return Setting(f"{option}.fingerprint", "v1", f'{option}=Function(..., fingerprint="v1")')
+
+
+def transform(
+    given: Mapping[str, object], *, unknown: str | None = None, shared: bool = False
+) -> NativeTransform:
+    """Wraps the functions among the given options for the core.
+
+    A function is known by the fingerprint that the caller gives it. If `unknown` is given, adds a warning for each without
+    one, with what `unknown` says of it. Such a function is refused where several ranks share the job.
+    """
+    functions = functions_of(given)
+    identity, unnamed = _identities(functions, unknown, shared=shared) if unknown else ([], [])
+    kept, changed, objective = functions.values()
+    return (
+        None if kept is None else _masking(_of_batches("filter", kept)),
+        None if changed is None else _mapping("map", _of_batches("map", changed)),
+        None if objective is None else _mapping(_OBJECTIVE, _of_batches(_OBJECTIVE, objective)),
+        " ".join(identity) or None,
+        unnamed,
+    )
+
+
+def warn_of_unknown(functions: NativeTransform) -> None:
+    """Warns the caller of fastpack of each function without a fingerprint."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001  `skip_file_prefixes` came with Python 3.12
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fastpack."):
+        level, frame = level + 1, frame.f_back
+    *_, unnamed = functions
+    for warning in unnamed:
+        warnings.warn(warning, stacklevel=level + 1)
+
+
+def refuse_state_of_unknown(given: Mapping[str, object]) -> None:
+    """Refuses a state of which nobody can tell whether it was made by the same functions."""
+    unknown = _without_fingerprint(functions_of(given))
+    if unknown:
+        named = ", ".join(f"`{option}`" for option in unknown)
+        message = Message(
+            f"may be of another {named}, which has no fingerprint; name the function with ",
+            _named(unknown[0]),
+            " in both runs, or resume with strict=False",
+        )
+        raise OptionError(message, "state")
+
+
+def _without_fingerprint(functions: Mapping[str, Function[object] | None]) -> list[str]:
+    """The options whose functions have no fingerprint."""
+    return [option for option, it in functions.items() if it is not None and it.fingerprint is None]
+
+
+def _identities(
+    functions: Mapping[str, Function[object] | None], unknown: str, *, shared: bool
+) -> tuple[list[str], list[str]]:
+    """The identity of each function, and a warning for each without a fingerprint."""
+    unnamed = _without_fingerprint(functions)
+    if shared and unnamed:
+        message = Message(
+            "has no fingerprint, so ranks cannot tell whether they share one job; name the function with ",
+            _named(unnamed[0]),
+            ", and rename it whenever it changes",
+        )
+        raise OptionError(message, unnamed[0])
+    identity = [
+        f"{option} has no fingerprint"
+        if option in unnamed
+        else f"{option} named {json.dumps(it.fingerprint)}"
+        for option, it in functions.items()
+        if it is not None
+    ]
+    warned = [
+        f"`{option}` has no fingerprint: {unknown}; name the function with {_named(option)}, and rename it "
+        "whenever it changes"
+        for option in unnamed
+    ]
+    return identity, warned
+
+
+def _of_batches(option: str, function: Function[Any]) -> BatchFunction:  # type: ignore[explicit-any]  # of any result
+    """A function of batches: the one that is given, or what it makes of one of records."""
+    if function.per == "batch":
+        return cast("BatchFunction", function.function)
+    of_records = OfRecords(function)
+    return of_records.answers if option == "filter" else functools.partial(of_records.records, option)
+
+
+def _masking(function: BatchFunction) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
+    @functools.wraps(function)
+    def call(rows: pa.RecordBatch) -> pa.BooleanArray:
+        import pyarrow as pa  # noqa: PLC0415  slow to import
+
+        with noted("while fastpack called `filter`"):
+            made = function(rows)
+        if isinstance(made, pa.ChunkedArray):
+            made = made.combine_chunks()
+        try:
+            mask = made if isinstance(made, pa.Array) else pa.array(made)  # type: ignore[call-overload]
+        except (TypeError, ValueError, pa.ArrowInvalid):
+            mask = None
+        if mask is None or not (pa.types.is_boolean(mask.type) or len(mask) == 0):
+            found = f"a `{type(made).__qualname__}`" if mask is None else f"an array of {mask.type}"
+            message = f"must return a boolean for each row, not {found}"
+            raise OptionTypeError(message, "filter")
+        return cast("pa.BooleanArray", mask.cast(pa.bool_()))
+
+    return call
+
+
+def _mapping(option: str, function: BatchFunction) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    @functools.wraps(function)
+    def call(rows: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa  # noqa: PLC0415  slow to import
+
+        with noted(f"while fastpack called `{option}`"):
+            made = function(rows)
+        if isinstance(made, pa.RecordBatch):
+            return made
+        if hasattr(made, "__arrow_c_stream__"):
+            made = pa.table(made)
+        if isinstance(made, pa.Table):
+            columns = [
+                pa.concat_arrays(column.chunks) if column.chunks else pa.nulls(0, column.type)
+                for column in made.columns
+            ]
+            return pa.RecordBatch.from_arrays(columns, schema=made.schema)
+        message = f"must return a pyarrow.RecordBatch, not a `{type(made).__qualname__}`"
+        raise OptionTypeError(message, option)
+
+    return call

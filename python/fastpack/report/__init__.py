@@ -1,0 +1,1 @@
+"""Reports of runs and scans, and how they are shown."""

@@ -1,0 +1,151 @@
+"""Facts about the rows of a packed folder beyond its report: lengths, fill, shares of sources, and rows as text."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from fastpack._fastpack import row_documents
+from fastpack.api import plan
+from fastpack.dataset.folder import Folder
+from fastpack.dataset.inspection import inspect
+from fastpack.errors import FastpackError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from fastpack.dataset.inspection import PackedRow
+    from fastpack.report.report import Report
+    from fastpack.types import StrPath
+
+    Numbers = npt.NDArray[np.int64]
+
+__all__ = ["Cost", "Facts", "facts_of"]
+
+_SHOWN_ROWS: Final = 3
+
+_PLANNED: Final = 1_000_000
+"""The most documents, evenly spread, that are planned for each other row length: 30 ms for each length."""
+
+_SOURCES: Final = 12
+"""The most sources that are shown by name."""
+
+
+_TOO_LONG: Final = "too_long"
+"""The reason of documents that were left out because no row has room for them."""
+
+
+class Cost(NamedTuple):
+    """The result of packing into rows of another length.
+
+    Attributes:
+        max_length: The most tokens of a row.
+        rows: The number of rows of the documents in these rows.
+        lost: The share of the tokens in documents that are longer than a row, those that these rows left out included.
+        at_most: The same if none of the documents that these rows left out, whose lengths are not known, fits.
+        padding: The share of the rows' room that no token fills.
+    """
+
+    max_length: int
+    rows: int
+    lost: float
+    at_most: float
+    padding: float
+
+
+class Facts(NamedTuple):
+    """Facts about the rows of a folder.
+
+    Attributes:
+        lengths: The length of each document.
+        fills: The share of each row that documents fill.
+        counts: The number of documents in each row.
+        sources: The tokens of each source, by its name, the largest first; empty if the rows have no origins.
+        too_long: The documents that these rows left out as too long, and their tokens.
+        costs: The results of packing into rows of other lengths.
+        rows: Some rows as text.
+    """
+
+    lengths: Numbers
+    fills: npt.NDArray[np.float64]
+    counts: Numbers
+    sources: list[tuple[str, int]]
+    too_long: tuple[int, int]
+    costs: list[Cost]
+    rows: list[PackedRow]
+
+
+def facts_of(folder: StrPath, report: Report) -> Facts:
+    """Computes the facts of a folder."""
+    packed = Folder(folder)
+    split = packed.splits[0]
+    table = packed.read_stored(split)
+    lengths, counts, files = _documents(table, packed)
+    ends = counts.cumsum()
+    sums = np.diff(np.append(0, lengths.cumsum())[np.append(0, ends)])
+    most = report.max_length or int(sums.max(initial=1))
+    dropped = report.dropped.get(_TOO_LONG)
+    too_long = (dropped.documents, dropped.tokens) if dropped else (0, 0)
+    return Facts(
+        lengths=lengths,
+        fills=sums / most,
+        counts=counts,
+        sources=_shares(lengths, files, report.sources),
+        too_long=too_long,
+        costs=list(_costs(lengths, most, report.tokens.kept, too_long[1])),
+        rows=list(_rows(folder, split, table.num_rows)),
+    )
+
+
+def _documents(table: pa.Table, packed: Folder) -> tuple[Numbers, Numbers, Numbers]:
+    """The lengths of all documents without padding, the number in each row, and their files."""
+    options = dict(packed.options)
+    if options.get("pad_token_id") is None:
+        options["pad_token_id"] = packed.of_job("made_by").get("pad_id")
+    found = row_documents(table, json.dumps(options))
+    keep = found.unpadded > 0
+    counts = np.bincount(found.rows[keep], minlength=table.num_rows).astype(np.int64)
+    return found.unpadded[keep], counts, found.files[keep]
+
+
+def _shares(lengths: Numbers, files: Numbers, names: list[str]) -> list[tuple[str, int]]:
+    if not names or not (files >= 0).any():
+        return []
+    tokens = np.bincount(files[files >= 0], weights=lengths[files >= 0], minlength=len(names)).astype(
+        np.int64
+    )
+    order = np.argsort(-tokens, kind="stable")
+    shown = [(names[at], int(tokens[at])) for at in order[:_SOURCES]]
+    rest = int(tokens[order[_SOURCES:]].sum())
+    return [*shown, *([(f"and {len(names) - _SOURCES:,} more", rest)] if rest else [])]
+
+
+def _costs(lengths: Numbers, most: int, kept: int, left_out: int) -> Iterator[Cost]:
+    """The results of packing the documents into rows of a quarter to four times the length `most`.
+
+    These documents stand for all of `kept` tokens. Others of `left_out` tokens were longer than `most`, and are in no row: shorter
+    rows lose them, longer ones may.
+    """
+    chosen = lengths[:: max(1, len(lengths) // _PLANNED)]
+    held, total = int(lengths.sum()), kept + left_out
+    for length in (most // 4, most // 2, most, most * 2, most * 4):
+        if length < 1 or not held:
+            continue
+        try:
+            found = plan(chosen, max_length=length)
+        except FastpackError:
+            continue
+        lost = float(lengths[lengths > length].sum()) / held * kept
+        known = lost + (left_out if length <= most else 0)
+        yield Cost(length, len(found.offsets) - 1, known / total, (lost + left_out) / total, 1 - found.fill)
+
+
+def _rows(folder: StrPath, split: str, count: int) -> Iterator[PackedRow]:
+    """The first, the middle and the last row."""
+    for number in sorted({0, count // 2, count - 1} if count else ())[:_SHOWN_ROWS]:
+        yield inspect(folder, number, split=split)

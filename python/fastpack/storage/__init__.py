@@ -1,0 +1,1 @@
+"""Files of other machines, and what may be removed of this one."""

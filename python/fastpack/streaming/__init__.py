@@ -1,0 +1,1 @@
+"""Streams: their tables, their states, and the process that loads for others."""

@@ -1,0 +1,119 @@
+"""`sampled_epoch`: the rows and tokens of an epoch of a stream, from a sample of its records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fastpack import _fastpack
+from fastpack.api.options import native_inputs, native_model, native_options
+from fastpack.arguments.strategy import one_document_a_row
+from fastpack.errors import OptionError
+from fastpack.options.rows import CAUSAL_COLUMNS
+from fastpack.records.reiterable import Reiterable, gives_records
+from fastpack.report.scan import ScanReport
+
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["named_sources", "sampled_epoch"]
+
+
+class _Size(NamedTuple):
+    """The estimated size of a source."""
+
+    documents: float
+    tokens: float
+    rows: float
+
+
+def named_sources(given: Mapping[str, Any]) -> tuple[list[str], Mapping[str, Any]]:  # type: ignore[explicit-any]
+    """The names of the sources, and the arguments with the sources as a list."""
+    files = given["files"]
+    if not isinstance(files, Mapping):
+        if files is not None and gives_records(files):
+            return [], {**given, "files": None, "sources": [_source("records", files)]}
+        listed = given["sources"]
+        if isinstance(listed, (list, tuple)):
+            listed = [_source(f"records {number}", source) for number, source in enumerate(listed)]
+        return [], {**given, "sources": listed}
+    if given["sources"] is not None:
+        message = "stands in place of `files`; give one of them"
+        raise OptionError(message, "sources")
+    if not files or not all(isinstance(name, str) for name in files):
+        message = "must name at least one source, by texts"
+        raise OptionError(message, "files")
+    sources = [_source(name, source) for name, source in files.items()]
+    return list(files), {**given, "files": None, "sources": sources}
+
+
+def _source(name: str, source: object) -> object:
+    """A source as a dict, with its records checked if it gives any."""
+    if gives_records(source):
+        return {"records": Reiterable(source, name=name)}
+    if isinstance(source, Mapping):
+        records = source.get("records")
+        if records is None:
+            return source
+        return {**source, "records": Reiterable(records, name=name, fingerprint=source.get("fingerprint"))}
+    return {"path": source}
+
+
+_CHOOSING: Final = (
+    "where",
+    "skip",
+    "take",
+    "stride",
+    "min_document_tokens",
+    "max_document_tokens",
+    "validation",
+)
+"""The options that leave records out, which a sample of all records says nothing about."""
+
+
+def sampled_epoch(given: Mapping[str, Any], sample: int) -> tuple[int, int]:  # type: ignore[explicit-any]
+    """The rows and tokens of an epoch, from about so many records of each source."""
+    for name in _CHOOSING:
+        if given[name]:
+            message = "leaves records out, so a sample of all records cannot tell the size of an epoch; give `cache_dir` and `epochs`, so that the rows are counted"
+            raise OptionError(message, name)
+    weights = given["weights"]
+    _, listed = named_sources(given)
+    if any("records" in source for source in listed["sources"] or ()):
+        message = "gives records as they come, of which no sample tells how many there are; give `cache_dir` and `epochs`, so that the rows are counted"
+        raise OptionError(message, "files")
+    if weights is None:
+        size = _size(listed, sample)
+        return math.ceil(size.rows), round(size.tokens)
+    if not isinstance(weights, Mapping):
+        schedule = list(weights)
+        if len(schedule) > 1:
+            message = "change during the run, so no epoch is like another"
+            raise OptionError(message, "weights")
+        weights = schedule[0][1]
+    sizes = [_size({**listed, "sources": [source]}, sample) for source in listed["sources"]]
+    # How often each source is read, by the unit of the weights.
+    per_unit = [
+        weights[name] / max(getattr(size, given["weight_unit"]), 1e-9)
+        for name, size in zip(given["files"], sizes, strict=True)
+    ]
+    times = [share for share in per_unit if share > 0]
+    ends = {"repeat": 1 / min(times), "stop": 1 / max(times)}
+    end = ends.get(given["on_exhausted"])
+    read = [float(share > 0) if end is None else end * share for share in per_unit]
+    rows = sum(size.rows * share for size, share in zip(sizes, read, strict=True))
+    return math.ceil(rows), round(sum(size.tokens * share for size, share in zip(sizes, read, strict=True)))
+
+
+def _size(given: Mapping[str, Any], sample: int) -> _Size:  # type: ignore[explicit-any]
+    """The size of some files, packed into rows of the length asked for."""
+    # The epochs of a stream are none of an objective.
+    scanned = {**given, "epochs": 1, "on_bad_record": "skip", "columns": [*CAUSAL_COLUMNS, "loss_weights"]}
+    options = native_options({**scanned, "shuffle": False})
+    length = given["max_length"] or (1 << 30)
+    found = _fastpack.scan(native_inputs(given), [length], sample, options, *native_model(given), None)
+    report = ScanReport.from_json(found)
+    fit = report.fits[0]
+    rows = fit.kept.documents if one_document_a_row(given["strategy"]) else fit.rows
+    return _Size(float(fit.kept.documents), float(fit.kept.tokens), float(rows))

@@ -1,0 +1,117 @@
+"""`reindex`: files written again so that a stream can enter them in the middle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from fastpack import _fastpack
+from fastpack._fastpack import one_line
+from fastpack.api.options import native_inputs
+from fastpack.arguments.checks import folder_of
+from fastpack.arguments.counted import counted
+from fastpack.runtime.progress import watching
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastpack.types import Files, FsspecFileSystem, JsonValue, ProgressOption, StrPath
+
+__all__ = ["Reindexed", "ReindexedFile", "reindex"]
+
+
+class ReindexedFile(NamedTuple):
+    """A file that was written again.
+
+    Attributes:
+        source: The file that was read.
+        path: The file that was written.
+        bytes_read: The bytes of the file that was read.
+        bytes_written: The bytes of the file that was written.
+        parts: The frames, row groups or record batches of the file that was written.
+    """
+
+    source: str
+    path: str
+    bytes_read: int
+    bytes_written: int
+    parts: int
+
+
+class Reindexed(NamedTuple):
+    """The result of `reindex`; `print` shows it.
+
+    Attributes:
+        files: The files, in the order in which they were read.
+    """
+
+    files: tuple[ReindexedFile, ...]
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """The result as JSON values."""
+        return {"files": [dict(file._asdict()) for file in self.files]}
+
+    def __str__(self) -> str:
+        """A line for each file, and the sums."""
+        lines = [
+            f"{one_line(str(file.source))} -> {one_line(str(file.path))}: {counted(file.parts, 'part')}, "
+            f"{file.bytes_read:,} bytes became {file.bytes_written:,}"
+            for file in self.files
+        ]
+        read, written = (
+            sum(sizes)
+            for sizes in zip(*((it.bytes_read, it.bytes_written) for it in self.files), strict=True)
+        )
+        return "\n".join([*lines, f"{counted(len(self.files), 'file')}: {read:,} bytes became {written:,}"])
+
+
+def reindex(
+    files: Files,
+    output: StrPath,
+    *,
+    recursive: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    filesystem: FsspecFileSystem | None = None,
+    progress: ProgressOption = None,
+) -> Reindexed:
+    """Writes files again so that a stream can enter them in the middle.
+
+    JSON Lines, whatever they are compressed with, become zstd files of frames of about 1 MiB that end at newlines, with a
+    seek table at the end; other programs read them as any zstd file. Parquet and Arrow files get row groups and record
+    batches of about 1 MiB. Records, their order and their lines stay, so streams and `pack_files` make the same documents
+    of them. Each file appears in the folder when it is whole.
+
+    Args:
+        files: Files, folders, globs and brace lists, as for `pack_files`.
+        output: The folder to write to. Files keep their places below their common folder.
+        recursive: Whether the folders inside a folder are read too.
+        storage_options: Options of remote storage, as for `pack_files`.
+        filesystem: The filesystem of `fsspec` that holds the files, as for `pack_files`.
+        progress: A bar, or a function of a `fastpack.Progress`, as for `pack_files`.
+
+    Returns:
+        The files with their sizes.
+
+    Raises:
+        OptionError: A file is of a format that a stream reads as a whole: an array of JSON, CSV, CBOR, text or MDS.
+        OutputError: A file is there already.
+        RecordError: A file is damaged.
+        InputNotFoundError: There is no such file.
+
+    Examples:
+        >>> import fastpack, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     done = fastpack.reindex("examples/chat.jsonl", folder)
+        ...     again = fastpack.pack_files(folder, "examples/tokenizer", max_length=512)
+        >>> again == fastpack.pack_files("examples/chat.jsonl", "examples/tokenizer", max_length=512)
+        True
+    """
+    given = {
+        "files": files,
+        "recursive": recursive,
+        "storage_options": storage_options,
+        "filesystem": filesystem,
+    }
+    folder = folder_of("output", output)
+    with watching(progress) as shown:
+        done = _fastpack.reindex(native_inputs(given), folder, shown)
+    return Reindexed(tuple(map(ReindexedFile._make, done)))

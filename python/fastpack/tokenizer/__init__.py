@@ -1,0 +1,1 @@
+"""`fastpack.Tokenizer`, and what is given as a tokenizer to other calls."""

@@ -1,0 +1,61 @@
+"""The modules of the package, and which of them each imports, also inside functions."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Module = tuple[str, ...]
+
+
+def graph(package: Path) -> dict[Module, set[Module]]:
+    """For each module of a package, the modules of it that it imports. Imports for type checkers alone do not count.
+
+    What is shown asks `report.display` for its look when it is shown: an import of it inside a function does not count either.
+    """
+    files = {_name(package, path): path for path in package.rglob("*.py")}
+    return {
+        tuple(name.split(".")): {
+            tuple(home.split("."))
+            for module, is_lazy in _imports(ast.parse(path.read_text(encoding="utf-8")), is_lazy=False)
+            if (home := _home(module, files)) not in (None, name, "")
+            and not (is_lazy and home.startswith("report.display"))
+        }
+        for name, path in files.items()
+        if name
+    }
+
+
+def _name(package: Path, path: Path) -> str:
+    parts = path.relative_to(package).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _home(module: str, files: dict[str, Path]) -> str | None:
+    """The module that an import names: the longest name that is one."""
+    while module and module not in files:
+        module = module.rpartition(".")[0]
+    return module or None
+
+
+def _imports(tree: ast.AST, *, is_lazy: bool) -> Iterator[tuple[str, bool]]:
+    """The names that a module imports from its package, and whether it does so inside a function."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            if ast.unparse(node.test) == "TYPE_CHECKING":
+                continue
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fastpack":
+            module = (node.module or "").partition(".")[2]
+            for name in node.names:
+                yield f"{module}.{name.name}".lstrip("."), is_lazy
+        elif isinstance(node, ast.Import):
+            for name in node.names:
+                if name.name.startswith("fastpack."):
+                    yield name.name.partition(".")[2], is_lazy
+        yield from _imports(
+            node, is_lazy=is_lazy or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        )
