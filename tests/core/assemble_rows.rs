@@ -9,9 +9,9 @@ use arrow::datatypes::{DataType, Int32Type, UInt16Type, UInt32Type};
 use arrow::record_batch::RecordBatch;
 use fastpack_core::assemble::{Gathered, Layout, Padding, batch_ranges, rows, schema};
 use fastpack_core::config::{RowColumn, RowLayout};
+use fastpack_core::document::store::Store;
 use fastpack_core::document::{Documents, INPUTS, TrainedRun};
 use fastpack_core::pack::{Piece, Plan};
-use fastpack_core::store::Store;
 use proptest::prelude::*;
 
 const COLUMNS: [RowColumn; 4] =

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fastpack_core::config::Eos;
 use fastpack_core::document::tokenize::{DocumentMaker, Ending, TextKind};
 use fastpack_core::document::{Documents, INPUTS};
-use fastpack_core::ledger::Ledger;
+use fastpack_core::report::ledger::Ledger;
 use fastpack_core::template::{Rendered, Span, Trained};
 use fastpack_tokenize::{Engine, Tokenizer};
 use proptest::prelude::*;

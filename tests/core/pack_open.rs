@@ -3,8 +3,8 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use fastpack_core::config::{Order, PackOptions, Strategy};
-use fastpack_core::control::Control;
 use fastpack_core::pack::{OpenPacks, Piece, Plan, plan};
+use fastpack_core::util::control::Control;
 use proptest::prelude::*;
 
 use crate::packing::{lengths, max, options, pieces, rows};

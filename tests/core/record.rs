@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use fastpack_core::config::{DocumentKind, Fields, Part, ShapeName};
 use fastpack_core::json::Json;
-use fastpack_core::ledger::Reason;
 use fastpack_core::record::{
     self, Conversation, Expectation, Fault, MAX_DEPTH, MessageForms, Record, TokenColumns,
     find_shape,
 };
+use fastpack_core::report::ledger::Reason;
 use fastpack_core::source::Raw;
 
 fn expecting(fields: &Fields) -> Expectation<'_> {

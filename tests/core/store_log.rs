@@ -6,9 +6,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fastpack_core::document::store::{Log, Store, Stretch};
 use fastpack_core::document::{Document, Documents, INPUTS, TrainedRun};
-use fastpack_core::ledger::{Ledger, Reason};
-use fastpack_core::store::{Log, Store, Stretch};
+use fastpack_core::report::ledger::{Ledger, Reason};
 use fastpack_core::{Control, Origin};
 use proptest::prelude::*;
 use tempfile::TempDir;

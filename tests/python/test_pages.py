@@ -161,5 +161,5 @@ def test_every_class_of_errors_and_every_reason_is_in_a_table():
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(\w+)`", page))
     assert {name for name in fastpack.__all__ if name.endswith("Error")} - {"FastpackError"} <= named
-    reasons = (ROOT / "rust" / "core" / "src" / "reason.rs").read_text(encoding="utf-8")
+    reasons = (ROOT / "rust" / "core" / "src" / "report" / "reason.rs").read_text(encoding="utf-8")
     assert set(re.findall(r'=> "([a-z_0-9]+)"', reasons)) <= named

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "main"]
 
-_START = "import sys; sys.path[:] = sys.argv[1:]; from fastpack import _render; _render.main()"
+_START = "import sys; sys.path[:] = sys.argv[1:]; from fastpack.tokenizer import render_process; render_process.main()"
 """The Python code of the process. It has the module search path of this process.
 
 Nothing is imported before that is set but `sys`, which is no file: until then the present folder comes first, and a

@@ -14,7 +14,7 @@ except ImportError as missing:
     raise ImportError(_MESSAGE) from missing
 
 from fastpack.torch.batches import collate
-from fastpack.torch.checks import check
+from fastpack.torch.checking.checks import check
 from fastpack.torch.costs import cost
 from fastpack.torch.log_probs import token_log_probs
 from fastpack.torch.losses import WeightedLabels, count_trained, loss

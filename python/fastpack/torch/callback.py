@@ -15,7 +15,7 @@ from fastpack.dataset.folder import Folder
 from fastpack.errors import BatchError
 from fastpack.hf.trainers import check_settings, folders_of, is_ours
 from fastpack.torch.batches import full_row
-from fastpack.torch.checks import check
+from fastpack.torch.checking.checks import check
 from fastpack.torch.rows import PackedDataset
 from fastpack.types import NOT_TRAINED
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::count::Count;
-use crate::message::ShownPath;
-use crate::reason::Reason;
+use crate::report::count::Count;
+use crate::report::reason::Reason;
 use crate::storage::stopped::Stopped;
-use crate::wording::Message;
+use crate::util::message::ShownPath;
+use crate::util::wording::Message;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -10,9 +10,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use fastpack_core::message::{ShownPath, in_one_line, one_line, printable};
-use fastpack_core::redaction::without_secrets;
-use fastpack_core::wording::{Message, MessagePart, Setting, SettingValue};
+use fastpack_core::util::message::{ShownPath, in_one_line, one_line, printable};
+use fastpack_core::util::redaction::without_secrets;
+use fastpack_core::util::wording::{Message, MessagePart, Setting, SettingValue};
 use fastpack_core::{Error, Origin};
 use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration};

@@ -12,10 +12,10 @@ use fastpack_core::{Error, Options, Result};
 use fastpack_tokenize::{NamedTemplate, Pretrained};
 use pyo3::prelude::*;
 
+use crate::callers::transform::PyTransform;
+use crate::calls::pretrained::PyPretrained;
 use crate::options::{PyOptions, PyTemplateKwargs};
-use crate::pretrained::PyPretrained;
 use crate::supervise::Caller;
-use crate::transform::PyTransform;
 
 /// The parts of a job. The calling thread collects them, and the job's thread builds the job.
 #[derive(Debug)]

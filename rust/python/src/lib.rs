@@ -4,36 +4,15 @@
 
 mod arrays;
 mod arrow;
+mod callers;
+mod calls;
 mod convert;
-mod encoders;
 mod error;
-mod filesystem;
-mod groups;
-mod hash;
-mod inputs;
 mod job;
-mod objective;
 mod options;
-mod output;
-mod pack;
-mod pack_options;
-mod plan;
-mod pretrained;
-mod records;
-mod reindex;
-mod reiterable;
-mod render;
 mod report;
-mod rows;
-mod scan;
 mod state_dict;
-mod step;
-mod storage;
-mod stream;
 mod supervise;
-mod transform;
-mod words;
-mod written;
 
 use pyo3::prelude::*;
 
@@ -46,56 +25,56 @@ mod _fastpack {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::encoders::PyEncoders;
+    use crate::callers::records::PyRecords;
     #[pymodule_export]
-    use crate::error::{py_one_line, py_printable, py_without_secrets};
+    use crate::calls::encoders::PyEncoders;
     #[pymodule_export]
-    use crate::groups::{list_groups, pack_group, status};
+    use crate::calls::groups::{list_groups, pack_group, status};
     #[pymodule_export]
-    use crate::hash::{content_hash, first_outside, is_sealed, tokens_hash};
+    use crate::calls::hash::{content_hash, first_outside, is_sealed, tokens_hash};
     #[pymodule_export]
-    use crate::inputs::{PyInputs, PySource};
+    use crate::calls::pack::{pack_dir, pack_files, pack_records, repack, write_records};
     #[pymodule_export]
-    use crate::objective::PyObjectiveOptions;
+    use crate::calls::plan::{PyPlan, plan};
     #[pymodule_export]
-    use crate::options::PyOptions;
+    use crate::calls::pretrained::PyPretrained;
     #[pymodule_export]
-    use crate::output::{PyOutput, PyValidation};
+    use crate::calls::reindex::reindex;
     #[pymodule_export]
-    use crate::pack::{pack_dir, pack_files, pack_records, repack, write_records};
+    use crate::calls::render::{PyConversations, render_template, replay_template, template_road};
     #[pymodule_export]
-    use crate::pack_options::PyPackOptions;
-    #[pymodule_export]
-    use crate::plan::{PyPlan, plan};
-    #[pymodule_export]
-    use crate::pretrained::PyPretrained;
-    #[pymodule_export]
-    use crate::records::PyRecords;
-    #[pymodule_export]
-    use crate::reindex::reindex;
-    #[pymodule_export]
-    use crate::render::{PyConversations, render_template, replay_template, template_road};
-    #[pymodule_export]
-    use crate::rows::{
+    use crate::calls::rows::{
         PyCompactRows, PyRowDocuments, bytes_of_rows, check_rows, document_hashes, expand_row,
         expand_rows, first_restart, inspect_row, padding_values, row_boundaries, row_documents,
         shown_columns,
     };
     #[pymodule_export]
-    use crate::scan::scan;
+    use crate::calls::scan::scan;
     #[pymodule_export]
-    use crate::state_dict::{open_state, seal_state};
+    use crate::calls::step::plan_step;
     #[pymodule_export]
-    use crate::step::plan_step;
-    #[pymodule_export]
-    use crate::storage::PyStorageOptions;
-    #[pymodule_export]
-    use crate::stream::{
+    use crate::calls::stream::{
         PyStreamOptions, PyStreamTables, check_state, count_stream, first_state, is_beginning,
         merge_states, state_after_row,
     };
     #[pymodule_export]
-    use crate::words::{option_words, strategy_rules};
+    use crate::error::{py_one_line, py_printable, py_without_secrets};
+    #[pymodule_export]
+    use crate::options::PyOptions;
+    #[pymodule_export]
+    use crate::options::inputs::{PyInputs, PySource};
+    #[pymodule_export]
+    use crate::options::objective::PyObjectiveOptions;
+    #[pymodule_export]
+    use crate::options::output::{PyOutput, PyValidation};
+    #[pymodule_export]
+    use crate::options::packing::PyPackOptions;
+    #[pymodule_export]
+    use crate::options::storage::PyStorageOptions;
+    #[pymodule_export]
+    use crate::options::words::{option_words, strategy_rules};
+    #[pymodule_export]
+    use crate::state_dict::{open_state, seal_state};
 
     /// Adds constants of the core, the version and the build profile.
     #[pymodule_init]

@@ -38,34 +38,25 @@
 //! ```
 
 mod added;
-mod beside;
 mod compiled;
-mod components;
-mod contain;
 mod encoding;
 mod error;
-mod fingerprint;
-mod load;
+pub mod loading;
 mod machine;
-mod merge;
-mod neighbours;
-mod outline;
+mod models;
 mod pattern;
 mod pieces;
 mod pretrained;
 mod reference;
-pub mod regular;
-mod scores;
 mod split;
 mod stop;
 mod tokenizer;
 mod unicode;
-mod viterbi;
 
 pub use compiled::Settled;
-pub use contain::contain;
 pub use encoding::{Encoding, SpecialTokens};
 pub use error::{Error, Result};
+pub use loading::contain::contain;
 pub use pretrained::{NamedTemplate, Pretrained};
 pub use reference::{LONGEST_COMPARED, Part};
 pub use tokenizer::{Encoder, Engine, Tokenizer};

@@ -8,12 +8,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokenizers::{NormalizedString, Normalizer, NormalizerWrapper, PostProcessorWrapper};
 
-use crate::components;
-use crate::contain::contain;
 use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::{Error, Result};
-use crate::fingerprint;
-use crate::load::{self, malformed};
+use crate::loading::components;
+use crate::loading::contain::contain;
+use crate::loading::fingerprint;
+use crate::loading::load;
+use crate::loading::load::malformed;
 
 /// Bytes of the longest text that is encoded: each byte takes about 140 bytes of memory, and a million take
 /// two seconds (gpt2, a text of 8 MB, a busy machine of two cores, 2026-11-23).

@@ -10,9 +10,9 @@ use arrow::record_batch::RecordBatch;
 use super::documents::{ANSWERS, Boundaries, PackedOptions};
 use super::lists::{Lists, NumberLists, type_name};
 use crate::config::{ObjectiveName, Per, RowColumn};
-use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::objective::UNTRAINED;
+use crate::util::control::Control;
 
 /// The first row that breaks each rule, and the documents of the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,9 +16,9 @@ use arrow::record_batch::RecordBatch;
 
 use super::lists::{LABEL_WEIGHTS, Lists, NumberLists, item};
 use crate::config::{Number, RowColumn};
-use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::objective::UNTRAINED;
+use crate::util::control::Control;
 
 /// The metadata key under which a file in the compact layout names the columns of its rows, as JSON.
 pub const COMPACT: &str = "fastpack.compact";

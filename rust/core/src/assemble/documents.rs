@@ -14,9 +14,9 @@ use super::compact::{CompactRows, LABEL_SPANS};
 use super::lists::{Lists, NumberLists};
 use super::padding::NO_SOURCE;
 use crate::config::{ObjectiveName, RowColumn};
-use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::objective::UNTRAINED;
+use crate::util::control::Control;
 
 /// The columns of a prompt and its answers.
 pub(super) const ANSWERS: [RowColumn; 4] =

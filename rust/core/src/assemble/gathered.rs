@@ -3,11 +3,11 @@
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use crate::control::Control;
 use crate::document::Document;
+use crate::document::store::{Loaded, Store, Stretch};
 use crate::error::Result;
 use crate::pack::{MadeSizes, Plan};
-use crate::store::{Loaded, Store, Stretch};
+use crate::util::control::Control;
 
 /// The documents of neighbouring rows of a plan.
 #[derive(Debug)]

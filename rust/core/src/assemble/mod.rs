@@ -1,4 +1,4 @@
-//! A [`Plan`](crate::pack::Plan) and the [`Store`](crate::store::Store) to record batches.
+//! A [`Plan`](crate::pack::Plan) and the [`Store`](crate::document::store::Store) to record batches.
 
 mod checks;
 mod compact;
@@ -24,7 +24,7 @@ use crate::config::{BYTES_OF_VALUE, RowColumn};
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
 use crate::objective::UNTRAINED;
-use crate::room;
+use crate::util::room;
 
 use compact::{Stored, Width};
 use lists::item;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::DocumentKind;
 use crate::error::{Error, Result};
-use crate::wording::{message, set};
+use crate::util::wording::{message, set};
 
 /// The classes that the labels of records name, or are numbers of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::words::option_words;
 use crate::error::{Error, Result};
-use crate::wording::{message, set};
+use crate::util::wording::{message, set};
 
 option_words! {
     /// The strategy that packs documents into rows.

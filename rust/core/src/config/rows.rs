@@ -8,8 +8,8 @@ use super::{
     BYTES_OF_VALUE, ObjectiveOptions, Order, Overlong, PackOptions, PadTo, RowColumn, Side,
 };
 use crate::error::{Error, Result};
-use crate::room;
-use crate::wording::{message, set};
+use crate::util::room;
+use crate::util::wording::{message, set};
 
 /// The options that decide the rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

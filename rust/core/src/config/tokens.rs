@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Classes, DocumentKind, TrainOn, TrainedTokens, option_words};
 use crate::error::{Error, Result};
-use crate::wording::{message, set};
+use crate::util::wording::{message, set};
 
 /// The documents that end with the tokenizer's end-of-text token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

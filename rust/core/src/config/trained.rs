@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{option_words, usual};
+use super::inputs::usual;
+use super::option_words;
 use crate::error::{Error, Result};
 
 option_words! {

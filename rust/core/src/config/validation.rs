@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wording::SettingValue;
+use crate::util::wording::SettingValue;
 
 /// A split of the documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use fastpack_tokenize::{Part, SpecialTokens, Tokenizer};
 
-use crate::ledger::Reason;
 use crate::record::Fault;
+use crate::report::ledger::Reason;
 
 /// The tokens that a tokenizer puts around one text and around two, asked for where they are first needed.
 #[derive(Debug)]

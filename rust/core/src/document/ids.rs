@@ -3,8 +3,8 @@
 use super::tokenize::{Ending, push};
 use super::{Documents, TrainedRun};
 use crate::config::Eos;
-use crate::ledger::{Ledger, Reason};
 use crate::record::{Fault, Tokens};
+use crate::report::ledger::{Ledger, Reason};
 
 /// The trained part of ids that a record brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

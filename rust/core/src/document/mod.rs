@@ -2,12 +2,14 @@
 //!
 //! [`tokenize`] makes documents of text, [`ids`] of those that a record brings.
 
+pub mod batch;
 mod frames;
 pub mod ids;
 pub(crate) mod labels;
 mod literals;
 mod ordinary;
 mod several;
+pub mod store;
 pub mod tokenize;
 mod turns;
 mod words;
@@ -18,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Origin;
-use crate::random::{hash_of_ids, key_of};
+use crate::util::random::{hash_of_ids, key_of};
 
 pub use crate::record::TrainedRun;
 

@@ -9,8 +9,8 @@ use std::ops::Range;
 use fastpack_tokenize::{Encoding, Part, SpecialTokens};
 
 use super::tokenize::{DocumentMaker, TextKind};
-use crate::ledger::Reason;
 use crate::record::Fault;
+use crate::report::ledger::Reason;
 use crate::template::Rendered;
 
 /// The text in front of each piece but the first.

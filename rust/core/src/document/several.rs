@@ -7,8 +7,8 @@ use fastpack_tokenize::SpecialTokens;
 use super::tokenize::{DocumentMaker, TextKind};
 use super::{Documents, KINDS, LABELS, PARTS, TrainedRun};
 use crate::config::Eos;
-use crate::ledger::{Ledger, NoteSet, Reason};
 use crate::record::Fault;
+use crate::report::ledger::{Ledger, NoteSet, Reason};
 
 /// The texts of a document, and its labels.
 #[derive(Clone, Debug, Default)]

@@ -9,10 +9,10 @@ use super::literals::Literals;
 use super::turns::Edges;
 use super::{Documents, TURN_ENDS, TrainedRun};
 use crate::config::Eos;
-use crate::control::Control;
-use crate::ledger::{Ledger, Reason};
 use crate::record::Fault;
+use crate::report::ledger::{Ledger, Reason};
 use crate::template::{Rendered, Span, Trained};
+use crate::util::control::Control;
 
 /// The kind of text that a document is made of. It decides the tokens around the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::vocabulary::{Ids, special_ids};
 use crate::config::FimOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::random::KeyedRandom;
+use crate::util::random::KeyedRandom;
 
 /// The tokens before prefix, suffix and middle in published tokenizers.
 const KNOWN: [[&str; 3]; 5] = [

@@ -4,7 +4,7 @@ use super::kind::{Column, Objective, Part, UNTRAINED, Values, Vocabulary, inputs
 use super::vocabulary::{Ids, Words, id_of, special_ids, words};
 use crate::config::MlmOptions;
 use crate::error::{Error, Result};
-use crate::random::KeyedRandom;
+use crate::util::random::KeyedRandom;
 
 /// The first of the random numbers that replace chosen tokens, beyond those that choose them.
 const REPLACING: u64 = 1 << 40;

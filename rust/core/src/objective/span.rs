@@ -4,7 +4,7 @@ use super::kind::{Column, Fill, Limits, Objective, Part, Size, UNTRAINED, Values
 use crate::config::{Noise, Number, Per, RowColumn, SpanOptions};
 use crate::document::{Document, INPUTS};
 use crate::error::{Error, Result};
-use crate::random::KeyedRandom;
+use crate::util::random::KeyedRandom;
 
 /// The number that decides which way of drawing spans a piece takes.
 const WAY: u64 = u64::MAX;

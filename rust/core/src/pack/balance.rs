@@ -9,10 +9,10 @@ use std::cmp::Reverse;
 use super::order::sort_by_key;
 use super::ticks::TICK;
 use crate::config::{OnRemainder, PackOptions};
-use crate::control::Control;
 use crate::error::Result;
-use crate::random::Random;
-use crate::room;
+use crate::util::control::Control;
+use crate::util::random::Random;
+use crate::util::room;
 
 /// Groups that are sorted together: few enough that rows of all kinds occur in every part of an epoch. The
 /// most expensive row of a step then costs 5 % to 6 % more attention than the mean of its step; in a random

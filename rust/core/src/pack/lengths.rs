@@ -8,9 +8,9 @@ use super::plan::Plan;
 use super::planner::{aligned, plan, room_for};
 use super::ticks::TICK;
 use crate::config::{Overlong, PackOptions, Side};
-use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::wording::{Message, message, set};
+use crate::util::control::Control;
+use crate::util::wording::{Message, message, set};
 
 /// The plan of bare lengths.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,15 +4,8 @@
 //! plan depends on nothing but the pieces and the options.
 
 mod balance;
-mod best_fit;
-mod bits;
 mod bound;
-mod first_fit;
-mod heap;
-mod in_order;
-mod length_counts;
 mod lengths;
-mod mix;
 mod open;
 mod order;
 mod overlong;
@@ -20,8 +13,8 @@ mod pieces;
 mod plan;
 mod planner;
 mod rows;
-mod spaces;
 pub mod step;
+mod strategies;
 mod ticks;
 
 pub use bound::lower_bound;

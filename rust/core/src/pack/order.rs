@@ -1,15 +1,15 @@
 //! Cancellable sorting: by a table of lengths if that is smaller than the data, else by comparison.
 
 use super::ticks::TICK;
-use crate::control::Control;
 use crate::error::Result;
+use crate::util::control::Control;
 
 /// Up to this length, a table with an entry for each length is cheap (some MiB) for any number of pieces.
 const SMALL_TABLE: usize = 1 << 20;
 
 /// Whether a table with an entry for each length up to `longest` is worth its memory for `items` pieces.
 ///
-/// A tree in place of the table of [`spaces`](super::spaces) makes `best_fit` take 1.0 to 2.5 times as long for a million
+/// A tree in place of the table of [`spaces`](super::strategies::spaces) makes `best_fit` take 1.0 to 2.5 times as long for a million
 /// lengths of `benches/lengths.py` (November 2026, one core). A table alone would take gigabytes for rows without a bound.
 pub(super) fn table_pays(longest: u32, items: usize) -> bool {
     longest as usize <= SMALL_TABLE.max(items.saturating_mul(4))
@@ -132,7 +132,7 @@ pub(super) fn histogram(lengths: &[u32], control: &Control) -> Result<Vec<(u32, 
 mod tests {
     use super::*;
     use crate::error::Error;
-    use crate::random::Random;
+    use crate::util::random::Random;
 
     #[test]
     fn more_items_than_a_run_are_sorted_as_the_standard_library_sorts_them() {

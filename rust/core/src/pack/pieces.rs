@@ -2,9 +2,9 @@
 
 use super::ticks::{TICK, collect};
 use crate::config::PackOptions;
-use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::random::Random;
+use crate::util::control::Control;
+use crate::util::random::Random;
 
 /// A whole document, or a part of one that fits into a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::pieces::{MadeSizes, Piece, PieceColumns, Pieces};
 use super::ticks::TICK;
 use crate::config::PackOptions;
-use crate::control::Control;
 use crate::error::Result;
+use crate::util::control::Control;
 
 /// The rows and their order, as offsets over pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]

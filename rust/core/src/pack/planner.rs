@@ -2,18 +2,19 @@
 
 use std::borrow::Cow;
 
-use super::in_order::{self, Concatenated};
 use super::pieces::{Piece, Pieces, too_many};
 use super::plan::Plan;
 use super::rows::RowMembers;
+use super::strategies::in_order;
+use super::strategies::in_order::Concatenated;
+use super::strategies::{best_fit, heap, mix};
 use super::ticks::{TICK, collect};
-use super::{best_fit, heap, mix};
 use crate::config::{PackOptions, Strategy};
-use crate::control::Control;
 use crate::error::Result;
-use crate::ledger::Reason;
-use crate::random::Random;
-use crate::room;
+use crate::report::ledger::Reason;
+use crate::util::control::Control;
+use crate::util::random::Random;
+use crate::util::room;
 
 /// A plan, and the pieces that are in none of its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
 use super::ticks::{TICK, collect};
 use crate::config::{Order, PackOptions};
-use crate::control::Control;
 use crate::error::Result;
-use crate::random::Random;
+use crate::util::control::Control;
+use crate::util::random::Random;
 
 /// The place of a row that is left out. It is greater than any number of pieces.
 const NOWHERE: u32 = u32::MAX;

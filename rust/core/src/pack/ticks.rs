@@ -1,7 +1,7 @@
 //! The frequency at which planning checks the cancel flag.
 
-use crate::control::Control;
 use crate::error::Result;
+use crate::util::control::Control;
 
 /// Pieces between two checks of the cancel flag: far below a millisecond for any strategy.
 pub(crate) const TICK: usize = 4096;

@@ -13,7 +13,7 @@ use crate::config::{
 use crate::error::{Error, Result};
 use crate::objective::{Objective, Vocabulary, objective};
 use crate::template::{ChatTemplate, Prompts};
-use crate::wording::{message, set};
+use crate::util::wording::{message, set};
 
 /// The options, tokenizer, template and functions of a run.
 #[derive(Debug)]

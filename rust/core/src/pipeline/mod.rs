@@ -17,8 +17,8 @@ pub(crate) mod job;
 pub(crate) mod rows;
 mod runs;
 
-pub use documents::chat::{Chat, chat, render};
 pub use documents::made::DocumentFunction;
+pub use documents::rendering::chat::{Chat, chat, render};
 pub use documents::transform::{Filter, Mapping, Transform};
 pub use groups::status::{GroupCount, Status, status, status_in_bucket};
 pub use job::{Job, JobTemplate};

@@ -7,12 +7,13 @@
 use arrow::datatypes::ToByteSlice;
 use twox_hash::XxHash64;
 
-use super::json;
-use super::messages::ROLES;
+use super::parsing::json;
 use super::shape::Shape;
-use super::tokens::Tokens;
-use crate::config::{Part, usual};
-use crate::random::{STEP, mix};
+use super::shapes::messages::ROLES;
+use super::shapes::tokens::Tokens;
+use crate::config::Part;
+use crate::config::inputs::usual;
+use crate::util::random::{STEP, mix};
 use fastpack_template::json::{Json, Map};
 
 /// The hashes of a null in a list, of a list and of an object before their items.

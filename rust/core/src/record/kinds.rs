@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
-use super::flags::speaks;
-use super::labelled::Labelled;
-use super::tokens::Tokens;
+use super::shapes::flags::speaks;
+use super::shapes::labelled::Labelled;
+use super::shapes::tokens::Tokens;
 
 /// The content of one record.
 #[derive(Clone, Debug)]

@@ -5,13 +5,18 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
-use super::fault::Fault;
+use super::content;
 use super::kinds::{Conversation, Pair, Record};
-use super::messages::{self, MessageForms};
+use super::parsing::fault::Fault;
+use super::parsing::{cbor, json};
 use super::shape::{self, Expectation, Shape};
-use super::{cbor, content, json, labelled, loss_mask, pair, preference, row, text, tokens};
-use crate::config::{Fields, Part, ShapeName, usual};
-use crate::ledger::Reason;
+use super::shapes::messages;
+use super::shapes::messages::MessageForms;
+use super::shapes::{labelled, loss_mask, pair, preference, text, tokens};
+use super::tables::row;
+use crate::config::inputs::usual;
+use crate::config::{Fields, Part, ShapeName};
+use crate::report::ledger::Reason;
 use crate::source::Raw;
 
 /// Reads a conversation from an object with `messages`, and optional `tools` and `chat_template_kwargs`, for a template

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::fault::Fault;
-use crate::config::{Fields, Part, ShapeName, usual};
-use crate::ledger::Reason;
+use super::parsing::fault::Fault;
+use crate::config::inputs::usual;
+use crate::config::{Fields, Part, ShapeName};
+use crate::report::ledger::Reason;
 use fastpack_template::json::{Json, Map};
 
 /// The names of columns of ids, in records and tables.

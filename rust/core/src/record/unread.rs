@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::cursor::Cursor;
+use super::parsing::cbor;
+use super::parsing::cursor::Cursor;
 use super::read::object;
 use super::shape::Shape;
-use super::{cbor, row};
+use super::tables::row;
 use crate::source::Raw;
 use fastpack_template::json::{Json, Map};
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Origin};
-use crate::ledger::Reason;
-use crate::wording::Message;
+use crate::report::ledger::Reason;
+use crate::util::wording::Message;
 
 /// An error that another process can raise again.
 #[derive(Debug, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::config::{Format, Split};
 use crate::error::{Error, Result};
-use crate::regular;
+use crate::util::disk::regular;
 
 /// The folder in the output folder that a run works in.
 pub(super) const WORK: &str = ".fastpack";

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::files::{TOKENS, WORK, split_folders};
-use super::placed::write_by;
+use super::folder::placed::write_by;
+use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::expected::ExpectedHash;
-use crate::hex_hash::HexHash;
-use crate::identity::Identity;
-use crate::listed_path::ListedPath;
-use crate::regular::Links;
-use crate::sealed;
+use crate::report::listed_path::ListedPath;
+use crate::util::disk::expected::ExpectedHash;
+use crate::util::disk::hex_hash::HexHash;
+use crate::util::disk::regular::Links;
+use crate::util::disk::sealed;
 
 /// The version of the manifest's layout. Increase it with every change of the layout.
 const VERSION: u32 = 4;

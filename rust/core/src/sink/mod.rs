@@ -25,39 +25,15 @@
 //! shards and blocks are hashed again. No link is followed in the folder, nothing is written or renamed over a file that is
 //! there, and nothing is removed but what a manifest lists and what has the hash that it says.
 
-mod arrangement;
-mod arrow;
 mod bucket;
-mod bucket_groups;
-mod bucket_place;
-mod bucket_record;
-mod bucket_states;
-mod bucket_work;
-mod cells;
-mod discard;
-mod disk;
-mod earlier;
 mod failure;
 mod files;
-mod finished_files;
 mod folder;
-mod group_files;
-mod group_states;
+mod formats;
 mod groups;
-mod jsonl;
-mod leftovers;
-mod lock;
 mod manifest;
-mod msgpack;
-mod owned;
-mod parquet;
-mod placed;
-mod series;
-mod shard;
-mod shard_list;
-mod survey;
+mod shards;
 mod tables;
-mod uploads;
 mod work_names;
 
 use ::arrow::record_batch::RecordBatch;
@@ -65,17 +41,17 @@ use ::arrow::record_batch::RecordBatch;
 use crate::config::Split;
 use crate::error::Result;
 
+pub use bucket::states::{JobInBucket, job_in_bucket};
+pub use bucket::uploads::Uploads;
 pub use bucket::{Bucket, BucketOpened, open_bucket};
-pub use bucket_states::{JobInBucket, job_in_bucket};
-pub use discard::{discard, is_barred, is_damaged};
 pub use files::{LOTS, TOKENS};
+pub use folder::discard::{discard, is_barred, is_damaged};
+pub use folder::survey::{KeptTokens, finished_job, kept, tokens_hash};
 pub use folder::{Folder, Opened, open};
-pub use group_states::{GroupState, StepState, Underway, underway};
+pub use groups::group_states::{GroupState, StepState, Underway, underway};
 pub use groups::{Groups, Joined, Packed, Started, join};
 pub use manifest::{File, Manifest, MetadataFile, TokensFile};
-pub use survey::{KeptTokens, finished_job, kept, tokens_hash};
 pub use tables::Tables;
-pub use uploads::Uploads;
 
 /// The receiver of the rows of a run, one split after the other.
 pub trait Sink {

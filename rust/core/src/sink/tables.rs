@@ -5,7 +5,8 @@ use arrow::record_batch::RecordBatch;
 use super::Sink;
 use crate::config::Split;
 use crate::error::{Error, Result};
-use crate::room::{self, ShownBytes};
+use crate::util::room;
+use crate::util::room::ShownBytes;
 
 /// Bytes of rows between two checks of the memory that is left.
 const STEP: u64 = 64 << 20;

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::arrangement;
 use super::files::{
     BLOCKS, BLOCKS_NEW, LOCK, LOTS, MANIFEST, MANIFEST_NEW, REPLACED, REPORT, SHARDS, SHARDS_NEW,
     STARTED, STARTED_NEW, WORK, is_shard_of,
 };
+use super::shards::arrangement;
+use crate::config::identity::Identity;
 use crate::config::{Format, Split};
 use crate::error::Error;
-use crate::identity::Identity;
 
 /// Whether a run of the job `job` writes a file of this name into the work folder.
 pub(super) fn is_ours(name: &str, job: &Identity) -> bool {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::threads;
+use crate::util::threads;
 
 /// Makes the next item; `None` after the last.
 type Make<T> = Box<dyn FnMut() -> Option<T> + Send>;
@@ -90,7 +90,7 @@ impl<T> Drop for Background<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::threads::tests::with_at_most;
+    use crate::util::threads::tests::with_at_most;
 
     #[test]
     fn items_come_in_order_with_a_thread_and_without() {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::ipc::writer::StreamWriter;
 
-use super::line_file::LineFile;
-use crate::control::Control;
+use super::extents::line_file::LineFile;
 use crate::error::Result;
-use crate::ledger::Reason;
+use crate::report::ledger::Reason;
+use crate::util::control::Control;
 
 /// Some records of one file, in order.
 #[derive(Debug)]

@@ -8,24 +8,24 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 
 use super::block::{Block, Content, Reader, is_index_line};
-use super::cbor::CborReader;
-use super::csv::CsvReader;
-use super::format::{Container, InputFormat};
-use super::found::{FoundFiles, SourceFile};
+use super::callers::memory::{Memory, MemoryReader};
+use super::discovery::found::{FoundFiles, SourceFile};
+use super::formats::cbor::CborReader;
+use super::formats::csv::CsvReader;
+use super::formats::format::{Container, InputFormat};
+use super::formats::json::ArrayReader;
+use super::formats::lines::LineReader;
+use super::formats::mds::MdsReader;
+use super::formats::rows::Columns;
+use super::formats::text::TextReader;
+use super::formats::{ipc, parquet};
 use super::input::InputBytes;
-use super::json::ArrayReader;
-use super::lines::LineReader;
-use super::mds::MdsReader;
-use super::memory::{Memory, MemoryReader};
-use super::rows::Columns;
-use super::sample::Sample;
+use super::sampling::sample::Sample;
+use super::sampling::through::Through;
 use super::sizes::{BYTE_ORDER_MARK, PEEKED};
-use super::text::TextReader;
-use super::through::Through;
-use super::{ipc, parquet};
 use crate::config::{Reading, Source};
-use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::util::control::Control;
 
 /// The number of files whose first bytes are fetched while the one before them is read, if they lie in remote storage.
 const FILES_AHEAD: usize = 3;

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::background::Background;
 use super::compression::Compression;
-use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::storage::{Location, OpenFile};
+use crate::util::control::Control;
 
 /// Bytes that are read between two checks of the cancel flag: some milliseconds of a disk.
 const STEP_BYTES: usize = 4 << 20;

@@ -6,7 +6,7 @@ use std::path::Path;
 use reqwest::Url;
 
 use crate::error::{Error, Result};
-use crate::redaction::without_secrets;
+use crate::util::redaction::without_secrets;
 
 /// The kinds of remote storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,7 +56,7 @@ pub(crate) fn is_url(path: &Path) -> bool {
 
 /// The URL of an object, a prefix or a pattern.
 #[derive(Clone)]
-pub(super) struct Address {
+pub(crate) struct Address {
     pub(super) kind: Kind,
     /// The URL without user and query.
     pub(super) name: String,

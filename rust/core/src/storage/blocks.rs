@@ -14,8 +14,11 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::regular::{self, Links};
-use crate::removal::{Claim, Disk, Evidence, Proof, Stamp, Temporary, prove, remove_file};
+use crate::util::disk::regular;
+use crate::util::disk::regular::Links;
+use crate::util::disk::removal::{
+    Claim, Disk, Evidence, Proof, Stamp, Temporary, prove, remove_file,
+};
 
 /// The folder inside the cache folder.
 const FOLDER: &str = "blocks";

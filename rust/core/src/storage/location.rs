@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
-use fastpack_tokenize::regular;
+use fastpack_tokenize::loading::regular;
 
-use super::again::again;
-use super::local::LocalFile;
 use super::object::Object;
 use super::ranged::{Ranged, RangedReader};
 use super::reader::{Access, ObjectReader};
 use super::stat::Stat;
+use crate::util::disk::again::again;
+use crate::util::disk::local::LocalFile;
 
 /// A file to read.
 #[derive(Clone, Debug)]

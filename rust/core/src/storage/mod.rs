@@ -5,38 +5,25 @@
 //! the call.
 
 mod address;
-mod again;
-mod backoff;
 mod blocks;
-mod bucket;
 mod buckets;
-mod lease;
-mod local;
+mod http;
 mod location;
 mod object;
-mod objects;
 mod ranged;
 mod reader;
-mod requests;
-#[cfg(test)]
-mod s3_server;
 mod search;
-mod service;
 mod session;
 mod stat;
 pub(crate) mod stopped;
-mod target;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod unfinished;
-mod upload;
-mod web;
 
 pub(crate) use address::{is_url, public};
-pub(crate) use lease::{Lease, SeenLocks};
+pub(crate) use buckets::lease::{Lease, SeenLocks};
+pub(crate) use buckets::objects::{Version, WrittenObject};
+pub(crate) use buckets::target::{Entry, LOCK, Target};
 pub(crate) use location::{Location, OpenFile, RangeFile, RangeFileReader};
-pub(crate) use objects::{Version, WrittenObject};
 pub(crate) use search::{Named, Outputs};
 pub(crate) use session::Session;
-pub(crate) use target::{Entry, LOCK, Target};

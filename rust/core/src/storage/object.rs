@@ -13,11 +13,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::blocks::BlockCache;
 use super::buckets;
-use super::requests::Requests;
+use super::http::requests::Requests;
+use super::http::web::{Got, Web};
 use super::stat::Stat;
 use super::stopped::Stopped;
 use super::tasks::{Pending, Tasks};
-use super::web::{Got, Web};
 use crate::config::{FileFacts, FileSystem};
 
 /// Bytes for which one unit of the read-ahead of a call stands.
@@ -173,7 +173,7 @@ impl Object {
             return Ok(head.slice(..usize::try_from(wanted).unwrap_or(head.len())));
         }
         let bytes = self.fetch(0..wanted)?;
-        if wanted <= super::web::HEAD {
+        if wanted <= super::http::web::HEAD {
             let _ = self.head.set(bytes.clone());
         }
         Ok(bytes)
@@ -284,7 +284,7 @@ impl Remote {
                 };
                 let got = store.get_opts(path, options).await;
                 let got = got.map_err(|error| buckets::said(&error, &self.requests))?;
-                let stat = super::bucket::stat_of(&got.meta);
+                let stat = super::buckets::bucket::stat_of(&got.meta);
                 if !self.stat.is_same(&stat) || got.range.start != range.start {
                     return Err(Stopped::Changed.into());
                 }
@@ -292,7 +292,7 @@ impl Remote {
                 while let Some(chunk) = body.next().await {
                     match chunk {
                         Ok(chunk) => bytes.extend_from_slice(&chunk),
-                        Err(error) => return Ok(Some(super::requests::deepest(&error))),
+                        Err(error) => return Ok(Some(super::http::requests::deepest(&error))),
                     }
                 }
                 Ok(None)

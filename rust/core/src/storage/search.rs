@@ -11,7 +11,7 @@ use super::location::Location;
 use super::session::Session;
 use super::stat::Stat;
 use crate::error::{Error, Result};
-use crate::sealed;
+use crate::util::disk::sealed;
 
 /// The manifest, by which a folder is recognised as an output.
 const MANIFEST: &str = "manifest.json";

@@ -12,13 +12,13 @@ use reqwest::header::HeaderMap;
 
 use super::address::{Address, Kind};
 use super::blocks::BlockCache;
-use super::bucket;
 use super::buckets;
+use super::buckets::bucket;
+use super::http::requests::Requests;
+use super::http::web::{HEAD, Web};
 use super::object::{Backend, Object, Shared};
-use super::requests::Requests;
 use super::stat::Stat;
 use super::tasks::Tasks;
-use super::web::{HEAD, Web};
 use crate::config::{FileFacts, FileSystem, GivenFile, StorageOptions};
 use crate::error::{Error, Result};
 

@@ -88,7 +88,7 @@ impl Drop for Tasks {
 
 /// The result of a task. The task ends if this is dropped.
 #[derive(Debug)]
-pub(super) struct Pending<T> {
+pub(crate) struct Pending<T> {
     receiver: Receiver<T>,
     task: AbortHandle,
     cancelled: Arc<AtomicBool>,

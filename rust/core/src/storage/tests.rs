@@ -14,10 +14,10 @@ use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use proptest::prelude::*;
 
-use super::bucket;
+use super::buckets::bucket;
+use super::http::requests::Requests;
 use super::location::{Location, RangeFile};
 use super::object::{Backend, Object, Shared};
-use super::requests::Requests;
 use super::stopped::Stopped;
 use super::tasks::Tasks;
 

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::wanted::Wanted;
 use crate::config::Validation;
 use crate::document::{Documents, INPUTS};
-use crate::ledger::Reason;
 use crate::record::{Fault, object_of};
+use crate::report::ledger::Reason;
 use crate::source::{Block, Raw, RawRecord};
 
 /// The records that a stream takes.

@@ -9,10 +9,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::options::{OnEnd, Share};
-use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::regular::{self, Links};
-use crate::sealed::{self, Sealed};
+use crate::util::control::Control;
+use crate::util::disk::regular;
+use crate::util::disk::regular::Links;
+use crate::util::disk::sealed;
+use crate::util::disk::sealed::Sealed;
 
 /// The interval at which a waiting run checks the lock of a count.
 const POLL: Duration = Duration::from_millis(20);

@@ -6,23 +6,23 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 
-use super::carried::{AddedLengths, Carried, MOST_LENGTHS};
 use super::counts::Counted;
+use super::lane::made::Made;
+use super::lane::mix::Mix;
+use super::lane::rounds::Rounds;
 use super::lane::{Bench, Lane};
-use super::made::Made;
-use super::mix::Mix;
-use super::numbered::NumberedFiles;
 use super::options::{Deal, OnEnd};
-use super::places::{PLACES_KEY, Place, places_text};
-use super::rounds::Rounds;
 use super::run::{End, Run};
+use super::state::carried::{AddedLengths, Carried, MOST_LENGTHS};
+use super::state::numbered::NumberedFiles;
+use super::state::places::{PLACES_KEY, Place, places_text};
 use super::state::{Counts, STATE_KEY, Saved, State};
 use super::step_rows::{StepRows, count_documents};
 use crate::assemble::{Gathered, Layout, assembled, schema};
 use crate::error::{Error, Result};
-use crate::ledger::Count;
 use crate::pack::{Piece, Plan};
 use crate::pipeline::Books;
+use crate::report::ledger::Count;
 
 /// Returns the next documents of a feed.
 pub(super) type Take<'t> = &'t mut dyn FnMut(usize) -> Result<Option<Made>>;

@@ -26,28 +26,16 @@
 //! the state after it, so data that was read ahead is never part of a state. Loading a state makes the open
 //! rows again: the blocks of their documents are read, and only these documents are tokenized.
 
-mod board;
-mod carried;
 mod choice;
 mod counts;
 mod delivery;
-mod files;
-mod identity;
 mod lane;
 mod lost;
-mod made;
-mod mix;
-mod numbered;
 mod options;
-mod order;
-mod place;
-mod places;
-mod rounds;
 mod run;
 mod split;
 mod state;
 mod step_rows;
-mod walk;
 mod wanted;
 
 use std::cell::RefCell;
@@ -59,32 +47,32 @@ use std::time::Instant;
 use arrow::record_batch::RecordBatch;
 
 use crate::config::Inputs;
-use crate::control::{Control, Phase};
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::{About, Books, FileHeads, Job, SingleBlocks};
 use crate::report::Report;
-use crate::source::position::number_line;
+use crate::source::extents::position::number_line;
 use crate::source::{Index, discover};
+use crate::util::control::{Control, Phase};
 
-use board::Board;
-use carried::MOST_LENGTHS;
 use delivery::{Delivery, no_padding};
 use lane::Lane;
-use made::Made;
-use mix::Mix;
-use numbered::NumberedFiles;
-use order::Order;
-use place::{LaneState, PoolState, ReadHashes};
-use rounds::{Rounds, floor_of};
+use lane::board::Board;
+use lane::made::Made;
+use lane::mix::Mix;
+use lane::order::Order;
+use lane::rounds::{Rounds, floor_of};
+use lane::walk::{Files, Walk};
 use run::{End, Run};
-use walk::{Files, Walk};
+use state::carried::MOST_LENGTHS;
+use state::numbered::NumberedFiles;
+use state::place::{LaneState, PoolState, ReadHashes};
 
 pub use choice::{Choice, Numbers};
 pub use counts::Counted;
+pub use lane::rounds::Supplies;
 pub use options::{Deal, MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
-pub use places::{PLACES_KEY, state_after_row};
-pub use rounds::Supplies;
 pub use run::Agree;
+pub use state::places::{PLACES_KEY, state_after_row};
 pub use state::{STATE_KEY, State, merge_states};
 pub use wanted::{Number, Scalar, Wanted};
 
@@ -414,7 +402,7 @@ impl Makers<'_, '_, '_> {
     /// Makes the documents of the next block of a feed.
     fn make(
         &self,
-        claim: board::Claim,
+        claim: lane::board::Claim,
         work: &mut impl FnMut(
             crate::source::Block,
             Option<Arc<crate::record::Shape>>,
@@ -428,7 +416,7 @@ impl Makers<'_, '_, '_> {
                 // The caller's functions see the blocks of a lane in order.
                 Some(found) => {
                     let block = self.single.transformed(found.block)?;
-                    Ok(Some(walk::Found { block, ..found }))
+                    Ok(Some(lane::walk::Found { block, ..found }))
                 }
             })
         };

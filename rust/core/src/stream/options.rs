@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::config::{Validation, option_words};
 use crate::error::{Error, Result};
-use crate::wording::{message, set};
+use crate::util::wording::{message, set};
 
 /// The least number of lanes by default.
 const LANES: usize = 64;

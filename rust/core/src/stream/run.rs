@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use crate::config::RowColumn;
-use crate::control::Control;
+use crate::config::identity::Identity;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::identity::Identity;
-use crate::ledger::Count;
 use crate::pack::OpenPacks;
 use crate::pipeline::{Job, SplitSide};
+use crate::report::ledger::Count;
 use crate::source::FoundFiles;
-use crate::source::position::number_line;
+use crate::source::extents::position::number_line;
+use crate::util::control::Control;
 
-use super::identity;
-use super::mix::Mix;
+use super::lane::mix::Mix;
+use super::lane::rounds::Supplies;
 use super::options::{OnEnd, Share, StreamOptions};
-use super::rounds::Supplies;
 use super::state::State;
+use super::state::identity;
 
 /// A function of a number that returns the greatest that a rank gave.
 pub type Agree<'a> = &'a dyn Fn(u64) -> Result<u64>;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::lane::Lane;
 use super::state::Saved;
-use crate::ledger::Count;
 use crate::pack::Piece;
 use crate::pipeline::Books;
+use crate::report::ledger::Count;
 
 /// The rows of a step, each with the index of its lane. Rows without pieces are padding.
 pub(super) struct StepRows {

@@ -8,18 +8,19 @@ use fastpack_template::json::{Json, Map};
 use fastpack_template::{Allowance, Input, Refusal, RenderOutput, Template, Trace, is_unsupported};
 
 use super::context::TemplateContext;
+use super::conversation::left_out;
+use super::conversation::left_out::LeftOut;
 use super::conversation::{prepared, tools};
-use super::left_out::{self, LeftOut};
 use super::processes::{RenderCommand, RenderProcesses};
 use super::replay::wanted::TrialResults;
-use super::trained::forms::TurnForms;
-use super::trained::markup::TurnMarkup;
+use super::trained::learned::markup::TurnMarkup;
+use super::trained::proof::forms::TurnForms;
 use super::trained::rule::thoughts::ReasoningMarks;
-use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::ledger::Reason;
 use crate::record::{Conversation, Fault, write_json};
-use crate::wording::{message, set};
+use crate::report::ledger::Reason;
+use crate::util::control::Control;
+use crate::util::wording::{message, set};
 
 /// A compiled chat template, shared by all threads.
 #[derive(Debug)]

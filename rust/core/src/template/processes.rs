@@ -17,9 +17,9 @@ use fastpack_template::RenderOutput;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::threads;
+use crate::util::control::Control;
+use crate::util::threads;
 
 /// Interval at which a wait for an answer checks the cancel flag.
 const POLL: Duration = Duration::from_millis(50);

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::left_out::LeftOut;
+use super::conversation::left_out::LeftOut;
 use super::trained::documents::WholeText;
-use crate::ledger::NoteSet;
+use crate::report::ledger::NoteSet;
 
 /// A trained part of a text, and its weight in the loss.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,9 +13,9 @@ use crate::values::arguments::CallArguments;
 use crate::values::key::Key;
 use crate::values::make::{ITEM_BYTES, check_nesting};
 use crate::values::methods::{self, Attribute};
-use crate::values::print::to_text;
-use crate::values::strftime::strftime;
-use crate::values::text::Text;
+use crate::values::printing::print::to_text;
+use crate::values::printing::strftime::strftime;
+use crate::values::texts::text::Text;
 use crate::values::value::{CallBody, GlobalFunction, Value, range_length};
 
 /// Most items of a `range` in Jinja's sandbox.

@@ -9,13 +9,13 @@ use crate::language::operators::{Binary, Comparison};
 use crate::language::tree::{Arguments, Expression};
 use crate::programs::trace::Trace;
 use crate::values::arguments::CallArguments;
-use crate::values::arithmetic::{binary, concat, negative, positive};
 use crate::values::attributes;
-use crate::values::comparing::compare;
 use crate::values::key::Key;
 use crate::values::make::{ITEM_BYTES, ItemsBuilder, check_nesting};
-use crate::values::print::write_str;
-use crate::values::text::{SourceId, Text};
+use crate::values::operators::arithmetic::{binary, concat, negative, positive};
+use crate::values::operators::comparing::compare;
+use crate::values::printing::print::write_str;
+use crate::values::texts::text::{SourceId, Text};
 use crate::values::value::{Items, Value};
 
 impl<'r, 't> Interpreter<'r, 't> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::json::{Json, Map};
 use crate::limits::HeldMemory;
-use crate::values::text::Text;
+use crate::values::texts::text::Text;
 use crate::values::value::{Dict, Value};
 
 /// The value of one input of a template.

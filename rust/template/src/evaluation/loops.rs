@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::language::tree::For;
 use crate::values::items::length;
 use crate::values::make::ITEM_BYTES;
-use crate::values::text::Text;
+use crate::values::texts::text::Text;
 use crate::values::value::{Dict, Items, List, Loop, Peeked, Value};
 
 /// A text of one character, in place of those of a text to which a loop does the same.

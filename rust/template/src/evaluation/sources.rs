@@ -6,7 +6,7 @@
 //! compared, measured or tested is not printed.
 
 use crate::json::{Json, Map};
-use crate::values::text::{SourceId, Text};
+use crate::values::texts::text::{SourceId, Text};
 use crate::values::value::{Dict, List, Value};
 
 /// The most sources of one render that are kept, of 16 bytes each. Beyond them everything counts as printed.

@@ -8,10 +8,11 @@ use crate::json::Json;
 use crate::limits::Meter;
 use crate::programs::operation::Operation;
 use crate::programs::steps::{Comparand, Cut, Guard, Operand, OutputPiece};
-use crate::values::comparing::compare;
-use crate::values::cuts::trimmed;
-use crate::values::search::{self, Matches};
-use crate::values::text::Text;
+use crate::values::operators::comparing::compare;
+use crate::values::texts::cuts::trimmed;
+use crate::values::texts::search;
+use crate::values::texts::search::Matches;
+use crate::values::texts::text::Text;
 use crate::values::value::Value;
 
 /// The texts and values of a conversation, in which conversations of one outline differ.

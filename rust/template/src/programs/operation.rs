@@ -12,7 +12,7 @@ use crate::limits::Meter;
 use crate::values::arguments::CallArguments;
 use crate::values::attributes;
 use crate::values::methods;
-use crate::values::print::to_text;
+use crate::values::printing::print::to_text;
 use crate::values::value::Value;
 
 /// The function of an operation.

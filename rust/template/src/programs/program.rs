@@ -11,7 +11,7 @@ use crate::failure::Outcome;
 use crate::json::Json;
 use crate::programs::buffers::{ProgramBuffers, ReplayInput};
 use crate::programs::steps::{Cut, Guard, KeyOrIndex, OutputPiece, ProgramStep, ValueKind};
-use crate::values::cuts::trimmed;
+use crate::values::texts::cuts::trimmed;
 
 /// A recorded run of a template, for conversations of one outline.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use crate::text::byte_of;
 use crate::values::key::Key;
 use crate::values::make::ItemsBuilder;
 use crate::values::methods::{self, Attribute};
-use crate::values::text::Text;
+use crate::values::texts::text::Text;
 use crate::values::value::{Dict, List, Value, range_length};
 
 /// `value.name`: Python's attribute comes first, then the item.

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use indexmap::Equivalent;
 
-use super::text::Text;
+use super::texts::text::Text;
 
 /// A key of a dict.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! Makes values, whose memory the [`Meter`] counts.
 
-use super::text::Text;
+use super::texts::text::Text;
 use super::value::Value;
 use crate::failure::{Failure, Outcome};
 use crate::limits::{HeldMemory, MAX_NESTING, Meter};

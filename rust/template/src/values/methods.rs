@@ -10,13 +10,13 @@ use crate::language::methods::{
 use crate::limits::Meter;
 use crate::text::{capitalize, is_space, lower, title, upper};
 use crate::values::arguments::CallArguments;
-use crate::values::cuts::{for_each_line, replace, right_split, split, trim};
-use crate::values::formatting::fields;
 use crate::values::key::Key;
 use crate::values::make::ItemsBuilder;
-use crate::values::print::write_str;
-use crate::values::search::Matches;
-use crate::values::text::Text;
+use crate::values::printing::formatting::fields;
+use crate::values::printing::print::write_str;
+use crate::values::texts::cuts::{for_each_line, replace, right_split, split, trim};
+use crate::values::texts::search::Matches;
+use crate::values::texts::text::Text;
 use crate::values::value::{Items, Value};
 
 /// Most characters by which a text is filled.

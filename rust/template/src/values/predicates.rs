@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::language::predicates::Predicate;
 use crate::limits::Meter;
-use crate::values::comparing::{compare, contains};
+use crate::values::operators::comparing::{compare, contains};
 use crate::values::value::{Items, Value};
 
 impl Predicate {

@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use num_bigint::BigInt;
 
 use super::key::Key;
-use super::text::{Computed, Text};
+use super::texts::text::{Computed, Text};
 use crate::json::{Json, Map};
 use crate::language::methods::{Method, View};
 use crate::language::tree::{Literal, LoopTest, Macro};

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokenizers::{DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper};
 
 use crate::added::AddedToken;
-use crate::load::merge_pair;
+use crate::loading::load::merge_pair;
 
 /// The largest id: ids are stored as signed 32-bit integers.
 const LARGEST_ID: u32 = i32::MAX as u32;

@@ -4,13 +4,13 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::general::PreTokenized;
-use super::normalize::Normalized;
+use super::engines::general::PreTokenized;
+use super::normalizers::normalize::Normalized;
 use crate::error::Error;
-use crate::merge::{Lanes, Symbol, Windows};
+use crate::models::merge::{Lanes, Symbol, Windows};
+use crate::models::viterbi::Ways;
 use crate::pieces::{Key, LongCache, MOST, PieceCache, Shared};
 use crate::stop::Stop;
-use crate::viterbi::Ways;
 
 /// The number of pieces that are cut and looked up together. It is enough for a prefetch to arrive, and for
 /// some new words among them to be merged together. With 256, English was 2 % slower (llama3, Intel Xeon,

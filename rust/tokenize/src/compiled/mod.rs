@@ -1,34 +1,19 @@
 //! The compiled engines: they serve a whole tokenizer without the Hugging Face crate.
 
-mod alphabet;
-mod alphanumeric;
 mod batch;
-mod bert;
-mod bpe;
-mod byte_level;
-mod chain;
-mod charsmap;
-mod compose;
-mod cuts;
-mod edges;
+mod cutting;
+mod engines;
 mod file;
 mod gaps;
-mod general;
 mod memory;
 mod models;
 mod names;
-mod normalize;
+mod normalizers;
 mod offsets;
 mod pre_tokenizer;
 mod recognise;
-mod sentence;
-mod settled;
 mod spans;
 mod template;
-mod unigram;
-mod windows;
-mod word_piece;
-mod words;
 
 use std::fmt;
 use std::ops::Range;
@@ -37,21 +22,21 @@ use crate::added::{Finder, Matcher};
 use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::Error;
 use batch::{Origin, Output};
-use byte_level::ByteLevel;
+pub use cutting::settled::Settled;
+use engines::byte_level::ByteLevel;
+use engines::general::General;
+use engines::sentence::Sentence;
+use engines::unigram::Unigram;
+use engines::words::Words;
 pub(crate) use file::{File, Written};
-use general::General;
 pub(crate) use memory::{Caches, Memory};
 pub(crate) use models::byte_letters;
 pub(crate) use names::Names;
-use normalize::Normalizer;
+use normalizers::normalize::Normalizer;
 pub(crate) use offsets::Blanks;
 pub(crate) use recognise::{Description, recognise};
-use sentence::Sentence;
-pub use settled::Settled;
 use spans::Watch;
 use template::Template;
-use unigram::Unigram;
-use words::Words;
 
 /// Bytes of the longest normalized text: positions are 32 bits.
 const LONGEST_NORMALIZED: usize = u32::MAX as usize - (1 << 10);

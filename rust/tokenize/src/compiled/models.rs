@@ -3,20 +3,23 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use super::bert::Bert;
-use super::byte_level::{ByteLevel, Unknown};
+use super::engines::byte_level::{ByteLevel, Unknown};
+use super::engines::general::{Affixes, Characters, Fallback, Maker, WordLevel};
+use super::engines::sentence;
+use super::engines::sentence::{META_CHARACTER, Missing, Prefix, Sentence};
+use super::engines::unigram;
+use super::engines::unigram::Unigram;
+use super::engines::word_piece;
+use super::engines::word_piece::WordPiece;
+use super::engines::words::Words;
 use super::file::{UNIGRAM, Vocab, WORD_LEVEL, WORD_PIECE, Written};
-use super::general::{Affixes, Characters, Fallback, Maker, WordLevel};
+use super::normalizers::bert::Bert;
 use super::pre_tokenizer::Spaces;
-use super::sentence::{self, META_CHARACTER, Missing, Prefix, Sentence};
-use super::unigram::{self, Unigram};
-use super::word_piece::{self, WordPiece};
-use super::words::Words;
-use crate::beside::both;
-use crate::merge::{LARGEST_MERGES, LARGEST_SYMBOLS, Merge};
+use crate::loading::beside::both;
+use crate::models::merge::{LARGEST_MERGES, LARGEST_SYMBOLS, Merge};
+use crate::models::viterbi::Viterbi;
 use crate::pieces::{Name, Vocabulary};
 use crate::split::Splitter;
-use crate::viterbi::Viterbi;
 
 /// Bytes of the longest token of a compiled model: every token is encoded while the model is loaded.
 const LONGEST_TOKEN: usize = 1 << 16;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::bert::Bert;
-use super::chain::Chain;
-use super::compose::Composer;
+use super::engines::general::General;
+use super::engines::sentence::{META_CHARACTER, Prefix};
 use super::file::{UNIGRAM, WORD_LEVEL, WORD_PIECE, Written};
-use super::general::General;
-use super::normalize::Normalizer;
+use super::normalizers::bert::Bert;
+use super::normalizers::chain::Chain;
+use super::normalizers::compose::Composer;
+use super::normalizers::normalize::Normalizer;
 use super::pre_tokenizer::Cutting;
-use super::sentence::{META_CHARACTER, Prefix};
 use super::template::Template;
 use super::{Compiled, Model, models, pre_tokenizer};
 use crate::added::{AddedToken, Finder, Matcher};

@@ -9,7 +9,7 @@ use super::folder::Folder;
 use super::settings::{NAMED, Settings};
 use super::token::{AddedToken, Token};
 use crate::error::{Error, Result};
-use crate::load::{FILE, malformed};
+use crate::loading::load::{FILE, malformed};
 use crate::reference::guard;
 
 /// The vocabulary size up to which a tokenizer never has Mistral's wrong pattern.

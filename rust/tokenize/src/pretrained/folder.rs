@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::regular;
+use crate::loading::regular;
 
 /// A model folder on disk.
 #[derive(Debug)]

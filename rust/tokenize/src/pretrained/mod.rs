@@ -25,9 +25,9 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::load;
+use crate::loading::load;
+use crate::models::scores;
 use crate::reference;
-use crate::scores;
 use crate::tokenizer::Tokenizer;
 use auto::Evidence;
 use backend::Backend;

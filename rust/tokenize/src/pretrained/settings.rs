@@ -126,7 +126,7 @@ impl Settings {
             let mut fields = fields.clone();
             let id = fields.shift_remove("id").and_then(|id| id.as_i64()).unwrap_or_default();
             let token = AddedToken::from_fields(&fields)
-                .map_err(|reason| crate::load::malformed("added_tokens", reason))?;
+                .map_err(|reason| crate::loading::load::malformed("added_tokens", reason))?;
             by_content.insert(token.content.clone(), token.clone());
             self.added_tokens.insert(id, token);
         }

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::error::Result;
-use crate::load::{malformed, merge_pair};
+use crate::loading::load::{malformed, merge_pair};
 
 /// Vocabulary, merges and character map of a checked `tokenizer.json`.
 #[derive(Clone, Copy, Debug)]

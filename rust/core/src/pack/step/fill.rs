@@ -10,9 +10,9 @@ use std::collections::BinaryHeap;
 
 use super::micro_batch::{MicroBatch, Sizes};
 use super::options::Cost;
-use crate::control::Control;
 use crate::error::Result;
-use crate::pack::best_fit;
+use crate::pack::strategies::best_fit;
+use crate::util::control::Control;
 
 /// How far micro-batches beside the longest sequences are filled.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,8 @@
 #![expect(clippy::cast_precision_loss, reason = "costs are estimates")]
 
 use super::micro_batch::{Exchange, MicroBatch, Sizes};
-use crate::control::Control;
 use crate::error::Result;
+use crate::util::control::Control;
 
 /// The part of the mean cost by which micro-batches may differ without being exchanged further.
 const ALIKE: f64 = 2e-4;

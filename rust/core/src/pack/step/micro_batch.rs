@@ -102,8 +102,7 @@ impl Exchange {
             let cheaper = &ascending[first..];
             let cheaper =
                 &cheaper[..cheaper.partition_point(|&(length, _)| sizes.cost_of(length) < cost)];
-            let at =
-                cheaper.partition_point(|&(length, _)| sizes.cost_of(length) < cost - wanted);
+            let at = cheaper.partition_point(|&(length, _)| sizes.cost_of(length) < cost - wanted);
             for &(length, taken) in &cheaper[at.saturating_sub(1)..cheaper.len().min(at + 1)] {
                 weigh(cost - sizes.cost_of(length), Self { given, taken: Some(taken) });
             }

@@ -17,9 +17,9 @@ use grid::Grid;
 use micro_batch::{MicroBatch, Sizes};
 use split::by_kind;
 
-use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::pack::DocumentLengths;
+use crate::util::control::Control;
 
 pub use options::{Cost, Labels, MicroBatchOrder, StepOptions};
 pub use split::MiniBatches;

@@ -1,9 +1,9 @@
 //! Sequences of a step, divided among optimizer steps, kinds and ranks.
 
 use super::micro_batch::Sizes;
-use crate::control::Control;
 use crate::error::Result;
-use crate::random::Random;
+use crate::util::control::Control;
+use crate::util::random::Random;
 
 /// The optimizer steps that sequences are divided among, as equally as can be.
 #[derive(Clone, Copy, Debug)]

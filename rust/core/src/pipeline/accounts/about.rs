@@ -6,10 +6,10 @@ use fastpack_tokenize::{Engine, Tokenizer};
 
 use crate::assemble::NumberedFiles;
 use crate::config::{Classes, Options};
-use crate::pipeline::documents::markers::cut_markers;
-use crate::pipeline::documents::prompt_names::CHAT_TEMPLATE;
 use crate::pipeline::documents::recognise::FileKinds;
-use crate::pipeline::documents::training::Training;
+use crate::pipeline::documents::rendering::markers::cut_markers;
+use crate::pipeline::documents::rendering::prompt_names::CHAT_TEMPLATE;
+use crate::pipeline::documents::rendering::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::report::{Report, RunFacts, Tally};
 use crate::source::{FoundFiles, Memory};

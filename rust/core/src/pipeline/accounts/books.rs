@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::assemble::Gathered;
 use crate::config::{MaxLost, Options, RowColumn};
-use crate::control::Control;
 use crate::document::Document;
+use crate::document::store::Store;
 use crate::error::{Origin, Result};
-use crate::ledger::{Ledger, Reason};
 use crate::pack::{Piece, PlannedRows, UnpackedPiece, lower_bound};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::fate::{Cutter, DocumentFate};
+use crate::report::ledger::{Ledger, Reason};
+use crate::report::timing::{Clock, Stage, Work};
 use crate::report::{Histogram, Report, Tally};
 use crate::sink::Sink;
-use crate::store::Store;
-use crate::timing::{Clock, Stage, Work};
+use crate::util::control::Control;
 
 /// The counts of a run, job or split.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

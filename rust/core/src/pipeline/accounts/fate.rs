@@ -3,9 +3,9 @@
 use crate::config::{Options, Overlong, RowColumn};
 use crate::document::{Document, INPUTS};
 use crate::error::Error;
-use crate::ledger::Reason;
 use crate::objective::{Limits, Objective, Part};
 use crate::pack::{MadeSizes, OverlongCut, Piece, Stretches, cut};
+use crate::report::ledger::Reason;
 
 /// The fate of a document before packing.
 #[derive(Clone, Copy)]

@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 use fastpack_tokenize::{Engine, Tokenizer};
 
 use crate::config::{OnBadRecord, Source};
-use crate::control::{Control, Phase};
+use crate::document::store::{Log, LoggedBlock};
 use crate::document::tokenize::DocumentMaker;
 use crate::document::{Documents, INPUTS, Pass, TURN_ENDS};
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{DroppedRecord, Ledger, Reason};
 use crate::objective::document_columns;
-use crate::ordered::ordered;
-use crate::pipeline::documents::choices::{TurnChoices, TurnRenderers};
 use crate::pipeline::documents::made::{DocumentFunction, made};
 use crate::pipeline::documents::per_record::{Verification, ending, take_record};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
-use crate::pipeline::documents::renderer::{RecordFailure, Renderer};
+use crate::pipeline::documents::rendering::choices::{TurnChoices, TurnRenderers};
+use crate::pipeline::documents::rendering::renderer::{RecordFailure, Renderer};
 use crate::pipeline::documents::side::SplitSide;
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{Fault, Shape};
-use crate::sample::places_before;
+use crate::report::ledger::{DroppedRecord, Ledger, Reason};
+use crate::report::timing::{Clock, Stage, Stages, Work};
 use crate::source::{Block, Blocks};
-use crate::store::{Log, LoggedBlock};
-use crate::timing::{Clock, Stage, Stages, Work};
+use crate::util::control::{Control, Phase};
+use crate::util::ordered::ordered;
+use crate::util::sample::places_before;
 
 /// Replaces the offset of a record by the number of its line.
 pub(crate) type Numbering<'a> = dyn Fn(&mut Origin) -> Result<()> + Sync + 'a;

@@ -8,12 +8,12 @@ use crate::config::Bos;
 use crate::document::tokenize::{DocumentMaker, Ending, TextKind};
 use crate::document::{Documents, ids};
 use crate::error::Origin;
-use crate::ledger::{Ledger, RecordNotes, SplitDocuments};
-use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord};
+use crate::pipeline::documents::rendering::renderer::{RecordFailure, RenderedRecord};
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::Job;
+use crate::report::ledger::{Ledger, RecordNotes, SplitDocuments};
+use crate::report::timing::{Clock, Stage};
 use crate::source::RawRecord;
-use crate::timing::{Clock, Stage};
 
 /// Takes one record through all stages to its documents.
 pub(super) fn take_record<'a>(

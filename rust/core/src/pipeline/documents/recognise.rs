@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::assemble::LABEL_SPANS;
 use crate::config::{DocumentKind, Reading, RowColumn, Source};
-use crate::message::ShownPath;
-use crate::pipeline::documents::prompt_names::{prompt_name, unprompted_kind};
+use crate::pipeline::documents::rendering::prompt_names::{prompt_name, unprompted_kind};
 use crate::pipeline::job::Job;
 use crate::record::{Expectation, FoundShape, Shape, TokenColumns, find_shape};
 use crate::report::InputReport;
 use crate::source::{Block, Chooser, Raw};
+use crate::util::message::ShownPath;
 
 /// Records of a block in which a shape is searched. If none has one, the file has no known shape.
 const LOOKED_AT: usize = 100;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::Validation;
-use crate::random::{STEP, mix};
+use crate::util::random::{STEP, mix};
 
 /// The greatest split hash that is held out for validation; `None` if none is.
 ///

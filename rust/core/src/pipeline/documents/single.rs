@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fastpack_tokenize::{Engine, Tokenizer};
 
 use crate::config::Source;
-use crate::control::Control;
 use crate::error::Result;
 use crate::pipeline::documents::intake::{BlockTask, Intake, Numbering, Outcome};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, expectation};
-use crate::pipeline::documents::renderer::Renderer;
+use crate::pipeline::documents::rendering::renderer::Renderer;
 use crate::pipeline::documents::side::SplitSide;
 use crate::pipeline::job::Job;
 use crate::record::{Shape, content_of};
-use crate::source::position::first_blocks;
+use crate::report::timing::Stages;
+use crate::source::extents::position::first_blocks;
 use crate::source::{Block, FoundFiles, Raw};
-use crate::timing::Stages;
+use crate::util::control::Control;
 
 /// Whether each record of a block is wanted, by its number from 0.
 pub(crate) type WantedRecords = Vec<bool>;

@@ -8,18 +8,18 @@
 use crate::config::{Reading, ShapeName, Turns};
 use crate::document::Several;
 use crate::document::tokenize::TextKind;
-use crate::ledger::{Note, NoteSet};
 use crate::pipeline::documents::recognise::expectation;
-use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord, Renderer};
+use crate::pipeline::documents::rendering::renderer::{RecordFailure, RenderedRecord, Renderer};
+use crate::pipeline::documents::rendering::training::Training;
 use crate::pipeline::documents::side::SplitSide;
-use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
     self, Conversation, FastReader, ReadFacts, Record, Shape, read_telling, read_text_fast,
 };
+use crate::report::ledger::{Note, NoteSet};
+use crate::report::timing::{Clock, RenderCounts, Stage};
 use crate::source::Raw;
 use crate::template::{Rendered, Replayed, Replayer, Trained};
-use crate::timing::{Clock, RenderCounts, Stage};
 
 /// The most bytes of a text buffer that are kept: a record of a GiB does not stay in memory.
 const KEPT: usize = 1 << 22;

@@ -7,18 +7,18 @@ use std::time::Instant;
 use super::group::{GroupedJob, Hashed, Step};
 use super::record::GroupRecord;
 use crate::config::Split;
-use crate::control::{Control, Phase};
 use crate::error::Result;
-use crate::hex_hash::HexHash;
-use crate::listed_path::ListedPath;
 use crate::pack::Pieces;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::shared::LeftoverDocuments;
 use crate::report::Report;
+use crate::report::listed_path::ListedPath;
 use crate::sink::{File, Folder, Groups, Packed, Sink, TOKENS, TokensFile};
 use crate::source::SourceFile;
+use crate::util::control::{Control, Phase};
+use crate::util::disk::hex_hash::HexHash;
 
 /// Puts the output together in `folder` from the groups, all of which are packed. Returns `None` if some groups have changed: then
 /// they are removed, and have to be packed again.

@@ -9,11 +9,10 @@ use std::time::Instant;
 use super::cut::{cut, part, sized};
 use super::record::GroupRecord;
 use crate::assemble::NumberedFiles;
+use crate::config::identity::{GroupOfJob, Identity, JobInputs};
 use crate::config::{MaxLost, Options, Output, Validation};
-use crate::control::Control;
+use crate::document::store::{Log, Store};
 use crate::error::{Error, Result};
-use crate::identity::{GroupOfJob, Identity, JobInputs};
-use crate::ordered::ordered;
 use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::{Intake, Outcome, PartOfJob};
 use crate::pipeline::documents::side::SplitThreshold;
@@ -26,8 +25,9 @@ use crate::pipeline::runs::content::ContentHashes;
 use crate::pipeline::runs::repack::take_all;
 use crate::sink::{Folder, Groups, LOTS, Opened, Packed, TokensFile, kept, open};
 use crate::source::{Blocks, FoundFiles, SourceFile};
-use crate::store::{Log, Store};
-use crate::threads::WAITING;
+use crate::util::control::Control;
+use crate::util::ordered::ordered;
+use crate::util::threads::WAITING;
 
 /// Bits of the number of a block that count the blocks of a group.
 const BLOCK_BITS: u32 = 40;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::pipeline::documents::recognise::FileKinds;
 use crate::pipeline::rows::run_counts::RunCounts;
-use crate::wording::{message, set};
+use crate::util::wording::{message, set};
 
 /// The counts of a group, as its `report.json` holds them. They can be added, which a report cannot.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -10,11 +10,10 @@ use super::cut::{cut, sized};
 use super::gather::gather;
 use super::group::{GroupedJob, Hashed, Step};
 use super::record::GroupRecord;
+use crate::config::identity::Identity;
 use crate::config::{Order, Output, StartingGroups};
-use crate::control::Control;
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
-use crate::identity::Identity;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::side::SplitThreshold;
 use crate::pipeline::job::{Job, JobTemplate};
@@ -22,7 +21,8 @@ use crate::pipeline::runs::folder::read_report;
 use crate::report::Report;
 use crate::sink::{self, Groups, Joined, Started};
 use crate::source::FoundFiles;
-use crate::wording::{message, set};
+use crate::util::control::Control;
+use crate::util::wording::{message, set};
 
 /// The shortest and the longest wait of a process before it looks again for free groups.
 const WAITS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];

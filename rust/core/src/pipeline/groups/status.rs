@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::cut::{Sized, cut};
 use super::group::Step;
 use crate::config::RemoteOutput;
-use crate::control::Control;
+use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::identity::Identity;
 use crate::sink::{
     GroupState, JobInBucket, StepState, Underway, finished_job, job_in_bucket, underway,
 };
 use crate::storage::public;
+use crate::util::control::Control;
 
 /// The most failures that a status names.
 const NAMED: usize = 20;

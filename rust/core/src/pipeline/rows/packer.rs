@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Instant;
 
 use crate::config::Options;
-use crate::control::Control;
+use crate::document::store::Store;
 use crate::error::Result;
 use crate::objective::FoundClasses;
 use crate::pack::{OpenPacks, Plan};
@@ -16,7 +16,7 @@ use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::rows::split;
 use crate::report::Report;
 use crate::sink::Sink;
-use crate::store::Store;
+use crate::util::control::Control;
 
 /// Packs documents into a sink.
 ///

@@ -11,20 +11,20 @@ use arrow::record_batch::RecordBatch;
 
 use crate::assemble::{Gathered, Layout, assembled, batch_ranges};
 use crate::config::{OnRemainder, Options, Validation};
-use crate::control::{Control, Phase};
 use crate::document::INPUTS;
+use crate::document::store::Store;
 use crate::error::{Error, Result};
-use crate::ledger::Reason;
-use crate::ordered::{one_by_one, ordered};
 use crate::pack::{Piece, Pieces, Plan, plan};
 use crate::pipeline::accounts::books::Books;
 use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::draw::Draw;
 use crate::pipeline::rows::shared::SharedDocument;
+use crate::report::ledger::Reason;
+use crate::report::timing::{Clock, Stage};
 use crate::sink::Sink;
-use crate::store::Store;
-use crate::timing::{Clock, Stage};
+use crate::util::control::{Control, Phase};
+use crate::util::ordered::{one_by_one, ordered};
 
 /// The most rows of a batch, such as one of `pack_files`.
 pub(in crate::pipeline) const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");

@@ -5,15 +5,15 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use crate::assemble::BatchRanges;
-use crate::control::{Control, Phase};
 use crate::error::Result;
 use crate::pack::{OpenPacks, Piece};
 use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::row_packer::RowPacker;
+use crate::report::timing::{Clock, Stage};
 use crate::sink::Sink;
-use crate::timing::{Clock, Stage};
+use crate::util::control::{Control, Phase};
 
 /// The size of a batch.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! [`RowPacker`]: packs documents into rows as they come, in a run and in the lanes of a stream.
 
 use crate::config::PackOptions;
+use crate::document::store::Store;
 use crate::pack::{OpenPacks, Piece, Plan};
-use crate::store::Store;
 
 /// Pieces, for each row that may be open, after which an open row is closed, full or not: a long document
 /// does not wait for a short one for ever.

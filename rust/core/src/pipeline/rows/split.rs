@@ -4,7 +4,6 @@ use std::mem;
 use std::num::NonZeroU32;
 
 use crate::config::{Split, Validation};
-use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Pieces, Plan};
 use crate::pipeline::accounts::books::Books;
@@ -13,6 +12,7 @@ use crate::pipeline::rows::draw::Draw;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::sink::Sink;
+use crate::util::control::Control;
 
 /// Documents between two checks of the cancel flag: far below a millisecond.
 const TICK: usize = 4096;

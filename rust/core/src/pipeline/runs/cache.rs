@@ -7,22 +7,22 @@ use std::sync::Arc;
 use chrono::NaiveDateTime;
 
 use crate::assemble::NumberedFiles;
+use crate::config::identity::{FileContent, Identity, JobInputs, MadeBy, MemoryState, ReadAs};
 use crate::config::{Coding, Format, Output, RowLayout};
-use crate::control::Control;
+use crate::document::store::Log;
 use crate::error::{Error, Result};
-use crate::identity::{FileContent, Identity, JobInputs, MadeBy, MemoryState, ReadAs};
-use crate::ordered::ordered;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::Intake;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::runs::folder::{in_folder, made_by, read_report};
 use crate::pipeline::runs::records::Records;
-use crate::regular;
 use crate::report::{Report, RunFacts};
 use crate::sink::{Folder, KeptTokens, TokensFile, discard, is_barred, is_damaged, kept};
 use crate::source::{FoundFiles, SourceFile};
-use crate::store::Log;
+use crate::util::control::Control;
+use crate::util::disk::regular;
+use crate::util::ordered::ordered;
 
 /// The kept tokens of some records: a folder in the cache, named after the identity of the job.
 pub(super) struct CacheEntry {

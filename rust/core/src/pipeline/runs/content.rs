@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::hex_hash::HexHash;
-use crate::listed_path::ListedPath;
 use crate::pipeline::documents::intake::Outcome;
+use crate::report::listed_path::ListedPath;
+use crate::util::disk::hex_hash::HexHash;
 
 /// The hashes of the files of a run, computed as their blocks are read.
 #[derive(Default)]

@@ -8,11 +8,10 @@ use std::time::Instant;
 
 use fastpack_tokenize::Tokenizer;
 
+use crate::config::identity::{FileState, Identity, JobInputs, MadeBy, MemoryState, ReadAs};
 use crate::config::{Inputs, Output, Reading, RowLayout, Source};
-use crate::control::Control;
+use crate::document::store::{Log, Store};
 use crate::error::{Error, Result};
-use crate::identity::{FileState, Identity, JobInputs, MadeBy, MemoryState, ReadAs};
-use crate::listed_path::ListedPath;
 use crate::pipeline::documents::intake::{Intake, Outcome};
 use crate::pipeline::groups;
 use crate::pipeline::job::{Job, JobTemplate};
@@ -25,10 +24,11 @@ use crate::pipeline::runs::per_file::pack_each;
 use crate::pipeline::runs::records::Records;
 use crate::pipeline::runs::repack::{KeptRows, pack_kept};
 use crate::report::Report;
+use crate::report::listed_path::ListedPath;
 use crate::sink::{Folder, TokensFile};
 use crate::source::{FoundFiles, Memory, SourceFile, discover};
-use crate::store::{Log, Store};
-use crate::wording::{message, set};
+use crate::util::control::Control;
+use crate::util::wording::{message, set};
 
 /// Packs all of `inputs` into files in `output.dir`.
 ///

@@ -7,7 +7,6 @@ use super::cache::{CacheEntry, KeptRecords};
 use super::records::Records;
 use super::repack::{KeptRows, pack_kept};
 use crate::config::{Inputs, Validation};
-use crate::control::Control;
 use crate::error::Result;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Intake;
@@ -17,6 +16,7 @@ use crate::pipeline::rows::packing::Packing;
 use crate::report::Report;
 use crate::sink::{Sink, Tables};
 use crate::source::{Blocks, discover};
+use crate::util::control::Control;
 
 /// Packs all of `inputs` into `tables`. Sets documents aside by `validation`.
 ///

@@ -8,14 +8,14 @@ use chrono::NaiveDateTime;
 use fastpack_tokenize::Tokenizer;
 use serde_json::json;
 
+use crate::config::identity::{Identity, MadeBy};
 use crate::config::{MaxLost, Output};
-use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::identity::{Identity, MadeBy};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::report::Report;
 use crate::sink::{BucketOpened, Folder, Opened, Uploads, open, open_bucket};
-use crate::wording::{message, set};
+use crate::util::control::Control;
+use crate::util::wording::{message, set};
 
 /// Runs `work` in the output folder, unless the job has finished there before.
 pub(in crate::pipeline) fn in_folder(

@@ -6,7 +6,6 @@ use super::cache::CacheEntry;
 use super::files::to_tables;
 use super::records::Records;
 use crate::config::{Inputs, Reading, Source, Validation};
-use crate::control::Control;
 use crate::error::Result;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::job::Job;
@@ -14,6 +13,7 @@ use crate::pipeline::runs::files::pack_blocks;
 use crate::report::Report;
 use crate::sink::Tables;
 use crate::source::{Blocks, Memory};
+use crate::util::control::Control;
 
 /// Packs records in memory into `tables`. Keeps their tokens in `cache` if they have an identity, as
 /// [`pack_files`](crate::pipeline::pack_files) does for files.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::config::{Options, Output};
-use crate::control::{Control, Phase};
+use crate::document::store::{Log, Store};
 use crate::error::{Error, Result};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
@@ -16,7 +16,7 @@ use crate::pipeline::rows::packing::Packing;
 use crate::report::Report;
 use crate::sink::Folder;
 use crate::source::{Blocks, FoundFiles, SourceFile};
-use crate::store::{Log, Store};
+use crate::util::control::{Control, Phase};
 
 /// Packs each file of `found` into separate files in `folder`. The report contains one of each file.
 pub(in crate::pipeline) fn pack_each(

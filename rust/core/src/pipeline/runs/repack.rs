@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::assemble::{Layout, NumberedFiles};
+use crate::config::identity::{Identity, JobInputs};
 use crate::config::{Options, Output, Validation};
-use crate::control::{Control, Phase};
+use crate::document::store::{Log, Store};
 use crate::error::{Error, Result};
-use crate::identity::{Identity, JobInputs};
 use crate::objective::{Vocabulary, objective};
-use crate::ordered::ordered;
 use crate::pipeline::accounts::about::About;
-use crate::pipeline::documents::choices::TurnChoices;
 use crate::pipeline::documents::intake::Outcome;
+use crate::pipeline::documents::rendering::choices::TurnChoices;
 use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::runs::folder::{in_folder, read_report};
 use crate::report::Report;
+use crate::report::timing::Work;
 use crate::sink::{KeptTokens, Sink, kept};
-use crate::store::{Log, Store};
-use crate::timing::Work;
-use crate::wording::{message, set};
+use crate::util::control::{Control, Phase};
+use crate::util::ordered::ordered;
+use crate::util::wording::{message, set};
 
 /// Packs the tokens that [`pack_dir`](crate::pipeline::pack_dir) kept in the folder `source` into files in
 /// `output.dir`.

@@ -11,22 +11,24 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::config::{Inputs, Options, RowColumn, Source};
-use crate::control::{Control, Phase};
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{Count, DroppedRecord, Ledger, Note, NotedReport, Reason, SplitConversations};
 use crate::objective::causal;
 use crate::pack::{Pieces, TICK, lower_bound, plan};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
 use crate::pipeline::accounts::fate::Cutter;
-use crate::pipeline::documents::choices::{TurnChoice, TurnChoices};
 use crate::pipeline::documents::intake::{Intake, Outcome};
+use crate::pipeline::documents::rendering::choices::{TurnChoice, TurnChoices};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::runs::pace::{Machine, Pace, Scale};
+use crate::report::ledger::{
+    Count, DroppedRecord, Ledger, Note, NotedReport, Reason, SplitConversations,
+};
+use crate::report::timing::{Timing, Work, ratio, rounded};
 use crate::report::{Histogram, InputReport, Lengths, PlaceReport};
 use crate::source::{Blocks, Sample, discover};
-use crate::timing::{Timing, Work, ratio, rounded};
+use crate::util::control::{Control, Phase};
 
 /// The most records listed for each reason: a file without valid records has millions.
 const PLACES: usize = 10_000;

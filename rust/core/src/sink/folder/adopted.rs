@@ -5,13 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{File, Folder, TokensFile};
-use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::frames::Frames;
-use crate::ordered::ordered;
-use crate::regular::{self, Links};
-use crate::removal::{prove, remove_file};
-use crate::threads::WAITING;
+use crate::util::control::Control;
+use crate::util::disk::frames::Frames;
+use crate::util::disk::regular;
+use crate::util::disk::regular::Links;
+use crate::util::disk::removal::{prove, remove_file};
+use crate::util::ordered::ordered;
+use crate::util::threads::WAITING;
 
 impl Folder {
     /// Takes over whole shards from elsewhere, as the last ones of the current series. They stay where they are too.

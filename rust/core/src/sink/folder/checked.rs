@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use super::{File, Folder, MANIFEST, Manifest, TokensFile};
 use crate::error::{Error, Result};
-use crate::ordered::ordered;
-use crate::sink::{owned, survey};
+use crate::sink::folder::{owned, survey};
+use crate::util::ordered::ordered;
 
 /// Shards that are read at a time to compare their hashes.
 const READERS: NonZeroUsize = NonZeroUsize::new(4).expect("above zero");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Folder;
 use crate::error::Result;
+use crate::sink::bucket::uploads::Uploads;
 use crate::sink::manifest::File;
-use crate::sink::uploads::Uploads;
 
 impl Folder {
     /// Gives each shard to `uploads` once it is finished, first those of a stopped run. In a bucket they will have the names that

@@ -7,12 +7,12 @@ use std::path::Path;
 use zstd::bulk::Compressor;
 
 use super::part::{PART, damaged};
-use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::ledger::Reason;
-use crate::source::found::SourceFile;
+use crate::report::ledger::Reason;
+use crate::source::discovery::found::SourceFile;
+use crate::source::extents::zstd_frames::{SEEK_TABLE, SEEKABLE};
 use crate::source::input::InputBytes;
-use crate::source::zstd_frames::{SEEK_TABLE, SEEKABLE};
+use crate::util::control::Control;
 
 /// The most decoded bytes of a frame: a longer line goes on in the next.
 const MOST: usize = 4 * PART;

@@ -11,16 +11,16 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use super::discover::discover;
-use super::format::Container;
-use super::found::{FoundFiles, SourceFile, shared_folder};
+use super::discovery::discover::discover;
+use super::discovery::found::{FoundFiles, SourceFile, shared_folder};
+use super::extents::line_extent::text_of;
+use super::formats::format::Container;
 use super::input::InputBytes;
-use super::line_extent::text_of;
 use super::sizes::PEEKED;
 use crate::config::Inputs;
-use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
-use crate::removal::Temporary;
+use crate::util::control::{Control, Phase};
+use crate::util::disk::removal::Temporary;
 
 /// A file that was written again.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! [`PART`]: the size of the parts that files are written in, and the error of a file that is damaged.
 
 use crate::error::{Error, Origin};
-use crate::ledger::Reason;
-use crate::source::found::SourceFile;
+use crate::report::ledger::Reason;
+use crate::source::discovery::found::SourceFile;
 
 /// Decoded bytes of a frame, a row group or a record batch: some times those of a block, so that entering one costs
 /// little, and few enough that each lane of a stream can hold one.

@@ -14,11 +14,11 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::ipc::writer::FileWriter;
 
 use super::part::{PART, damaged};
-use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::source::block::{Content, Reader};
-use crate::source::found::SourceFile;
-use crate::source::{ipc, parquet};
+use crate::source::discovery::found::SourceFile;
+use crate::source::formats::{ipc, parquet};
+use crate::util::control::Control;
 
 /// Writes the rows of a Parquet file, and returns the number of row groups.
 pub(super) fn write_parquet(

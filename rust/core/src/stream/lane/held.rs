@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::document::{Documents, INPUTS};
-use crate::stream::order::Address;
+use crate::stream::lane::order::Address;
 
 /// A block whose documents are in the store.
 pub(super) struct Held {

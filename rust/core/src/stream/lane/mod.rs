@@ -3,26 +3,32 @@
 //! The rows of a lane, and its state after each of them, depend on the inputs, the options, the seed and the
 //! number of the lane. They do not depend on the time, on other lanes, or on the progress of threads.
 
+pub(super) mod board;
 mod held;
+pub(super) mod made;
+pub(super) mod mix;
+pub(super) mod order;
 mod resuming;
+pub(super) mod rounds;
+pub(super) mod walk;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::made::Made;
-use super::mix::Mix;
+use self::made::Made;
+use self::mix::Mix;
+use self::order::Address;
+use self::rounds::{Round, floor_of};
 use super::options::OnExhausted;
-use super::order::Address;
-use super::place::{LaneState, PoolState};
-use super::rounds::{Round, floor_of};
 use super::state::encode;
+use super::state::place::{LaneState, PoolState};
 use crate::config::Options;
 use crate::document::Document;
+use crate::document::store::Store;
 use crate::error::{Error, Result};
 use crate::objective::Objective;
 use crate::pack::{OpenPacks, Piece};
 use crate::pipeline::{Books, Cutter, RowPacker};
-use crate::store::Store;
 use held::{Held, held, lengths_of};
 
 /// Further passes or rounds in which a lane may pack nothing after it has packed documents: each may deal it others, and a

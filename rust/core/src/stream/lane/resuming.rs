@@ -7,12 +7,12 @@ use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::pack::Piece;
 use crate::pipeline::Packed;
-use crate::stream::order::Address;
-use crate::stream::place::{
+use crate::stream::lane::order::Address;
+use crate::stream::lane::rounds::{LAST, Round, round_of};
+use crate::stream::lane::walk::{Again, hash_of_blocks};
+use crate::stream::state::place::{
     DocumentPlace, LaneState, PiecePlace, PoolState, ReadHashes, RowPiece, Snapshot,
 };
-use crate::stream::rounds::{LAST, Round, round_of};
-use crate::stream::walk::{Again, hash_of_blocks};
 
 impl Lane {
     /// The blocks with the documents of the rows in a state, for each pool.

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use crate::config::{Prompt, PromptParts};
 use crate::error::{Error, Result};
-use crate::ledger::Reason;
 use crate::record::{Fault, Pair};
+use crate::report::ledger::Reason;
 
 /// The Stanford Alpaca prompt for an instruction without input.
 const ALPACA: &str = "Below is an instruction that describes a task. Write a response that appropriately \

@@ -8,9 +8,10 @@ use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, TraceInpu
 
 use crate::record::{Conversation, FastReader, is_assistant};
 use crate::template::chat::ChatTemplate;
-use crate::template::trained::derive::{self, MessageFacts, is_text};
-use crate::template::trained::marks::{MARKED, MarkPlace, Marks};
-use crate::template::trained::markup::TurnMarkup;
+use crate::template::trained::learned::derive;
+use crate::template::trained::learned::derive::{MessageFacts, is_text};
+use crate::template::trained::learned::marks::{MARKED, MarkPlace, Marks};
+use crate::template::trained::learned::markup::TurnMarkup;
 
 /// A template, and the markup of its turns if it is needed and could be learned.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use fastpack_template::{Program, ProgramBuffers, ReplayInput};
 
 use super::turns::{TurnPrograms, WholeTurns};
 use super::unprinted::Unprinted;
-use crate::ledger::NoteSet;
+use crate::report::ledger::NoteSet;
 
 /// The programs that render one conversation.
 #[derive(Debug)]

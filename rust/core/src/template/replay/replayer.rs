@@ -17,19 +17,21 @@ use super::turns::{TurnPrograms, WholeTurns};
 use super::unprinted::numbered;
 use super::wanted::WantedSpans;
 use crate::config::Turns;
-use crate::ledger::NoteSet;
 use crate::record::{Conversation, FastReader, is_assistant};
+use crate::report::ledger::NoteSet;
 use crate::template::chat::ChatTemplate;
+use crate::template::conversation::left_out;
+use crate::template::conversation::left_out::LeftOut;
 use crate::template::conversation::{last_turn, prepared};
-use crate::template::left_out::{self, LeftOut};
 use crate::template::trained::completion::last_spans;
 use crate::template::trained::documents::TurnTexts;
-use crate::template::trained::header;
-use crate::template::trained::marks::MarkPlace;
-use crate::template::trained::markup::TurnMarkup;
+use crate::template::trained::learned::header;
+use crate::template::trained::learned::marks::MarkPlace;
+use crate::template::trained::learned::markup::TurnMarkup;
+use crate::template::trained::learned::spans;
+use crate::template::trained::learned::spans::Turn;
+use crate::template::trained::learned::turns::turn_ends;
 use crate::template::trained::noted::NoteOptions;
-use crate::template::trained::spans::{self, Turn};
-use crate::template::trained::turns::turn_ends;
 
 /// Most programs of one outline. They differ in the outcomes of their guards.
 const MOST_PROGRAMS: usize = 16;

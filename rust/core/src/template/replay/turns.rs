@@ -12,7 +12,7 @@ use fastpack_template::{PiecePlace, Printed, Program, ProgramBuffers, ReplayInpu
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::is_assistant;
-use crate::template::trained::derive;
+use crate::template::trained::learned::derive;
 use crate::template::trained::rule::stops::Stops;
 use crate::template::trained::rule::texts::TrainedTurn;
 use crate::template::trained::rule::{self, FoundTexts, FoundTurn};

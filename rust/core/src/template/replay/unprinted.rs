@@ -6,7 +6,8 @@ use fastpack_template::ReplayInput;
 use fastpack_template::json::Json;
 
 use crate::record::FastReader;
-use crate::template::left_out::{self, LeftOut};
+use crate::template::conversation::left_out;
+use crate::template::conversation::left_out::LeftOut;
 
 /// A text or a value that a program does not print, by its number.
 #[derive(Clone, Copy, Debug)]

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::ledger::Reason;
 use crate::record::{Conversation, Fault};
+use crate::report::ledger::Reason;
 use crate::template::chat::ChatTemplate;
+use crate::template::conversation::left_out::LeftOut;
 use crate::template::conversation::{is_assistant, last_turn, prepared};
-use crate::template::left_out::LeftOut;
 
 impl ChatTemplate {
     /// Renders a conversation, and finds the completion of its first `prompt` messages.

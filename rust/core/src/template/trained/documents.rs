@@ -7,15 +7,16 @@ use fastpack_template::json::Map;
 use crate::config::Turns;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
+use crate::template::conversation::left_out::LeftOut;
 use crate::template::conversation::{ends_in_a_run, is_assistant, prepared};
-use crate::template::left_out::LeftOut;
 
-use super::header::learned;
-use super::markup::TurnMarkup;
+use super::learned::header::learned;
+use super::learned::markup::TurnMarkup;
+use super::learned::spans;
+use super::learned::spans::Turn;
 use super::rule;
 use super::rule::stops::Stops;
 use super::rule::texts::{self, TrainedTurn};
-use super::spans::{self, Turn};
 
 /// A text in which trained turns stand, and those turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,7 +66,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     ///
-    /// [`Reason::Template`](crate::ledger::Reason::Template) with the words of the template if it refuses to render
+    /// [`Reason::Template`](crate::report::ledger::Reason::Template) with the words of the template if it refuses to render
     /// the messages up to each of the turns.
     pub fn turn_texts(
         &self,

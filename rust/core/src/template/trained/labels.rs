@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
-use super::forms::{TurnForms, WORDS};
+use super::proof::forms::{TurnForms, WORDS};
 use crate::template::conversation::{REASONING, is_assistant};
 
 /// Something that the assistant says, and the words by which a text shows it.

@@ -1,6 +1,6 @@
 //! The notes on the turns of a conversation: what its texts lack, how turns begin and end, and which are untrained.
 //!
-//! Conversations of one [form](super::forms::TurnForms) have the same notes, so they are found once, of a conversation
+//! Conversations of one [form](super::proof::forms::TurnForms) have the same notes, so they are found once, of a conversation
 //! with made-up words.
 
 use std::borrow::Cow;
@@ -12,14 +12,14 @@ use fastpack_template::json::{Json, Map};
 
 use super::documents::TurnText;
 use super::labels::{Label, Labeller, Said};
-use super::made_up::{MadeUp, Place};
+use super::learned::spans::Turn;
+use super::proof::made_up::{MadeUp, Place};
 use super::rule::stops::Stops;
 use super::rule::texts::{each, merged};
 use super::rule::{self, FoundTexts};
-use super::spans::Turn;
 use crate::config::Turns;
-use crate::ledger::{Note, NoteSet};
 use crate::record::Conversation;
+use crate::report::ledger::{Note, NoteSet};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::{is_assistant, last_turn, prepared};
 

@@ -5,13 +5,14 @@ use std::ops::Range;
 
 use fastpack_template::json::Map;
 
-use super::header::learned;
+use super::learned::header::learned;
+use super::learned::spans;
+use super::learned::spans::Turn;
 use super::rule::other_spans;
 use super::rule::parts::PartSearch;
 use super::rule::stops::Stops;
 use super::rule::thoughts::ReasoningMarks;
 use super::rule::tokens::shared_start;
-use super::spans::{self, Turn};
 use crate::config::{TurnParts, Turns};
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;

@@ -6,19 +6,20 @@ use std::ops::Range;
 use fastpack_template::json::Map;
 
 use super::documents::{TurnText, WholeText};
-use super::header::learned;
 use super::histories::{History, histories};
+use super::learned::header::learned;
+use super::learned::spans;
+use super::learned::spans::Turn;
 use super::part_finder::{PartFinder, PartedTurn, TurnPlace, WantedTurns};
 use super::rule::stops::Stops;
 use super::rule::texts::{self, TrainedTurn};
 use super::rule::{self, FoundTexts};
-use super::spans::{self, Turn};
 use crate::config::Turns;
-use crate::ledger::Reason;
 use crate::record::{Conversation, Fault};
+use crate::report::ledger::Reason;
 use crate::template::chat::ChatTemplate;
+use crate::template::conversation::left_out::LeftOut;
 use crate::template::conversation::{is_assistant, prepared};
-use crate::template::left_out::LeftOut;
 
 /// A text in which turns stand, with the parts of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

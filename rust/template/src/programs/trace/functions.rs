@@ -12,7 +12,7 @@ use crate::limits::HeldMemory;
 use crate::programs::operation::{Operation, OperationFunction};
 use crate::programs::steps::{Cut, Guard, OutputPiece, ProgramStep};
 use crate::values::arguments::CallArguments;
-use crate::values::text::Text;
+use crate::values::texts::text::Text;
 use crate::values::value::{List, Value};
 
 impl<'r> Trace<'r> {

@@ -11,7 +11,7 @@ use crate::programs::operation::{Operation, OperationFunction};
 use crate::programs::steps::{
     Comparand, Cut, Guard, KeyOrIndex, Operand, OutputPiece, ProgramStep,
 };
-use crate::values::comparing::equal;
+use crate::values::operators::comparing::equal;
 use crate::values::value::{Dict, List, Value};
 
 /// Whether a value is of a type that no text, list or object equals.

@@ -3,7 +3,8 @@
 use crate::failure::{Failure, Outcome};
 use crate::limits::Meter;
 use crate::values::arguments::CallArguments;
-use crate::values::arithmetic::{self, negative};
+use crate::values::operators::arithmetic;
+use crate::values::operators::arithmetic::negative;
 use crate::values::value::Value;
 
 /// Bytes of the longest text that is read as a number.

@@ -11,14 +11,14 @@ use crate::language::predicates::Predicate;
 use crate::limits::Meter;
 use crate::text::lower;
 use crate::values::arguments::CallArguments;
-use crate::values::arithmetic::binary;
 use crate::values::attributes::item;
-use crate::values::comparing::{equal, order};
 use crate::values::key::Key;
 use crate::values::make::{ITEM_BYTES, ItemsBuilder};
-use crate::values::print::{to_text, write_str};
-use crate::values::sort::sort;
-use crate::values::text::Text;
+use crate::values::operators::arithmetic::binary;
+use crate::values::operators::comparing::{equal, order};
+use crate::values::operators::sort::sort;
+use crate::values::printing::print::{to_text, write_str};
+use crate::values::texts::text::Text;
 use crate::values::value::{Items, List, Value};
 
 /// The items of a value, one by one.

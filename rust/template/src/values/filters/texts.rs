@@ -4,10 +4,10 @@ use crate::failure::{Failure, Outcome};
 use crate::limits::Meter;
 use crate::text::{is_space, lower, upper};
 use crate::values::arguments::CallArguments;
-use crate::values::cuts::{for_each_line, is_line_end, replace};
-use crate::values::formatting::percent;
-use crate::values::print::to_text;
-use crate::values::tojson::MAX_INDENT;
+use crate::values::printing::formatting::percent;
+use crate::values::printing::print::to_text;
+use crate::values::printing::tojson::MAX_INDENT;
+use crate::values::texts::cuts::{for_each_line, is_line_end, replace};
 use crate::values::value::Value;
 
 /// A text with parts replaced by others.

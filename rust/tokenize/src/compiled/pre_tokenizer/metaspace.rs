@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::sentence::{META_CHARACTER, Prefix};
-use super::super::unigram;
 use super::{describe, flatten};
+use crate::compiled::engines::sentence::{META_CHARACTER, Prefix};
+use crate::compiled::engines::unigram;
 
 /// The treatment of spaces by a SentencePiece-style tokenizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ mod splits;
 
 use serde_json::Value;
 
-use super::general;
-use super::sentence::Prefix;
+use super::engines::general;
+use super::engines::sentence::Prefix;
 use crate::split::{Behavior, MOST_STEPS, Splitter, Step};
 use metaspace::metaspace;
 pub(super) use metaspace::{Spaces, spaces, words};

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Recipe, tokenizer};
 use crate::error::Result;
-use crate::load::malformed;
+use crate::loading::load::malformed;
 use crate::pretrained::backend::{Backend, Pair, Piece};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::vocabulary::Vocabulary;

@@ -118,7 +118,7 @@ fn pegasus(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
         number > 1 && piece == unk && score == 0.0
     })?;
     let unk_id = unk_id.ok_or_else(|| {
-        crate::load::malformed(
+        crate::loading::load::malformed(
             "model.vocab",
             format!("lacks `{unk}` with the score 0 behind its first piece, which the class needs"),
         )

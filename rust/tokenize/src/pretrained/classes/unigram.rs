@@ -7,7 +7,7 @@ use super::{
     nothing_more, regex, replace, tokenizer,
 };
 use crate::error::Result;
-use crate::load::malformed;
+use crate::loading::load::malformed;
 use crate::pretrained::backend::{Backend, Pair, Piece};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::token::Token;

@@ -17,7 +17,7 @@ use super::BACKEND;
 use super::folder::Folder;
 use super::settings::Settings;
 use crate::error::Result;
-use crate::load;
+use crate::loading::load;
 use sentence_piece::Model;
 
 const TEKKEN: &str = "tekken.json";

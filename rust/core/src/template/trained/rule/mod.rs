@@ -3,8 +3,8 @@
 //! That is the text up to and with the turn, behind the text before it with the generation prompt, up to and
 //! with the token at which generation stops. A template that writes earlier messages otherwise once others follow has
 //! no single text that is right for all turns, so a conversation becomes one or several [documents](TurnDocument).
-//! It takes some six renders a turn. Where trials show that the cheaper way ([`marks`](super::marks)) finds the same,
-//! that one is used ([`trust`](super::trust)).
+//! It takes some six renders a turn. Where trials show that the cheaper way ([`marks`](super::learned::marks)) finds the same,
+//! that one is used ([`trust`](super::proof::trust)).
 
 mod alike;
 pub(in crate::template) mod parts;
@@ -24,8 +24,8 @@ use stops::Stops;
 use texts::{TrainedTurn, TurnDocument, merged};
 use tokens::shared_start;
 
-use crate::ledger::Reason;
 use crate::record::{Conversation, Fault};
+use crate::report::ledger::Reason;
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::is_assistant;
 

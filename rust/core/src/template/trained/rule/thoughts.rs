@@ -11,7 +11,7 @@ pub(super) struct MixedParts;
 
 /// The marks around reasoning in the content of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::template) struct ReasoningMarks {
+pub(crate) struct ReasoningMarks {
     opening: Vec<String>,
     closing: Vec<String>,
 }

@@ -1,0 +1,1 @@
+"""Checks of a model: that it keeps documents apart, and trains on the right labels."""

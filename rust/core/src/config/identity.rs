@@ -1,0 +1,480 @@
+//! [`Identity`]: all options and inputs that decide the output of a job. Equal identities mean the same job.
+
+use std::collections::BTreeMap;
+use std::io::BufWriter;
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::sync::Arc;
+
+use chrono::NaiveDateTime;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::config::{Output, Reading, RowOptions, Source, TokenOptions};
+use crate::report::listed_path::ListedPath;
+use crate::util::redaction::without_secrets;
+
+/// The most differences in a message.
+const NAMED: usize = 6;
+
+/// The parts of an identity that a message leaves out of a path: users know their options and files by name
+/// alone.
+const UNNAMED: [&str; 13] = [
+    "",
+    "inputs",
+    "files",
+    "memory",
+    "streamed",
+    "token_options",
+    "row_options",
+    "packing",
+    "output",
+    "stream_options",
+    "choice",
+    "numbers",
+    "made_by",
+];
+
+/// The part of an identity that holds the functions of the caller.
+const TRANSFORM: &str = "transform";
+
+/// The part of an identity that keeps runs apart whose records or functions have no identity.
+const RUN: &str = "run";
+
+/// Options by their names.
+type Fields = Map<String, Value>;
+
+/// The identity of a job or a stream. The manifest of a folder and the state of a stream hold it as JSON.
+///
+/// A field of an options type is part of it, unless serde skips the field.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The version of fastpack; empty for a stream, whose states have a version of their own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fastpack: String,
+    /// The records that are packed.
+    pub inputs: JobInputs,
+    /// The options by which the records of each source are read, and their limits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<ReadAs>,
+    /// The tokenizer, template and functions; `None` where kept tokens are packed.
+    pub made_by: Option<MadeBy>,
+    /// The options that decide the rows; `None` where only tokens are kept.
+    pub row_options: Option<RowOptions>,
+    /// The options that decide the tokens.
+    pub token_options: TokenOptions,
+    /// The options that decide the files.
+    pub output: Option<Output>,
+    /// The options that decide the rows of a stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_options: Option<Fields>,
+    /// A unique number of the run, where the records or functions have no identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+}
+
+/// The records that are packed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobInputs {
+    /// Files, by their paths.
+    Files(BTreeMap<ListedPath, FileState>),
+    /// Records in memory, by their name in errors.
+    Memory(BTreeMap<String, MemoryState>),
+    /// The content of files, whatever their paths.
+    Content(Vec<FileContent>),
+    /// Kept tokens: the hash of the identity of their job.
+    Tokens(String),
+    /// A group of the inputs of a job.
+    Group(GroupOfJob),
+    /// The sources of a stream by their names: a hash of the list of files, or what is known of records.
+    Streamed(BTreeMap<String, String>),
+}
+
+/// A group of the inputs of a job, in one step of its work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupOfJob {
+    /// The hash of the identity of the job.
+    pub job: String,
+    /// The number of the group, from 0.
+    pub group: u64,
+    /// The name of the step.
+    pub step: String,
+}
+
+/// The state of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileState {
+    /// Its place among the files, from 0.
+    pub place: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The time of the last change, in nanoseconds since 1970.
+    pub modified: u64,
+    /// The source that it belongs to, from 0.
+    pub source: u64,
+    /// The etag of an object in remote storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<Box<str>>,
+}
+
+/// The state of records in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryState {
+    /// A hash of the records; `None` if they have no identity before they are read.
+    pub records: Option<String>,
+}
+
+/// The identity of a file by its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileContent {
+    /// Its format.
+    pub format: String,
+    /// The source that it belongs to, from 0.
+    pub source: u64,
+    /// The number of the file. A file that is read in several ways has one number.
+    pub same: u64,
+    /// The BLAKE3 hash of its bytes, in hexadecimal.
+    pub blake3: String,
+}
+
+/// The options by which the records of a source are read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadAs {
+    reading: Reading,
+    limit: Option<NonZeroU64>,
+    repeat: NonZeroU64,
+}
+
+impl From<&Source> for ReadAs {
+    fn from(source: &Source) -> Self {
+        let Source { reading, limit, repeat, .. } = source;
+        Self { reading: reading.clone(), limit: *limit, repeat: *repeat }
+    }
+}
+
+/// The tokenizer, the template and the functions that make tokens from records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeBy {
+    /// The fingerprint of the tokenizer, if there is one.
+    pub tokenizer: Option<String>,
+    /// The beginning-of-text id.
+    pub bos_id: Option<u32>,
+    /// The end-of-text id.
+    pub eos_id: Option<u32>,
+    /// The padding id.
+    pub pad_id: Option<u32>,
+    /// A hash of the named special tokens, which objectives look up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub special_tokens: Option<String>,
+    /// The largest id of the tokenizer, where files may hold ids in 16 bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_id: Option<u32>,
+    /// The fingerprint of the template, if conversations can be rendered.
+    pub template: Option<String>,
+    /// The identity of the caller's functions, if there are any and they have one.
+    pub transform: Option<String>,
+    /// Whether conversations may be cut after a turn. The ends of turns are kept for that.
+    pub trims: bool,
+    /// The time of day that the template sees, unless it is that of the first run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<NaiveDateTime>,
+}
+
+impl Identity {
+    /// The options of a stream, without those that are absent or skipped.
+    #[expect(clippy::missing_panics_doc, reason = "it cannot")]
+    pub fn stream_options(options: &impl Serialize) -> Fields {
+        let options = serde_json::to_value(options).expect("strings and numbers become JSON");
+        let Value::Object(mut options) = options else { return Map::new() };
+        options.retain(|_, value| !value.is_null());
+        options
+    }
+
+    /// This version of fastpack.
+    pub fn version() -> String {
+        env!("CARGO_PKG_VERSION").to_owned()
+    }
+
+    /// A short name: a hash.
+    #[expect(clippy::missing_panics_doc, reason = "it cannot")]
+    pub fn name(&self) -> String {
+        let mut out = BufWriter::new(blake3::Hasher::new());
+        serde_json::to_writer(&mut out, self).expect("strings and numbers become JSON");
+        let hasher = out.into_inner().expect("a hasher takes all that is written");
+        hasher.finalize().to_hex().to_string()
+    }
+
+    /// Whether the tokens of the job include the ends of turns.
+    pub fn trims(&self) -> bool {
+        self.made_by.as_ref().is_some_and(|made_by| made_by.trims)
+    }
+
+    /// The files in their order.
+    pub fn files(&self) -> Vec<Arc<Path>> {
+        let JobInputs::Files(files) = &self.inputs else { return Vec::new() };
+        let mut files: Vec<_> = files.iter().map(|(path, state)| (state.place, path)).collect();
+        files.sort_unstable();
+        files.into_iter().map(|(_, path)| Arc::clone(path.path())).collect()
+    }
+
+    /// The files in their order: the bytes of each, counted once for each reading, its source, and whether that has a
+    /// limit.
+    pub fn sized_files(&self) -> Vec<(u64, usize, bool)> {
+        let JobInputs::Files(files) = &self.inputs else { return Vec::new() };
+        let mut files: Vec<&FileState> = files.values().collect();
+        files.sort_unstable_by_key(|state| state.place);
+        let sized = |state: &&FileState| {
+            let source = usize::try_from(state.source).unwrap_or(usize::MAX);
+            let read = self.sources.get(source);
+            let repeat = read.map_or(1, |read| read.repeat.get());
+            let is_limited = read.is_some_and(|read| read.limit.is_some());
+            (state.size.saturating_mul(repeat), source, is_limited)
+        };
+        files.iter().map(sized).collect()
+    }
+
+    /// Whether the job is cut into groups of inputs, which are packed alone.
+    pub fn is_grouped(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.group_bytes.is_some())
+    }
+
+    /// Whether each input has an output of its own.
+    pub fn is_per_file(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.per_file)
+    }
+
+    /// The identity without some options of a stream, in whichever group they are.
+    pub(crate) fn without_stream_options(&self, left_out: &[&str]) -> Self {
+        fn clear(options: &mut Fields, left_out: &[&str]) {
+            options.retain(|name, _| !left_out.contains(&&**name));
+            let groups = options.values_mut().filter_map(Value::as_object_mut);
+            groups.for_each(|group| clear(group, left_out));
+        }
+        let mut other = self.clone();
+        other.stream_options.iter_mut().for_each(|options| clear(options, left_out));
+        other
+    }
+
+    /// The differences between this job and `other`, in words; `None` if they are the same.
+    ///
+    /// The run number alone is no difference: two runs with it may be of the same job.
+    pub fn differences(&self, other: &Self) -> Option<String> {
+        self.differences_by(other, "there", &|_, _, _| None)
+    }
+
+    /// The [`differences`](Self::differences), each value of this job followed by the word `there`. `explain` may say what
+    /// differs between two values of a name.
+    pub(crate) fn differences_by(
+        &self,
+        other: &Self,
+        there: &'static str,
+        explain: Explain<'_>,
+    ) -> Option<String> {
+        if self == other {
+            return None;
+        }
+        let mut comparison = Comparison { there, explain, found: Vec::new() };
+        comparison.compare("", &value(self), &value(other));
+        let mut found = comparison.found;
+        let more = found.len().saturating_sub(NAMED);
+        found.truncate(NAMED);
+        if more > 0 {
+            found.push(format!("and {more} more"));
+        }
+        Some(found.join(", ")).filter(|words| !words.is_empty())
+    }
+}
+
+fn value(identity: &Identity) -> Value {
+    serde_json::to_value(identity).expect("strings and numbers become JSON")
+}
+
+/// Says what differs between two values of a name, where more can be said than the values.
+pub(crate) type Explain<'e> = &'e dyn Fn(&str, &Value, &Value) -> Option<String>;
+
+/// The comparison of two identities.
+struct Comparison<'e> {
+    there: &'static str,
+    explain: Explain<'e>,
+    /// The differences.
+    found: Vec<String>,
+}
+
+impl Comparison<'_> {
+    fn compare(&mut self, name: &str, there: &Value, here: &Value) {
+        match (there, here) {
+            _ if there == here => {}
+            (Value::Object(old), Value::Object(new)) => self.compare_fields(name, old, new),
+            (Value::Array(old), Value::Array(new))
+                if old.len() == new.len() && old.iter().all(Value::is_object) =>
+            {
+                for (number, (old, new)) in old.iter().zip(new).enumerate() {
+                    self.compare(&format!("{name}.{number}"), old, new);
+                }
+            }
+            _ => {
+                let explained = (self.explain)(name, there, here).unwrap_or_else(|| {
+                    format!("{} {}, {} here", brief(there), self.there, brief(here))
+                });
+                self.add(name, &explained);
+            }
+        }
+    }
+
+    fn compare_fields(&mut self, name: &str, old: &Fields, new: &Fields) {
+        let added = new.keys().filter(|key| !old.contains_key(*key));
+        let keys = old.keys().chain(added).filter(|key| !name.is_empty() || *key != RUN);
+        for key in keys {
+            let name = if UNNAMED.contains(&name) { key.clone() } else { format!("{name}.{key}") };
+            match (old.get(key), new.get(key)) {
+                (Some(Value::Object(_)), None) => self.add(&name, "there alone"),
+                (None, Some(Value::Object(_))) => self.add(&name, "here alone"),
+                (old, new) => {
+                    let side = |value: Option<&Value>| value.cloned().unwrap_or(Value::Null);
+                    self.compare(&name, &side(old), &side(new));
+                }
+            }
+        }
+    }
+
+    /// Adds a difference. One that two groups of options have is named once.
+    fn add(&mut self, name: &str, how: &str) {
+        let name =
+            if name == TRANSFORM { "filter, map and the function of the objective" } else { name };
+        let difference = format!("`{name}` ({how})");
+        if !self.found.contains(&difference) {
+            self.found.push(difference);
+        }
+    }
+}
+
+/// A value short enough for a message.
+fn brief(value: &Value) -> String {
+    /// Enough characters to tell most values apart in a readable message.
+    const MOST: usize = 40;
+    let text = value.to_string();
+    // A password that is cut in its middle is no longer known as one.
+    let text = without_secrets(&text);
+    if text.chars().count() <= MOST {
+        return text.into_owned();
+    }
+    text.chars().take(MOST).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// An identity with all of its parts.
+    fn sample() -> Identity {
+        let packing = json!({
+            "max_length": 96, "strategy": "concat", "overlong": null, "truncation_side": "right",
+            "drop_last": false, "shuffle": false, "max_documents_per_pack": 3, "align_documents_to": null,
+            "order": null, "balance_ranks": null, "on_remainder": "pad", "seed": 5,
+        });
+        let identity = json!({
+            "fastpack": "0",
+            "inputs": { "streamed": { "source a": "0a1b", "records of b": "one" } },
+            "sources": [{ "reading": Reading::default(), "limit": 7, "repeat": 1 }],
+            "made_by": {
+                "tokenizer": "0a1b", "bos_id": 1, "eos_id": 2, "pad_id": null, "template": "9f",
+                "transform": "one", "special_tokens": "77", "trims": false,
+            },
+            "token_options": {
+                "train_on": "auto", "turns": "auto", "train_on_eos": null, "eos": "auto", "bos": "auto",
+                "on_bad_record": "error", "now": null,
+            },
+            "row_options": {
+                "packing": packing, "pad_to": "nothing", "padding_side": "right", "pad_token_id": 7,
+                "shift_labels": false, "columns": ["input_ids", "seq_lengths"],
+            },
+            "output": {
+                "format": "arrow", "layout": "full", "compression": null, "per_file": false,
+                "hf_layout": false, "validation": 0.5, "shard_bytes": 512, "keep_tokens": false,
+            },
+            "stream_options": {
+                "shuffle": true, "choice": { "where": [], "numbers": { "skip": 3 } },
+            },
+        });
+        serde_json::from_value(identity).expect("an identity")
+    }
+
+    /// The places of all values in a value.
+    fn places(of: &Value, at: &str, found: &mut Vec<String>) {
+        found.push(at.to_owned());
+        let fields = of.as_object().into_iter().flatten();
+        fields.for_each(|(name, value)| places(value, &format!("{at}/{name}"), found));
+        let entries = of.as_array().into_iter().flatten().enumerate();
+        entries.for_each(|(number, value)| places(value, &format!("{at}/{number}"), found));
+    }
+
+    fn differences(there: &Value, here: &Value) -> Vec<String> {
+        let mut comparison =
+            Comparison { there: "there", explain: &|_, _, _| None, found: Vec::new() };
+        comparison.compare("", there, here);
+        comparison.found
+    }
+
+    #[test]
+    fn a_field_that_any_type_of_options_gains_is_part_of_an_identity() {
+        let whole = value(&sample());
+        let (mut all, mut types) = (Vec::new(), 0);
+        places(&whole, "", &mut all);
+        for place in all {
+            let grown = |value: u32| {
+                let mut grown = whole.clone();
+                let fields = grown.pointer_mut(&place).and_then(Value::as_object_mut)?;
+                fields.insert("added".to_owned(), json!(value));
+                Some(grown)
+            };
+            let Some((one, other)) = grown(1).zip(grown(2)) else { continue };
+            types += 1;
+            for there in [&one, &whole] {
+                let found = differences(there, &other);
+                let [only] = &found[..] else { panic!("{place}: {found:?}") };
+                assert!(only.contains("added`"), "{place}: {only}");
+            }
+        }
+        assert!(types >= 12, "{types}");
+    }
+
+    #[test]
+    fn every_value_of_an_identity_is_part_of_its_name_and_its_differences() {
+        let whole = sample();
+        let written = value(&whole);
+        let (mut all, mut changed) = (Vec::new(), 0);
+        places(&written, "", &mut all);
+        for place in all {
+            let others = [json!(true), json!(false), json!(11), json!("best_fit"), json!("left")];
+            for other in others {
+                let mut changing = written.clone();
+                *changing.pointer_mut(&place).expect("a place of it") = other;
+                let Ok(changing) = serde_json::from_value::<Identity>(changing) else { continue };
+                if value(&changing) == written {
+                    continue;
+                }
+                changed += 1;
+                assert_ne!(changing.name(), whole.name(), "{place}");
+                assert!(whole.differences(&changing).is_some(), "{place}");
+            }
+        }
+        assert!(changed >= 40, "{changed}");
+    }
+
+    #[test]
+    fn options_of_the_same_name_in_several_groups_stay_apart() {
+        let whole = sample();
+        let written = value(&whole);
+        for place in ["/row_options/packing/shuffle", "/stream_options/shuffle"] {
+            let mut other = written.clone();
+            let shuffle = other.pointer_mut(place).expect("an option");
+            *shuffle = json!(!shuffle.as_bool().expect("a switch"));
+            let other: Identity = serde_json::from_value(other).expect("an identity");
+            let found = whole.differences(&other).expect("a difference");
+            assert!(found.starts_with("`shuffle` ("), "{found}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The options of a run and the rules that they obey. Defaults stand in `api/options.py`, not here.
+
+mod classes;
+mod columns;
+mod documents;
+pub mod identity;
+pub(crate) mod inputs;
+mod objective;
+mod output;
+mod packing;
+mod rows;
+mod storage;
+mod tokens;
+mod trained;
+mod validation;
+mod words;
+mod work;
+
+use chrono::NaiveDateTime;
+
+use crate::error::{Error, Result};
+pub(crate) use words::option_words;
+
+pub use classes::Classes;
+pub(crate) use columns::BYTES_OF_VALUE;
+pub use columns::{Number, Per, RowColumn};
+pub use documents::DocumentKind;
+pub use inputs::{
+    Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, RecordSource, ShapeName, Source,
+};
+pub use objective::{
+    FimOptions, MeanLength, MlmOptions, Noise, ObjectiveName, ObjectiveOptions, PreferenceForm,
+    Probability, SpanOptions,
+};
+pub use output::Output;
+pub use output::coding::{Coding, Compression, Format, RowLayout};
+pub use output::groups::StartingGroups;
+pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy};
+pub use rows::RowOptions;
+pub use storage::{FileFacts, FileSystem, GivenFile, RemoteOutput, StorageOptions};
+pub use tokens::{Bos, Eos, OnBadRecord, SpecialInText, TokenOptions, TrainOnEos, Turns};
+pub use trained::{TrainOn, TrainedTokens, TurnParts};
+pub use validation::{Split, Validation};
+pub use work::{MOST_THREADS, MaxLost, WorkOptions};
+
+/// The options of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The options that decide the tokens.
+    pub tokens: TokenOptions,
+    /// The options that decide the rows.
+    pub rows: RowOptions,
+    /// The options that decide how the work is done.
+    pub work: WorkOptions,
+}
+
+impl Options {
+    /// Checks the rules between options.
+    pub fn validate(&self) -> Result<()> {
+        self.rows.validate()?;
+        self.tokens.validate()?;
+        if self.work.threads.get() > MOST_THREADS {
+            return Err(Error::option("threads", format!("must be at most {MOST_THREADS}")));
+        }
+        Ok(())
+    }
+
+    /// The time of day that templates see.
+    pub fn now(&self) -> NaiveDateTime {
+        self.tokens.now.unwrap_or(self.work.started)
+    }
+}

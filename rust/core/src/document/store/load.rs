@@ -1,0 +1,283 @@
+//! Reads parts of documents back from the log, in the order of the file, whatever the order in which they are needed.
+
+use std::borrow::Cow;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
+
+use super::entry::WORD;
+use super::{Log, LoggedBlock, Spilled, Store};
+use crate::document::{Document, Documents, INPUTS, RecordHead};
+use crate::error::{Error, Origin, Result};
+use crate::util::control::Control;
+use crate::util::threads;
+
+/// The place of a piece that was read back: its index, the number of its `Documents`, and its index in them.
+type PiecePosition = (usize, usize, usize);
+
+/// Bytes between two records that are read over rather than left out: a disk gives them in the time of asking again.
+const GAP: u64 = 32 << 10;
+
+/// Bytes that are read at once, if no record has more.
+const MOST: u64 = 4 << 20;
+
+/// Tokens of the documents that are held as one, unless one has more: as many as a block has, so that they find room where
+/// documents were that memory has none for. What is much larger is new to the process, and what was given up stays with it.
+const PART: u64 = 1 << 16;
+
+/// Bytes of a record of which only what is wanted is read: one that was cut into many pieces is wanted many times.
+const LARGE: u64 = 1 << 20;
+
+/// Runs of records that the system is told of before they are read: a disk that knows of many requests gives three times
+/// what it gives of one at a time.
+const AHEAD: usize = 128;
+
+/// A part of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The number of the document.
+    pub document: u64,
+    /// The first token of the part.
+    pub start: u32,
+    /// The number of tokens of the part.
+    pub length: u32,
+}
+
+/// Parts that were read back, as documents of their own.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The parts from neighbouring blocks of one file.
+    documents: Vec<Documents>,
+    /// The place of each part in these documents.
+    places: Vec<(usize, usize)>,
+}
+
+/// A part to be read, and the place of its record in the file.
+#[derive(Clone, Copy)]
+struct WantedPart {
+    offset: u64,
+    bytes: u64,
+    segment: usize,
+    /// The index of the part.
+    index: usize,
+}
+
+/// A run: records that are read at once, and their bytes in the file.
+struct ReadRun<'a> {
+    records: &'a [WantedPart],
+    bytes: Range<u64>,
+}
+
+impl<'a> ReadRun<'a> {
+    /// The first records of `wanted`, as many as lie near each other, and the rest.
+    fn split_off(wanted: &'a [WantedPart]) -> Option<(Self, &'a [WantedPart])> {
+        let first = wanted.first()?;
+        let mut end = first.offset + first.bytes;
+        let mut count = 1;
+        for next in &wanted[1..] {
+            if next.offset > end + GAP || next.offset + next.bytes > first.offset + MOST {
+                break;
+            }
+            end = end.max(next.offset + next.bytes);
+            count += 1;
+        }
+        let (records, rest) = wanted.split_at(count);
+        Some((Self { records, bytes: first.offset..end }, rest))
+    }
+
+    /// Whether the first record is so large that only what is wanted is read.
+    fn is_large(&self) -> bool {
+        self.records[0].bytes > LARGE
+    }
+
+    /// Tells the system that it will be read.
+    fn announce(&self, log: &Log) {
+        if !self.is_large() {
+            log.announce(self.bytes.clone());
+        }
+    }
+}
+
+/// The runs of records that are sorted by their places.
+fn runs(mut wanted: &[WantedPart]) -> impl Iterator<Item = ReadRun<'_>> {
+    std::iter::from_fn(move || {
+        let (run, rest) = ReadRun::split_off(wanted)?;
+        wanted = rest;
+        Some(run)
+    })
+}
+
+impl Store {
+    /// Reads stretches back, on several threads: the ids of [`INPUTS`] in each, or if `whole` their documents with
+    /// all columns.
+    ///
+    /// # Panics
+    ///
+    /// If the store has no log.
+    pub fn load(
+        &self,
+        stretches: &[Stretch],
+        whole: bool,
+        threads: NonZeroUsize,
+        control: &Control,
+    ) -> Result<Loaded> {
+        let Spilled { log, budget, .. } = self.spilled.as_ref().expect("a store with a log");
+        log.bring(*budget, control)?;
+        let mut wanted: Vec<WantedPart> = stretches
+            .iter()
+            .enumerate()
+            .map(|(index, stretch)| self.wanted(stretch.document, index))
+            .collect();
+        wanted.sort_unstable_by_key(|wanted| (wanted.offset, wanted.index));
+        let share = wanted.len().div_ceil(threads.get()).max(1);
+        let parts = thread::scope(|scope| {
+            let read = |share| self.read(log, share, (stretches, whole), control);
+            // Where the system gives no thread, this one does the work.
+            let threads: Vec<_> = wanted
+                .chunks(share)
+                .map(|share| {
+                    (share, threads::start_scoped(scope, "fastpack-load", move || read(share)))
+                })
+                .collect();
+            let join =
+                |(share, thread): (_, std::io::Result<thread::ScopedJoinHandle<_>>)| match thread {
+                    Ok(thread) => {
+                        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                    }
+                    Err(_) => read(share),
+                };
+            threads.into_iter().map(join).collect::<Result<Vec<_>>>()
+        })?;
+        let mut loaded = Loaded { documents: Vec::new(), places: vec![(0, 0); stretches.len()] };
+        for (documents, places) in parts {
+            let first = loaded.documents.len();
+            loaded.documents.extend(documents);
+            for (index, part, at) in places {
+                loaded.places[index] = (first + part, at);
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// The input file and line of the document `number`.
+    pub fn origin(&self, number: u64) -> Origin {
+        let (segment, index) = self.find(number);
+        if let Some(documents) = &segment.documents {
+            return documents.document(index).origin();
+        }
+        let wanted = self.wanted(number, 0);
+        let path = Arc::clone(&self.place(wanted.segment).path);
+        let head = self.spilled.as_ref().map(|spilled| self.head(&spilled.log, &wanted));
+        // It is told where something else is the matter: a log that cannot be read is the next thing to be found.
+        let line = head.and_then(Result::ok).map_or(0, |head| head.line());
+        Origin { path, line }
+    }
+
+    fn place(&self, segment: usize) -> &LoggedBlock {
+        self.segments[segment].place.as_ref().expect("a place in the log")
+    }
+
+    /// The part of a record before its runs of trained tokens.
+    fn head(&self, log: &Log, wanted: &WantedPart) -> Result<RecordHead> {
+        let columns = self.place(wanted.segment).names.len();
+        let words = log.words(wanted.offset, RecordHead::words(columns))?;
+        RecordHead::read(&words, columns).ok_or_else(|| damaged(log))
+    }
+
+    fn wanted(&self, document: u64, index: usize) -> WantedPart {
+        let after = self.segments.partition_point(|it| it.numbers.number(0) <= document);
+        let segment = after.checked_sub(1).expect("a document of the store");
+        let place = self.place(segment);
+        let at = self.segments[segment].numbers.index(document);
+        let start = if at == 0 { 0 } else { place.ends[at - 1] };
+        WantedPart {
+            offset: place.offset() + WORD as u64 * u64::from(start),
+            bytes: WORD as u64 * u64::from(place.ends[at] - start),
+            segment,
+            index,
+        }
+    }
+
+    /// Reads some stretches: the documents, and for each its index, which of the documents, and its place there.
+    fn read(
+        &self,
+        log: &Log,
+        wanted: &[WantedPart],
+        (stretches, whole): (&[Stretch], bool),
+        control: &Control,
+    ) -> Result<(Vec<Documents>, Vec<PiecePosition>)> {
+        let mut read: Vec<Documents> = Vec::new();
+        let mut places = Vec::with_capacity(wanted.len());
+        let mut ahead = runs(wanted);
+        ahead.by_ref().take(AHEAD).for_each(|run| run.announce(log));
+        for run in runs(wanted) {
+            control.tick()?;
+            if let Some(run) = ahead.next() {
+                run.announce(log);
+            }
+            let Range { start: offset, end } = run.bytes;
+            let words = if run.is_large() {
+                Vec::new()
+            } else {
+                log.words(offset, words_in(end - offset))?
+            };
+            for one in run.records {
+                let stretch = stretches[one.index];
+                let LoggedBlock { path, names, .. } = self.place(one.segment);
+                let columns = if whole { &names[..] } else { &[INPUTS] };
+                let goes_on = |documents: &Documents| {
+                    Arc::ptr_eq(documents.path(), path) && documents.tokens(INPUTS) < PART
+                };
+                if !read.last().is_some_and(goes_on) {
+                    read.push(Documents::new(Arc::clone(path), columns));
+                }
+                let at = read.len() - 1;
+                let documents = &mut read[at];
+                let (start, length) = (stretch.start as usize, stretch.length as usize);
+                let pushed = if whole {
+                    let record = if run.is_large() {
+                        Cow::Owned(log.words(one.offset, words_in(one.bytes))?)
+                    } else {
+                        Cow::Borrowed(
+                            &words[words_in(one.offset - offset)..][..words_in(one.bytes)],
+                        )
+                    };
+                    documents.push_words(&record)
+                } else if run.is_large() {
+                    let head = self.head(log, one)?;
+                    let record = log.words(one.offset, head.before_ids())?;
+                    let ids = one.offset + (WORD * (head.before_ids() + start)) as u64;
+                    documents.push_stretch(&head, &record, &log.words(ids, length)?, start)
+                } else {
+                    let from = words_in(one.offset - offset);
+                    let record = &words[from..from + words_in(one.bytes)];
+                    RecordHead::read(record, names.len()).and_then(|head| {
+                        let ids = record.get(head.before_ids() + start..)?.get(..length)?;
+                        documents.push_stretch(&head, record, ids, start)
+                    })
+                };
+                pushed.ok_or_else(|| damaged(log))?;
+                places.push((one.index, at, documents.len() - 1));
+            }
+        }
+        Ok((read, places))
+    }
+}
+
+/// The number of words in so many bytes, which fit into memory.
+fn words_in(bytes: u64) -> usize {
+    usize::try_from(bytes / WORD as u64).expect("a part of the file that fits into memory")
+}
+
+fn damaged(log: &Log) -> Error {
+    Error::io(log.path())(std::io::ErrorKind::InvalidData.into())
+}
+
+impl Loaded {
+    /// The stretch `index` of those asked for, as a document that begins with its first token, or the whole document.
+    pub fn document(&self, index: usize) -> Document<'_> {
+        let (documents, at) = self.places[index];
+        self.documents[documents].document(at)
+    }
+}

@@ -1,0 +1,470 @@
+//! [`Renderer`]: renders a record as text, and finds the trained part of it.
+
+use std::sync::Arc;
+
+use fastpack_template::json::Map;
+
+use crate::config::inputs::usual;
+use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, SpecialInText, Turns};
+use crate::document::ids::TrainedIds;
+use crate::document::tokenize::TextKind;
+use crate::document::{Several, Whole, labels};
+use crate::error::{Error, Result};
+use crate::pipeline::documents::rendering::answers::asked_and_answered;
+use crate::pipeline::documents::rendering::arguments::{
+    decode_answers, decode_arguments, has_calls,
+};
+use crate::pipeline::documents::rendering::formatted::MarkersInTexts;
+use crate::pipeline::documents::rendering::ordinary::{pair_with_ordinary, with_ordinary};
+use crate::pipeline::documents::rendering::training::Training;
+use crate::pipeline::job::{Job, JobTemplate};
+use crate::record::{
+    Answers, Conversation, FastReader, Fault, Labelled, MessageForms, Pair, Prompted, Record,
+    Tokens, as_messages,
+};
+use crate::report::ledger::{Note, NoteSet, Reason};
+use crate::template::{ChatTemplate, NoteOptions, Prompts, Rendered, Replayed};
+
+/// The result of a record.
+pub(crate) enum RenderedRecord {
+    /// A text to be tokenized.
+    Text(Rendered, TextKind),
+    /// The texts of a conversation, each a document.
+    Texts(Vec<Rendered>),
+    /// Ids, and the trained part of them.
+    Tokens(Tokens, TrainedIds),
+    /// Texts that are tokenized one by one.
+    Several(Several),
+}
+
+/// The reason that a record has no result.
+pub(crate) enum RecordFailure<'a> {
+    /// The record is at fault.
+    Record(Fault),
+    /// The job has no template for conversations.
+    NoTemplate(&'a Error),
+    /// The job has no tokenizer for texts.
+    NoTokenizer,
+    /// The record is of the other split.
+    OtherSplit,
+}
+
+impl From<Fault> for RecordFailure<'_> {
+    fn from(fault: Fault) -> Self {
+        Self::Record(fault)
+    }
+}
+
+/// Renders the records of a source as text.
+pub(crate) struct Renderer<'a> {
+    /// The choice of the trained part.
+    training: Training<'a>,
+    /// The kind of documents that are made.
+    kind: DocumentKind,
+    /// The classes of labels.
+    classes: &'a Classes,
+    /// Whether the names of classes are found in records.
+    finds_classes: bool,
+    /// The treatment of control tokens in texts of users and tools.
+    special: SpecialInText,
+    /// Whether arguments of calls in JSON text are decoded.
+    decodes: bool,
+    /// The addition of an end-of-text token.
+    eos: Eos,
+    /// The end-of-text token, if the tokenizer has one.
+    last: Option<String>,
+    template: std::result::Result<&'a ChatTemplate, &'a Error>,
+    /// The forms of messages that the chat template takes.
+    takes: MessageForms,
+    /// The prompt format that the caller chose, if any.
+    named: Option<Prompts>,
+    /// The Alpaca prompt, for requests without a chat template.
+    alpaca: Prompts,
+    /// The plain prompt, for a prompt and its completion.
+    joined: Prompts,
+    /// The examples before each request.
+    examples: Vec<(String, String)>,
+    /// The beginning-of-text token, if the tokenizer has one.
+    begin: Option<String>,
+    /// The end-of-text token, if the chat template writes it after an answer.
+    end: Option<String>,
+    /// The markers of prompts that are formatted already, and of answers that are ended already.
+    markers: MarkersInTexts,
+}
+
+impl<'a> Renderer<'a> {
+    pub(crate) fn new(job: &'a Job, reading: &Reading) -> Result<Self> {
+        Self::by_turns(job, reading, job.options.tokens.turns)
+    }
+
+    /// A renderer with another choice of the documents of a conversation.
+    pub(crate) fn by_turns(job: &'a Job, reading: &Reading, turns: Turns) -> Result<Self> {
+        Ok(Self {
+            training: Training::by_turns(&job.options, turns),
+            kind: job.options.tokens.documents,
+            classes: &job.options.tokens.classes,
+            finds_classes: job.finds_classes && job.options.tokens.classes.is_unknown(),
+            special: job.options.tokens.special_in_text,
+            decodes: job.options.tokens.decode_arguments,
+            eos: job.options.tokens.eos,
+            last: job.end.clone().filter(|end| !end.is_empty()),
+            template: match &job.template {
+                JobTemplate::Ready(template) => Ok(template),
+                JobTemplate::Refused(error) => Err(error),
+            },
+            takes: MessageForms {
+                calls: match &job.template {
+                    JobTemplate::Ready(template) => template.message_forms().calls,
+                    JobTemplate::Refused(_) => false,
+                },
+                masks_calls: job
+                    .options
+                    .tokens
+                    .train_on
+                    .parts()
+                    .is_some_and(|it| it.mask_tool_calls),
+            },
+            named: match &reading.prompt {
+                Some(prompt) => Some(Prompts::new(prompt, &reading.examples)?),
+                None => None,
+            },
+            joined: Prompts::joined(&reading.examples)?,
+            examples: reading.examples.clone(),
+            begin: job.begin.clone(),
+            end: written_end(job),
+            markers: MarkersInTexts::of(job),
+            alpaca: Prompts::new(&Prompt::Alpaca, &reading.examples)?,
+        })
+    }
+
+    /// The forms of messages that the chat template takes.
+    pub(crate) fn takes(&self) -> MessageForms {
+        self.takes
+    }
+
+    /// The record as a conversation, if the chat template renders it. Its prompt is dropped unless only
+    /// completions are trained.
+    pub(crate) fn as_rendered(&self, record: Record) -> std::result::Result<Record, Fault> {
+        let mut keeps_prompt = self.training.heeds_prompts();
+        let mut conversation = match record {
+            Record::Conversation(conversation) => conversation,
+            Record::Pair(mut pair)
+                if self.named.is_none() && !pair.plain && self.template.is_ok() =>
+            {
+                if let Some(end) = &self.end {
+                    strip_end(&mut pair.answer, end)?;
+                }
+                // The answers of a history are turns like that of the record.
+                keeps_prompt &= pair.history.is_empty() || !self.training.takes_unprompted();
+                as_messages(&pair, &self.examples, keeps_prompt || self.training.takes_all())
+            }
+            other => return Ok(other),
+        };
+        if !keeps_prompt {
+            conversation.prompt = None;
+        }
+        if self.decodes
+            && let Ok(template) = self.template
+        {
+            decode_arguments(template, &mut conversation);
+        }
+        Ok(Record::Conversation(conversation))
+    }
+
+    /// Renders a record, as [`as_rendered`](Renderer::as_rendered) returned it.
+    pub(crate) fn render(
+        &self,
+        record: Record,
+    ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
+        match record {
+            Record::Text(text) => self.text(text),
+            Record::Tokens(tokens) => self.tokens(tokens),
+            Record::Conversation(conversation) => self.conversation(&conversation),
+            Record::Pair(pair) => self.pair(&pair),
+            Record::Answers(answers) => self.answers(answers),
+            Record::Labelled(labelled) => self.labelled(labelled),
+        }
+    }
+
+    /// The kind of documents that are made.
+    pub(crate) fn kind(&self) -> DocumentKind {
+        self.kind
+    }
+
+    /// Renders a record for documents that are not [of whole texts](DocumentKind::is_of_whole_texts): of a conversation
+    /// or a request, the prompt.
+    pub(crate) fn render_other(
+        &self,
+        record: Record,
+    ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
+        let prompt_of = |conversation: &Conversation| {
+            let template = self.template()?;
+            let made = template.with_lists(conversation, |it| template.render_prompt(it))?;
+            Ok::<_, RecordFailure<'a>>(made)
+        };
+        let (mut unread, mut notes) = (Vec::new(), NoteSet::default());
+        let (text, has_joined_parts) = match record {
+            Record::Tokens(tokens) => {
+                return Ok(RenderedRecord::Tokens(
+                    Tokens { trained: None, ..tokens },
+                    TrainedIds::Nothing,
+                ));
+            }
+            Record::Answers(answers) => return self.answers(answers),
+            Record::Labelled(labelled) => return self.labelled(labelled),
+            Record::Text(text) => ((text, TextKind::Text), false),
+            Record::Conversation(mut conversation) => {
+                let template = self.template()?;
+                if self.decodes {
+                    decode_arguments(template, &mut conversation);
+                }
+                let seen = template.turn_notes(&conversation, NoteOptions::TEXTS, &|_| true);
+                notes = self.controls_in(&conversation.messages);
+                notes = notes.and(seen.without(Note::UnendedTurns));
+                let (text, joined) = prompt_of(&conversation)?;
+                ((text, TextKind::Conversation), joined)
+            }
+            Record::Pair(pair) if self.named.is_none() && self.template.is_ok() => {
+                let mut asked = as_messages(&pair, &self.examples, true);
+                asked.messages.pop();
+                notes = self.controls_in(&asked.messages);
+                let (text, joined) = prompt_of(&asked)?;
+                ((text, TextKind::Conversation), joined)
+            }
+            Record::Pair(pair) => {
+                let prompts = self.named.as_ref().unwrap_or(&self.alpaca);
+                let (mut text, answer) = prompts.render(&pair)?;
+                unread = unplaced(&pair);
+                notes = self.controls_asked(&pair);
+                text.truncate(answer.start);
+                ((text, TextKind::Text), false)
+            }
+        };
+        self.special.check_several(notes)?;
+        notes.set(Note::JoinedParts, has_joined_parts);
+        Ok(RenderedRecord::Several(Several {
+            texts: vec![text],
+            labels: Vec::new(),
+            whole: Whole::Answers,
+            notes,
+            unread,
+        }))
+    }
+
+    /// Texts with the numbers of their classes.
+    fn labelled(
+        &self,
+        labelled: Labelled,
+    ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
+        let several = self.kind == DocumentKind::MultiLabelled;
+        let names = if self.finds_classes { labelled.names(several)? } else { None };
+        let labels = match names {
+            Some(names) => labels::of_names(names),
+            None if several => labelled.truths(self.classes)?,
+            None => vec![labelled.class(self.classes)?],
+        };
+        // The tokens around texts are those of the tokenizer alone.
+        let texts = labelled.texts.into_iter().map(|text| (text, TextKind::BegunText)).collect();
+        let whole = Whole::Framed;
+        Ok(RenderedRecord::Several(Several { texts, labels, whole, ..Several::default() }))
+    }
+
+    /// Renders a prompt, and the prompt with each of its answers, as the trainers of TRL do.
+    fn answers(&self, answers: Answers) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
+        let Answers { prompted, label } = answers;
+        let mut notes = NoteSet::default();
+        let (texts, has_joined_parts) = match prompted {
+            Prompted::Texts { prompt, answers } => {
+                let whole = answers.into_iter().map(|answer| {
+                    let mut text = format!("{prompt}{answer}");
+                    match &self.last {
+                        Some(end) if self.eos != Eos::Never && !answer.ends_with(end.as_str()) => {
+                            text.push_str(end);
+                        }
+                        _ => {}
+                    }
+                    (text, TextKind::Text)
+                });
+                let whole: Vec<_> = whole.collect();
+                ([(prompt, TextKind::Text)].into_iter().chain(whole).collect(), false)
+            }
+            Prompted::Messages { mut prompt, mut answers } => {
+                let template = self.template()?;
+                if self.decodes {
+                    decode_answers(template, &mut prompt, &mut answers);
+                }
+                let spoken = std::iter::once(&prompt.messages).chain(&answers);
+                notes = spoken.fold(notes, |notes, said| notes.and(self.controls_in(said)));
+                for answer in &answers {
+                    let messages = [&prompt.messages[..], answer].concat();
+                    let whole = Conversation { messages, ..prompt.clone() };
+                    notes = notes.and(template.turn_notes(&whole, NoteOptions::TEXTS, &|_| true));
+                }
+                asked_and_answered(template, prompt, answers)?
+            }
+        };
+        self.special.check_several(notes)?;
+        notes.set(Note::JoinedParts, has_joined_parts);
+        let labels = label.into_iter().map(u32::from).collect();
+        let whole = Whole::Answers;
+        let unread = Vec::new();
+        Ok(RenderedRecord::Several(Several { texts, labels, whole, notes, unread }))
+    }
+
+    /// Whether a conversation that the fast reader has read has to be read as a whole, because its arguments may be decoded.
+    pub(crate) fn reads_whole(&self, reader: &FastReader) -> bool {
+        self.decodes && has_calls(reader)
+    }
+
+    /// Whether a conversation has control tokens in texts of users and tools that are refused, or encoded as other text.
+    pub(crate) fn changes_controls(&self, reader: &FastReader) -> bool {
+        self.special != SpecialInText::Encode
+            && self.markers.in_fast_read(reader).has(Note::ControlTokens)
+    }
+
+    /// Whether conversations without a prompt are trained.
+    pub(crate) fn takes_unprompted(&self) -> bool {
+        self.training.takes_unprompted()
+    }
+
+    /// The result of a replayed conversation, with its trained part and the places at which it may be cut.
+    pub(crate) fn replayed(
+        &self,
+        replayed: &mut Replayed,
+        reader: &FastReader,
+    ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
+        let notes = replayed.notes;
+        let rendered = self.training.replayed(replayed, reader)?;
+        let notes = notes.and(self.markers.in_fast_read(reader));
+        Ok(self.conversation_texts(rendered, notes))
+    }
+
+    fn text(&self, text: String) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
+        let trained = self.training.of_text()?;
+        Ok(self.made(Rendered { text, trained, ..Rendered::default() }, TextKind::Text))
+    }
+
+    fn tokens(&self, tokens: Tokens) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
+        let trained = self.training.of_tokens(&tokens)?;
+        Ok(RenderedRecord::Tokens(tokens, trained))
+    }
+
+    /// Renders a conversation as it is.
+    pub(crate) fn conversation(
+        &self,
+        conversation: &Conversation,
+    ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
+        let template = self.template()?;
+        let marked = self.markers.in_messages(&conversation.messages);
+        self.special.check(marked)?;
+        let render = |it: &Conversation| self.training.render(template, it);
+        let rendered = if self.special == SpecialInText::Split && marked.has(Note::ControlTokens) {
+            with_ordinary(conversation, &self.markers, render)?
+        } else {
+            render(conversation)?
+        };
+        let notes = self.training.notes(template, conversation).and(marked);
+        Ok(self.conversation_texts(rendered, notes))
+    }
+
+    /// The conversation with its lists of texts joined, if the template refuses it with them.
+    pub(crate) fn joined(&self, conversation: &Conversation) -> Option<Conversation> {
+        self.template.ok()?.joined(conversation)
+    }
+
+    fn pair(&self, pair: &Pair) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
+        let prompts = match (&self.named, pair.plain) {
+            (Some(named), _) => named,
+            (None, true) => &self.joined,
+            (None, false) => &self.alpaca,
+        };
+        let wraps = self.named.is_some() || !pair.plain;
+        let notes = if wraps { self.controls_asked(pair) } else { NoteSet::default() };
+        self.special.check(notes)?;
+        let (text, answer, ordinary) =
+            if self.special == SpecialInText::Split && notes.has(Note::ControlTokens) {
+                pair_with_ordinary(pair, &self.markers, |it| prompts.render(it))?
+            } else {
+                let (text, answer) = prompts.render(pair)?;
+                (text, answer, Vec::new())
+            };
+        let trained = self.training.of_pair(answer)?;
+        // A prompt that starts with the beginning-of-text token gets no second one.
+        let begun = self.begin.as_ref().is_some_and(|begin| text.starts_with(begin.as_str()));
+        let kind = if begun { TextKind::BegunText } else { TextKind::Text };
+        // A plain prompt and its completion are joined as they are.
+        let is_formatted = wraps && self.markers.is_formatted(&pair.request);
+        let rendered = Rendered {
+            text,
+            ordinary,
+            trained,
+            unread: unplaced(pair),
+            notes: notes.and(NoteSet::of(Note::FormattedPrompts, is_formatted)),
+            ..Rendered::default()
+        };
+        Ok(self.made(rendered, kind))
+    }
+
+    /// Whether the texts of a request have a control token of the tokenizer.
+    fn controls_asked(&self, pair: &Pair) -> NoteSet {
+        let mut texts = [Some(&pair.request), pair.input.as_ref()].into_iter().flatten();
+        let has = texts.any(|text| self.markers.has_control_token(text));
+        NoteSet::of(Note::ControlTokens, has)
+    }
+
+    /// Whether messages of users and tools have a control token of the tokenizer.
+    fn controls_in(&self, messages: &[Arc<Map>]) -> NoteSet {
+        self.markers.in_messages(messages).only(Note::ControlTokens)
+    }
+
+    /// The texts of a conversation. What is noted of it is noted of the first.
+    fn conversation_texts(&self, mut texts: Vec<Rendered>, notes: NoteSet) -> RenderedRecord {
+        for rendered in &mut texts {
+            rendered.end_untrained = self.training.leaves_end();
+        }
+        if let Some(first) = texts.first_mut() {
+            // Ends that are left out by an option are not missed, nor those that it adds.
+            let is_ended =
+                self.training.leaves_end() || self.eos == Eos::Always && self.last.is_some();
+            let notes = if is_ended { notes.without(Note::UnendedTurns) } else { notes };
+            first.notes = first.notes.and(notes);
+        }
+        RenderedRecord::Texts(texts)
+    }
+
+    /// A text with its trained part.
+    fn made(&self, mut rendered: Rendered, kind: TextKind) -> RenderedRecord {
+        rendered.end_untrained = self.training.leaves_end();
+        RenderedRecord::Text(rendered, kind)
+    }
+
+    fn template(&self) -> std::result::Result<&'a ChatTemplate, RecordFailure<'a>> {
+        self.template.map_err(RecordFailure::NoTemplate)
+    }
+}
+
+/// The fields of a pair for which a prompt of words has no place.
+fn unplaced(pair: &Pair) -> Vec<Arc<str>> {
+    if pair.history.is_empty() { Vec::new() } else { vec![Arc::from(usual::HISTORY[0])] }
+}
+
+/// The end-of-text token, if the chat template writes it after an answer.
+fn written_end(job: &Job) -> Option<String> {
+    let JobTemplate::Ready(template) = &job.template else { return None };
+    let end = job.end.as_ref().filter(|end| !end.is_empty())?;
+    template.ends_with(end).then(|| end.clone())
+}
+
+/// Removes all end-of-text tokens from the end of an answer, because the template writes one there.
+fn strip_end(answer: &mut String, end: &str) -> std::result::Result<(), Fault> {
+    while let Some(rest) = answer.trim_end().strip_suffix(end) {
+        answer.truncate(rest.len());
+        if answer.is_empty() {
+            return Err(Fault::new(
+                Reason::Empty,
+                format!("the answer is `{end}` and nothing else"),
+            ));
+        }
+    }
+    Ok(())
+}

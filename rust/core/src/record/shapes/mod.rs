@@ -1,0 +1,10 @@
+//! The shapes of records: each with its fields and its reader.
+
+pub(super) mod flags;
+pub(super) mod labelled;
+pub(super) mod loss_mask;
+pub(super) mod messages;
+pub(super) mod pair;
+pub(super) mod preference;
+pub(super) mod text;
+pub(super) mod tokens;

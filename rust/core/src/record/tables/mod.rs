@@ -1,0 +1,5 @@
+//! Records as rows and columns of tables.
+
+pub(super) mod columns;
+pub(super) mod row;
+pub(super) mod table;

@@ -1,0 +1,137 @@
+//! [`RecordTable`]: the records of a block as Arrow columns, for the caller's functions, and the changed records as
+//! JSON.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, FieldRef, Schema};
+use arrow::error::ArrowError;
+
+use super::columns::{ColumnType, column};
+use super::row;
+use crate::record::parsing::fault::Fault;
+use crate::record::parsing::write;
+use crate::record::read::object;
+use crate::report::ledger::Reason;
+use crate::source::Block;
+use crate::source::formats::json_field::returned;
+use fastpack_template::json::{Json, Map};
+
+/// The records of a block that can be read, as Arrow columns.
+#[derive(Debug)]
+pub struct RecordTable {
+    rows: RecordBatch,
+    records: Vec<Arc<Map>>,
+    /// The number of each record in the block.
+    numbers: Vec<usize>,
+}
+
+impl RecordTable {
+    /// The records of `block` that are objects.
+    ///
+    /// # Errors
+    ///
+    /// [`ArrowError`] for records that exceed the limits of Arrow.
+    pub fn of(block: &Block) -> Result<Self, ArrowError> {
+        if let Some(rows) = block.table() {
+            let numbers: Vec<usize> = (0..rows.num_rows()).collect();
+            let records = numbers.iter().map(|&at| Arc::new(row::readable(rows, at, |_| true)));
+            return Ok(Self { rows: rows.clone(), records: records.collect(), numbers });
+        }
+        let read = block.records().enumerate();
+        let (numbers, records): (Vec<usize>, Vec<Arc<Map>>) =
+            read.filter_map(|(at, record)| Some((at, object(record.raw, |_| true).ok()?))).unzip();
+        Ok(Self { rows: columns(&records)?, records, numbers })
+    }
+
+    /// The records, a row each.
+    pub fn rows(&self) -> &RecordBatch {
+        &self.rows
+    }
+
+    /// The number in the block of a row's record.
+    pub fn number(&self, row: usize) -> usize {
+        self.numbers[row]
+    }
+
+    /// The rows that `map` made of some of these records.
+    pub fn mapped<'t>(&'t self, rows: &'t RecordBatch) -> MappedRows<'t> {
+        let given = self.rows.schema_ref();
+        let fields = rows.schema_ref().fields().iter().map(|field| {
+            let known = given.column_with_name(field.name());
+            known.map_or_else(|| Arc::clone(field), |(_, known)| returned(known, field))
+        });
+        MappedRows { table: self, rows, fields: fields.collect() }
+    }
+}
+
+/// The rows that `map` made of some records of a table.
+#[derive(Debug)]
+pub struct MappedRows<'t> {
+    table: &'t RecordTable,
+    rows: &'t RecordBatch,
+    fields: Vec<FieldRef>,
+}
+
+impl MappedRows<'_> {
+    /// Appends to `bytes` the JSON of the record that row `row` was changed into: row `at` of the mapped ones.
+    ///
+    /// An unchanged field keeps the record's own value, since Arrow may not hold all of it: a field that is
+    /// absent from one record of many is null there.
+    ///
+    /// # Errors
+    ///
+    /// The fault of a value of type JSON that is none.
+    pub fn write(&self, row: usize, at: usize, bytes: &mut Vec<u8>) -> Result<(), Fault> {
+        let RecordTable { rows: given, records, .. } = self.table;
+        let mut record = Map::default();
+        for (field, column) in self.fields.iter().zip(self.rows.columns()) {
+            let given = given.schema_ref().column_with_name(field.name()).map(|(number, known)| {
+                row::value(known, given.column(number), row)
+                    .map_err(|fault| row::named(known, &fault))
+            });
+            let made = row::value(field, column, at).map_err(|fault| row::named(field, &fault));
+            let (given, made) = match (given.transpose(), made) {
+                // No shape uses a column that JSON cannot hold.
+                (_, Err(fault)) if fault.reason == Reason::WrongType => continue,
+                (Err(fault), Ok(made)) if fault.reason == Reason::WrongType => (None, made),
+                (Err(fault), _) | (_, Err(fault)) => return Err(fault),
+                (Ok(given), Ok(made)) => (given, made),
+            };
+            let value = if given.as_ref() == Some(&made) {
+                records[row].get(field.name().as_str()).cloned()
+            } else {
+                Some(made)
+            };
+            if let Some(value) = value {
+                record.insert(Arc::from(field.name().as_str()), value);
+            }
+        }
+        write::json(&Json::Map(Arc::new(record)), bytes);
+        Ok(())
+    }
+}
+
+/// A column for each field of any record, in the order of first occurrence.
+fn columns(records: &[Arc<Map>]) -> Result<RecordBatch, ArrowError> {
+    let mut names: Vec<&Arc<str>> = Vec::new();
+    for key in records.iter().flat_map(|record| record.keys()) {
+        if !names.contains(&key) {
+            names.push(key);
+        }
+    }
+    let mut fields = Vec::with_capacity(names.len());
+    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(names.len());
+    for name in names {
+        let values: Vec<Option<&Json>> = records.iter().map(|record| record.get(name)).collect();
+        let kind = values
+            .iter()
+            .flatten()
+            .fold(ColumnType::Null, |kind, value| kind.and(ColumnType::of(value)));
+        let array = column(&kind, &values);
+        fields.push(Field::new(&**name, array.data_type().clone(), true));
+        arrays.push(array);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(records.len()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+}

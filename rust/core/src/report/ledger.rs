@@ -1,0 +1,253 @@
+//! [`Ledger`]: the counts of documents and tokens read, kept, and dropped by reason. They must balance.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::MaxLost;
+use crate::error::{Error, Origin, Result, add_places};
+use crate::util::message::counted;
+use crate::util::wording::{message, set};
+
+pub use crate::report::count::Count;
+pub use crate::report::note::{Note, NoteSet};
+pub use crate::report::notes::{
+    NotedReport, Notes, RecordNotes, SplitConversations, SplitDocuments,
+};
+pub use crate::report::reason::Reason;
+
+/// The most places of bad records in a report.
+const PLACES: usize = 10;
+
+/// A record that was left out: its place, and the reason.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DroppedRecord {
+    /// The file and line.
+    pub origin: Origin,
+    /// The reason under which it is counted.
+    pub reason: Reason,
+    /// The message of the fault.
+    pub message: String,
+}
+
+/// The counts of documents and tokens read, kept, and dropped by reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// All documents and tokens that were read.
+    pub read: Count,
+    /// The documents and tokens in the rows.
+    pub kept: Count,
+    /// The dropped documents and tokens, by reason.
+    pub dropped: BTreeMap<Reason, Count>,
+    /// Tokens cut off documents that were kept in part.
+    pub truncated: Count,
+    /// Pieces of documents that are in a second row too, and their tokens. They count as kept once.
+    pub repeated: Count,
+    /// Tokens that straddle the boundary of a trained span. They are trained.
+    pub straddling: u64,
+    /// The places of the first records that could not be read.
+    pub places: Vec<DroppedRecord>,
+    /// The first place of each reason for a loss.
+    pub firsts: BTreeMap<Reason, Origin>,
+    /// The notes on records that are kept.
+    #[serde(default, skip_serializing_if = "Notes::is_empty")]
+    pub notes: Notes,
+}
+
+impl Ledger {
+    /// Counts a record that did not become a document.
+    pub fn bad_record(&mut self, place: DroppedRecord) {
+        self.read.add(0);
+        self.dropped.entry(place.reason).or_default().add(0);
+        self.firsts.entry(place.reason).or_insert_with(|| place.origin.clone());
+        if self.places.len() < PLACES {
+            self.places.push(place);
+        }
+    }
+
+    /// Counts records that the caller left out before they were read.
+    pub fn filtered(&mut self, records: u64) {
+        if records > 0 {
+            self.read.documents += records;
+            self.dropped.entry(Reason::Filtered).or_default().documents += records;
+        }
+    }
+
+    /// Counts a document that was read and is in no row.
+    pub fn drop_document(&mut self, reason: Reason, tokens: u64, origin: impl FnOnce() -> Origin) {
+        self.dropped.entry(reason).or_default().add(tokens);
+        self.firsts.entry(reason).or_insert_with(origin);
+    }
+
+    /// Counts the tokens of a part that is in no row. Its document is counted separately.
+    pub fn drop_part(&mut self, reason: Reason, tokens: u64, origin: impl FnOnce() -> Origin) {
+        self.dropped.entry(reason).or_default().tokens += tokens;
+        self.firsts.entry(reason).or_insert_with(origin);
+    }
+
+    /// Counts the tokens that were cut off a document.
+    pub fn truncate(&mut self, tokens: u64, origin: impl FnOnce() -> Origin) {
+        self.truncated.add(tokens);
+        self.firsts.entry(Reason::Truncated).or_insert_with(origin);
+    }
+
+    /// Adds the ledger of another part of the input. Of places, the first by file and line stay.
+    pub fn merge(&mut self, later: Self) {
+        self.read.merge(later.read);
+        self.kept.merge(later.kept);
+        self.truncated.merge(later.truncated);
+        self.repeated.merge(later.repeated);
+        self.straddling += later.straddling;
+        self.notes.merge(later.notes);
+        for (reason, count) in later.dropped {
+            self.dropped.entry(reason).or_default().merge(count);
+        }
+        for (reason, origin) in later.firsts {
+            let first = self.firsts.entry(reason).or_insert_with(|| origin.clone());
+            if origin < *first {
+                *first = origin;
+            }
+        }
+        add_places(&mut self.places, later.places, PLACES);
+    }
+
+    /// Changes every place by `change`, and leaves out those for which it returns false.
+    pub(crate) fn origins_mut(&mut self, mut change: impl FnMut(&mut Origin) -> bool) {
+        self.firsts.retain(|_, origin| change(origin));
+        self.places.retain_mut(|place| change(&mut place.origin));
+        let notes = self.notes.all_mut();
+        notes.for_each(|noted| noted.places.retain_mut(|place| change(&mut place.origin)));
+    }
+
+    /// All dropped documents and tokens.
+    pub fn dropped_in_all(&self) -> Count {
+        let mut sum = Count::default();
+        for count in self.dropped.values() {
+            sum.merge(*count);
+        }
+        sum
+    }
+
+    /// Fails with [`Error::Lost`] if more of the documents or of their tokens is lost than `most` allows.
+    ///
+    /// A record that cannot be read counts among the documents. A token that is cut off a kept document
+    /// counts among the tokens. Records that the caller filtered out, and empty records, do not count.
+    /// Without `most`, the run fails only if it reads records and keeps none.
+    pub fn allow(&self, most: Option<MaxLost>) -> Result<()> {
+        if most.is_none() && self.kept.documents == 0 && self.read.documents > 0 {
+            return Err(self.nothing_kept());
+        }
+        let dropped = self.dropped.iter().map(|(reason, count)| (reason.name(), *count));
+        check_lost(self.read, dropped, self.truncated, most, |reason| self.first(reason))
+    }
+
+    /// The reasons for which documents were dropped, with counts and first places.
+    fn causes(&self) -> String {
+        let causes = self.dropped.iter().map(|(reason, count)| {
+            let name = reason.name();
+            format!(
+                "{name}: {}, {}{}",
+                counted(count.documents, "document"),
+                counted(count.tokens, "token"),
+                self.first(name)
+            )
+        });
+        causes.collect::<Vec<_>>().join("; ")
+    }
+
+    /// The error of a rank whose lanes, so many, give no row.
+    pub(crate) fn nothing_in(&self, lanes: usize) -> Error {
+        let lost = self.dropped_in_all();
+        let lanes = counted(lanes as u64, "lane");
+        let message = if lost.documents == 0 {
+            format!(
+                "there is no document in the {lanes} of this rank; take fewer `lanes`, or name files with records"
+            )
+        } else {
+            format!(
+                "none of {} in the {lanes} of this rank is kept: {}; take fewer `lanes`, or a larger `max_length`",
+                counted(lost.documents, "document"),
+                self.causes(),
+            )
+        };
+        Error::Lost { lost, message: message.into() }
+    }
+
+    /// The error of a run that keeps no document.
+    fn nothing_kept(&self) -> Error {
+        let message = message![
+            format!(
+                "none of {} is kept: {}; ",
+                counted(self.read.documents, "document"),
+                self.causes(),
+            ),
+            set("max_lost", "100%"),
+            " allows it",
+        ];
+        Error::Lost { lost: self.dropped_in_all(), message }
+    }
+
+    /// The first place of a reason, for the message about a loss.
+    fn first(&self, reason: &str) -> String {
+        let found = self.firsts.iter().find(|(it, _)| it.name() == reason);
+        found.map_or_else(String::new, |(_, origin)| format!(", first at {origin}"))
+    }
+
+    /// Fails with [`Error::Unbalanced`] unless the documents and tokens read are those kept and dropped.
+    pub fn balance(&self) -> Result<()> {
+        let dropped = self.dropped_in_all();
+        let documents = self.kept.documents + dropped.documents;
+        let tokens = self.kept.tokens + dropped.tokens + self.truncated.tokens;
+        if documents == self.read.documents && tokens == self.read.tokens {
+            return Ok(());
+        }
+        Err(Error::Unbalanced(format!(
+            "{} documents and {} tokens were read, {documents} and {tokens} are accounted for",
+            self.read.documents, self.read.tokens,
+        )))
+    }
+}
+
+/// Fails with [`Error::Lost`] if more of what was `read` is dropped or cut off than `most` allows.
+///
+/// `first` gives the first place of a reason, for the message.
+pub fn check_lost<'a>(
+    mut read: Count,
+    dropped: impl Iterator<Item = (&'a str, Count)>,
+    truncated: Count,
+    most: Option<MaxLost>,
+    first: impl Fn(&str) -> String,
+) -> Result<()> {
+    let Some(most) = most else { return Ok(()) };
+    let mut lost = Count { documents: 0, tokens: truncated.tokens };
+    let mut causes = Vec::new();
+    for (reason, count) in dropped {
+        if [Reason::Filtered, Reason::Empty].iter().any(|it| it.name() == reason) {
+            read.documents -= count.documents;
+        } else {
+            lost.merge(count);
+            causes.push((reason, count));
+        }
+    }
+    let parts = [(lost.documents, read.documents), (lost.tokens, read.tokens)];
+    if !parts.iter().any(|&(lost, read)| most.is_exceeded(lost, read)) {
+        return Ok(());
+    }
+    causes.extend(Some((Reason::Truncated.name(), truncated)).filter(|(_, cut)| cut.tokens > 0));
+    let causes = causes.into_iter().map(|(reason, Count { documents, tokens })| {
+        let (documents, tokens) = (counted(documents, "document"), counted(tokens, "token"));
+        format!("{reason}: {documents}, {tokens}{}", first(reason))
+    });
+    let message = message![
+        format!(
+            "{} of {} and {} of {} are lost, more than ",
+            lost.documents,
+            counted(read.documents, "document"),
+            lost.tokens,
+            counted(read.tokens, "token"),
+        ),
+        set("max_lost", most.to_string()),
+        format!(": {}", causes.collect::<Vec<_>>().join("; ")),
+    ];
+    Err(Error::Lost { lost, message })
+}

@@ -1,0 +1,333 @@
+//! [`Report`]: the ledger of a run, the fill of its rows, and its timing.
+
+pub(super) mod count;
+pub(super) mod histogram;
+pub mod ledger;
+pub mod listed_path;
+pub(super) mod note;
+pub(super) mod notes;
+pub(super) mod reason;
+pub mod timing;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::config::{MaxLost, Options};
+use crate::error::{Origin, Result};
+use crate::report::ledger::{
+    Count, DroppedRecord, Ledger, Note, NotedReport, SplitConversations, check_lost,
+};
+use crate::report::timing::{Timing, Work, ratio};
+use crate::util::message::{counted, in_one_line};
+
+pub use crate::report::histogram::{Histogram, Lengths};
+
+/// The batch sizes for which the report counts steps, in rows.
+const BATCH_SIZES: [u64; 3] = [8, 32, 128];
+
+/// The share of documents or tokens lost for length above which the report warns.
+const MUCH_LOST: f64 = 0.01;
+
+/// The report of a run.
+///
+/// Everything but [`Report::timing`] is the same for the same inputs and options, on any number of threads
+/// and any day.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The version of fastpack.
+    pub fastpack: String,
+    /// The training objective, unless it is the causal one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<String>,
+    /// The packing strategy.
+    pub strategy: String,
+    /// The most tokens of a row; `None` where each document has a row, however long.
+    pub max_length: Option<u32>,
+    /// The inputs that were read, and the engines that read them.
+    #[serde(flatten)]
+    pub facts: RunFacts,
+    /// Documents read, kept and dropped.
+    pub documents: Balance,
+    /// Tokens read, kept and dropped.
+    pub tokens: Balance,
+    /// The dropped documents and tokens, by reason.
+    pub dropped: BTreeMap<String, Count>,
+    /// Documents that were cut to fit a row, and the tokens they lost.
+    pub truncated: Count,
+    /// Documents that are in a second row too, and their tokens. They count as kept once.
+    #[serde(default)]
+    pub repeated: Count,
+    /// The places of the first records that could not be read.
+    pub places: Vec<PlaceReport>,
+    /// The records of which the chat template leaves a field out, by field.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<String, NotedReport>,
+    /// The records with each other note, under the name of the note.
+    #[serde(flatten, deserialize_with = "known_notes")]
+    pub noted: BTreeMap<Note, NotedReport>,
+    /// The conversations that became several documents.
+    #[serde(default, skip_serializing_if = "SplitConversations::is_empty")]
+    pub split_conversations: SplitConversations<NotedReport>,
+    /// Rows made.
+    pub rows: u64,
+    /// Documents a row holds on average.
+    pub documents_per_row: f64,
+    /// Tokens over room, from 0 to 1.
+    pub fill: f64,
+    /// No packing of these documents has fewer rows than this (Martello and Toth's bound L2).
+    pub lower_bound: u64,
+    /// Tokens with a label.
+    pub trained_tokens: u64,
+    /// Tokens with a label over all tokens kept.
+    pub trained_share: f64,
+    /// Tokens that straddle the boundary of a trained span, in all documents that were read. They are
+    /// trained.
+    #[serde(default)]
+    pub straddling_tokens: u64,
+    /// Lengths of the documents that were read, in tokens.
+    pub lengths: Lengths,
+    /// Steps of an epoch, by the number of rows in a step.
+    pub steps_per_epoch: BTreeMap<u64, u64>,
+    /// The report of each file, by its path, where each has an output of its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub per_file: BTreeMap<String, Report>,
+    /// The report of each split, by its name, where documents were set aside for validation.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub splits: BTreeMap<String, Report>,
+    /// The timing; `None` in the timeless part of a report.
+    pub timing: Option<Timing>,
+}
+
+/// The inputs that a run read, and the engines that read them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFacts {
+    /// Files read.
+    pub files: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// The formats and shapes of the files.
+    #[serde(default)]
+    pub inputs: Vec<InputReport>,
+    /// The paths of the files, by the numbers that rows use; empty where rows have none.
+    #[serde(default)]
+    pub sources: Vec<String>,
+    /// The tokenizer as the caller named it; `None` for a tokenizer object.
+    pub tokenizer: Option<String>,
+    /// The engine that makes the ids: `compiled` or `reference`.
+    pub engine: String,
+    /// The component of the tokenizer that forced the engine.
+    pub engine_reason: Option<String>,
+    /// The engine that renders conversations: `compiled` or `interpreted`; `None` where there were none.
+    #[serde(default)]
+    pub template_engine: Option<String>,
+    /// The reason that the template is not compiled.
+    #[serde(default)]
+    pub template_engine_reason: Option<String>,
+    /// The names of the classes, by the numbers that rows use; empty where no names are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
+    /// Warnings.
+    pub warnings: Vec<String>,
+}
+
+/// Files of the same format and shape.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputReport {
+    /// The number of files.
+    pub files: u64,
+    /// The paths of the first of them.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// The container and the compression, written as a file extension: `jsonl.gz`.
+    pub format: String,
+    /// The shape of the records; `None` where no record shows one.
+    pub shape: Option<String>,
+    /// The fields that were read.
+    pub fields: Vec<String>,
+    /// The prompt format of the records; `None` for texts and ids.
+    pub prompt: Option<String>,
+    /// The number of times that they were read.
+    #[serde(default = "once")]
+    pub repeat: u64,
+    /// The limit of records for each reading, over all of these files; `None` without a limit.
+    #[serde(default)]
+    pub limit: Option<u64>,
+}
+
+/// The notes among the fields of a report that have no other name.
+fn known_notes<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<BTreeMap<Note, NotedReport>, D::Error> {
+    let fields = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
+    let known = fields.into_iter().filter_map(|(name, noted)| {
+        let note = serde_json::from_value(name.into()).ok()?;
+        Some(serde_json::from_value(noted).map(|noted| (note, noted)))
+    });
+    known.collect::<std::result::Result<_, _>>().map_err(D::Error::custom)
+}
+
+fn once() -> u64 {
+    1
+}
+
+/// Documents or tokens read, kept and dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Balance {
+    /// Read.
+    pub read: u64,
+    /// Kept.
+    pub kept: u64,
+    /// Dropped.
+    pub dropped: u64,
+}
+
+/// A place at which a record could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceReport {
+    /// The file.
+    pub path: String,
+    /// The line, from 1.
+    pub line: u64,
+    /// The reason under which it is counted.
+    pub reason: String,
+    /// The message of the fault.
+    pub message: String,
+}
+
+impl From<DroppedRecord> for PlaceReport {
+    fn from(place: DroppedRecord) -> Self {
+        Self {
+            path: place.origin.path.display().to_string(),
+            line: place.origin.line,
+            reason: place.reason.name().to_owned(),
+            message: place.message,
+        }
+    }
+}
+
+/// The counts of a report.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) ledger: Ledger,
+    /// Lengths of the documents that were read.
+    pub(crate) lengths: Histogram,
+    pub(crate) rows: u64,
+    pub(crate) lower_bound: u64,
+    /// The tokens of the rows, without padding and repeated rows.
+    pub(crate) filled: u64,
+    pub(crate) trained_tokens: u64,
+}
+
+impl Report {
+    /// The report without [`Report::timing`].
+    pub(crate) fn timeless(mut facts: RunFacts, tally: Tally, options: &Options) -> Self {
+        let Tally { ledger, lengths, rows, .. } = tally;
+        facts.warnings.extend(much_lost(&ledger, &lengths));
+        facts.warnings.extend(ledger.notes.warnings(&Origin::to_string, ledger.read.tokens));
+        for text in [&mut facts.engine_reason, &mut facts.template_engine_reason]
+            .into_iter()
+            .flatten()
+            .chain(&mut facts.warnings)
+        {
+            *text = in_one_line(std::mem::take(text));
+        }
+        let dropped = ledger.dropped_in_all();
+        let packing = &options.rows.packing;
+        let max_length = packing.max_length.map(NonZeroU32::get);
+        // A row of any length is as long as its document.
+        let room = max_length.map_or(tally.filled, |most| rows * u64::from(most));
+        Self {
+            fastpack: env!("CARGO_PKG_VERSION").to_owned(),
+            objective: Some(&options.rows.objective)
+                .filter(|objective| !objective.is_causal())
+                .map(|objective| objective.name().name().to_owned()),
+            strategy: options.rows.packing.strategy.name().to_owned(),
+            max_length,
+            facts,
+            documents: Balance {
+                read: ledger.read.documents,
+                kept: ledger.kept.documents,
+                dropped: dropped.documents,
+            },
+            tokens: Balance {
+                read: ledger.read.tokens,
+                kept: ledger.kept.tokens,
+                dropped: dropped.tokens + ledger.truncated.tokens,
+            },
+            dropped: ledger
+                .dropped
+                .iter()
+                .map(|(reason, count)| (reason.name().to_owned(), *count))
+                .collect(),
+            truncated: ledger.truncated,
+            repeated: ledger.repeated,
+            places: ledger.places.into_iter().map(PlaceReport::from).collect(),
+            left_out: ledger.notes.left_out_report(&Origin::to_string),
+            noted: ledger.notes.noted_report(&Origin::to_string),
+            split_conversations: ledger.notes.split_conversations.report(&Origin::to_string),
+            rows,
+            documents_per_row: ratio(ledger.kept.documents, rows),
+            fill: ratio(tally.filled, room),
+            lower_bound: tally.lower_bound,
+            trained_tokens: tally.trained_tokens,
+            trained_share: ratio(tally.trained_tokens, ledger.kept.tokens),
+            straddling_tokens: ledger.straddling,
+            lengths: lengths.lengths(),
+            steps_per_epoch: BATCH_SIZES
+                .into_iter()
+                .map(|size| (size, rows.div_ceil(size)))
+                .collect(),
+            per_file: BTreeMap::new(),
+            splits: BTreeMap::new(),
+            timing: None,
+        }
+    }
+
+    /// The report with the seconds that the run took.
+    #[must_use]
+    pub(crate) fn timed(mut self, seconds: f64, threads: usize, work: &Work) -> Self {
+        let read = (self.facts.bytes, self.tokens.read);
+        self.timing = Some(Timing::new(seconds, threads, read, work));
+        self
+    }
+
+    /// Fails with [`Error::Lost`](crate::Error::Lost) if more was lost than `most` allows.
+    pub(crate) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
+        let read = Count { documents: self.documents.read, tokens: self.tokens.read };
+        let dropped = self.dropped.iter().map(|(reason, count)| (reason.as_str(), *count));
+        check_lost(read, dropped, self.truncated, most, |_| String::new())
+    }
+
+    /// The report as JSON.
+    #[expect(clippy::missing_panics_doc, reason = "it cannot")]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("numbers and strings are always JSON")
+    }
+}
+
+/// The warnings for a run that loses many documents or tokens because documents are longer than a row.
+fn much_lost(ledger: &Ledger, lengths: &Histogram) -> Vec<String> {
+    let dropped =
+        ledger.dropped.get(&crate::report::ledger::Reason::TooLong).copied().unwrap_or_default();
+    let losses = [(dropped, "dropped"), (ledger.truncated, "cut")];
+    let warnings = losses.into_iter().filter_map(|(lost, how)| {
+        let tokens = ratio(lost.tokens, ledger.read.tokens);
+        let documents = ratio(lost.documents, ledger.read.documents);
+        (tokens > MUCH_LOST || documents > MUCH_LOST).then(|| {
+            format!(
+                "{:.1} % of the tokens are lost: {} ({:.1} %) {} {how} because {} longer than a row; \
+                 a `max_length` of {} would hold 99 % of the tokens, and an `overlong` of \"split\" keeps all",
+                tokens * 100.0,
+                counted(lost.documents, "document"),
+                documents * 100.0,
+                if lost.documents == 1 { "was" } else { "were" },
+                if lost.documents == 1 { "it is" } else { "they are" },
+                lengths.length_of_tokens(99),
+            )
+        })
+    });
+    warnings.collect()
+}

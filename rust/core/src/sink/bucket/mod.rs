@@ -1,0 +1,325 @@
+//! [`Bucket`]: an output folder in a bucket. The job runs in a folder of the local disk. Its shards may be uploaded before it has
+//! finished, its other files afterwards, the manifest last.
+
+pub(super) mod earlier;
+pub(super) mod place;
+pub(super) mod record;
+pub(super) mod states;
+pub(super) mod uploads;
+pub(super) mod work;
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use self::earlier::Earlier;
+use self::place::BucketPlace;
+use self::uploads::{Uploads, with_each};
+use self::work::{
+    Generation, end_unfinished_uploads, remove_groups, remove_uploads, started, stopped_uploads,
+    work,
+};
+use super::files::{MANIFEST, REPORT, TOKENS, WORK};
+use super::folder::finished_files::FinishedFiles;
+use super::manifest::Manifest;
+use super::shards::arrangement::Arrangement;
+use crate::config::identity::Identity;
+use crate::config::{Output, RemoteOutput};
+use crate::error::{Error, Result};
+use crate::storage::{LOCK, Lease, SeenLocks, Target};
+use crate::util::control::Control;
+use crate::util::disk::regular;
+use crate::util::disk::regular::Links;
+use crate::util::disk::removal::{remove_empty, remove_file};
+use crate::util::wording::{message, set};
+
+/// The name of the object by which it is found out how the store copies.
+pub(super) const TRIAL: &str = "trial";
+
+/// The ending of the lock file beside the folder of the local disk.
+const LOCK_ENDING: &str = "lock";
+
+/// An output folder in a bucket that only this run writes to.
+#[derive(Debug)]
+pub struct Bucket {
+    target: Arc<Target>,
+    lease: Arc<Lease>,
+    /// The names of what this run uploads before it comes to its place.
+    generation: Arc<Generation>,
+    /// The same output, in the folder of the local disk.
+    local: Output,
+    earlier: Earlier,
+    /// The uploads that begin before the job has finished.
+    uploads: Option<Arc<Uploads>>,
+    /// The lock of the folder of the local disk.
+    _guard: fs::File,
+}
+
+/// An output folder in a bucket before a run.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one a run")]
+pub enum BucketOpened {
+    /// It is ready: the job can run in the folder of the local disk.
+    Ready(Bucket),
+    /// The same job has finished there before: the content of its `report.json`.
+    Finished(String),
+}
+
+/// Opens an output folder in a bucket for the job with the identity `job`.
+///
+/// Fails with [`Error::Output`] as [`open`](super::open) does for a folder, and if the store cannot keep two writers apart.
+pub fn open_bucket(
+    (output, remote): (&Output, &RemoteOutput),
+    job: &Arc<Identity>,
+    control: &Control,
+) -> Result<BucketOpened> {
+    let target = Arc::new(Target::open(&remote.url, &remote.storage, control.flag())?);
+    let again = output.overwrite && !output.shared || output.once;
+    if !again && let Some(report) = finished_and_tidy(&target, output, job, control)? {
+        return Ok(BucketOpened::Finished(report));
+    }
+    let guard = guard(&output.dir, &target, output.wait, control)?;
+    let owner = owner(&output.dir);
+    let lease = target.lock(LOCK, &owner, output.wait, control)?;
+    let generation = Generation::of(job);
+    let trial = target.refuse_unconditional(&lease);
+    if let Err(refused) =
+        trial.and_then(|()| target.refuse_unconditional_copy(&generation.prove(TRIAL)))
+    {
+        target.unlock(lease);
+        return Err(refused);
+    }
+    if !again && let Some(report) = finished(&target, job)? {
+        target.unlock(lease);
+        return Ok(BucketOpened::Finished(report));
+    }
+    end_unfinished_uploads(&target);
+    let local =
+        Output { remote: None, overwrite: true, shared: true, wait: true, ..output.clone() };
+    match Earlier::find(&target, output, job, control) {
+        Ok(earlier) => {
+            let bucket = Bucket::new(target, (lease, generation), local, earlier, guard);
+            Ok(BucketOpened::Ready(bucket))
+        }
+        Err(refused) => {
+            target.unlock(lease);
+            Err(refused)
+        }
+    }
+}
+
+impl Bucket {
+    pub(super) fn new(
+        target: Arc<Target>,
+        (lease, generation): (Lease, Generation),
+        local: Output,
+        earlier: Earlier,
+        guard: fs::File,
+    ) -> Self {
+        let (lease, generation, uploads) = (Arc::new(lease), Arc::new(generation), None);
+        Self { target, lease, generation, local, earlier, uploads, _guard: guard }
+    }
+
+    /// The uploads of shards that are finished before the job is; `None` if they have to wait for its end: they replace an
+    /// output that is whole, or get other names.
+    pub fn uploads(&mut self, job: &Arc<Identity>) -> Option<Arc<Uploads>> {
+        if self.earlier.is_whole() || Arrangement::of(&self.local) != Arrangement::Plain {
+            return None;
+        }
+        // Where they cannot be listed, they are uploaded again.
+        let stopped = stopped_uploads(&self.target, job).unwrap_or_default();
+        let uploads = Uploads::start(&self.target, &self.lease, &self.generation, stopped);
+        let uploads = Arc::new(uploads);
+        self.uploads = Some(Arc::clone(&uploads));
+        Some(uploads)
+    }
+
+    /// Gives the bucket free after the job has failed.
+    pub fn give_up(self, error: &Error) {
+        let Self { target, lease, uploads, _guard, .. } = self;
+        if let Some(uploads) = uploads {
+            uploads.give_up(error.may_pass());
+        }
+        unlock(&target, lease);
+    }
+
+    /// The output in the folder of the local disk.
+    pub fn local(&self) -> &Output {
+        &self.local
+    }
+
+    /// Gives the bucket free, after [`finish`](Self::finish) if the folder of the local disk is finished.
+    pub fn finish_if(
+        self,
+        is_finished: bool,
+        elsewhere: &HashMap<String, String>,
+        control: &Control,
+    ) -> Result<()> {
+        if is_finished {
+            return self.finish(elsewhere, control);
+        }
+        unlock(&self.target, self.lease);
+        Ok(())
+    }
+
+    /// Uploads the finished folder of the local disk, and removes it. The manifest is uploaded last.
+    ///
+    /// Files that lie elsewhere in the bucket are copied there: `elsewhere` has their names there, by those in the folder.
+    pub fn finish(self, elsewhere: &HashMap<String, String>, control: &Control) -> Result<()> {
+        let Self { target, lease, generation, local, mut earlier, uploads, _guard } = self;
+        let uploaded = uploads.as_ref().map(|uploads| uploads.end()).unwrap_or_default();
+        drop(uploads);
+        let dir = &local.dir;
+        let path = dir.join(MANIFEST);
+        let manifest = Manifest::read(&path, Links::Refused)?;
+        let manifest = manifest.ok_or(ErrorKind::NotFound.into()).map_err(Error::io(&path))?;
+        target.check(&lease, control)?;
+        earlier.refuse_taken(&target, &manifest)?;
+        // From here to the last line, the folder holds no whole output. A later run still knows what it held.
+        let replaced = earlier.put_replaced(&target)?;
+        let there = earlier.remove(&target, &manifest)?;
+        let placing = target.put_own(&work(MANIFEST), manifest.to_text(), &earlier)?;
+        let bucket = BucketPlace { target: &target, generation: &generation, dir, control };
+        let missing = manifest.listed().filter(|(name, ..)| !there.contains(*name));
+        // The report and its like come after all rows.
+        let beside: HashSet<&str> = manifest.beside.iter().map(|file| &*file.name).collect();
+        let (last, rows): (Vec<_>, Vec<_>) = missing.partition(|(name, ..)| beside.contains(name));
+        for missing in [rows, last] {
+            let place = |(name, bytes, blake3): (&str, u64, &str)| {
+                let early = uploaded.get(name).filter(|(hash, _)| hash == blake3);
+                let from = elsewhere.get(name).or_else(|| early.map(|(_, place)| place));
+                bucket.place((name, bytes, blake3), from.map(String::as_str))
+            };
+            with_each((&target, &lease), missing, place, control)?;
+        }
+        target.check(&lease, control)?;
+        let text = fs::read(&path).map_err(Error::io(&path))?;
+        target.put_new(MANIFEST, text)?;
+        for written in replaced.into_iter().chain([placing]) {
+            target.remove_own([written.name().to_owned()], &written)?;
+        }
+        // What else is there is of a job that this one has replaced, or has put together.
+        remove_uploads(&target)?;
+        remove_groups(&target)?;
+        unlock(&target, lease);
+        // The output is whole without it. Where it cannot be removed, the next run of the folder does it.
+        let _ = remove_local(dir, &manifest);
+        Ok(())
+    }
+}
+
+/// Gives a lock back. The uploads that shared it have ended.
+fn unlock(target: &Target, lease: Arc<Lease>) {
+    if let Some(lease) = Arc::into_inner(lease) {
+        target.unlock(lease);
+    }
+}
+
+/// [`finished`], after what a run has left in the work folder and on the local disk that was killed at the very end was removed.
+pub(super) fn finished_and_tidy(
+    target: &Target,
+    output: &Output,
+    job: &Identity,
+    control: &Control,
+) -> Result<Option<String>> {
+    let report = finished(target, job)?;
+    if report.is_none() {
+        return Ok(report);
+    }
+    let is_own = |it: Manifest| it.job.differences(job).is_none();
+    let is_tidy = target.entries_in(WORK)?.is_empty() || !started(target)?.is_none_or(is_own);
+    if is_tidy && !output.dir.join(MANIFEST).exists() {
+        return Ok(report);
+    }
+    // It does no harm where it has to stay.
+    let Ok(_guard) = guard(&output.dir, target, false, control) else { return Ok(report) };
+    if let Some(local) = Manifest::read(&output.dir.join(MANIFEST), Links::Refused)?
+        && local.job.differences(job).is_none()
+    {
+        let _ = remove_local(&output.dir, &local);
+    }
+    if is_tidy {
+        return Ok(report);
+    }
+    if let Some(lease) = target.lease(LOCK, &owner(&output.dir), &SeenLocks::default())? {
+        let removed = Earlier::remove_records(target);
+        let removed = removed.and_then(|()| remove_uploads(target));
+        let removed = removed.and_then(|()| remove_groups(target));
+        target.unlock(lease);
+        removed?;
+    }
+    Ok(report)
+}
+
+/// The report of the job, if the bucket holds its output.
+pub(super) fn finished(target: &Target, job: &Identity) -> Result<Option<String>> {
+    let Some(text) = target.read(MANIFEST)? else { return Ok(None) };
+    let manifest = Manifest::parse(&text).filter(|it| it.job.differences(job).is_none());
+    let Some(manifest) = manifest else { return Ok(None) };
+    let Some(entry) = manifest.beside.iter().find(|file| file.name == REPORT) else {
+        return Ok(None);
+    };
+    let Some(report) = target.read(REPORT)? else { return Ok(None) };
+    let is_whole = blake3::hash(&report).to_hex().as_str() == entry.blake3;
+    let sizes: HashMap<String, u64> =
+        target.entries()?.into_iter().map(|entry| (entry.name, entry.bytes)).collect();
+    let holds = |name: &str, bytes: u64| sizes.get(name) == Some(&bytes);
+    let shards = manifest.files.iter().all(|file| holds(&file.name, file.bytes));
+    let tokens = manifest.tokens.iter().all(|tokens| holds(TOKENS, tokens.bytes));
+    Ok((is_whole && shards && tokens).then(|| String::from_utf8_lossy(&report).into_owned()))
+}
+
+/// The lock of the folder of the local disk: a run that was killed has given it back.
+pub(super) fn guard(
+    dir: &Path,
+    target: &Target,
+    wait: bool,
+    control: &Control,
+) -> Result<fs::File> {
+    let path = dir.with_extension(LOCK_ENDING);
+    if let Some(parent) = dir.parent() {
+        fs::create_dir_all(parent).map_err(Error::io(parent))?;
+    }
+    let file = regular::open_to_write(&path).map_err(Error::io(&path))?;
+    loop {
+        control.tick()?;
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(fs::TryLockError::WouldBlock) if wait => {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            Err(fs::TryLockError::WouldBlock) => {
+                let reason =
+                    message!["another process packs into it; ", set("wait", true), " waits for it"];
+                return Err(Error::output(target.name(), reason));
+            }
+            Err(fs::TryLockError::Error(error)) => return Err(Error::io(path)(error)),
+        }
+    }
+}
+
+/// The name of the folder of the local disk among those of all machines. Who holds its lock is the run that wrote it.
+pub(super) fn owner(dir: &Path) -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .or_else(|_| fs::read_to_string("/etc/hostname"))
+        .unwrap_or_default();
+    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(host.trim().as_bytes()).update(dir.as_os_str().as_encoded_bytes());
+    hasher.finalize().to_hex()[..32].to_owned()
+}
+
+/// Removes the files of a finished folder of the local disk, as far as they are as its manifest says, and the folder if nothing else
+/// is in it.
+fn remove_local(dir: &Path, manifest: &Manifest) -> std::io::Result<()> {
+    let finished = FinishedFiles::of(dir, manifest);
+    for proof in finished.proofs() {
+        remove_file(proof)?;
+    }
+    for name in super::files::split_folders() {
+        let _ = remove_empty(&dir.join(name));
+    }
+    remove_empty(dir)
+}

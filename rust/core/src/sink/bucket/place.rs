@@ -1,0 +1,50 @@
+//! [`BucketPlace`]: brings the finished files of a job to their places in a bucket, where there must be none.
+
+use std::path::Path;
+
+use super::uploads::opened;
+use super::work::Generation;
+use crate::error::Result;
+use crate::sink::manifest::expected;
+use crate::storage::Target;
+use crate::util::control::Control;
+
+/// The places of the files of a job, and the folder of the local disk in which they lie.
+#[derive(Clone, Copy)]
+pub(crate) struct BucketPlace<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) generation: &'a Generation,
+    pub(crate) dir: &'a Path,
+    pub(crate) control: &'a Control,
+}
+
+impl BucketPlace<'_> {
+    /// Brings a file of this name, size and hash to its place: from the name `from` of the bucket, or from the local disk, where its
+    /// bytes must have the hash.
+    ///
+    /// A small file is written there on a condition. A large one is uploaded under a name of this run, and copied on a condition; one that the store does not copy at once is
+    /// completed on a condition.
+    pub(crate) fn place(
+        self,
+        (name, bytes, blake3): (&str, u64, &str),
+        from: Option<&str>,
+    ) -> Result<()> {
+        let Self { target, generation, dir, control } = self;
+        if let Some(from) = from {
+            return target.copy_new(from, (name, bytes, expected(name, blake3)), control);
+        }
+        let path = dir.join(name);
+        let file = opened(&path)?;
+        let hash = expected(name, blake3);
+        if Target::is_small(bytes) {
+            return target.upload_new((file, &path), name, hash);
+        }
+        if target.copies_no(bytes) {
+            return target.upload_uncopied((file, &path), name, hash, control);
+        }
+        let proof = generation.prove(name);
+        target.upload((file, &path), &proof, hash, control)?;
+        let hash = expected(name, blake3);
+        target.copy_new(proof.name(), (name, bytes, hash), control)
+    }
+}

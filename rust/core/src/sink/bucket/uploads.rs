@@ -1,0 +1,185 @@
+//! [`Uploads`]: uploads the finished shards of a job while the next ones are written.
+
+use std::collections::HashMap;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use super::work::{Generation, WorkNames};
+use crate::error::{Error, Result};
+use crate::sink::manifest::{File, expected};
+use crate::storage::{Lease, Target};
+use crate::util::control::Control;
+use crate::util::disk::regular;
+use crate::util::disk::regular::Links;
+use crate::util::ordered::ordered;
+use crate::util::threads;
+
+/// Files that are uploaded at a time. Each has up to 32 MiB of parts under way.
+pub(crate) const AT_A_TIME: NonZeroUsize = NonZeroUsize::new(3).expect("above zero");
+
+/// Finished shards that wait, as open files. What finds no place is uploaded at the end.
+const WAITING: usize = 64;
+
+/// The uploads of a job whose output will lie in a bucket.
+///
+/// A failure is no failure of the job: what is not uploaded is uploaded again at its end, which tells why that fails.
+#[derive(Debug)]
+pub struct Uploads {
+    queue: Mutex<Option<SyncSender<Waiting>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    state: Arc<State>,
+}
+
+/// A finished shard, which was opened in the work folder: it is renamed when the job ends.
+#[derive(Debug)]
+struct Waiting {
+    file: fs::File,
+    path: PathBuf,
+    entry: File,
+}
+
+#[derive(Debug)]
+struct State {
+    target: Arc<Target>,
+    lease: Arc<Lease>,
+    generation: Arc<Generation>,
+    /// The uploads of stopped runs, by the names that they will have.
+    stopped: HashMap<String, String>,
+    uploaded: Mutex<Uploaded>,
+    /// Ends the uploads.
+    stop: Control,
+}
+
+/// The uploaded shards by their names: their hashes, and the names that they have in the bucket until they come to their places.
+pub(crate) type Uploaded = HashMap<String, (String, String)>;
+
+impl Uploads {
+    /// Starts to upload. `stopped` has the uploads of stopped runs, by the names that they will have.
+    pub(crate) fn start(
+        target: &Arc<Target>,
+        lease: &Arc<Lease>,
+        generation: &Arc<Generation>,
+        stopped: HashMap<String, String>,
+    ) -> Self {
+        let state = Arc::new(State {
+            target: Arc::clone(target),
+            lease: Arc::clone(lease),
+            generation: Arc::clone(generation),
+            stopped,
+            uploaded: Mutex::default(),
+            stop: Control::default(),
+        });
+        let (queue, waiting) = sync_channel(WAITING);
+        let waiting = Arc::new(Mutex::new(waiting));
+        // Where the system gives no thread, all is uploaded at the end.
+        let threads = (0..AT_A_TIME.get()).map_while(|_| {
+            let (state, waiting) = (Arc::clone(&state), Arc::clone(&waiting));
+            threads::start("fastpack-upload", move || state.serve(&waiting)).ok()
+        });
+        let threads = Mutex::new(threads.collect());
+        Self { queue: Mutex::new(Some(queue)), threads, state }
+    }
+
+    /// Takes a finished shard that lies at `path`, unless too many wait.
+    pub(crate) fn take(&self, path: &Path, entry: &File) {
+        if let Some(queue) = &*locked(&self.queue)
+            && let Ok(file) = regular::open(path, Links::Refused)
+        {
+            let _ = queue.try_send(Waiting { file, path: path.to_owned(), entry: entry.clone() });
+        }
+    }
+
+    /// Waits for the uploads.
+    pub(crate) fn end(&self) -> Uploaded {
+        drop(locked(&self.queue).take());
+        for thread in locked(&self.threads).drain(..) {
+            // A panic is that of a thread whose shards are uploaded again.
+            let _ = thread.join();
+        }
+        std::mem::take(&mut locked(&self.state.uploaded))
+    }
+
+    /// Ends the uploads of a job that has failed. Without `resumes` no later run goes on with them, and they are removed.
+    pub fn give_up(&self, resumes: bool) {
+        self.state.stop.cancel();
+        let uploaded = self.end();
+        if !resumes {
+            let stopped = self.state.stopped.values().cloned();
+            let names = uploaded.into_values().map(|(_, name)| name).chain(stopped);
+            // The failure of the job is what its caller is told. A later run of the folder removes what stays.
+            let _ = self.state.target.remove_own(names, &WorkNames);
+        }
+    }
+}
+
+impl Drop for Uploads {
+    fn drop(&mut self) {
+        self.state.stop.cancel();
+        self.end();
+    }
+}
+
+impl State {
+    /// Uploads what comes, until nothing comes or an upload fails.
+    fn serve(&self, waiting: &Mutex<Receiver<Waiting>>) {
+        loop {
+            let next = locked(waiting).recv();
+            let Ok(next) = next else { return };
+            if self.upload(next).is_err() {
+                self.stop.cancel();
+            }
+        }
+    }
+
+    fn upload(&self, Waiting { file, path, entry }: Waiting) -> Result<()> {
+        self.target.check(&self.lease, &self.stop)?;
+        let File { name, bytes, blake3, .. } = entry;
+        if self.target.copies_no(bytes) {
+            return Ok(());
+        }
+        let hash = || expected(&name, &blake3);
+        let place = match self.stopped.get(&name) {
+            Some(there) if self.target.holds(there, bytes, hash(), &self.stop)?.is_some() => {
+                there.clone()
+            }
+            _ => {
+                let proof = self.generation.prove(&name);
+                self.target.upload((file, &path), &proof, hash(), &self.stop)?;
+                proof.name().clone()
+            }
+        };
+        locked(&self.uploaded).insert(name, (blake3, place));
+        Ok(())
+    }
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file that is uploaded: its name here, its name there, its size and its hash.
+pub(crate) type Wanted<'a> = (&'a str, String, u64, &'a str);
+
+/// Does something to files, some at a time, as long as the lock is held.
+pub(crate) fn with_each<'a, T: Send>(
+    (target, lease): (&Target, &Lease),
+    wanted: impl IntoIterator<Item = T, IntoIter: Send>,
+    work: impl Fn(T) -> Result<()> + Sync + 'a,
+    control: &Control,
+) -> Result<()> {
+    let mut wanted = wanted.into_iter();
+    let send = |one: T| {
+        target.check(lease, control)?;
+        work(one)
+    };
+    ordered(AT_A_TIME, || Ok(wanted.next()), || send, Ok)
+}
+
+/// Opens a file of the local disk to upload it.
+pub(crate) fn opened(path: &Path) -> Result<fs::File> {
+    fs::File::open(path).map_err(Error::io(path))
+}

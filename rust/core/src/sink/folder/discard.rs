@@ -1,0 +1,97 @@
+//! [`discard`]: removes damaged tokens of a cache or of a group, so that they can be made again.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::lock::{Lock, refuse_no_folder};
+use super::owned;
+use super::survey::{self};
+use crate::config::identity::Identity;
+use crate::error::{Error, Result};
+use crate::sink::files::{LOTS, MANIFEST, REPORT, TOKENS};
+use crate::sink::groups::group_files;
+use crate::util::control::Control;
+use crate::util::disk::frames::MARK;
+use crate::util::disk::regular;
+use crate::util::disk::regular::Links;
+use crate::util::disk::removal::{Claim, Disk, Evidence, Stamp, prove, remove_file};
+use crate::util::disk::sealed;
+
+/// The beginning of a report.
+const REPORT_BEGIN: &[u8] = b"{\"fastpack\":";
+
+/// Bytes of a file that tell whether fastpack wrote it.
+const BEGIN: u64 = 256;
+
+/// Whether the folder `dir`, which only `job` uses, has a manifest, but not all files of `job`.
+pub fn is_damaged(dir: &Path, job: &Identity) -> Result<bool> {
+    let has_manifest = dir.join(MANIFEST).symlink_metadata().is_ok();
+    Ok(has_manifest && survey::finished(dir, job)?.is_none())
+}
+
+/// Whether the folder `dir`, which only `job` uses, is not whole, and a file lies there under the name of one of its files that
+/// nothing proves to be fastpack's: somebody else's, or one that is damaged beyond recognition.
+pub fn is_barred(dir: &Path, job: &Identity) -> Result<bool> {
+    let entry = Entry { dir, is_group: false };
+    let is_unknown = |name: &&str| {
+        let path = dir.join(name);
+        Stamp::at(&path).is_some() && prove(&entry, &path).is_none()
+    };
+    Ok([MANIFEST, REPORT, TOKENS].iter().any(is_unknown) && survey::finished(dir, job)?.is_none())
+}
+
+/// Removes the files of `job` in the folder `dir`, which only this job uses, unless all of them are
+/// unchanged.
+///
+/// One of several calls at a time does it. Returns whether any file was damaged. Files that fastpack does not
+/// write there stay.
+pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
+    if !regular::is_folder(dir) {
+        return Ok(false);
+    }
+    refuse_no_folder(dir)?;
+    let (lock, _) = Lock::take(dir, None, true, control)?;
+    if survey::finished(dir, job)?.is_some()
+        && let Ok(kept) = survey::kept(dir)
+        && owned::digest(&kept.tokens, control)?.is_some()
+    {
+        return Ok(false);
+    }
+    lock.clear(job, |_| false)?;
+    // The manifest goes first: without it, no run takes the other files for whole.
+    let entry = Entry { dir, is_group: group_files::is_group(dir) };
+    for name in [MANIFEST, REPORT, TOKENS, LOTS] {
+        let path = dir.join(name);
+        if let Some(proof) = prove(&entry, &path) {
+            remove_file(proof).map_err(Error::io(path))?;
+        }
+    }
+    Ok(true)
+}
+
+/// The files of an entry of the cache, whole or damaged: each begins as fastpack writes it, or holds nothing. Those of a group lie in
+/// the work folder of its job, where the name is enough.
+struct Entry<'a> {
+    /// The folder that is named after the job.
+    dir: &'a Path,
+    is_group: bool,
+}
+
+impl Evidence<Disk> for Entry<'_> {
+    fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+        let is_ours = || -> Option<Stamp> {
+            let stamp = Stamp::at(path).filter(|_| path.parent() == Some(self.dir))?;
+            let mut begin = Vec::new();
+            let file = regular::open(path, Links::Refused).ok()?;
+            file.take(BEGIN).read_to_end(&mut begin).ok()?;
+            let is_marked = match path.file_name()?.to_str()? {
+                MANIFEST => sealed::begin_as_sealed(&begin),
+                TOKENS => begin.starts_with(MARK),
+                REPORT => sealed::begin_as_sealed(&begin) || begin.starts_with(REPORT_BEGIN),
+                _ => false,
+            };
+            (begin.is_empty() || is_marked || self.is_group).then_some(stamp)
+        };
+        is_ours().map_or(Claim::None, Claim::Version)
+    }
+}

@@ -1,0 +1,506 @@
+//! [`Folder`]: an output folder from the first batch to the manifest.
+
+mod adopted;
+mod checked;
+pub(super) mod discard;
+pub(super) mod finished_files;
+pub(super) mod leftovers;
+pub(super) mod lock;
+pub(super) mod owned;
+pub(super) mod placed;
+pub(super) mod survey;
+mod uploading;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use chrono::NaiveDateTime;
+
+use self::leftovers::Leftovers;
+use self::lock::{Lock, WorkFiles, refuse_no_folder};
+use self::owned::Owned;
+use self::placed::{PlacedFiles, flat, sync, write};
+use super::Sink;
+use super::failure::SharedFailure;
+use super::files::{
+    BLOCKS, BLOCKS_NEW, MANIFEST, MANIFEST_NEW, REPORT, STARTED, STARTED_NEW, TOKENS, WORK,
+};
+use super::formats::cells::ColumnNumbers;
+use super::groups::group_files;
+use super::manifest::{File, Manifest, MetadataFile, TokensFile};
+use super::shards::arrangement::Arrangement;
+use super::shards::list::ShardList;
+use super::shards::series::{Series, is_of_input};
+use super::shards::shard::Shard;
+
+use super::bucket::uploads::Uploads;
+use crate::config::identity::Identity;
+use crate::config::{Coding, Output, Split};
+use crate::error::{Error, Result};
+use crate::report::listed_path::ListedPath;
+use crate::util::control::Control;
+use crate::util::disk::hex_hash::HexHash;
+use crate::util::disk::regular;
+use crate::util::disk::removal::remove_empty;
+
+/// An output folder that only this run writes to.
+///
+/// If it is dropped before [`Folder::finish`] has succeeded, the next run of the job resumes from the files left in it,
+/// unless [`Folder::fail`] has removed them.
+pub struct Folder {
+    dir: PathBuf,
+    /// Whether this run made the folder, and removes it if it fails.
+    created: bool,
+    /// Whether no other run can resume from the files of this one.
+    once: bool,
+    job: Arc<Identity>,
+    recipe: Option<String>,
+    now: NaiveDateTime,
+    coding: Coding,
+    shard_bytes: u64,
+    arrangement: Arrangement,
+    /// The series of the current shards.
+    series: Box<Series>,
+    shard: Option<Box<Shard>>,
+    /// Bytes of column data in the current shard.
+    bytes: u64,
+    /// The finished shards.
+    files: Vec<File>,
+    /// The names of finished shards that lie in the bucket in which the output will lie, by their names in the work folder.
+    elsewhere: HashMap<String, String>,
+    /// The names of finished shards of which the hash was compared when they were taken over from elsewhere.
+    adopted: HashSet<String>,
+    list: ShardList,
+    /// The receiver of finished shards, if they are uploaded.
+    uploads: Option<Arc<Uploads>>,
+    /// The output that this one replaces, and the files of others in the folder.
+    owned: Owned,
+    placed: PlacedFiles,
+    /// The lock, held until the end of the run.
+    lock: Option<Lock>,
+    /// It is cancelled when the run is.
+    control: Control,
+}
+
+/// An output folder before a run.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one a run")]
+pub enum Opened {
+    /// The folder is ready for writing.
+    Ready(Folder),
+    /// The same job has finished here before: the content of its `report.json`.
+    Finished(String),
+}
+
+/// Opens the output folder for the job with the identity `job`, and creates it if needed.
+///
+/// It takes over the files of an unfinished run of the same job, if they have the recorded hashes. With
+/// `overwrite`, the job runs even if it has finished here before. The old output of any job is replaced once
+/// the new output is whole: only the files that a manifest of fastpack lists with the same sizes and hashes.
+/// Other files stay, and a run that fails before that changes nothing. Where several ranks share the job, it
+/// runs once for all.
+///
+/// Fails with [`Error::Output`] if another run writes to the folder and this one must not wait; if other
+/// files are in the place of this job's files; and, without `overwrite`, if the folder holds anything besides
+/// the output or leftovers of this job. Fails with [`Error::Io`] if it cannot be read or written, and with
+/// the error of a run of the same job that it waited for.
+pub fn open(
+    output: &Output,
+    job: &Arc<Identity>,
+    now: NaiveDateTime,
+    control: &Control,
+) -> Result<Opened> {
+    let dir = &output.dir;
+    if dir.as_os_str().is_empty() {
+        return Err(Error::option("output", "must name a folder"));
+    }
+    // A broken link exists, but is not a folder.
+    let created = dir.symlink_metadata().is_err();
+    if !created && !dir.is_dir() {
+        return Err(Error::io(dir)(io::Error::from(ErrorKind::NotADirectory)));
+    }
+    let again = output.overwrite && !output.shared;
+    // Without a lock: a finished folder may be read-only.
+    if !created
+        && !again
+        && !output.once
+        && let Some(report) = survey::finished(dir, job)?
+    {
+        tidy(dir, control);
+        return Ok(Opened::Finished(report));
+    }
+    refuse_no_folder(dir)?;
+    fs::create_dir_all(dir).map_err(Error::io(dir))?;
+    let name = job.name();
+    let told = (!output.once).then_some(name.as_str());
+    let (lock, waited) = Lock::take(dir, told, output.wait, control)?;
+    // Checked again: the run that held the lock may have finished this job, and must not be repeated.
+    if (waited || !again)
+        && !output.once
+        && let Some(report) = survey::finished(dir, job)?
+    {
+        return Ok(Opened::Finished(report));
+    }
+    prepare(output, job, now, (lock, created), control).map(Opened::Ready)
+}
+
+/// Takes over the files of an unfinished run in a folder that is locked, or begins the job there.
+pub(super) fn prepare(
+    output: &Output,
+    job: &Arc<Identity>,
+    now: NaiveDateTime,
+    (lock, created): (Lock, bool),
+    control: &Control,
+) -> Result<Folder> {
+    let (dir, name) = (&output.dir, job.name());
+    let left = Leftovers::find(dir)?;
+    let arrangement = Arrangement::of(output);
+    if !output.overwrite {
+        survey::refuse_other_jobs(dir, job, &left)?;
+    }
+    let (remains, owned) = left.owned(dir, control)?;
+    if output.overwrite {
+        let others = owned.others.iter();
+        let in_the_way = others.filter(|name| survey::is_in_the_way(name, arrangement)).cloned();
+        survey::refuse_in_the_way(dir, &in_the_way.collect::<Vec<_>>())?;
+    } else {
+        survey::refuse_all(dir, &owned.others, arrangement)?;
+    }
+    let mut folder = Folder {
+        dir: dir.clone(),
+        created,
+        once: output.once,
+        job: Arc::clone(job),
+        recipe: output.recipe.clone(),
+        now,
+        coding: output.coding,
+        shard_bytes: output.shard_bytes.max(1),
+        arrangement,
+        series: Box::new(Series::Split(Split::Train)),
+        shard: None,
+        bytes: 0,
+        files: Vec::new(),
+        elsewhere: HashMap::new(),
+        adopted: HashSet::new(),
+        list: ShardList::new(lock.work(), &name),
+        uploads: None,
+        owned,
+        placed: PlacedFiles::default(),
+        lock: Some(lock),
+        control: control.with_same_flag(),
+    };
+    let is_mine = |it: &&Manifest| !output.once && it.job.differences(job).is_none();
+    match left.started.as_ref().filter(is_mine) {
+        Some(started) => folder.go_on(started.now, &left, remains, &name, control)?,
+        None => folder.start(&left, remains)?,
+    }
+    Ok(folder)
+}
+
+/// Removes a leftover work folder from a finished folder, if the run that finished it was killed at the very
+/// end.
+pub(super) fn tidy(dir: &Path, control: &Control) {
+    // It does no harm where it has to stay.
+    if regular::is_folder(&dir.join(WORK))
+        && let Ok((lock, _)) = Lock::take(dir, None, false, control)
+        && let Ok(Leftovers { started: Some(started), .. }) = Leftovers::find(dir)
+    {
+        group_files::remove(lock.work());
+        let _ = lock.clear(&started.job, |_| false);
+    }
+}
+
+impl Folder {
+    /// Removes the remains of an output that was being placed or replaced, and the leftovers of another job.
+    /// Then records the running job, so that a later run can tell whose leftovers it finds. In this order the
+    /// leftovers of one job are never taken for those of another.
+    fn start(&mut self, left: &Leftovers, mut remains: Owned) -> Result<()> {
+        remains.remove(&self.files_of_work())?;
+        let job = left.started.as_ref().map_or(&self.job, |started| &started.job);
+        if job.is_grouped() {
+            group_files::remove(self.work());
+        }
+        self.lock().clear(job, |name| name == STARTED)?;
+        let new = self.work().join(STARTED_NEW);
+        Manifest::new(Arc::clone(&self.job), self.now, Vec::new()).write(&new)?;
+        self.files_of_work().take(&new, STARTED)?;
+        sync(self.work())
+    }
+
+    /// Takes over the leftovers of a run of this job that started at `now`: the blocks, and the whole shards
+    /// up to the first that is not whole, in the work folder or in their places.
+    fn go_on(
+        &mut self,
+        now: NaiveDateTime,
+        left: &Leftovers,
+        mut remains: Owned,
+        name: &str,
+        control: &Control,
+    ) -> Result<()> {
+        self.now = now;
+        let placing = left.placing.as_ref();
+        // The shards of a job of groups are put together anew: those of its groups come before its own.
+        let listed =
+            if self.job.is_grouped() { Vec::new() } else { ShardList::read(self.work(), name)? };
+        for file in listed {
+            let work = self.work().join(&file.name);
+            if !owned::is_whole(&work, file.bytes, &file.blake3, control)? {
+                // The shard may be in its place already, and was found whole there.
+                let is_it = |it: &&File| it.blake3 == file.blake3 && remains.contains(&it.name);
+                let placed = placing.and_then(|placing| placing.files.iter().find(is_it));
+                let Some(placed) = placed else { break };
+                remains.fetch(&placed.name, &self.files_of_work(), &file.name)?;
+            }
+            self.files.push(file);
+        }
+        if remains.contains(TOKENS) && placing.is_some_and(|it| it.tokens.is_some()) {
+            remains.fetch(TOKENS, &self.files_of_work(), BLOCKS)?;
+        }
+        remains.remove(&self.files_of_work())?;
+        let kept: HashSet<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
+        let stays = |name: &str| [STARTED, BLOCKS].contains(&name) || kept.contains(name);
+        self.clear(stays)?;
+        let (blocks, new) = (self.blocks(), self.work().join(BLOCKS_NEW));
+        if blocks.symlink_metadata().is_ok()
+            && regular::copy_shared(&blocks, &new).map_err(Error::io(blocks))?
+        {
+            self.files_of_work().take(&new, BLOCKS)?;
+        }
+        let Self { list, lock, files, job, .. } = self;
+        let work = lock.as_ref().expect("it is held").files(job);
+        list.write(name, files, &work)
+    }
+
+    /// Fails with [`Error::Output`] if other files are in the place of shards that are named after `stems`.
+    pub fn reserve(&self, stems: &[String]) -> Result<()> {
+        let is_taken =
+            |name: &&String| stems.iter().any(|stem| is_of_input(stem, name, self.coding.format));
+        let taken: Vec<String> = self.owned.others.iter().filter(is_taken).cloned().collect();
+        survey::refuse_in_the_way(&self.dir, &taken)
+    }
+
+    /// The path of the log of blocks.
+    pub fn blocks(&self) -> PathBuf {
+        self.work().join(BLOCKS)
+    }
+
+    /// The time of day that templates see: the start of the first run of this job.
+    pub fn now(&self) -> NaiveDateTime {
+        self.now
+    }
+
+    /// Ends the current shard, and starts the series of shards named after `stem`, after those that are
+    /// whole. Returns the rows of the whole ones.
+    pub fn begin(&mut self, stem: String) -> Result<u64> {
+        self.close_shard()?;
+        let behind = match &*self.series {
+            Series::Split(_) => 0,
+            Series::Input { behind, .. } => behind + self.in_series(),
+        };
+        *self.series = Series::Input { stem, behind };
+        Ok(self.files[behind..][..self.in_series()].iter().map(|file| file.rows).sum())
+    }
+
+    fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut shard = if let Some(shard) = self.shard.take() {
+            shard
+        } else {
+            let path = self.work().join(self.next_shard());
+            Box::new(Shard::create(path, self.coding, &batch.schema())?)
+        };
+        shard.write(batch)?;
+        self.shard = Some(shard);
+        Ok(())
+    }
+
+    fn close_shard(&mut self) -> Result<()> {
+        if let Some(shard) = self.shard.take() {
+            let file = shard.close(self.next_shard())?;
+            self.list_finished(file)?;
+        }
+        Ok(())
+    }
+
+    /// The name of the current shard.
+    fn next_shard(&self) -> String {
+        self.series.name(self.in_series(), self.coding.format)
+    }
+
+    /// The number of finished shards of the current series.
+    fn in_series(&self) -> usize {
+        self.series.whole(&self.files, self.coding.format)
+    }
+
+    /// Compares the shards with the hashes that they were written with, and renames them into place, and the tokens if they are
+    /// kept. Then writes `report.json`, and last
+    /// the manifest with the hash of each input's content.
+    ///
+    /// # Panics
+    ///
+    /// If nothing was written and no tokens are kept. A job without rows writes an empty batch, which gives
+    /// its one shard the schema.
+    pub fn finish(
+        &mut self,
+        report: &str,
+        content: BTreeMap<ListedPath, HexHash>,
+        tokens: Option<TokensFile>,
+    ) -> Result<()> {
+        self.finish_with(report, content, tokens, Vec::new())
+    }
+
+    /// [`finish`](Self::finish) with further small files, by their names and contents.
+    ///
+    /// # Panics
+    ///
+    /// As `finish`.
+    pub fn finish_with(
+        &mut self,
+        report: &str,
+        content: BTreeMap<ListedPath, HexHash>,
+        tokens: Option<TokensFile>,
+        others: Vec<(String, Vec<u8>)>,
+    ) -> Result<()> {
+        self.close_shard()?;
+        let wrote = !self.files.is_empty() || tokens.is_some();
+        assert!(wrote, "a job writes at least one batch, if an empty one");
+        self.refuse_changed(tokens.as_ref())?;
+        let described = self.arrangement.describe(self.work(), &self.files)?;
+        let described = described.into_iter().map(|(name, text)| (name, text.into_bytes()));
+        let report = (REPORT.to_owned(), report.as_bytes().to_vec());
+        let mut manifest =
+            Manifest::new(Arc::clone(&self.job), self.now, self.arrangement.place(&self.files));
+        manifest.recipe =
+            self.recipe.as_deref().and_then(|recipe| serde_json::from_str(recipe).ok());
+        manifest.content = content;
+        manifest.tokens = tokens;
+        for (name, content) in described.chain(others).chain([report]) {
+            write(&self.work().join(flat(&name)), &content)?;
+            manifest.beside.push(MetadataFile::of(name, &content));
+        }
+        self.list.sync()?;
+        let new = self.work().join(MANIFEST_NEW);
+        manifest.write(&new)?;
+        self.files_of_work().take(&new, MANIFEST)?;
+        // The record of the job must be on the disk before files are placed: it says whose they are.
+        sync(self.work())?;
+
+        // Everything is on the disk. From here to the last line, the folder holds no whole output.
+        self.refuse_taken(&manifest)?;
+        let work = self.work().to_owned();
+        let Self { owned, lock, job, .. } = self;
+        owned.remove(&lock.as_ref().expect("it is held").files(job))?;
+        sync(&self.dir)?;
+        let placed = self.files.iter().zip(&manifest.files);
+        for (file, placed) in placed.filter(|(file, _)| !self.elsewhere.contains_key(&file.name)) {
+            self.placed.place(work.join(&file.name), &self.dir, &placed.name)?;
+        }
+        if manifest.tokens.is_some() {
+            self.placed.place(work.join(BLOCKS), &self.dir, TOKENS)?;
+        }
+        for MetadataFile { name, .. } in &manifest.beside {
+            self.placed.place(work.join(flat(name)), &self.dir, name)?;
+        }
+        self.placed.sync(&self.dir)?;
+        self.placed.place(work.join(MANIFEST), &self.dir, MANIFEST)?;
+        sync(&self.dir)?;
+        self.placed.keep();
+        self.created = false;
+        group_files::remove(self.work());
+        self.clear(|_| false)
+    }
+
+    /// Ends a failed run: tells the runs that wait for it, and removes its files unless the next run can
+    /// resume from them.
+    pub fn fail(&mut self, error: &Error) {
+        if let (Some(failure), Some(lock), false) =
+            (SharedFailure::of(error), &mut self.lock, self.once)
+        {
+            lock.tell(self.job.name(), failure);
+        }
+        if self.once || !error.may_pass() {
+            self.shard = None;
+            self.placed.take_back();
+            let _ = self.clear(|_| false);
+        }
+    }
+
+    /// Removes all files of this job from the work folder except those that `kept` accepts by name.
+    fn clear(&self, kept: impl Fn(&str) -> bool) -> Result<()> {
+        self.lock().clear(&self.job, kept)
+    }
+
+    /// The files of this job in the work folder.
+    fn files_of_work(&self) -> WorkFiles<'_> {
+        self.lock().files(&self.job)
+    }
+
+    fn work(&self) -> &Path {
+        self.lock().work()
+    }
+
+    fn lock(&self) -> &Lock {
+        self.lock.as_ref().expect("the lock is kept until the folder is dropped")
+    }
+}
+
+impl Sink for Folder {
+    fn rows(&self) -> u64 {
+        self.files.iter().map(|file| file.rows).sum()
+    }
+
+    /// Ends the current shard.
+    fn begin_split(&mut self, split: Split) -> Result<()> {
+        self.close_shard()?;
+        *self.series = Series::Split(split);
+        Ok(())
+    }
+
+    /// Writes to the current shard, and starts another when it is full.
+    ///
+    /// The shard of a row depends on the rows alone: a batch is cut where a shard is full.
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        // An empty batch becomes a shard only if there is no other.
+        if batch.num_rows() == 0 && self.in_series() > 0 {
+            return Ok(());
+        }
+        let columns: Vec<ColumnNumbers<'_>> =
+            batch.columns().iter().map(ColumnNumbers::of).collect();
+        let mut start = 0;
+        for row in 0..batch.num_rows() {
+            if self.bytes >= self.shard_bytes {
+                self.append(&batch.slice(start, row - start))?;
+                self.close_shard()?;
+                start = row;
+            }
+            self.bytes += columns.iter().map(|column| column.bytes(row)).sum::<u64>();
+        }
+        self.append(&batch.slice(start, batch.num_rows() - start))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A failure has nobody to be reported to, and the next run removes what stays.
+        self.shard = None;
+        self.placed.take_back();
+        self.lock = None;
+        if self.created {
+            // This removes the folder only if it is empty.
+            let _ = remove_empty(&self.dir);
+        }
+    }
+}
+
+impl fmt::Debug for Folder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Folder")
+            .field("dir", &self.dir)
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}

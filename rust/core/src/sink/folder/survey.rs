@@ -1,0 +1,284 @@
+//! Examines an output folder: finished outputs, kept tokens, and files that are in the way.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::leftovers::Leftovers;
+use super::owned;
+use crate::config::Split;
+use crate::config::identity::Identity;
+use crate::error::{Error, Result};
+use crate::sink::files::{MANIFEST, REPORT, TOKENS, is_shard_of};
+use crate::sink::manifest::{File, Manifest, TokensFile};
+use crate::sink::shards::arrangement::Arrangement;
+use crate::util::control::Control;
+use crate::util::disk::bounds::Bounds;
+use crate::util::disk::frames::Frames;
+use crate::util::disk::regular;
+use crate::util::disk::regular::Links;
+use crate::util::wording::{Message, message, set};
+
+/// The most files that a message names.
+const NAMED: usize = 5;
+
+/// Whether a file of this name is in the way of a run: the run may write it, or readers would take it for a
+/// shard.
+pub(crate) fn is_in_the_way(name: &str, arrangement: Arrangement) -> bool {
+    [REPORT, MANIFEST, TOKENS].contains(&name)
+        || Split::ALL.into_iter().any(|split| is_shard_of(split, name))
+        || arrangement.places(name)
+}
+
+/// The report of the job, if the folder holds all of its files.
+pub(crate) fn finished(dir: &Path, job: &Identity) -> Result<Option<String>> {
+    Ok(whole(dir, job)?.map(|(_, report)| report))
+}
+
+/// The manifest of the job and its report, if the folder holds all of its files.
+pub(crate) fn whole(dir: &Path, job: &Identity) -> Result<Option<(Manifest, String)>> {
+    let links = Links::Refused;
+    match Manifest::read(&dir.join(MANIFEST), links)? {
+        Some(manifest)
+            if manifest.job.differences(job).is_none()
+                && damage(dir, &manifest, links)?.is_none() =>
+        {
+            Ok(Some((manifest, read_report(dir, links)?)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// [`whole`], with the shards and tokens compared by their hashes too: what is used of a folder after some time may have been
+/// damaged since it was written.
+pub(crate) fn unchanged(
+    dir: &Path,
+    job: &Identity,
+    control: &Control,
+) -> Result<Option<(Manifest, String)>> {
+    let Some((manifest, report)) = whole(dir, job)? else { return Ok(None) };
+    for File { name, bytes, blake3, .. } in &manifest.files {
+        if !owned::is_whole(&dir.join(name), *bytes, blake3, control)? {
+            return Ok(None);
+        }
+    }
+    if let Some(tokens) = &manifest.tokens
+        && !has_digest(&dir.join(TOKENS), tokens, control)?
+    {
+        return Ok(None);
+    }
+    Ok(Some((manifest, report)))
+}
+
+/// Whether a file of kept tokens is the one that a manifest lists.
+pub(crate) fn has_digest(path: &Path, tokens: &TokensFile, control: &Control) -> Result<bool> {
+    let digest = owned::digest(path, control)?;
+    Ok(digest.is_some_and(|digest| digest.to_hex().as_str() == tokens.blake3))
+}
+
+/// The hash of a file of kept tokens, in hexadecimal, as manifests record it; `None` if the file is damaged.
+pub fn tokens_hash(path: &Path, control: &Control) -> Result<Option<String>> {
+    // A downloaded folder may consist of links.
+    let path = path.canonicalize().map_err(Error::io(path))?;
+    Ok(owned::digest(&path, control)?.map(|digest| digest.to_hex().to_string()))
+}
+
+/// The identity of the finished job of a folder, if it has one. Fails with [`Error::Output`] if its manifest has changed.
+pub fn finished_job(dir: &Path) -> Result<Option<Arc<Identity>>> {
+    let manifest = manifest_of(dir)?;
+    Ok(manifest.map(|manifest| manifest.job))
+}
+
+/// The manifest of a folder that is read alone; fails with [`Error::Output`] if it has changed.
+fn manifest_of(dir: &Path) -> Result<Option<Manifest>> {
+    let path = dir.join(MANIFEST);
+    // Nothing is written here, and a downloaded folder may consist of links.
+    let manifest = Manifest::read(&path, Links::Followed)?;
+    if manifest.is_none() && path.exists() {
+        let reason =
+            format!("holds a `{MANIFEST}` that is not as fastpack wrote it; pack the files again");
+        return Err(Error::output(dir, reason));
+    }
+    Ok(manifest)
+}
+
+fn read_report(dir: &Path, links: Links) -> Result<String> {
+    let path = dir.join(REPORT);
+    let read = regular::open(&path, links).and_then(io::read_to_string);
+    read.map_err(Error::io(path))
+}
+
+/// The kept tokens of a finished job.
+#[derive(Debug)]
+pub struct KeptTokens {
+    /// The file that holds them.
+    pub tokens: PathBuf,
+    /// The number of blocks in it. They are numbered from 0.
+    pub blocks: u64,
+    /// The identity of the job.
+    pub job: Arc<Identity>,
+    /// The report of the job, as JSON.
+    pub report: String,
+}
+
+/// The tokens that are kept in the folder `dir`; fails with [`Error::Output`] if there are none.
+pub fn kept(dir: &Path) -> Result<KeptTokens> {
+    let refused = |reason: Message| Err(Error::output(dir, reason));
+    fs::metadata(dir).map_err(Error::io(dir))?;
+    let links = Links::Followed;
+    let found = manifest_of(dir)?.and_then(|manifest| Some((manifest.tokens.clone()?, manifest)));
+    let Some((tokens, manifest)) = found else {
+        return refused(message![
+            "holds no tokens; a job with ",
+            set("keep_tokens", true),
+            " keeps them",
+        ]);
+    };
+    if let Some(damage) = damage(dir, &manifest, links)? {
+        return refused(format!("cannot be packed again: {}", damage.words).into());
+    }
+    let path = dir.join(TOKENS);
+    let frames = regular::open(&path, links).and_then(|file| Frames::scan(&file));
+    let frames = frames.map_err(Error::io(&*path))?;
+    if frames.end != tokens.bytes || frames.digest.to_hex().as_str() != tokens.blake3 {
+        return refused(format!("cannot be packed again: `{TOKENS}` has changed").into());
+    }
+    let report = read_report(dir, links)?;
+    Ok(KeptTokens { tokens: path, blocks: tokens.blocks, job: manifest.job, report })
+}
+
+/// A file of a finished folder that is missing or has changed.
+struct Damage {
+    words: String,
+    /// Whether the file exists with another content, so that it may belong to somebody else.
+    changed: bool,
+}
+
+/// The first file of a finished folder that is missing or has changed. Shards and tokens are checked by size,
+/// small files by hash.
+fn damage(dir: &Path, manifest: &Manifest, links: Links) -> Result<Option<Damage>> {
+    let shards = manifest.files.iter().map(|file| (file.name.as_str(), file.bytes, None));
+    let tokens = manifest.tokens.iter().map(|tokens| (TOKENS, tokens.bytes, None));
+    let beside =
+        manifest.beside.iter().map(|it| (it.name.as_str(), it.bytes, Some(it.blake3.as_str())));
+    let bounds = Bounds::of(dir).map_err(Error::io(dir))?;
+    for (name, bytes, hash) in shards.chain(tokens).chain(beside) {
+        let path = dir.join(name);
+        let found = match links {
+            Links::Followed if bounds.path_of(Path::new(name)).is_none() => {
+                let words = format!("`{name}` is a link that leads out of the folder");
+                return Ok(Some(Damage { words, changed: true }));
+            }
+            Links::Followed => path.metadata(),
+            Links::Refused => path.symlink_metadata(),
+        };
+        let changed = match found {
+            Ok(found) if !found.is_file() => "is no regular file".to_owned(),
+            Ok(found) if found.len() != bytes => {
+                format!("has changed, to {} bytes", found.len())
+            }
+            Ok(_) if hash.map_or(Ok(true), |hash| holds(&path, hash, links))? => continue,
+            Ok(_) => "has changed".to_owned(),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(Some(Damage { words: format!("`{name}` is missing"), changed: false }));
+            }
+            Err(error) => return Err(Error::io(path)(error)),
+        };
+        return Ok(Some(Damage { words: format!("`{name}` {changed}"), changed: true }));
+    }
+    Ok(None)
+}
+
+/// Whether a small file has the hash `expected`.
+fn holds(path: &Path, expected: &str, links: Links) -> Result<bool> {
+    let mut bytes = Vec::new();
+    let read = regular::open(path, links).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map_err(Error::io(path))?;
+    Ok(blake3::hash(&bytes).to_hex().as_str() == expected)
+}
+
+/// Fails with [`Error::Output`] if the folder holds a finished output of any job, or leftovers of another
+/// job.
+pub(crate) fn refuse_other_jobs(dir: &Path, job: &Identity, left: &Leftovers) -> Result<()> {
+    let refuse = |what: String| {
+        let overwrite = set("overwrite", true);
+        let reason =
+            message![what, "; pass ", overwrite, " to replace it, or write to another folder"];
+        Err(Error::output(dir, reason))
+    };
+    if let Some(manifest) = Manifest::read(&dir.join(MANIFEST), Links::Refused)? {
+        if let Some(differences) = manifest.job.differences(job) {
+            return refuse(format!("holds the output of a job that differs in {differences}"));
+        }
+        return match damage(dir, &manifest, Links::Refused)? {
+            Some(Damage { words, changed: false }) => {
+                refuse(format!("holds the output of this job, but {words}"))
+            }
+            Some(Damage { words, changed: true }) => {
+                let reason = message![
+                    format!("holds the output of this job, but {words}; move it away and pass "),
+                    set("overwrite", true),
+                    ", or write to another folder",
+                ];
+                Err(Error::output(dir, reason))
+            }
+            // A finished output of the same job is found before, unless the job has no identity.
+            None => {
+                let unknown =
+                    if job.made_by.as_ref().is_none_or(|made_by| made_by.transform.is_none()) {
+                        "it was of the same records"
+                    } else {
+                        "its records and functions were the same"
+                    };
+                refuse(format!(
+                    "holds the output of a job with the same options, and whether {unknown} cannot be told"
+                ))
+            }
+        };
+    }
+    match left.started.as_ref().and_then(|started| started.job.differences(job)) {
+        Some(differences) => {
+            refuse(format!("holds what is left of a job that differs in {differences}"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Fails with [`Error::Output`] if there are `others`: files in the folder that fastpack did not write.
+pub(crate) fn refuse_all(dir: &Path, others: &[String], arrangement: Arrangement) -> Result<()> {
+    if others.is_empty() {
+        return Ok(());
+    }
+    let fault = format!("is not empty: {}; write to another folder, or ", listed(others));
+    let reason = if others.iter().any(|name| is_in_the_way(name, arrangement)) {
+        message![fault, "move them away"]
+    } else {
+        message![fault, "pass ", set("overwrite", true), " to write next to them"]
+    };
+    Err(Error::output(dir, reason))
+}
+
+/// Fails with [`Error::Output`] if there are files `in_the_way` that fastpack did not write.
+pub(crate) fn refuse_in_the_way(dir: &Path, in_the_way: &[String]) -> Result<()> {
+    if in_the_way.is_empty() {
+        return Ok(());
+    }
+    let reason = message![
+        format!(
+            "holds what fastpack did not write, or what has changed since: {}; ",
+            listed(in_the_way)
+        ),
+        set("overwrite", true),
+        " replaces fastpack's own files alone: move them away, or write to another folder",
+    ];
+    Err(Error::output(dir, reason))
+}
+
+/// A list of names, cut to a bounded length.
+fn listed(names: &[String]) -> String {
+    let first = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect::<Vec<_>>();
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    first.join(", ") + &more
+}

@@ -1,0 +1,178 @@
+//! The names of the folders and files of the groups of a job, and their removal.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sink::files::{GROUPS, GROUPS_REMOVED, MANIFEST, TOKENS, WORK};
+use crate::sink::manifest::Manifest;
+use crate::sink::work_names::is_of_any_job;
+use crate::util::disk::regular;
+use crate::util::disk::regular::Links;
+use crate::util::disk::removal::{
+    Claim, Disk, Evidence, Stamp, Temporary, prove, remove_empty, remove_file,
+};
+use crate::util::ordered::ordered;
+use crate::util::threads::WAITING;
+
+/// The ending of the file that says why a group failed.
+pub(crate) const FAILED: &str = "failed.json";
+
+/// The name of the file with what all groups have decided together.
+pub(crate) const DECIDED: &str = "decided.json";
+
+/// The ending of the lock of a group, where the output is in a bucket.
+pub(crate) const LOCK_ENDING: &str = ".lock";
+
+/// The ending of a file of a group that was downloaded from a bucket.
+pub(crate) const FETCHED_ENDING: &str = ".fetched";
+
+/// The ending of a file while it is downloaded.
+pub(crate) const NEW_ENDING: &str = ".new";
+
+/// The error that ended the last run of a group.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Failed {
+    /// The message.
+    pub(crate) error: String,
+}
+
+/// The name of the folder of a group in a step.
+pub(crate) fn folder_name(group: u64, step: &str) -> String {
+    format!("{group:05}-{step}")
+}
+
+/// The number of a group, and the step or [`FAILED`], by the name of an entry of the folder of groups.
+pub(crate) fn parse(name: &str) -> Option<(u64, &str)> {
+    let (number, step) = name.split_once('-')?;
+    let is_number = number.len() >= 5 && number.bytes().all(|digit| digit.is_ascii_digit());
+    Some((number.parse().ok().filter(|_| is_number)?, step))
+}
+
+/// The folder of the groups in the work folder `work`.
+pub(crate) fn folder(work: &Path) -> PathBuf {
+    work.join(GROUPS)
+}
+
+/// The files of groups in the work folder of a job, by their names: whoever uses them has the lock of that folder, or shares it.
+pub(crate) struct GroupFiles;
+
+impl Evidence<Disk> for GroupFiles {
+    fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+        let names: Vec<&str> = path.iter().rev().take(5).filter_map(OsStr::to_str).collect();
+        let is_groups = |name: &str| [GROUPS, GROUPS_REMOVED].contains(&name);
+        let is_group = |name: &str| parse(name).is_some();
+        let is_ours = match *names {
+            [name, groups, WORK, ..] if is_groups(groups) => match parse(name) {
+                Some((_, step)) => {
+                    let endings = [LOCK_ENDING, FETCHED_ENDING, NEW_ENDING];
+                    step == FAILED || endings.iter().any(|it| step.ends_with(it))
+                }
+                None => name.starts_with(DECIDED),
+            },
+            [name, WORK, group, groups, WORK] if is_groups(groups) && is_group(group) => {
+                is_of_any_job(name)
+            }
+            _ => false,
+        };
+        if is_ours && Stamp::at(path).is_some() { Claim::Name } else { Claim::None }
+    }
+}
+
+/// Whether this is the folder of a group in the work folder of its job.
+pub(crate) fn is_group(folder: &Path) -> bool {
+    let names: Vec<&str> = folder.iter().rev().take(3).filter_map(OsStr::to_str).collect();
+    matches!(*names, [name, GROUPS | GROUPS_REMOVED, WORK] if parse(name).is_some())
+}
+
+/// The files that the manifest of a group lists, in its folder, and the manifest. That folder lies in the work folder of the job,
+/// whose damaged files are made again: the name is enough.
+struct Listed(HashSet<PathBuf>);
+
+impl Evidence<Disk> for Listed {
+    fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+        if self.0.contains(path) && Stamp::at(path).is_some() { Claim::Name } else { Claim::None }
+    }
+}
+
+/// Writes a small file of the groups whole, or not at all, over one of them if there is one.
+pub(crate) fn put(path: &Path, text: &[u8]) -> io::Result<()> {
+    let (new, mut file) = Temporary::beside(path, NEW_ENDING)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    new.persist(path, &GroupFiles)
+}
+
+/// Removes a file of the groups. What cannot be removed does no harm, and has nobody to be reported to.
+pub(crate) fn remove_own(path: &Path) {
+    if let Some(proof) = prove(&GroupFiles, &path.to_owned()) {
+        let _ = remove_file(proof);
+    }
+}
+
+/// Removes the folder of the groups from the work folder `work`. Files that fastpack does not write there stay.
+pub(crate) fn remove(work: &Path) {
+    let (groups, removed) = (work.join(GROUPS), work.join(GROUPS_REMOVED));
+    // In one step, so that no run takes a part of the groups for all of them.
+    if regular::is_folder(&groups) && regular::rename(&groups, &removed).is_err() {
+        return;
+    }
+    if !regular::is_folder(&removed) {
+        return;
+    }
+    let mut entries = fs::read_dir(&removed).into_iter().flatten().flatten();
+    let remove = |entry: DirEntry| {
+        let path = entry.path();
+        let is_group = entry.file_name().to_str().is_some_and(|name| parse(name).is_some());
+        if is_group && regular::is_folder(&path) {
+            remove_group(&path);
+        } else {
+            remove_own(&path);
+        }
+        Ok::<_, Infallible>(())
+    };
+    let Ok(()) = ordered(WAITING, || Ok(entries.next()), || remove, Ok);
+    let _ = remove_empty(&removed);
+}
+
+/// Removes the folder of a group, as far as fastpack wrote what is in it: what its work folder holds, and what its manifest lists.
+pub(crate) fn remove_group(folder: &Path) {
+    if !is_group(folder) {
+        return;
+    }
+    let work = folder.join(WORK);
+    // A run may have been killed while it placed its files.
+    let manifests = [folder, &work].map(|dir| {
+        let manifest = Manifest::read(&dir.join(MANIFEST), Links::Refused);
+        manifest.ok().flatten()
+    });
+    let names = manifests.iter().flatten().flat_map(Manifest::names);
+    let mut listed: HashSet<PathBuf> = names.map(|name| folder.join(name)).collect();
+    if listed.is_empty() {
+        // Its manifest is damaged.
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let found = entries.filter(|entry| {
+            entry.file_name().to_str().is_some_and(|it| it == TOKENS || is_of_any_job(it))
+        });
+        listed.extend(found.map(|entry| entry.path()));
+    }
+    let own = folder.join(MANIFEST);
+    listed.insert(own.clone());
+    let listed = Listed(listed);
+    // The manifest goes last: until then, it says whose the other files are.
+    let files = listed.0.iter().filter(|path| **path != own).chain([&own]);
+    for proof in files.filter_map(|path| prove(&listed, path)) {
+        let _ = remove_file(proof);
+    }
+    if regular::is_folder(&work) {
+        let entries = fs::read_dir(&work).into_iter().flatten().flatten();
+        entries.for_each(|entry| remove_own(&entry.path()));
+        let _ = remove_empty(&work);
+    }
+    let _ = remove_empty(folder);
+}

@@ -1,0 +1,121 @@
+//! [`ShardList`]: the list of finished shards in the work folder, one line for each.
+//!
+//! It is separate from the record of the started job, which names all inputs: a job may have as many shards
+//! as inputs.
+
+use std::fs::File as Handle;
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::sink::files::{SHARDS, SHARDS_NEW};
+use crate::sink::folder::lock::WorkFiles;
+use crate::sink::manifest::File;
+use crate::util::disk::regular;
+use crate::util::disk::regular::Links;
+
+/// The separator between a shard and the hash of its line.
+const SEAL: &[u8] = b",\"line\":\"";
+
+/// The end of a line.
+const END: &[u8] = b"\"}\n";
+
+/// The file that lists the finished shards.
+///
+/// A shard is on the disk before its line is written, so a line lost with the power costs only the work. The
+/// hash of a line covers all lines before it and the job: a line that was changed, added, lost or moved ends
+/// the list.
+#[derive(Debug)]
+pub(crate) struct ShardList {
+    path: PathBuf,
+    /// The open file, after the first line was written.
+    file: Option<Handle>,
+    /// The hash of the last line, or of the job.
+    last: blake3::Hash,
+}
+
+impl ShardList {
+    /// A list for the job called `job`, in the folder `work`, where there is none yet.
+    pub(crate) fn new(work: &Path, job: &str) -> Self {
+        Self { path: work.join(SHARDS), file: None, last: blake3::hash(job.as_bytes()) }
+    }
+
+    /// The shards that the folder `work` lists for the job called `job`, in order, up to the first invalid
+    /// line.
+    pub(crate) fn read(work: &Path, job: &str) -> Result<Vec<File>> {
+        let Self { path, mut last, .. } = Self::new(work, job);
+        let mut text = Vec::new();
+        let read =
+            regular::open(&path, Links::Refused).and_then(|mut it| it.read_to_end(&mut text));
+        match read {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io(path)(error)),
+        }
+        let mut files = Vec::new();
+        for text in text.split_inclusive(|&byte| byte == b'\n') {
+            // The line must be exactly the one that is written for this shard.
+            let Ok(file) = serde_json::from_slice(text) else { break };
+            let (expected, hash) = line(&file, &last);
+            if text != expected {
+                break;
+            }
+            files.push(file);
+            last = hash;
+        }
+        Ok(files)
+    }
+
+    /// Replaces the list by these shards.
+    pub(crate) fn write(&mut self, job: &str, files: &[File], work: &WorkFiles<'_>) -> Result<()> {
+        let mut last = blake3::hash(job.as_bytes());
+        let mut text = Vec::new();
+        for file in files {
+            let (line, hash) = line(file, &last);
+            text.extend(line);
+            last = hash;
+        }
+        let new = self.path.with_file_name(SHARDS_NEW);
+        let begun = regular::create(&new).and_then(|mut list| {
+            list.write_all(&text)?;
+            Ok(list)
+        });
+        let begun = begun.map_err(Error::io(&*self.path))?;
+        work.take(&new, SHARDS)?;
+        self.file = Some(begun);
+        self.last = last;
+        Ok(())
+    }
+
+    /// Adds a shard to the list.
+    pub(crate) fn add(&mut self, file: &File) -> Result<()> {
+        let (line, last) = line(file, &self.last);
+        let opened = match &mut self.file {
+            Some(opened) => opened,
+            none => none.insert(regular::create(&self.path).map_err(Error::io(&*self.path))?),
+        };
+        opened.write_all(&line).map_err(Error::io(&*self.path))?;
+        self.last = last;
+        Ok(())
+    }
+
+    /// Syncs the list to the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        // A job without shards has no file.
+        self.file.as_ref().map_or(Ok(()), |list| list.sync_all().map_err(Error::io(&*self.path)))
+    }
+}
+
+/// The line of a shard after a line with the hash `last`, and its hash.
+fn line(file: &File, last: &blake3::Hash) -> (Vec<u8>, blake3::Hash) {
+    let mut line = serde_json::to_vec(file).expect("strings and numbers become JSON");
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(last.as_bytes());
+    hasher.update(&line);
+    let hash = hasher.finalize();
+    line.pop();
+    line.extend_from_slice(SEAL);
+    line.extend_from_slice(hash.to_hex().as_bytes());
+    line.extend_from_slice(END);
+    (line, hash)
+}

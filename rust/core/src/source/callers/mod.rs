@@ -1,0 +1,5 @@
+//! Records that the caller holds: tables, values of an iterable.
+
+pub(super) mod foreign;
+pub(super) mod memory;
+pub(super) mod reiterable;

@@ -1,0 +1,56 @@
+//! [`Index`]: what was found in files, kept in a folder for the next run.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::found::SourceFile;
+use crate::error::Result;
+use crate::util::disk::regular::Links;
+use crate::util::disk::sealed;
+use crate::util::disk::sealed::Sealed;
+
+/// Digits of the hash in the name of a kept file.
+const DIGITS: usize = 32;
+
+/// The least bytes of a file for which something is kept: a smaller one is read as soon as what was kept of it.
+const LEAST: u64 = 1 << 20;
+
+/// Facts about files that take time to find, kept in a folder if there is one. They are found again for a file of another
+/// path, size, time or etag.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Index<'a>(pub(crate) Option<&'a Path>);
+
+/// The content of one file of the folder.
+#[derive(Serialize, Deserialize)]
+struct Kept<T> {
+    found: T,
+}
+
+impl Index<'_> {
+    /// The fact `asked` about a file: from the folder, or by `find`.
+    pub(crate) fn kept<T: Serialize + DeserializeOwned>(
+        self,
+        file: &SourceFile,
+        asked: &impl Serialize,
+        find: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let is_kept = file.is_told() && file.size >= LEAST;
+        let Some(dir) = self.0.filter(|_| is_kept) else { return find() };
+        let identity = (file.path.to_string_lossy(), file.size, file.modified, &file.etag);
+        let all = (env!("CARGO_PKG_VERSION"), identity, file.format.to_string(), asked);
+        let all = serde_json::to_vec(&all).expect("texts and numbers");
+        let hash = blake3::hash(&all).to_hex();
+        let path = dir.join(format!("places-{}.json", &hash[..DIGITS]));
+        // One that is not whole, or of another version, is made again.
+        if let Ok(Sealed::Whole(text)) = sealed::read(&path, Links::Refused)
+            && let Ok(kept) = serde_json::from_slice::<Kept<T>>(&text)
+        {
+            return Ok(kept.found);
+        }
+        let kept = Kept { found: find()? };
+        sealed::keep(&path, &kept)?;
+        Ok(kept.found)
+    }
+}

@@ -1,0 +1,11 @@
+//! Finds the files of the inputs.
+
+pub(super) mod braces;
+pub(super) mod chosen;
+pub(super) mod dataset;
+pub(super) mod discover;
+pub(super) mod found;
+pub(super) mod globs;
+pub(super) mod index;
+pub(super) mod outputs;
+pub(super) mod remote;

@@ -1,0 +1,148 @@
+//! Columns of type JSON: texts whose field says that each of them is a JSON value.
+//!
+//! Arrow marks them by the extension type `arrow.json`, Parquet by its logical type. Other types of texts hold texts,
+//! whatever is in them.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use parquet::basic::{ConvertedType, LogicalType};
+use parquet::schema::types::SchemaDescriptor;
+
+/// The key of an extension type in the metadata of a field.
+const EXTENSION: &str = "ARROW:extension:name";
+
+/// The extension type of JSON.
+const JSON: &str = "arrow.json";
+
+/// The mark of texts that a function of the caller returns in place of values of type JSON.
+const RETURNED: &str = "fastpack.returned_json";
+
+/// What the texts of a field are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextKind {
+    /// Texts.
+    Text,
+    /// JSON values.
+    Json,
+    /// JSON values where they are JSON, else texts.
+    Returned,
+}
+
+impl TextKind {
+    /// The kind of the texts of `field`.
+    pub(crate) fn of(field: &Field) -> Self {
+        match field.extension_type_name() {
+            Some(JSON) => Self::Json,
+            Some(RETURNED) => Self::Returned,
+            _ => Self::Text,
+        }
+    }
+}
+
+/// The field of a column that a function returned for a column of the field `given`. Texts in the place of JSON values
+/// are marked: libraries that do not know the type give back its texts.
+pub(crate) fn returned(given: &Field, made: &FieldRef) -> FieldRef {
+    let is_text = |field: &Field| {
+        matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+    };
+    if is_text(made) && TextKind::of(made) == TextKind::Text {
+        let was_json = is_text(given) && TextKind::of(given) == TextKind::Json;
+        return if was_json { marked(made, RETURNED) } else { Arc::clone(made) };
+    }
+    let inside = match (given.data_type(), made.data_type()) {
+        (DataType::Struct(given), DataType::Struct(made)) => {
+            let fields = made.iter().map(|made| {
+                let known = given.iter().find(|given| given.name() == made.name());
+                known.map_or_else(|| Arc::clone(made), |given| returned(given, made))
+            });
+            Some(DataType::Struct(fields.collect()))
+        }
+        (DataType::Map(given, _), DataType::Map(made, sorted)) => {
+            Some(DataType::Map(returned(given, made), *sorted))
+        }
+        // A map comes back as an object.
+        (DataType::Map(given, _), DataType::Struct(made)) => match given.data_type() {
+            DataType::Struct(entry) if entry.len() == 2 => {
+                Some(DataType::Struct(made.iter().map(|made| returned(&entry[1], made)).collect()))
+            }
+            _ => None,
+        },
+        (given, made) => inner(given)
+            .zip(inner(made))
+            .and_then(|(given, field)| with_inner(made, returned(given, field))),
+    };
+    match inside {
+        Some(inside) => Arc::new(made.as_ref().clone().with_data_type(inside)),
+        None => Arc::clone(made),
+    }
+}
+
+/// The fields of a Parquet file with the mark of Arrow at its columns of type JSON; `None` if it has no others than
+/// those that are marked.
+pub(crate) fn of_parquet(fields: &Fields, columns: &SchemaDescriptor) -> Option<Fields> {
+    let is_json: Vec<bool> = columns
+        .columns()
+        .iter()
+        .map(|column| {
+            matches!(column.logical_type_ref(), Some(LogicalType::Json))
+                || column.converted_type() == ConvertedType::JSON
+        })
+        .collect();
+    if !is_json.contains(&true) {
+        return None;
+    }
+    let mut leaves = is_json.into_iter();
+    let made: Fields = fields.iter().map(|field| of_leaves(field, &mut leaves)).collect();
+    (leaves.next().is_none() && made != *fields).then_some(made)
+}
+
+/// The field with the mark at those of its leaves, in their order, that are of type JSON.
+fn of_leaves(field: &FieldRef, leaves: &mut impl Iterator<Item = bool>) -> FieldRef {
+    let inside = match field.data_type() {
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(|field| of_leaves(field, leaves)).collect())
+        }
+        DataType::Map(entries, sorted) => DataType::Map(of_leaves(entries, leaves), *sorted),
+        other => match inner(other) {
+            Some(items) => {
+                let items = of_leaves(items, leaves);
+                with_inner(other, items).expect("a list with other items")
+            }
+            None if leaves.next() == Some(true) => return marked(field, JSON),
+            None => return Arc::clone(field),
+        },
+    };
+    Arc::new(field.as_ref().clone().with_data_type(inside))
+}
+
+fn marked(field: &FieldRef, name: &str) -> FieldRef {
+    let mut metadata = field.metadata().clone();
+    metadata.insert(EXTENSION.to_owned(), name.to_owned());
+    Arc::new(field.as_ref().clone().with_metadata(metadata))
+}
+
+/// The field of the items of a list, or of the entries of a map.
+fn inner(list: &DataType) -> Option<&FieldRef> {
+    match list {
+        DataType::List(items)
+        | DataType::LargeList(items)
+        | DataType::ListView(items)
+        | DataType::LargeListView(items)
+        | DataType::FixedSizeList(items, _)
+        | DataType::Map(items, _) => Some(items),
+        _ => None,
+    }
+}
+
+/// A list of the same kind with other items.
+fn with_inner(list: &DataType, items: FieldRef) -> Option<DataType> {
+    Some(match list {
+        DataType::List(_) => DataType::List(items),
+        DataType::LargeList(_) => DataType::LargeList(items),
+        DataType::ListView(_) => DataType::ListView(items),
+        DataType::LargeListView(_) => DataType::LargeListView(items),
+        DataType::FixedSizeList(_, length) => DataType::FixedSizeList(items, *length),
+        _ => return None,
+    })
+}

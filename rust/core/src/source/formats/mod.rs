@@ -1,0 +1,13 @@
+//! The containers of records: one file or folder each.
+
+pub(super) mod cbor;
+pub(super) mod csv;
+pub(super) mod format;
+pub(super) mod ipc;
+pub(super) mod json;
+pub(crate) mod json_field;
+pub(super) mod lines;
+pub(super) mod mds;
+pub(super) mod parquet;
+pub(super) mod rows;
+pub(super) mod text;

@@ -1,0 +1,6 @@
+//! The part of the files that `scan(sample=)` reads.
+
+pub(super) mod pilot;
+pub(super) mod sample;
+pub(super) mod through;
+pub(super) mod windows;

@@ -1,0 +1,186 @@
+//! The object stores of the crate `object_store`: S3, Google and Azure.
+
+pub(super) mod bucket;
+pub(super) mod lease;
+pub(super) mod objects;
+#[cfg(test)]
+pub(super) mod s3_server;
+pub(super) mod target;
+pub(super) mod unfinished;
+pub(super) mod upload;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::client::{HttpError, HttpErrorKind};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::path::Path;
+use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
+
+use super::address::{Address, Kind};
+use super::http::requests::{Requests, deepest};
+use super::http::service::Service;
+use crate::error::{Error, Result};
+
+/// Options that are the client's, and no store's.
+const OF_THE_CLIENT: [&str; 3] = ["max_retries", "timeout", "connect_timeout"];
+
+/// Opens the bucket of an address, with the variables of the environment and with `options` above them.
+pub(super) fn open(
+    address: &Address,
+    options: &BTreeMap<String, String>,
+    requests: &Arc<Requests>,
+) -> Result<Arc<dyn ObjectStore>> {
+    let service = Service(Arc::clone(requests));
+    let retry = retry();
+    let url = format!("{}/", address.root);
+    let failed = |error: object_store::Error| refuse(address, requests, &error);
+    Ok(match address.kind {
+        Kind::S3 => Arc::new(open_s3(address, options, requests)?),
+        Kind::Google => {
+            let mut builder = GoogleCloudStorageBuilder::from_env().with_url(url);
+            for (key, value) in chosen::<GoogleConfigKey>(options, "google")? {
+                builder = builder.with_config(key, value);
+            }
+            let builder = builder.with_retry(retry).with_http_connector(service);
+            Arc::new(builder.build().map_err(failed)?)
+        }
+        Kind::Azure => {
+            let mut builder = MicrosoftAzureBuilder::from_env().with_url(url);
+            for (key, value) in chosen::<AzureConfigKey>(options, "azure")? {
+                builder = builder.with_config(key, value);
+            }
+            let builder = builder.with_retry(retry).with_http_connector(service);
+            Arc::new(builder.build().map_err(failed)?)
+        }
+        Kind::Web | Kind::Given | Kind::FileSystem => unreachable!("it has no buckets"),
+    })
+}
+
+/// Opens the bucket of an address of the protocol of S3.
+pub(super) fn open_s3(
+    address: &Address,
+    options: &BTreeMap<String, String>,
+    requests: &Arc<Requests>,
+) -> Result<AmazonS3> {
+    let mut builder = AmazonS3Builder::from_env().with_url(format!("{}/", address.root));
+    for (key, value) in chosen::<AmazonS3ConfigKey>(options, "aws")? {
+        builder = builder.with_config(key, value);
+    }
+    let builder = builder.with_retry(retry()).with_http_connector(Service(Arc::clone(requests)));
+    builder.build().map_err(|error| refuse(address, requests, &error))
+}
+
+/// No retries: the client repeats requests, and looks at `Retry-After`.
+fn retry() -> RetryConfig {
+    RetryConfig { max_retries: 0, backoff: BackoffConfig::default(), ..RetryConfig::default() }
+}
+
+/// The option of S3 for copies to a name that must be free.
+const COPY: &str = "aws_copy_if_not_exists";
+
+/// The ways in which stores of the protocol of S3 do so: by a condition of the copy, as S3 does since 2025; by a header of
+/// Cloudflare's; and as an upload of one part, which is completed on a condition.
+const COPIES: [&str; 3] =
+    ["header: if-none-match: *", "header: cf-copy-destination-if-none-match: *", "multipart"];
+
+/// The options that open a bucket so that it copies to free names alone, for each of the ways that its store may know; none if the
+/// store has one way, or the caller has named it.
+pub(super) fn copy_options(
+    address: &Address,
+    options: &BTreeMap<String, String>,
+) -> Vec<BTreeMap<String, String>> {
+    let is_named = options.keys().any(|name| {
+        AmazonS3ConfigKey::from_str(&name.to_ascii_lowercase())
+            .is_ok_and(|key| key == AmazonS3ConfigKey::CopyIfNotExists)
+    });
+    if address.kind != Kind::S3 || is_named {
+        return Vec::new();
+    }
+    let with = |way: &str| {
+        let own = (COPY.to_owned(), way.to_owned());
+        options.clone().into_iter().chain([own]).collect()
+    };
+    COPIES.into_iter().map(with).collect()
+}
+
+/// The options that a store knows. Options of other stores are left out, as one job may read several.
+fn chosen<K: FromStr>(options: &BTreeMap<String, String>, own: &str) -> Result<Vec<(K, String)>> {
+    let mut found = Vec::new();
+    for (name, value) in options {
+        let lower = name.to_ascii_lowercase();
+        if OF_THE_CLIENT.contains(&lower.as_str()) {
+            continue;
+        }
+        match lower.parse() {
+            Ok(key) => found.push((key, value.clone())),
+            Err(_) if lower.starts_with(own) || !is_known(&lower) => {
+                let reason = format!("has `{name}`, which no object store knows");
+                return Err(Error::option("storage_options", reason));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Whether any store knows an option.
+fn is_known(name: &str) -> bool {
+    AmazonS3ConfigKey::from_str(name).is_ok()
+        || GoogleConfigKey::from_str(name).is_ok()
+        || AzureConfigKey::from_str(name).is_ok()
+        || ClientConfigKey::from_str(name).is_ok()
+}
+
+fn refuse(address: &Address, requests: &Requests, error: &object_store::Error) -> Error {
+    let said = requests.shown(&deepest(error));
+    Error::option("storage_options", format!("do not open `{}`: {said}", address.root))
+}
+
+/// The path of a key in its store.
+pub(super) fn path_of(key: &str) -> io::Result<Path> {
+    let refuse = |_| {
+        let said =
+            "is a key that cannot be read: it has empty parts, `.` or `..` between its slashes";
+        io::Error::new(io::ErrorKind::InvalidInput, said)
+    };
+    Path::parse(key).map_err(refuse)
+}
+
+/// An error of a store in the words of an [`io::Error`].
+pub(super) fn said(error: &object_store::Error, requests: &Requests) -> io::Error {
+    use object_store::Error as Store;
+    let detail = requests.shown(&deepest(error));
+    match error {
+        Store::NotFound { .. } => {
+            io::Error::new(io::ErrorKind::NotFound, "No such object or bucket")
+        }
+        Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("the store refuses these credentials: {detail}"),
+        ),
+        Store::AlreadyExists { .. } => io::Error::new(io::ErrorKind::AlreadyExists, detail),
+        Store::Precondition { .. } => super::stopped::Stopped::Changed.into(),
+        _ if is_broken_off(error) => io::Error::new(io::ErrorKind::ConnectionAborted, detail),
+        _ => io::Error::other(format!("the store fails: {detail}")),
+    }
+}
+
+/// Whether an error is that of a body that broke off.
+fn is_broken_off(error: &object_store::Error) -> bool {
+    let mut inner: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = inner {
+        if error
+            .downcast_ref::<HttpError>()
+            .is_some_and(|it| it.kind() == HttpErrorKind::Interrupted)
+        {
+            return true;
+        }
+        inner = error.source();
+    }
+    false
+}

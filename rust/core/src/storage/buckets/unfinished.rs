@@ -1,0 +1,150 @@
+//! The uploads in parts that stopped runs have left in a bucket. Their parts are paid for, and no list of objects names them.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use object_store::aws::AmazonS3;
+use object_store::multipart::MultipartStore;
+use object_store::path::Path;
+use object_store::signer::{SignedUrlOptions, Signer};
+use serde::Deserialize;
+
+use super::target::Target;
+use crate::storage::buckets;
+use crate::storage::http::requests::Requests;
+use crate::util::disk::removal::{Evidence, prove};
+
+/// The time for which the URL of a list is signed.
+const SIGNED: Duration = Duration::from_secs(300);
+
+/// The most pages of a list, of up to 1000 uploads each.
+const MOST_PAGES: usize = 100;
+
+/// A page of the list of the unfinished uploads of a bucket.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Page {
+    #[serde(rename = "Upload")]
+    uploads: Vec<Unfinished>,
+    is_truncated: bool,
+    next_key_marker: String,
+    next_upload_id_marker: String,
+}
+
+/// An unfinished upload in parts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Unfinished {
+    key: String,
+    upload_id: String,
+}
+
+impl Target {
+    /// Ends the unfinished uploads in parts to names in `folder` that the evidence claims. Google's and Azure's stores list none:
+    /// the latter forgets them by itself.
+    ///
+    /// What cannot be listed or ended does no harm but to cost, and stays.
+    pub(crate) fn end_unfinished(&self, folder: &str, evidence: &impl Evidence<Self>) {
+        let Some(s3) = &self.s3 else { return };
+        let (bucket, requests) = (Arc::clone(s3), Arc::clone(&self.requests));
+        let prefix = format!("{}/", self.key(folder));
+        let listed = self.tasks.run(async move { list(&bucket, &requests, prefix).await });
+        for Unfinished { key, upload_id } in listed.unwrap_or_default() {
+            let name = key.strip_prefix(&*self.prefix).unwrap_or(&key).trim_start_matches('/');
+            let Some(proof) = prove(evidence, &name.to_owned()) else { continue };
+            let Ok(path) = self.path(proof.name()) else { continue };
+            let (bucket, requests) = (Arc::clone(s3), Arc::clone(&self.requests));
+            let ended = self.tasks.run(async move {
+                let ended = bucket.abort_multipart(&path, &upload_id).await;
+                ended.map_err(|error| buckets::said(&error, &requests))
+            });
+            match ended {
+                Ok(()) => {}
+                // Somebody has ended it since it was listed.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The unfinished uploads to keys with this prefix.
+async fn list(s3: &AmazonS3, requests: &Requests, prefix: String) -> io::Result<Vec<Unfinished>> {
+    let mut found = Vec::new();
+    let mut behind: Option<(String, String)> = None;
+    for _ in 0..MOST_PAGES {
+        let mut query = vec![("prefix", prefix.clone()), ("uploads", String::new())];
+        if let Some((key, upload)) = &behind {
+            query.extend([("key-marker", key.clone()), ("upload-id-marker", upload.clone())]);
+        }
+        let options = SignedUrlOptions::default().with_query(query);
+        // The URL of the bucket itself.
+        let url = s3.signed_url_opts(Method::GET, &Path::default(), SIGNED, &options).await;
+        let url = url.map_err(|error| buckets::said(&error, requests))?;
+        let answer = requests.send_signed(reqwest::Request::new(Method::GET, url)).await;
+        let answer = answer.map_err(|error| requests.failed(&error.without_url()))?;
+        if !answer.status().is_success() {
+            return Err(Requests::refused(answer.status()));
+        }
+        let text = answer.text().await.map_err(|error| requests.failed(&error.without_url()))?;
+        let page: Page = quick_xml::de::from_str(&text).map_err(io::Error::other)?;
+        found.extend(page.uploads);
+        let next = (page.next_key_marker, page.next_upload_id_marker);
+        if !page.is_truncated || behind.as_ref() == Some(&next) {
+            break;
+        }
+        behind = Some(next);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::storage::buckets::s3_server::S3Server;
+    use crate::util::disk::removal::{Claim, Medium};
+
+    /// Evidence for all names that end so.
+    struct Ending(&'static str);
+
+    impl Evidence<Target> for Ending {
+        fn claim(&self, name: &String) -> Claim<<Target as Medium>::Stamp> {
+            if name.ends_with(self.0) { Claim::Name } else { Claim::None }
+        }
+    }
+
+    #[test]
+    fn all_unfinished_uploads_that_are_claimed_are_ended() {
+        let server = S3Server::start();
+        let opened = Target::open("s3://bucket/packed", &server.options(), Arc::default());
+        let target = opened.expect("a server");
+        let keys = [
+            "packed/uploads/a own",
+            "packed/uploads/b own",
+            "packed/uploads/b own",
+            "packed/uploads/c/d own",
+            "packed/uploads/foreign",
+            "packed/uploads/z own",
+            "packed/uploadss/x own",
+            "uploads/y own",
+        ];
+        for gone in [&[][..], &[1], &[2, 4], &[1, 2, 3, 4, 6]] {
+            server.with(|it| {
+                it.uploads = (1..)
+                    .zip(keys)
+                    .map(|(number, key)| (number, (key.to_owned(), BTreeMap::new())))
+                    .collect();
+                it.uploads_of_a_page = 2;
+                // Others end them once they are listed.
+                it.gone_once_listed = gone.to_vec();
+            });
+            target.end_unfinished("uploads", &Ending(" own"));
+            let left: Vec<usize> = server.with(|it| it.uploads.keys().copied().collect());
+            assert_eq!(left, [5, 7, 8], "without {gone:?}");
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! [`Walk`]: the blocks of one lane, in order, from any place on.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::order::{Address, Dealt, Order};
+use super::rounds::{Rounds, round_of};
+use crate::error::{Error, Origin, Result};
+use crate::pipeline::{FileHeads, SingleBlocks};
+use crate::record::Shape;
+use crate::source::extents::position::{Extent, ExtentBlocks, number_line};
+use crate::source::{Block, short};
+use crate::stream::state::place::ReadHashes;
+use crate::util::control::Control;
+use crate::util::message::ShownPath;
+
+/// The documents of a block that are packed, by their places in the order of the block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Chosen {
+    /// The documents from this place on.
+    From(u64),
+    /// The documents at these places, ascending: they are in open rows.
+    Only(Vec<u64>),
+}
+
+/// A block with documents of open rows, which is read again.
+#[derive(Debug)]
+pub(crate) struct Again {
+    pub(crate) address: Address,
+    /// The places of the documents in the rows, ascending.
+    pub(crate) places: Vec<u64>,
+}
+
+/// The hash of blocks, by their hashes in order.
+pub(crate) fn hash_of_blocks(hashes: &[u32]) -> u32 {
+    let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
+    short(&blake3::hash(&bytes))
+}
+
+/// A block of a lane.
+pub(crate) struct Found {
+    pub(crate) address: Address,
+    pub(crate) extent: Extent,
+    pub(crate) chosen: Chosen,
+    /// The number of the first record in its file, from 0, if records are numbered.
+    pub(crate) first_record: u64,
+    pub(crate) block: Block,
+    pub(crate) shape: Option<Arc<Shape>>,
+    /// The hash of its records, and that of the extents of the lane in its portion, if there are any.
+    pub(crate) hash: u32,
+    pub(crate) dealt: Option<u32>,
+}
+
+impl Found {
+    /// The block at an address, with all its documents.
+    fn of(
+        address: Address,
+        (extent, first_record, block, shape): (Extent, u64, Block, Option<Arc<Shape>>),
+        (hash, dealt): (u32, Option<u32>),
+    ) -> Self {
+        let chosen = Chosen::From(0);
+        Self { address, extent, chosen, first_record, block, shape, hash, dealt }
+    }
+}
+
+/// The files of a run, and the parts that a walk needs to read them.
+#[derive(Clone, Copy)]
+pub(crate) struct Files<'w, 'a> {
+    pub(crate) heads: &'w FileHeads<'a>,
+    pub(crate) single: &'w SingleBlocks<'a>,
+    pub(crate) control: &'w Control,
+}
+
+/// The blocks of one lane, in its order.
+pub(crate) struct Walk<'w, 'a> {
+    order: &'w Order<'a>,
+    /// The records that the caller gives, if the pool is no files.
+    rounds: Option<&'w Rounds<'a>>,
+    files: Files<'w, 'a>,
+    lane: usize,
+    /// The number of epochs; endless if `None`.
+    epochs: Option<u64>,
+    /// Blocks with documents of open rows, which are read again first.
+    again: VecDeque<Again>,
+    /// The hashes of the state, until they are compared.
+    known: ReadHashes,
+    /// The next block, and the place of the next document in it.
+    next: (Address, u64),
+    /// Whether the lane is known to read a block in each epoch.
+    reads: bool,
+    entered: Option<Entered>,
+    /// The extent before, whose file the next one may be of.
+    before: Option<ExtentBlocks>,
+}
+
+/// An extent that is being read.
+struct Entered {
+    /// The address of its next block.
+    at: Address,
+    dealt: Arc<Dealt>,
+    extent: Extent,
+    /// The number of the next record in its file, if records are numbered.
+    record: u64,
+    blocks: ExtentBlocks,
+    shape: Option<Arc<Shape>>,
+}
+
+impl<'w, 'a> Walk<'w, 'a> {
+    /// The blocks from `next` on, after those of `again` in ascending order.
+    pub(crate) fn new(
+        (order, rounds): (&'w Order<'a>, Option<&'w Rounds<'a>>),
+        files: Files<'w, 'a>,
+        lane: usize,
+        epochs: Option<u64>,
+        again: VecDeque<Again>,
+        (next, known): ((Address, u64), ReadHashes),
+    ) -> Self {
+        let reads = next != (Address::default(), 0);
+        // Records that the caller gives lie in no file that could be changed, and are read once.
+        let known = if rounds.is_some() { ReadHashes::default() } else { known };
+        let (entered, before) = (None, None);
+        Self { order, rounds, files, lane, epochs, again, known, next, reads, entered, before }
+    }
+
+    /// The next block; `None` after the last.
+    pub(crate) fn next(&mut self) -> Result<Option<Found>> {
+        self.compare_extents()?;
+        self.compare_blocks()?;
+        if let Some(Again { address, places }) = self.again.pop_front() {
+            let found = self.go_to(address)?;
+            let found = found.map(|found| Found { chosen: Chosen::Only(places), ..found });
+            return match found {
+                Some(found) => Ok(Some(found)),
+                // The lane reports the missing documents of this block.
+                None => self.next(),
+            };
+        }
+        let (address, place) = self.next;
+        if let Some(hash) = self.known.next.take()
+            && self.epochs.is_none_or(|epochs| address.epoch < epochs)
+        {
+            let Some(found) = self.go_to(address)? else {
+                return Err(refused(&self.file_of(&address)?));
+            };
+            if found.hash != hash {
+                return Err(refused(&format!("from {} on", self.origin_of(&found)?)));
+            }
+            return Ok(Some(self.pass(found, place)));
+        }
+        loop {
+            let (address, place) = self.next;
+            if self.epochs.is_some_and(|epochs| address.epoch >= epochs) {
+                return Ok(None);
+            }
+            if self.rounds.is_some() {
+                if let Some(found) = self.go_to(address)? {
+                    return Ok(Some(self.pass(found, place)));
+                }
+                if !std::mem::take(&mut self.reads) {
+                    return Ok(None);
+                }
+                self.next = (Address { epoch: address.epoch + 1, ..Address::default() }, 0);
+                continue;
+            }
+            if address.pass >= self.order.passes() {
+                if !self.reads {
+                    return Ok(None);
+                }
+                self.reads = false;
+                self.next = (Address { epoch: address.epoch + 1, ..Address::default() }, 0);
+                continue;
+            }
+            let Some(dealt) = self.dealt(&address)? else {
+                let Address { epoch, pass, .. } = address;
+                self.next = (Address { epoch, pass: pass + 1, ..Address::default() }, 0);
+                continue;
+            };
+            if address.extent >= dealt.of_lane(self.lane).len() as u64 {
+                self.next =
+                    (Address { portion: address.portion + 1, extent: 0, block: 0, ..address }, 0);
+                continue;
+            }
+            if let Some(found) = self.go_to(address)? {
+                return Ok(Some(self.pass(found, place)));
+            }
+            self.before = self.entered.take().map(|entered| entered.blocks);
+            self.next = (Address { extent: address.extent + 1, block: 0, ..address }, 0);
+        }
+    }
+
+    /// The documents from `place` on of a block; the next block is the one behind it.
+    fn pass(&mut self, found: Found, place: u64) -> Found {
+        let address = found.address;
+        self.reads = true;
+        self.next = (Address { block: address.block + 1, ..address }, 0);
+        Found { chosen: Chosen::From(place), ..found }
+    }
+
+    /// The extents of a portion.
+    fn dealt(&self, at: &Address) -> Result<Option<Arc<Dealt>>> {
+        match &self.entered {
+            Some(Entered { at: here, dealt, .. })
+                if (here.epoch, here.pass, here.portion) == (at.epoch, at.pass, at.portion) =>
+            {
+                Ok(Some(Arc::clone(dealt)))
+            }
+            _ => self.order.dealt(at, self.files.control),
+        }
+    }
+
+    /// Fails if the lane is dealt other extents than before, where the state names them.
+    fn compare_extents(&mut self) -> Result<()> {
+        let Some(known) = self.known.dealt.take() else { return Ok(()) };
+        let dealt = self.dealt(&self.next.0)?;
+        if dealt.is_some_and(|dealt| dealt.hash_of_lane(self.lane) == known) {
+            return Ok(());
+        }
+        let files = self.order.shown_files();
+        let reason = format!(
+            "is of other records than {files} now: a file was changed since it was read, at the same size, so that the lanes \
+             would read other parts of it"
+        );
+        Err(Error::option("state", reason))
+    }
+
+    /// Fails if the blocks that are read again are others than before. They are read once more to be packed, since the
+    /// first of them may not be used before the last is compared.
+    fn compare_blocks(&mut self) -> Result<()> {
+        let Some(known) = self.known.open.take() else { return Ok(()) };
+        let addresses: Vec<Address> = self.again.iter().map(|again| again.address).collect();
+        let (mut hashes, mut places) = (Vec::new(), None);
+        for address in addresses {
+            let Some(found) = self.go_to(address)? else {
+                return Err(refused(&self.file_of(&address)?));
+            };
+            hashes.push(found.hash);
+            let (at, line) = (Arc::clone(&found.block.path), first_line(&found));
+            let first = places.take().map_or_else(|| (Arc::clone(&at), line), |(first, _)| first);
+            places = Some((first, (at, line)));
+        }
+        if hash_of_blocks(&hashes) == known {
+            return Ok(());
+        }
+        let Some((first, last)) = places else { return Ok(()) };
+        let (first, last) = (self.origin(first)?, self.origin(last)?);
+        Err(refused(&format!("between {first} and the block from {last} on")))
+    }
+
+    /// The place of the first record of a block.
+    fn origin_of(&self, found: &Found) -> Result<Origin> {
+        self.origin((Arc::clone(&found.block.path), first_line(found)))
+    }
+
+    /// A place with the number of its line.
+    fn origin(&self, (path, line): (Arc<Path>, u64)) -> Result<Origin> {
+        let mut origin = Origin { path, line };
+        if self.order.names_bytes() {
+            number_line(self.order.found, &mut origin, self.files.control)?;
+        }
+        Ok(origin)
+    }
+
+    /// The file of a block that is not there, as messages show it.
+    fn file_of(&self, address: &Address) -> Result<String> {
+        let found = self.order.found;
+        let dealt = if self.rounds.is_none() { self.dealt(address)? } else { None };
+        let extents = dealt.as_ref().map_or(&[][..], |dealt| dealt.of_lane(self.lane));
+        let extent = usize::try_from(address.extent).ok().and_then(|at| extents.get(at));
+        Ok(extent.map_or_else(
+            || format!("in {}", self.order.shown_files()),
+            |extent| format!("in {}", ShownPath(&found.files[extent.file].path)),
+        ))
+    }
+
+    /// The block at an address, with all its records; `None` if there is none.
+    fn go_to(&mut self, address: Address) -> Result<Option<Found>> {
+        let Files { heads, single, control, .. } = self.files;
+        if let Some(rounds) = self.rounds {
+            let Some((block, extent, first_record)) =
+                rounds.block(self.lane, round_of(&address))?
+            else {
+                return Ok(None);
+            };
+            let mut head = rounds.head();
+            let shape = heads.shape_by(rounds.file(), single, || Ok(head.take()))?;
+            let read = (extent, first_record, block, shape);
+            return Ok(Some(Found::of(address, read, (0, None))));
+        }
+        let in_extent = |at: &Address| Address { block: 0, ..*at };
+        let stays = self.entered.as_ref().is_some_and(|entered| {
+            in_extent(&entered.at) == in_extent(&address) && entered.at.block <= address.block
+        });
+        if !stays {
+            let Some(dealt) = self.dealt(&address)? else { return Ok(None) };
+            let list = dealt.of_lane(self.lane);
+            let extent = usize::try_from(address.extent).ok().and_then(|at| list.get(at)).cloned();
+            let Some(extent) = extent else { return Ok(None) };
+            let shape = heads.shape(extent.file, single, control)?;
+            let all = self.order.choice.reads_fields();
+            let columns = heads.columns(shape.as_deref()).filter(|_| !all);
+            let before = self.entered.take().map(|entered| entered.blocks);
+            let before = before.or_else(|| self.before.take());
+            let found = self.order.found;
+            let blocks = ExtentBlocks::enter(found, &extent, columns.as_deref(), before, control)?;
+            let at = in_extent(&address);
+            let record = extent.first_record;
+            self.entered = Some(Entered { at, dealt, extent, record, blocks, shape });
+        }
+        let Some(entered) = &mut self.entered else { return Ok(None) };
+        loop {
+            let Some(block) = entered.blocks.next_block(control)? else { return Ok(None) };
+            let (here, first_record) = (entered.at, entered.record);
+            entered.at.block += 1;
+            if self.order.numbers_records() {
+                entered.record += block.records().count() as u64;
+            }
+            if here == address {
+                let shape = if entered.extent.file == block.file {
+                    entered.shape.clone()
+                } else {
+                    heads.shape(block.file, single, control)?
+                };
+                let repetition = self.order.repetition(&address, block.source);
+                let block = block.read_again(repetition);
+                let hashes = (block.short_hash()?, Some(entered.dealt.hash_of_lane(self.lane)));
+                let read = (entered.extent.clone(), first_record, block, shape);
+                return Ok(Some(Found::of(address, read, hashes)));
+            }
+        }
+    }
+}
+
+/// The line of the first record of a block.
+fn first_line(found: &Found) -> u64 {
+    found.block.records().next().map_or(1, |record| record.line)
+}
+
+/// The error of records that are others than before.
+fn refused(at: &str) -> Error {
+    let reason = format!(
+        "holds rows of records {at} that are others now: the file was changed since they were read, at the same size; resume \
+         with the file as it was, or begin again"
+    );
+    Error::option("state", reason)
+}

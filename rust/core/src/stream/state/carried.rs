@@ -1,0 +1,75 @@
+//! [`Carried`]: what a state carries for a report beside the counts: the lengths of documents, and first places.
+//!
+//! The first places of a run are those of its parts together, and each stands once. So records that a resumed run reads again
+//! change nothing.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Origin;
+use crate::pipeline::Books;
+use crate::report::Histogram;
+use crate::report::ledger::{DroppedRecord, Ledger, Reason};
+
+/// The most lengths that a state tells apart. They take about 2.5 KB; above, lengths are told apart to a hundredth.
+pub(crate) const MOST_LENGTHS: usize = 1024;
+
+/// The lengths of some documents, and those of their packed pieces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct AddedLengths([Histogram; 2]);
+
+impl AddedLengths {
+    pub(crate) fn of(books: &Books) -> Self {
+        Self(books.lengths().map(Histogram::clone))
+    }
+}
+
+/// What a state carries for a report beside the counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Carried {
+    lengths: AddedLengths,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    firsts: BTreeMap<Reason, Origin>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    places: Vec<DroppedRecord>,
+}
+
+impl Carried {
+    pub(crate) fn of(books: &Books) -> Self {
+        let Ledger { firsts, places, .. } = &books.ledger;
+        let (firsts, places) = (firsts.clone(), places.clone());
+        Self { lengths: AddedLengths::of(books), firsts, places }
+    }
+
+    /// Puts it into books, on one rank only, as the counts.
+    pub(crate) fn put_into(&self, books: &mut Books) {
+        books.add_lengths(&self.lengths.0);
+        books.ledger.merge(self.ledger());
+    }
+
+    /// Takes lengths out that a later row added. First places stay: they come again with the row.
+    pub(crate) fn take_out(&mut self, added: &AddedLengths) {
+        for (lengths, added) in self.lengths.0.iter_mut().zip(&added.0) {
+            lengths.take_out(added);
+        }
+    }
+
+    /// Adds that of another rank.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (lengths, others) in self.lengths.0.iter_mut().zip(&other.lengths.0) {
+            lengths.merge(others);
+            lengths.shorten(MOST_LENGTHS);
+        }
+        let mut ledger = self.ledger();
+        ledger.merge(other.ledger());
+        Ledger { firsts: self.firsts, places: self.places, .. } = ledger;
+    }
+
+    /// The first places.
+    fn ledger(&self) -> Ledger {
+        let (firsts, places) = (self.firsts.clone(), self.places.clone());
+        Ledger { places, firsts, ..Ledger::default() }
+    }
+}

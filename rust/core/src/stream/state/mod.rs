@@ -1,0 +1,425 @@
+//! [`State`]: the position of a run after a table, and the identity of the run, as JSON.
+
+pub(super) mod carried;
+pub(super) mod files;
+pub(super) mod identity;
+pub(super) mod numbered;
+pub(super) mod place;
+pub(super) mod places;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::carried::Carried;
+
+use self::place::LaneState;
+use super::options::{Share, StreamOptions};
+use crate::config::Options;
+use crate::config::identity::Identity;
+use crate::error::{Error, Result};
+use crate::pipeline::Books;
+use crate::report::ledger::{Count, Notes};
+use crate::util::state_dict;
+use crate::util::wording::Message;
+
+/// The metadata key of the state after a table of a stream, as JSON.
+pub const STATE_KEY: &str = "fastpack_state";
+
+/// The version of the order and of the states. Other versions cannot be resumed.
+const VERSION: u64 = 12;
+
+/// The kind of object that the states belong to.
+const KIND: &str = "stream";
+
+/// The most lanes named in one message.
+const NAMED: usize = 8;
+
+/// The position of a run after a table: for all ranks, or for one of them.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The number of rows that all ranks together have delivered.
+    pub rows: u64,
+    /// The number of tables that each rank has delivered.
+    pub step: u64,
+    /// The number of lanes of the run.
+    pub lanes: usize,
+    /// The number of rows in a table.
+    pub batch_size: usize,
+    /// The number of ranks.
+    pub world_size: usize,
+    /// The rank whose state it is; `None` for that of all.
+    pub(super) rank: Option<usize>,
+    /// The identity of the run; before the first table that of its options, if they are known.
+    pub(super) identity: Option<Arc<Identity>>,
+    pub(super) counts: Counts,
+    pub(super) carried: Carried,
+    /// The states of lanes, by their numbers.
+    pub(super) states: BTreeMap<usize, Arc<str>>,
+    /// Places in the sources that tell theirs, by the names of the sources.
+    pub(super) saved: BTreeMap<String, Saved>,
+}
+
+/// The place of a source before a round, as the source tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Saved {
+    pub(super) epoch: u64,
+    pub(super) round: u64,
+    pub(super) place: String,
+}
+
+/// The counts up to a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Counts {
+    read: Count,
+    kept: Count,
+    truncated: Count,
+    dropped: BTreeMap<crate::report::ledger::Reason, Count>,
+    rows: u64,
+    /// Rows of padding.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    padded: u64,
+    trained_tokens: u64,
+    /// The tokens of the rows, without padding, and those that straddle the boundary of a trained span.
+    filled: u64,
+    straddling: u64,
+    /// The notes on records.
+    #[serde(default, skip_serializing_if = "Notes::is_empty")]
+    notes: Notes,
+    /// The packed documents and tokens of each source with a weight.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    shares: BTreeMap<String, Count>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks for it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Counts {
+    pub(super) fn of(books: &Books, shares: BTreeMap<String, Count>, padded: u64) -> Self {
+        let ledger = &books.ledger;
+        Self {
+            read: ledger.read,
+            kept: ledger.kept,
+            truncated: ledger.truncated,
+            dropped: ledger.dropped.clone(),
+            rows: books.rows,
+            padded,
+            trained_tokens: books.trained_tokens,
+            filled: books.filled,
+            straddling: ledger.straddling,
+            notes: ledger.notes.clone(),
+            shares,
+        }
+    }
+
+    /// The rows of padding.
+    pub(super) fn padded(&self) -> u64 {
+        self.padded
+    }
+
+    /// The packed documents and tokens of a source.
+    pub(super) fn share(&self, name: &str) -> Count {
+        self.shares.get(name).copied().unwrap_or_default()
+    }
+
+    /// Restores the counts, on one rank only, so that the ranks together count everything once.
+    pub(super) fn put_into(&self, books: &mut Books) {
+        let Self { read, kept, truncated, dropped, notes, .. } = self.clone();
+        let Self { rows, trained_tokens, filled, straddling, .. } = *self;
+        let ledger = &mut books.ledger;
+        ledger.notes = notes;
+        (ledger.read, ledger.kept, ledger.truncated, ledger.dropped) =
+            (read, kept, truncated, dropped);
+        ledger.straddling = straddling;
+        (books.rows, books.trained_tokens, books.filled) = (rows, trained_tokens, filled);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.read.merge(other.read);
+        self.kept.merge(other.kept);
+        self.truncated.merge(other.truncated);
+        for (reason, count) in &other.dropped {
+            self.dropped.entry(*reason).or_default().merge(*count);
+        }
+        for (name, count) in &other.shares {
+            self.shares.entry(name.clone()).or_default().merge(*count);
+        }
+        self.notes.merge(other.notes.clone());
+        self.rows += other.rows;
+        self.padded += other.padded;
+        self.trained_tokens += other.trained_tokens;
+        self.filled += other.filled;
+        self.straddling += other.straddling;
+    }
+}
+
+impl State {
+    /// The state of a run before its first table, with these options; of any run without them.
+    pub fn beginning(options: Option<(&Options, &StreamOptions)>) -> Self {
+        let identity = options.map(|(options, stream)| identity::of_options(options, stream));
+        let stream = options.map(|(_, stream)| stream);
+        Self {
+            rows: 0,
+            step: 0,
+            lanes: 0,
+            batch_size: stream.map_or(1, |stream| stream.batch_rows.get()),
+            world_size: stream.map_or(1, |stream| stream.world_size.get()),
+            rank: None,
+            identity: identity.map(Arc::new),
+            counts: Counts::default(),
+            carried: Carried::default(),
+            states: BTreeMap::new(),
+            saved: BTreeMap::new(),
+        }
+    }
+
+    /// Whether this is the state before the first table. The next run decides its lanes.
+    pub fn is_beginning(&self) -> bool {
+        self.lanes == 0
+    }
+
+    /// The state of a lane.
+    pub(super) fn lane(&self, lane: usize) -> Result<LaneState> {
+        let text = self.states.get(&lane).ok_or_else(|| self.missing(&[lane]))?;
+        let state = decode(text).and_then(|bytes| LaneState::from_bytes(&bytes));
+        state.ok_or_else(|| refused(format!("lane {lane} cannot be read")))
+    }
+
+    /// Whether the rank of some lanes goes on with the counts: the first rank with those of all ranks; and with those of
+    /// one rank, that rank, or of others the one that has its first lane.
+    pub(super) fn has_counts_of(&self, numbers: &[usize], share: Share) -> bool {
+        match self.rank {
+            None => share.rank == 0,
+            Some(rank) if share.world_size == self.world_size => share.rank == rank,
+            Some(_) => self.states.keys().next().is_some_and(|first| numbers.contains(first)),
+        }
+    }
+
+    /// Fails for the state of one of several ranks that share lanes, in another rank: the rows would be those that follow, and
+    /// the counts would not.
+    pub(super) fn check_rank(&self, share: Share) -> Result<()> {
+        let of = Share {
+            lanes: self.lanes,
+            batch: self.batch_size,
+            rank: 0,
+            world_size: self.world_size,
+        };
+        match self.rank {
+            Some(rank)
+                if of.shares_lanes()
+                    && (rank, self.world_size) != (share.rank, share.world_size) =>
+            {
+                Err(refused(format!(
+                    "is of rank {rank} of {} alone; join the states of all ranks by `merge_state_dicts`",
+                    self.world_size
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn missing(&self, lanes: &[usize]) -> Error {
+        let named: Vec<String> = lanes.iter().take(NAMED).map(ToString::to_string).collect();
+        let more = if lanes.len() > NAMED { " and others" } else { "" };
+        refused(format!(
+            "has no lane {}{more}, which this rank goes on with; join the states of all {} ranks by \
+             `merge_state_dicts`",
+            named.join(", "),
+            self.world_size
+        ))
+    }
+
+    /// Fails if the identity of the state's run is not `identity`.
+    pub(super) fn check(
+        &self,
+        identity: &Identity,
+        strict: bool,
+        dir: Option<&Path>,
+    ) -> Result<()> {
+        let was = self.identity.as_ref().filter(|_| strict);
+        match was.and_then(|was| identity::differences(was, identity, dir)) {
+            None => Ok(()),
+            Some(differences) => {
+                Err(refused(format!("is of another run; what differs: {differences}")))
+            }
+        }
+    }
+
+    /// The state as sealed JSON.
+    pub fn to_json(&self) -> String {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            version: u64,
+            rows: u64,
+            step: u64,
+            lanes: usize,
+            batch_size: usize,
+            world_size: usize,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            rank: Option<usize>,
+            run: Option<&'a Identity>,
+            counts: &'a Counts,
+            carried: &'a Carried,
+            lane: &'a BTreeMap<usize, Arc<str>>,
+            #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+            saved: &'a BTreeMap<String, Saved>,
+        }
+        let written = Written {
+            version: VERSION,
+            rows: self.rows,
+            step: self.step,
+            lanes: self.lanes,
+            batch_size: self.batch_size,
+            world_size: self.world_size,
+            rank: self.rank,
+            run: self.identity.as_deref(),
+            counts: &self.counts,
+            carried: &self.carried,
+            lane: &self.states,
+            saved: &self.saved,
+        };
+        state_dict::seal(KIND, &written)
+    }
+
+    /// Reads a state.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Option`] about `state` if it is none of a stream, or was changed.
+    pub fn from_json(text: &str) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Written {
+            rows: u64,
+            step: u64,
+            lanes: usize,
+            batch_size: usize,
+            world_size: usize,
+            rank: Option<usize>,
+            run: Option<Arc<Identity>>,
+            counts: Counts,
+            carried: Carried,
+            lane: BTreeMap<String, String>,
+            #[serde(default)]
+            saved: BTreeMap<String, Saved>,
+        }
+        let none = |why: String| refused(format!("is none of a stream: {why}"));
+        let fields = Value::Object(state_dict::open(KIND, text, "state")?);
+        let version = fields.get("version").and_then(Value::as_u64).unwrap_or_default();
+        if version != VERSION {
+            return Err(refused(format!(
+                "has the version {version}, and this fastpack reads {VERSION}"
+            )));
+        }
+        let written: Written =
+            serde_json::from_value(fields).map_err(|error| none(error.to_string()))?;
+        let mut states = BTreeMap::new();
+        for (lane, text) in written.lane {
+            let number = lane.parse().ok().filter(|lane| *lane < written.lanes);
+            let number = number.ok_or_else(|| none(format!("`{lane}` is no lane of it")))?;
+            decode(&text).ok_or_else(|| none(format!("lane {lane} cannot be read")))?;
+            states.insert(number, Arc::from(text));
+        }
+        if written.lanes == 0 && written.step > 0 {
+            return Err(none("it has no lanes".to_owned()));
+        }
+        Ok(Self {
+            rows: written.rows,
+            step: written.step,
+            lanes: written.lanes,
+            batch_size: written.batch_size,
+            world_size: written.world_size,
+            rank: written.rank,
+            identity: written.run,
+            counts: written.counts,
+            carried: written.carried,
+            states,
+            saved: written.saved,
+        })
+    }
+}
+
+fn refused(reason: impl Into<Message>) -> Error {
+    Error::option("state", reason)
+}
+
+/// The state of a run, merged from the states of its ranks after the same step.
+///
+/// # Errors
+///
+/// [`Error::Option`] about `state` if the states are of different runs or steps, or a lane is in none of
+/// them.
+pub fn merge_states(states: &[State]) -> Result<State> {
+    let Some((first, rest)) = states.split_first() else {
+        return Err(refused("must be at least one"));
+    };
+    let mut merged = first.clone();
+    // Ranks that have taken no table, or none since they resumed, have the state of all.
+    if merged.rank.is_none()
+        && merged.states.len() == merged.lanes
+        && rest.iter().all(|state| state.to_json() == first.to_json())
+    {
+        return Ok(merged);
+    }
+    let mut ranks = BTreeSet::from([first.rank]);
+    for state in rest {
+        let identities = merged.identity.as_ref().zip(state.identity.as_ref());
+        let differences = identities.and_then(|(a, b)| identity::differences(a, b, None));
+        if differences.is_some() || state.lanes != merged.lanes {
+            let differences = differences.unwrap_or_else(|| "the number of lanes".to_owned());
+            return Err(refused(format!("is of several runs; what differs: {differences}")));
+        }
+        if (state.rows, state.step) != (merged.rows, merged.step) {
+            let reason = format!(
+                "is of several steps, {} and {}; save the states of all ranks behind the same step",
+                merged.step, state.step
+            );
+            return Err(refused(reason));
+        }
+        let again = |(lane, text)| merged.states.get(lane).is_some_and(|known| known != text);
+        if !ranks.insert(state.rank) || state.states.iter().any(again) {
+            return Err(refused("is of the same rank twice"));
+        }
+        merged.counts.add(&state.counts);
+        merged.carried.add(&state.carried);
+        // The rank that is furthest behind decides. One without a place needs the source from its beginning.
+        merged.saved.retain(|name, _| state.saved.contains_key(name));
+        for (name, saved) in &mut merged.saved {
+            let other = &state.saved[name];
+            if (other.epoch, other.round) < (saved.epoch, saved.round) {
+                *saved = other.clone();
+            }
+        }
+        merged.states.extend(state.states.iter().map(|(lane, text)| (*lane, Arc::clone(text))));
+    }
+    let missing: Vec<usize> =
+        (0..merged.lanes).filter(|lane| !merged.states.contains_key(lane)).collect();
+    if !missing.is_empty() {
+        return Err(merged.missing(&missing));
+    }
+    // Of ranks that share lanes, some may have them all. The counts are those of all ranks.
+    if let Some(rank) = (0..merged.world_size).find(|rank| !ranks.contains(&Some(*rank)))
+        && merged.rank.is_some()
+    {
+        return Err(refused(format!(
+            "has no rank {rank}; join the states of all {} ranks",
+            merged.world_size
+        )));
+    }
+    Ok(State { rank: None, ..merged })
+}
+
+/// Bytes as base-64 text.
+pub(super) fn encode(bytes: &[u8]) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn decode(text: &str) -> Option<Vec<u8>> {
+    BASE64_URL_SAFE_NO_PAD.decode(text).ok()
+}

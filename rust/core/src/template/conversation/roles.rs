@@ -1,0 +1,75 @@
+//! Refuses misspelt roles. Most templates render any role, but the text of an unknown role would never be
+//! trained.
+
+use std::sync::Arc;
+
+use crate::record::Fault;
+use crate::report::ledger::Reason;
+use crate::template::chat::ChatTemplate;
+use fastpack_template::json::{Json, Map};
+
+/// The roles that templates usually know.
+const USUAL: [&str; 6] = ["user", "assistant", "system", "tool", "developer", "model"];
+
+/// Roles of other formats, each with the usual role that it means.
+const ELSEWHERE: [(&str, &str); 7] = [
+    ("human", "user"),
+    ("gpt", "assistant"),
+    ("bot", "assistant"),
+    ("chatbot", "assistant"),
+    ("ai", "assistant"),
+    ("observation", "tool"),
+    ("function_call", "assistant"),
+];
+
+/// Letters of a usual role for each wrong letter that is allowed.
+const LETTERS_A_SLIP: usize = 4;
+
+impl ChatTemplate {
+    /// Refuses a misspelt role (`assistent`), or a role of another format (`gpt`), unless the template
+    /// mentions it.
+    pub(crate) fn check_roles(&self, messages: &[Arc<Map>]) -> Result<(), Fault> {
+        for (at, message) in messages.iter().enumerate() {
+            let Some(Json::String(role)) = message.get("role") else { continue };
+            if USUAL.contains(&&**role) || self.speaks_of(role) {
+                continue;
+            }
+            if let Some(meant) = meant(role) {
+                let message = format!(
+                    "message {at} has the role `{role}`, of which chat template `{}` says nothing; `{meant}` is meant?",
+                    self.name
+                );
+                return Err(Fault::new(Reason::UnknownRole, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn speaks_of(&self, role: &str) -> bool {
+        self.source.contains(&format!("'{role}'")) || self.source.contains(&format!("\"{role}\""))
+    }
+}
+
+/// The usual role that `role` stands for, by its name in another format or by its spelling.
+fn meant(role: &str) -> Option<&'static str> {
+    let plain = role.trim().to_lowercase();
+    let elsewhere = ELSEWHERE.iter().find(|(name, _)| *name == plain).map(|(_, role)| *role);
+    let mut close =
+        USUAL.iter().filter(|usual| slips(&plain, usual) <= usual.len() / LETTERS_A_SLIP);
+    elsewhere.or_else(|| close.next().copied())
+}
+
+/// The edit distance of two words: letters to insert, delete or change.
+fn slips(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, wanted) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *wanted);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}

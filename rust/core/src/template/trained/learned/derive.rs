@@ -1,0 +1,260 @@
+//! Finds the assistant's spans in the output of a template without `{% generation %}` blocks.
+//!
+//! A span begins after the generation prompt, and ends after the text that ends the turn
+//! ([`ending`](super::ending)). There are two methods. The cheap one renders the conversation once more with
+//! marks around the texts of messages ([`marks`](super::marks)), and searches for the learned header and end
+//! of a turn around them ([`header`](super::header)). It is used where trials show that it finds what the other one
+//! finds ([`trust`](crate::template::trained::proof::trust)): the definition, which renders each turn and what is before it
+//! ([`rule`]).
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::ending::MessageTail;
+use super::header::learned;
+use super::marks::{MarkPlace, Marks, extents};
+use super::markup::TurnMarkup;
+use crate::record::{Conversation, Fault};
+use crate::template::chat::ChatTemplate;
+use crate::template::conversation::left_out::LeftOut;
+use crate::template::conversation::{is_assistant, prepared};
+use crate::template::trained::rule;
+use crate::template::trained::rule::texts::TurnDocument;
+use fastpack_template::json::{Json, Map};
+
+impl ChatTemplate {
+    /// Renders a conversation, and finds the spans that the assistant wrote.
+    ///
+    /// Fails with [`Reason::Unmaskable`](crate::report::ledger::Reason::Unmaskable) if a template without
+    /// `{% generation %}` blocks renders a record in a way that does not show the spans.
+    pub fn render_with_spans(
+        &self,
+        conversation: &Conversation,
+    ) -> std::result::Result<(String, Vec<Range<usize>>), Fault> {
+        self.render_spans_noting(conversation, None)
+    }
+
+    /// Renders a conversation, finds the spans that the assistant wrote, and adds the fields that the text
+    /// leaves out.
+    pub(crate) fn render_spans_noting(
+        &self,
+        conversation: &Conversation,
+        left_out: Option<&mut LeftOut>,
+    ) -> std::result::Result<(String, Vec<Range<usize>>), Fault> {
+        let template = self.serving(conversation);
+        template.check(conversation)?;
+        let messages = prepared(conversation);
+        let output = template.run_whole(&messages, conversation, left_out)?;
+        if template.generates {
+            return Ok((output.text, output.spans));
+        }
+        let spans = derived(template, conversation, &messages, &output.text)?;
+        Ok((output.text, spans))
+    }
+}
+
+/// The assistant's spans in `text`, the plain render of `messages`.
+fn derived(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    messages: &[Cow<'_, Map>],
+    text: &str,
+) -> Result<Vec<Range<usize>>, Fault> {
+    if !messages.iter().any(|message| is_assistant(message)) {
+        return Ok(Vec::new());
+    }
+    if template.trusts_marks(conversation, messages)
+        && let Some(spans) = from_marks(template, conversation, messages, text)
+    {
+        return Ok(spans);
+    }
+    defined(template, conversation, messages, text)
+}
+
+/// The assistant's spans in `text` by the definition, or as they are written there where that makes other documents.
+pub(crate) fn defined(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    messages: &[Cow<'_, Map>],
+    text: &str,
+) -> Result<Vec<Range<usize>>, Fault> {
+    let found = rule::documents(template, conversation, messages, text, |_| true);
+    if let Ok([TurnDocument { text: own, turns, .. }]) = found.as_deref()
+        && own == text
+    {
+        return Ok(turns.iter().map(|(_, span)| span.clone()).collect());
+    }
+    let turns = rule::spans_in_whole(template, conversation, messages, text)?;
+    let turns = turns.ok_or_else(|| template.hidden("the assistant wrote"))?;
+    Ok(turns.into_iter().map(|(_, span)| span).collect())
+}
+
+/// Finds the spans by the headers and ends around the marked texts.
+pub(crate) fn from_marks(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    messages: &[Cow<'_, Map>],
+    text: &str,
+) -> Option<Vec<Range<usize>>> {
+    let marks = Marks::absent_from([text], messages.len())?;
+    let turn = learned(template, conversation)?;
+    let turn = turn.as_ref();
+    let marked = template.run(&marks.mark_all(messages)?, conversation, None).ok()?;
+    let (plain, places) = marks.unmark(&marked.text);
+    if plain != text {
+        return None;
+    }
+    from_places(template, turn, text, &MessageFacts::of(messages), &places)
+}
+
+/// The facts about a message that the search for its span needs.
+pub(crate) struct MessageFacts {
+    /// Whether the assistant wrote it.
+    pub(crate) by_assistant: bool,
+    /// Whether all of its content is text.
+    pub(crate) is_text: bool,
+}
+
+impl MessageFacts {
+    fn of(messages: &[Cow<'_, Map>]) -> Vec<Self> {
+        let said = messages.iter().map(|message| Self {
+            by_assistant: is_assistant(message),
+            is_text: !message.contains_key("tool_calls")
+                && message.get("content").is_some_and(is_text),
+        });
+        said.collect()
+    }
+}
+
+/// Whether a content is a string, or a list of text parts.
+pub(crate) fn is_text(content: &Json) -> bool {
+    let is_text = |part: &Json| matches!(part, Json::Map(part) if matches!(part.get("text"), Some(Json::String(_))));
+    match content {
+        Json::String(_) => true,
+        Json::List(parts) => parts.iter().all(is_text),
+        _ => false,
+    }
+}
+
+/// Finds the spans by the headers and ends around the places where texts of messages begin and end in `text`.
+pub(crate) fn from_places(
+    template: &ChatTemplate,
+    turn: &TurnMarkup,
+    text: &str,
+    messages: &[MessageFacts],
+    places: &[MarkPlace],
+) -> Option<Vec<Range<usize>>> {
+    let extents = extents(places, messages.len());
+    let mut spans: Vec<Range<usize>> = Vec::new();
+    let mut at = 0;
+    for (number, message) in messages.iter().enumerate() {
+        let extent = extents[number].as_ref();
+        if !message.by_assistant {
+            at = extent.map_or(at, |extent| extent.range.end.max(at));
+            continue;
+        }
+        let next = extents[number + 1..]
+            .iter()
+            .flatten()
+            .map(|extent| extent.range.start)
+            .min()
+            .unwrap_or(text.len());
+        let shown = MessagePlace {
+            is_marked: extent.is_some(),
+            range: extent.map_or(next..next, |extent| extent.range.clone()),
+            is_whole: message.is_text && extent.is_none_or(|extent| extent.is_whole),
+            next_is_marked: extents.get(number + 1).is_none_or(Option::is_some),
+        };
+        if shown.range.start < at || next < shown.range.end {
+            return None;
+        }
+        match find_span(turn, text, at, &shown, next) {
+            Some(TurnPlace::New(span)) => {
+                at = span.end;
+                spans.push(span);
+            }
+            // Some templates put several messages into one turn.
+            Some(TurnPlace::SameTurn(end)) => {
+                let last = spans.last_mut()?;
+                last.end = end;
+                at = end;
+            }
+            None => return None,
+        }
+    }
+    if spans.iter().any(|span| begins_another_turn(template, turn, &text[span.clone()])) {
+        return None;
+    }
+    let others = places.iter().filter(|place| !messages[place.message].by_assistant);
+    for place in others {
+        if spans.iter().any(|span| span.start < place.at && place.at < span.end) {
+            return None;
+        }
+    }
+    Some(spans)
+}
+
+/// Whether a span contains the token that begins the assistant's header, but not the rest of the header after
+/// it.
+fn begins_another_turn(template: &ChatTemplate, turn: &TurnMarkup, span: &str) -> bool {
+    let Some(header) = turn.headers.last() else { return true };
+    let token = template
+        .context
+        .turn_ends
+        .iter()
+        .filter(|token| !token.is_empty() && header.starts_with(&***token));
+    token.max_by_key(|token| token.len()).is_some_and(|token| {
+        span.match_indices(&**token).any(|(at, _)| !span[at..].starts_with(header.as_str()))
+    })
+}
+
+/// The place of a message's turn.
+enum TurnPlace {
+    /// In a turn of its own.
+    New(Range<usize>),
+    /// In the turn of the message before, which ends here.
+    SameTurn(usize),
+}
+
+/// The place of a message in the text, as its marks show it.
+struct MessagePlace {
+    /// From its first to its last mark, or an empty range before the next message if it has none.
+    range: Range<usize>,
+    /// Whether it has marks.
+    is_marked: bool,
+    /// Whether all of its content is between its marks.
+    is_whole: bool,
+    /// Whether the next message has marks, or there is none.
+    next_is_marked: bool,
+}
+
+/// The turn around `shown`, between `from` and `next`.
+fn find_span(
+    turn: &TurnMarkup,
+    text: &str,
+    from: usize,
+    shown: &MessagePlace,
+    next: usize,
+) -> Option<TurnPlace> {
+    let gap = &text[from..shown.range.start];
+    let shortest = turn.headers.last()?;
+    let header =
+        if shown.is_marked { gap.rfind(shortest.as_str()) } else { gap.find(shortest.as_str()) };
+    let start = header.and_then(|at| {
+        let header = turn.headers.iter().find(|header| gap[at..].starts_with(header.as_str()))?;
+        Some(from + at + header.len())
+    });
+    let after = if shown.is_marked { shown.range.end } else { start? };
+    let tail = MessageTail {
+        tail: &text[after..next],
+        is_marked: shown.is_marked,
+        is_whole: shown.is_whole,
+        next_is_marked: shown.next_is_marked,
+    };
+    let end = after + turn.ends.find(&tail)?;
+    match start {
+        Some(start) => Some(TurnPlace::New(start..end)),
+        None if shown.is_marked && gap.trim().is_empty() => Some(TurnPlace::SameTurn(end)),
+        None => None,
+    }
+}

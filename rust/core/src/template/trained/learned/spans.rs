@@ -1,0 +1,108 @@
+//! Finds the message of each of the assistant's spans, and the token or text that ends its turn.
+
+use std::ops::Range;
+
+use super::header::learned;
+use super::markup::TurnMarkup;
+use crate::record::{Conversation, Fault};
+use crate::template::chat::ChatTemplate;
+use crate::template::conversation::left_out::LeftOut;
+use crate::template::conversation::{is_assistant, prepared};
+
+/// A stretch of text that the assistant wrote in one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Index of the message in the conversation.
+    pub message: usize,
+    /// Byte range of the assistant's text, as [`ChatTemplate::render_with_spans`] finds it.
+    pub span: Range<usize>,
+    /// Byte range of the token or text that ends the turn, with the rest of the span after it. Empty if there
+    /// is none.
+    pub end: Range<usize>,
+}
+
+impl ChatTemplate {
+    /// Renders a conversation, and finds the assistant's turns with their messages. Adds the fields that the
+    /// text leaves out to `left_out`.
+    ///
+    /// Fails with [`Reason::Unmaskable`](crate::report::ledger::Reason::Unmaskable) if the render does not show the
+    /// turns.
+    pub fn render_turns(
+        &self,
+        conversation: &Conversation,
+        left_out: Option<&mut LeftOut>,
+    ) -> Result<(String, Vec<Turn>), Fault> {
+        let template = self.serving(conversation);
+        let (text, spans) = self.render_spans_noting(conversation, left_out)?;
+        let messages = prepared(conversation);
+        let speaking: Vec<usize> =
+            (0..messages.len()).filter(|at| is_assistant(&messages[*at])).collect();
+        let owners = if spans.len() == speaking.len() {
+            Some(speaking)
+        } else {
+            template.owners(conversation, &text, &spans, &speaking)
+        };
+        let owners = owners.ok_or_else(|| self.hidden("the assistant wrote in which message"))?;
+        let learned = learned(template, conversation);
+        let turns = turns(template, learned.as_deref(), &text, owners.into_iter().zip(spans));
+        Ok((text, turns))
+    }
+
+    /// The message of each span, for a render with more or fewer spans than the assistant has messages. A
+    /// span belongs to the first message up to which the render contains the span.
+    fn owners(
+        &self,
+        conversation: &Conversation,
+        text: &str,
+        spans: &[Range<usize>],
+        speaking: &[usize],
+    ) -> Option<Vec<usize>> {
+        let messages = prepared(conversation);
+        let mut owners = Vec::with_capacity(spans.len());
+        for &message in speaking {
+            let before = self.run(&messages[..=message], conversation, Some(false)).ok()?.text;
+            if !text.starts_with(&before) {
+                return None;
+            }
+            let reached = spans[owners.len()..].iter().take_while(|span| span.end <= before.len());
+            owners.extend(std::iter::repeat_n(message, reached.count()));
+        }
+        (owners.len() == spans.len()).then_some(owners)
+    }
+}
+
+/// The turns of spans that are given with their messages.
+pub(crate) fn turns(
+    template: &ChatTemplate,
+    learned: Option<&TurnMarkup>,
+    text: &str,
+    spans: impl IntoIterator<Item = (usize, Range<usize>)>,
+) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    for (message, span) in spans {
+        // Only the last span of a message ends its turn.
+        if let Some(before) = turns.last_mut().filter(|before| before.message == message) {
+            before.end = before.span.end..before.span.end;
+        }
+        let end = end_of(template, learned, text, &span);
+        turns.push(Turn { message, span, end });
+    }
+    turns
+}
+
+/// Byte range of the token or text that ends the turn of `span`: at the end of the span, or right after it.
+fn end_of(
+    template: &ChatTemplate,
+    learned: Option<&TurnMarkup>,
+    text: &str,
+    span: &Range<usize>,
+) -> Range<usize> {
+    let said = text[span.clone()].trim_end();
+    let tokens = template.context.turn_ends.iter().filter(|token| !token.is_empty());
+    if let Some(token) =
+        tokens.filter(|token| said.ends_with(token.as_str())).max_by_key(|it| it.len())
+    {
+        return span.start + said.len() - token.len()..span.end;
+    }
+    learned.and_then(|turn| turn.ends.around(text, span)).unwrap_or(span.end..span.end)
+}

@@ -1,0 +1,100 @@
+//! [`MadeUp`]: the conversation with made-up words that stands for all of its [form](super::forms::TurnForms).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use fastpack_template::json::{Json, Map};
+
+use super::forms::{WORDS, numbers_without_repeats};
+use crate::record::{Conversation, write_json};
+use crate::template::chat::ChatTemplate;
+use crate::template::conversation::tools;
+
+/// The part of a message in training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is not trained.
+    Context,
+    /// It is of the prompt that the others complete.
+    Prompt,
+    /// It is a turn of the assistant that is trained.
+    Trained,
+}
+
+/// A conversation with made-up words.
+#[derive(Clone, Debug)]
+pub(crate) struct MadeUp {
+    /// The key of the form.
+    pub(crate) key: Vec<u8>,
+    pub(crate) conversation: Conversation,
+    /// The places of its messages.
+    pub(crate) places: Vec<Place>,
+    /// The indexes of the messages that they stand for.
+    pub(crate) numbers: Vec<usize>,
+}
+
+impl ChatTemplate {
+    /// The conversation with made-up words for a conversation whose messages are prepared, in these places.
+    pub(crate) fn made_up(
+        &self,
+        conversation: &Conversation,
+        messages: &[Cow<'_, Map>],
+        place: impl Fn(usize) -> Place,
+    ) -> MadeUp {
+        let forms = self.forms();
+        let made = messages.iter().enumerate();
+        let made = made.map(|(at, message)| (Arc::new(forms.message(message)), place(at)));
+        let made: Vec<(Arc<Map>, Place)> = made.collect();
+        let numbers = numbers_without_repeats(&made);
+        let places: Vec<Place> = numbers.iter().map(|number| made[*number].1).collect();
+        let messages: Vec<Arc<Map>> =
+            numbers.iter().map(|number| Arc::clone(&made[*number].0)).collect();
+        let mut key = Vec::new();
+        let listed = messages.iter().map(|message| Json::Map(Arc::clone(message)));
+        write_json(&Json::List(Arc::new(listed.collect())), &mut key);
+        key.extend(places.iter().map(|place| *place as u8));
+        write_json(&Json::Map(Arc::new(conversation.template_kwargs.clone())), &mut key);
+        let tools = tools(conversation).map(made_up_tools);
+        key.push(match &tools {
+            None => b'-',
+            Some(Json::List(tools)) if tools.is_empty() => b'0',
+            Some(_) => b'1',
+        });
+        let prompt = places.iter().filter(|place| **place == Place::Prompt).count();
+        let conversation = Conversation {
+            messages,
+            tools,
+            template_kwargs: conversation.template_kwargs.clone(),
+            weights: None,
+            prompt: (prompt > 0).then_some(prompt),
+        };
+        MadeUp { key, conversation, places, numbers }
+    }
+}
+
+/// One made-up tool in place of all; none in place of none.
+fn made_up_tools(tools: &Json) -> Json {
+    let text = |text: &str| Json::String(text.into());
+    let map = |entries: Vec<(&str, Json)>| {
+        let entries = entries.into_iter().map(|(key, value)| (Arc::from(key), value));
+        Json::Map(Arc::new(entries.collect()))
+    };
+    match tools {
+        Json::List(tools) if tools.is_empty() => Json::List(Arc::default()),
+        _ => {
+            let q = map(vec![("type", text("string")), ("description", text(WORDS))]);
+            let parameters = map(vec![
+                ("type", text("object")),
+                ("properties", map(vec![("q", q)])),
+                ("required", Json::List(Arc::new(vec![text("q")]))),
+            ]);
+            let function = map(vec![
+                ("name", text(WORDS)),
+                ("description", text(WORDS)),
+                ("parameters", parameters),
+            ]);
+            let tool = map(vec![("type", text("function")), ("function", function)]);
+            Json::List(Arc::new(vec![tool]))
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Tries whether the cheaper search finds the turns that the definition finds.
+
+pub(crate) mod forms;
+pub(super) mod made_up;
+pub(super) mod trust;

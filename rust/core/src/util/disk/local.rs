@@ -1,0 +1,93 @@
+//! [`LocalFile`]: a file of the local disk, up to the size that it had when it was opened.
+//!
+//! A program may append to a file as fast as it is read: without this end, reading it would have none.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use fastpack_tokenize::loading::regular;
+
+use super::again::again;
+
+/// A file of the local disk, up to the size that it had when it was opened.
+#[derive(Debug)]
+pub(crate) struct LocalFile {
+    file: File,
+    /// Its size; 0 also for the files of a system that tells no sizes, such as those of `/proc`.
+    size: u64,
+    at: u64,
+}
+
+impl LocalFile {
+    /// Opens the file at `path`.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        again(|| {
+            let file = regular::open(path)?;
+            let size = file.metadata()?.len();
+            Ok(Self { file, size, at: 0 })
+        })
+    }
+
+    /// The bytes before the end, as far as the system tells it.
+    fn left(&self) -> io::Result<u64> {
+        if self.size == 0 && self.file.metadata()?.len() == 0 {
+            return Ok(u64::MAX);
+        }
+        Ok(self.size.saturating_sub(self.at))
+    }
+}
+
+impl Read for LocalFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left()?).unwrap_or(usize::MAX).min(buffer.len());
+        let read = again(|| self.file.read(&mut buffer[..most]))?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl Seek for LocalFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let to = match to {
+            SeekFrom::End(by) => {
+                let before =
+                    || io::Error::new(io::ErrorKind::InvalidInput, "a place before the file");
+                SeekFrom::Start(self.size.checked_add_signed(by).ok_or_else(before)?)
+            }
+            to => to,
+        };
+        self.at = self.file.seek(to)?;
+        Ok(self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_grows_ends_where_it_ended_when_it_was_opened() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("growing");
+        for first in ["", "12345"] {
+            std::fs::write(&path, first).expect("the file");
+            let mut open = LocalFile::open(&path).expect("the file is there");
+            let mut end = File::options().append(true).open(&path).expect("the file is there");
+            let mut read = Vec::new();
+            let mut piece = [0; 2];
+            loop {
+                end.write_all(b"more").expect("there is room");
+                match open.read(&mut piece).expect("it is read") {
+                    0 => break,
+                    count => read.extend_from_slice(&piece[..count]),
+                }
+                assert!(read.len() < 50, "it has no end");
+            }
+            assert_eq!(read, first.as_bytes());
+            assert_eq!(open.seek(SeekFrom::End(0)).expect("a place"), first.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Files of the local disk: which are opened, hashed, replaced and removed, and how.
+
+pub(crate) mod again;
+pub mod bounds;
+pub(crate) mod expected;
+pub(crate) mod frames;
+pub mod hex_hash;
+pub(crate) mod local;
+pub(crate) mod read_ahead;
+pub(crate) mod regular;
+pub(crate) mod removal;
+pub mod sealed;
+pub(crate) mod writeback;

@@ -1,0 +1,221 @@
+//! Sealed states: JSON objects that travel as dicts, each with its kind and a hash of all its values. An edited one is refused.
+//!
+//! The hash covers canonical JSON, in which keys are sorted and numbers exact, since a dict keeps no text. Files that are
+//! stored as text are [`sealed`](crate::util::disk::sealed) over their bytes.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::util::message::quoted;
+
+/// The key of the hash.
+const SEAL: &str = "blake3";
+
+/// The key of the kind of object that a state belongs to, such as `stream`.
+const KIND: &str = "state_of";
+
+/// The state `object` of an object of the kind `kind` as sealed JSON, with the hash in front.
+///
+/// # Panics
+///
+/// If `object` does not become a JSON object.
+pub(crate) fn seal(kind: &str, object: &impl Serialize) -> String {
+    let value = serde_json::to_value(object).expect("strings and numbers become JSON");
+    let Value::Object(mut fields) = value else { panic!("a state is an object") };
+    fields.insert(KIND.to_owned(), kind.into());
+    fields.shift_remove(SEAL);
+    let text = canonical(&Value::Object(fields));
+    let hash = blake3::hash(text.as_bytes()).to_hex();
+    format!("{{\"{SEAL}\":\"{hash}\",{}", &text[1..])
+}
+
+/// The values of the sealed state in `text`, without its kind and hash.
+///
+/// # Errors
+///
+/// [`Error::Option`] about `option` if it is no state of the kind `kind`, or was changed since it was sealed.
+pub(crate) fn open(kind: &str, text: &str, option: &'static str) -> Result<Map<String, Value>> {
+    let refused = |reason: String| Error::option(option, reason);
+    let wanted = format!("it must be what `state_dict()` of a `{kind}` returned");
+    let value = serde_json::from_str(text)
+        .map_err(|error| refused(format!("is no JSON: {error}; {wanted}")))?;
+    let Value::Object(mut fields) = value else {
+        return Err(refused(format!("is no dict; {wanted}")));
+    };
+    if fields.is_empty() {
+        return Err(refused(format!("is empty; {wanted}")));
+    }
+    let Some(Value::String(seal)) = fields.shift_remove(SEAL) else {
+        let reason = format!("has no `{SEAL}`, the hash of the state; {wanted}");
+        return Err(refused(reason));
+    };
+    let value = Value::Object(fields);
+    if blake3::hash(canonical(&value).as_bytes()).to_hex().as_str() != seal {
+        let reason = format!(
+            "was changed since it was saved: its `{SEAL}` is the hash of other values; {wanted}"
+        );
+        return Err(refused(reason));
+    }
+    let Value::Object(mut fields) = value else { unreachable!("made of fields") };
+    match fields.shift_remove(KIND) {
+        Some(Value::String(found)) if found == kind => Ok(fields),
+        Some(Value::String(found)) => {
+            let found = quoted(&found);
+            Err(refused(format!("is the state of a `{found}`; {wanted}")))
+        }
+        _ => Err(refused(format!("has no `{KIND}`; {wanted}"))),
+    }
+}
+
+/// The JSON object in `text` as sealed JSON, as [`seal`] writes it.
+///
+/// # Errors
+///
+/// [`Error::Option`] about `option` if `text` is no JSON object.
+pub fn seal_text(kind: &str, text: &str, option: &'static str) -> Result<String> {
+    let fields: serde_json::Result<Map<String, Value>> = serde_json::from_str(text);
+    let refused = |error| Error::option(option, format!("is no dict of JSON values: {error}"));
+    Ok(seal(kind, &fields.map_err(refused)?))
+}
+
+/// The values of a sealed state, as [`open`] returns them, as JSON.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn open_text(kind: &str, text: &str, option: &'static str) -> Result<String> {
+    open(kind, text, option).map(|fields| Value::Object(fields).to_string())
+}
+
+/// JSON in which equal values have equal text: without spaces, keys sorted, numbers exact.
+fn canonical(value: &Value) -> String {
+    let mut text = String::new();
+    write_canonical(value, &mut text);
+    text
+}
+
+fn write_canonical(value: &Value, text: &mut String) {
+    match value {
+        Value::Array(items) => {
+            text.push('[');
+            for (number, item) in items.iter().enumerate() {
+                text.push_str(if number > 0 { "," } else { "" });
+                write_canonical(item, text);
+            }
+            text.push(']');
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            fields.sort_unstable_by_key(|(name, _)| *name);
+            text.push('{');
+            for (number, (name, item)) in fields.into_iter().enumerate() {
+                text.push_str(if number > 0 { "," } else { "" });
+                write!(text, "{}:", Value::String(name.clone())).expect("memory takes text");
+                write_canonical(item, text);
+            }
+            text.push('}');
+        }
+        scalar => write!(text, "{scalar}").expect("memory takes text"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            ".{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((".{0,4}", inner), 0..4)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn fields() -> impl Strategy<Value = Map<String, Value>> {
+        prop::collection::vec(("[a-z]{1,4}", values()), 0..5)
+            .prop_map(|fields| fields.into_iter().collect())
+    }
+
+    /// The same values with all keys in the opposite order.
+    fn turned(value: Value) -> Value {
+        match value {
+            Value::Array(items) => items.into_iter().map(turned).collect(),
+            Value::Object(fields) => {
+                let fields = fields.into_iter().rev();
+                Value::Object(fields.map(|(name, value)| (name, turned(value))).collect())
+            }
+            scalar => scalar,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_state_opens_as_it_was_in_whatever_order_its_keys_come(fields in fields()) {
+            let text = seal("stream", &fields);
+            let value: Value = serde_json::from_str(&text).expect("JSON");
+            for text in [text, turned(value).to_string()] {
+                let opened = open("stream", &text, "state").expect("a state");
+                prop_assert_eq!(Value::Object(opened), Value::Object(fields.clone()));
+            }
+        }
+
+        #[test]
+        fn another_value_a_missing_key_and_another_kind_are_refused(
+            fields in fields(), at in any::<prop::sample::Index>(), other in values()
+        ) {
+            let text = seal("stream", &fields);
+            let Value::Object(whole) = serde_json::from_str(&text).expect("JSON") else { unreachable!() };
+            let name = (*at.get(&whole.keys().collect::<Vec<_>>())).clone();
+            let mut edited = whole.clone();
+            let before = edited.insert(name.clone(), other.clone());
+            let edited = Value::Object(edited).to_string();
+            let is_same = before.map(|it| canonical(&it)) == Some(canonical(&other));
+            prop_assert_eq!(open("stream", &edited, "state").is_ok(), is_same);
+            let mut less = whole;
+            less.shift_remove(&name);
+            prop_assert!(open("stream", &Value::Object(less).to_string(), "state").is_err());
+            prop_assert!(open("sampler", &text, "state").is_err());
+        }
+    }
+
+    #[test]
+    fn whole_numbers_and_those_with_a_point_are_different_values() {
+        let text = seal("stream", &json!({ "rows": 5 }));
+        assert!(open("stream", &text.replace(":5", ":5.0"), "state").is_err());
+        assert!(open("stream", &text.replace(":5", ":5e0"), "state").is_err());
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let whole = seal("stream", &json!({ "rows": 5 }));
+        let other = seal("PackSampler", &json!({ "rows": 5 }));
+        for (text, said) in [
+            ("null", "is no dict"),
+            ("[]", "is no dict"),
+            ("{}", "is empty"),
+            ("{", "is no JSON"),
+            ("{\"rows\": 5}", "has no `blake3`"),
+            (&other, "is the state of a `PackSampler`"),
+            (&whole.replace(":5", ":6"), "was changed since it was saved"),
+        ] {
+            let error = open("stream", text, "state_dict").expect_err(text).to_string();
+            assert!(error.contains(said) && error.contains("state_dict"), "{text}: {error}");
+        }
+    }
+}

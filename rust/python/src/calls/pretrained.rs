@@ -1,0 +1,164 @@
+//! [`PyPretrained`]: a loaded tokenizer with its special tokens and chat templates, for any number of calls.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fastpack_core::Error;
+use fastpack_tokenize::loading::regular;
+use fastpack_tokenize::{Engine, NamedTemplate, Pretrained, SpecialTokens, Tokenizer};
+use pyo3::prelude::*;
+
+use crate::error;
+use crate::options::PyIds;
+use crate::supervise::{self, Interrupted};
+
+/// A loaded tokenizer, its special tokens and its chat templates.
+#[pyclass(name = "Pretrained", module = "fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyPretrained {
+    pub(crate) pretrained: Arc<Pretrained>,
+    /// The path or hub name that the caller gave; `None` for a live tokenizer.
+    pub(crate) name: Option<String>,
+}
+
+#[pymethods]
+impl PyPretrained {
+    /// Reads a model folder; `hub_name` is its name on the hub, if it was downloaded.
+    #[staticmethod]
+    fn from_dir(py: Python<'_>, path: PathBuf, hub_name: Option<String>) -> PyResult<Self> {
+        let name = hub_name.clone().unwrap_or_else(|| path.display().to_string());
+        let pretrained =
+            supervise::run(py, None, Interrupted::Abandon, move |_, _| match hub_name {
+                Some(name) => Ok(Pretrained::from_named_dir(&path, Path::new(&name))?),
+                None => Ok(Pretrained::from_dir(&path)?),
+            })?;
+        Ok(Self::new(pretrained, Some(name)))
+    }
+
+    /// Reads a bare `tokenizer.json`.
+    #[staticmethod]
+    fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let name = path.display().to_string();
+        let pretrained = supervise::run(py, None, Interrupted::Abandon, move |_, _| {
+            let json = regular::read_to_string(&path).map_err(Error::io(&path))?;
+            let tokenizer = Tokenizer::from_file_text(&json)?;
+            Ok(Pretrained {
+                tokenizer,
+                special_tokens: Vec::new(),
+                stop_tokens: Vec::new(),
+                chat_templates: Vec::new(),
+                call: "{}".to_owned(),
+            })
+        })?;
+        Ok(Self::new(pretrained, Some(name)))
+    }
+
+    /// Loads a live tokenizer from its JSON.
+    #[staticmethod]
+    fn from_json(
+        py: Python<'_>,
+        json: String,
+        special_tokens: Vec<(String, String)>,
+        chat_templates: Vec<(String, String)>,
+        call: String,
+    ) -> PyResult<Self> {
+        let pretrained = supervise::run(py, None, Interrupted::Abandon, move |_, _| {
+            let templates = chat_templates.into_iter();
+            Ok(Pretrained {
+                tokenizer: Tokenizer::from_json(&json)?,
+                special_tokens,
+                stop_tokens: Vec::new(),
+                chat_templates: templates
+                    .map(|(name, source)| NamedTemplate { name, source })
+                    .collect(),
+                call,
+            })
+        })?;
+        Ok(Self::new(pretrained, None))
+    }
+
+    /// The chat templates, each with its name.
+    #[getter]
+    fn chat_templates(&self) -> Vec<(String, String)> {
+        let templates = self.pretrained.chat_templates.iter();
+        templates.map(|template| (template.name.clone(), template.source.clone())).collect()
+    }
+
+    /// Named special tokens, such as `("eos_token", "</s>")`.
+    #[getter]
+    fn special_tokens(&self) -> Vec<(String, String)> {
+        self.pretrained.special_tokens.clone()
+    }
+
+    /// The contents of all tokens that are marked special.
+    #[getter]
+    fn special_contents(&self) -> Vec<String> {
+        self.pretrained.tokenizer.special_tokens().to_vec()
+    }
+
+    /// The class and its settings for padding and truncation, as a JSON object.
+    #[getter]
+    fn call(&self) -> String {
+        self.pretrained.call.clone()
+    }
+
+    /// The number of tokens, added ones included.
+    #[getter]
+    fn vocab_size(&self) -> usize {
+        self.pretrained.tokenizer.vocab_size()
+    }
+
+    /// The component that the compiled engine does not support; `None` if that engine makes the ids.
+    #[getter]
+    fn engine_reason(&self) -> Option<String> {
+        match self.pretrained.tokenizer.engine() {
+            Engine::Compiled => None,
+            Engine::Reference { reason } => Some(reason),
+        }
+    }
+
+    /// Each component by its name, with its type and its options.
+    fn components(&self) -> PyResult<Vec<(&'static str, String)>> {
+        let components = self.pretrained.tokenizer.components();
+        components.map_err(|refused| error::to_py(refused.into()))
+    }
+
+    /// The parts of the encoding of one text, or of a pair: the text (0 or 1) or `None`, the id, and the type.
+    fn frame(&self, pair: bool, special: bool) -> PyResult<Vec<(Option<usize>, u32, u32)>> {
+        let special = if special { SpecialTokens::Add } else { SpecialTokens::Omit };
+        let parts = self.pretrained.tokenizer.frame(1 + usize::from(pair), special);
+        let parts = parts.map_err(|refused| error::to_py(refused.into()))?;
+        Ok(parts.into_iter().map(|part| (part.text, part.id, part.kind)).collect())
+    }
+
+    /// A digest of everything that decides the ids.
+    #[getter]
+    fn fingerprint(&self) -> String {
+        self.pretrained.tokenizer.fingerprint().to_owned()
+    }
+
+    /// The content of a token.
+    fn id_to_token(&self, id: u32) -> Option<String> {
+        self.pretrained.tokenizer.id_to_token(id)
+    }
+
+    /// The id of a token.
+    fn token_to_id(&self, token: &str) -> Option<u32> {
+        self.pretrained.tokenizer.token_to_id(token)
+    }
+
+    /// Decodes ids to text, special tokens included.
+    fn decode(&self, ids: PyIds) -> PyResult<String> {
+        self.pretrained.tokenizer.decode(&ids.0).map_err(|refused| error::to_py(refused.into()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<fastpack.Pretrained of {} tokens>", self.pretrained.tokenizer.vocab_size())
+    }
+}
+
+impl PyPretrained {
+    fn new(pretrained: Pretrained, name: Option<String>) -> Self {
+        Self { pretrained: Arc::new(pretrained), name }
+    }
+}

@@ -1,0 +1,468 @@
+//! `StreamTables`: an iterator over the tables of a stream, which the core fills in the background.
+
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::RecordBatch;
+use arrow_pyarrow::{PyArrowType, Table};
+use fastpack_core::stream::{
+    Agree, Choice, Deal, MOST_LANES, MixUnit, Number, Numbers, OnEnd, OnExhausted, Scalar, State,
+    StreamOptions, Together, Wanted, count, stream,
+};
+use fastpack_core::{Control, Report};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFrozenSet, PyInt, PyList, PySet, PyTuple};
+
+use crate::arrow::batch;
+use crate::callers::reiterable::PyReiterable;
+use crate::callers::transform::PyTransform;
+use crate::callers::written::has_list;
+use crate::calls::pretrained::PyPretrained;
+use crate::convert::{counts, refuse, switches, word, words};
+use crate::error;
+use crate::job::{JobParts, PyChatTemplate};
+use crate::options::inputs::PyInputs;
+use crate::options::output::PyPart;
+use crate::options::{PyBatchSize, PyOpenPacks, PyOptions};
+use crate::report::PyReport;
+use crate::supervise::{self, Caller, Interrupted, SharedTask, Task};
+
+/// The tables that wait to be taken: the next one, and one that is made while the next is taken.
+const AHEAD: usize = 2;
+
+switches!(
+    /// Whether records are read in a random order, which the seed decides.
+    PyShuffled, "shuffle"
+);
+counts!(
+    /// The number of times that the input is read.
+    PyEpochs(NonZeroU64), "epochs", u64::MAX
+);
+counts!(
+    /// The number of lanes of a run.
+    PyLanes(NonZeroUsize), "lanes", MOST_LANES
+);
+counts!(
+    /// The number of ranks that share the rows.
+    PyWorldSize(NonZeroUsize), "world_size", MOST_LANES
+);
+counts!(
+    /// The most tables of a run.
+    PyMaxSteps(NonZeroU64), "max_steps", u64::MAX
+);
+
+words!(
+    /// The unit of the weights of sources: tokens, documents or rows.
+    PyWeightUnit(MixUnit), "weight_unit"
+);
+words!(
+    /// The behaviour of a lane that has read a source to its end.
+    PyOnExhausted(OnExhausted), "on_exhausted"
+);
+words!(
+    /// The rows of a step in which some lanes have none left.
+    PyOnEnd(OnEnd), "on_end"
+);
+
+counts!(
+    /// The least tokens of a document.
+    PyMinTokens(NonZeroU32), "min_document_tokens", u32::MAX
+);
+counts!(
+    /// The most tokens of a document.
+    PyMaxTokens(NonZeroU32), "max_document_tokens", u32::MAX
+);
+
+counts!(
+    /// The number of records that are taken.
+    PyTake(NonZeroU64), "take", u64::MAX
+);
+counts!(
+    /// The distance of the records that are taken.
+    PyStride(NonZeroU64), "stride", u64::MAX
+);
+
+/// The number of records that are left out at the beginning.
+struct PySkip(u64);
+
+impl<'py> FromPyObject<'_, 'py> for PySkip {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
+        number.map(Self).ok_or_else(|| refuse(value, "skip", "a whole number from 0"))
+    }
+}
+
+/// The wanted values of a field: a value, several in a list or set, or a tuple of the least and the most.
+struct PyWanted(Wanted);
+
+impl<'py> FromPyObject<'_, 'py> for PyWanted {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let wanted = "a value, a list of values, or a tuple of the least and the most number, of which one may be None";
+        let refused = || refuse(value, "where", wanted);
+        if value.is_instance_of::<PyTuple>() {
+            let ends: (Bound<'_, PyAny>, Bound<'_, PyAny>) =
+                value.extract().map_err(|_| refused())?;
+            let end = |end: &Bound<'_, PyAny>| {
+                if end.is_none() {
+                    Ok(None)
+                } else {
+                    whole_or_real(end).map(Some).ok_or_else(refused)
+                }
+            };
+            return Ok(Self(Wanted::Between(end(&ends.0)?, end(&ends.1)?)));
+        }
+        let several = value.is_instance_of::<PyList>()
+            || value.is_instance_of::<PySet>()
+            || value.is_instance_of::<PyFrozenSet>();
+        let values = if several {
+            value.try_iter()?.map(|it| scalar(&it?).ok_or_else(refused)).collect::<PyResult<_>>()?
+        } else {
+            vec![scalar(&value).ok_or_else(refused)?]
+        };
+        Ok(Self(Wanted::OneOf(values)))
+    }
+}
+
+/// A value of a field; `None` for what is no scalar.
+fn scalar(value: &Bound<'_, PyAny>) -> Option<Scalar> {
+    if value.is_none() {
+        return Some(Scalar::Null);
+    }
+    if let Ok(truth) = value.cast::<PyBool>() {
+        return Some(Scalar::Bool(truth.is_true()));
+    }
+    if let Ok(text) = value.extract() {
+        return Some(Scalar::Text(text));
+    }
+    if let Some(plain) = of_library(value) {
+        return scalar(&plain);
+    }
+    whole_or_real(value).map(Scalar::Number)
+}
+
+/// The value of a scalar of a library such as numpy, as Python has it.
+fn of_library<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let plain = if has_list(value) { value.call_method0("tolist").ok()? } else { return None };
+    (!has_list(&plain)).then_some(plain)
+}
+
+/// A number, as it is.
+fn whole_or_real(value: &Bound<'_, PyAny>) -> Option<Number> {
+    if let Some(plain) = of_library(value) {
+        return whole_or_real(&plain);
+    }
+    if value.is_instance_of::<PyInt>() {
+        // Of a subclass such as an enumeration, the number.
+        let digits = value.py().get_type::<PyInt>().call_method1("__repr__", (value,)).ok()?;
+        return Number::integer(digits.extract().ok()?);
+    }
+    value.extract::<f64>().ok().map(Number::from)
+}
+
+/// The number of a rank.
+struct PyRank(usize);
+
+impl<'py> FromPyObject<'_, 'py> for PyRank {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
+        number.map(Self).ok_or_else(|| refuse(value, "rank", "a whole number from 0"))
+    }
+}
+
+/// The options of a stream: batches, lanes, ranks and the mix of sources.
+#[pyclass(name = "StreamOptions", module = "fastpack._fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyStreamOptions(StreamOptions);
+
+#[pymethods]
+impl PyStreamOptions {
+    #[new]
+    #[pyo3(signature = (*, batch_size, open_packs, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps, names, weights, weight_unit, on_exhausted, on_end, cache_dir, agreed, by_row, r#where, min_document_tokens, max_document_tokens, validation, held_out, skip, take, stride))]
+    #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
+    fn new(
+        batch_size: PyBatchSize,
+        open_packs: PyOpenPacks,
+        shuffle: PyShuffled,
+        epochs: Option<PyEpochs>,
+        lanes: Option<PyLanes>,
+        rank: PyRank,
+        world_size: PyWorldSize,
+        rank_source: Option<String>,
+        max_steps: Option<PyMaxSteps>,
+        names: Vec<String>,
+        weights: Vec<(u64, Vec<f64>)>,
+        weight_unit: PyWeightUnit,
+        on_exhausted: PyOnExhausted,
+        on_end: Option<PyOnEnd>,
+        cache_dir: Option<PathBuf>,
+        agreed: bool,
+        by_row: bool,
+        r#where: Vec<(String, PyWanted)>,
+        min_document_tokens: Option<PyMinTokens>,
+        max_document_tokens: Option<PyMaxTokens>,
+        validation: Option<PyPart>,
+        held_out: bool,
+        skip: PySkip,
+        take: Option<PyTake>,
+        stride: Option<PyStride>,
+    ) -> PyResult<Self> {
+        let options = StreamOptions {
+            batch_rows: batch_size.0,
+            deal: if by_row { Deal::Rows } else { Deal::Tables },
+            open_packs: open_packs.0,
+            shuffle: shuffle.0,
+            epochs: epochs.map(|epochs| epochs.0),
+            on_end: on_end.map(|end| end.0),
+            choice: Choice {
+                fields: r#where.into_iter().map(|(field, wanted)| (field, wanted.0)).collect(),
+                min_tokens: min_document_tokens.map(|it| it.0.get()),
+                max_tokens: max_document_tokens.map(|it| it.0.get()),
+                validation: validation.map(|part| part.0),
+                held_out,
+                numbers: Numbers {
+                    skip: skip.0,
+                    take: take.map(|it| it.0),
+                    stride: stride.map(|it| it.0).filter(|it| it.get() > 1),
+                },
+            },
+            together: if agreed {
+                Some(Together::Agreed)
+            } else {
+                cache_dir.map(Together::Counted)
+            },
+            lanes: lanes.map(|lanes| lanes.0),
+            rank: rank.0,
+            world_size: world_size.0,
+            rank_source,
+            max_steps: max_steps.map(|steps| steps.0.get()),
+            strict: true,
+            names,
+            weights,
+            weight_unit: weight_unit.0,
+            on_exhausted: on_exhausted.0,
+        };
+        options.validate().map_err(error::to_py)?;
+        Ok(Self(options))
+    }
+}
+
+/// Counts the rows that each lane of a finite stream has: from the stream's `cache_dir`, or now. Returns them, the
+/// tokens in them, and the tables that each rank takes.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the parts of a job")]
+pub(crate) fn count_stream(
+    py: Python<'_>,
+    inputs: &PyInputs,
+    options: &PyOptions,
+    tokenizer: Option<&PyPretrained>,
+    chat_template: PyChatTemplate,
+    transform: PyTransform,
+    packing: &PyStreamOptions,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(Vec<u64>, u64, u64)> {
+    let parts = JobParts::new(options, tokenizer, chat_template, transform);
+    let (records, inputs, packing) = (inputs.records(), inputs.unread(), packing.0.clone());
+    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
+        let supplies = PyReiterable::all_given_by(records, caller);
+        let job = parts.job_of_stream(caller)?;
+        let inputs = inputs.read_by(caller);
+        let counted = count(&job, (&inputs, &supplies), &packing, control)?;
+        Ok((counted.rows, counted.tokens, counted.steps))
+    })
+}
+
+/// Refuses a text that is not the state of a stream.
+#[pyfunction]
+pub(crate) fn check_state(state: &str) -> PyResult<()> {
+    State::from_json(state).map(drop).map_err(error::to_py)
+}
+
+/// Whether the state of a stream is one before the first table.
+#[pyfunction]
+pub(crate) fn is_beginning(state: &str) -> PyResult<bool> {
+    State::from_json(state).map(|state| state.is_beginning()).map_err(error::to_py)
+}
+
+/// The state of a stream with these options before its first table; of any stream without them.
+#[pyfunction]
+pub(crate) fn first_state(
+    options: Option<&PyOptions>,
+    packing: Option<&PyStreamOptions>,
+) -> String {
+    let options = options.zip(packing).map(|(options, packing)| (&options.0, &packing.0));
+    State::beginning(options).to_json()
+}
+
+/// The state after a row of a table whose rows are dealt one by one, from the state after the table and its places.
+#[pyfunction]
+pub(crate) fn state_after_row(state: &str, places: &str, row: usize) -> PyResult<String> {
+    fastpack_core::stream::state_after_row(state, places, row).map_err(error::to_py)
+}
+
+/// Joins the states of all ranks of a run.
+#[pyfunction]
+pub(crate) fn merge_states(states: Vec<String>) -> PyResult<String> {
+    let states = states.iter().map(|text| State::from_json(text)).collect::<Result<Vec<_>, _>>();
+    let merged = states.and_then(|states| fastpack_core::stream::merge_states(&states));
+    merged.map(|state| state.to_json()).map_err(error::to_py)
+}
+
+/// An iterator over tables of packed rows. Dropping it stops and joins its threads.
+#[pyclass(name = "StreamTables", module = "fastpack._fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyStreamTables {
+    task: SharedTask<RecordBatch>,
+    control: Arc<Control>,
+    closed: AtomicBool,
+    /// Whether `next` has raised what ended the stream, and whether it was of a kind that can pass.
+    failed: AtomicBool,
+    passes: AtomicBool,
+    /// The number of tables that are made and not taken.
+    waiting: Arc<AtomicUsize>,
+    report: Arc<OnceLock<Report>>,
+    progress: Option<Py<PyAny>>,
+}
+
+/// The caller's function of a number that returns the greatest that a rank gave.
+fn greatest_of(
+    greatest: Py<PyAny>,
+    caller: &Caller,
+) -> impl Fn(u64) -> fastpack_core::Result<u64> + use<> {
+    let (greatest, caller) = (Arc::new(greatest), caller.clone());
+    move |number| {
+        let greatest = Arc::clone(&greatest);
+        caller.call(move |py| {
+            let found = greatest.call1(py, (number,))?;
+            let found = found.bind(py);
+            found.extract().map_err(|_| {
+                let wanted = "a function that returns the greatest of the whole numbers that ranks call it with";
+                refuse(found.as_borrowed(), "all_reduce", wanted)
+            })
+        })
+    }
+}
+
+#[pymethods]
+impl PyStreamTables {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "the parts of a job")]
+    fn new(
+        inputs: &PyInputs,
+        options: &PyOptions,
+        tokenizer: Option<&PyPretrained>,
+        chat_template: PyChatTemplate,
+        transform: PyTransform,
+        packing: &PyStreamOptions,
+        state: Option<&str>,
+        strict: bool,
+        all_reduce: Option<Py<PyAny>>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let from = state.map(State::from_json).transpose().map_err(error::to_py)?;
+        let parts = JobParts::new(options, tokenizer, chat_template, transform);
+        let (records, inputs) = (inputs.records(), inputs.unread());
+        let packing = StreamOptions { strict, ..packing.0.clone() };
+        let report = Arc::new(OnceLock::new());
+        let reported = Arc::clone(&report);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let made = Arc::clone(&waiting);
+        let task = Task::spawn(AHEAD, Interrupted::Abandon, move |control, caller, emit| {
+            let agree = all_reduce.map(|greatest| greatest_of(greatest, caller));
+            let agree = agree.as_ref().map(|agree| agree as Agree<'_>);
+            let job = parts.job_of_stream(caller)?;
+            let supplies = PyReiterable::all_given_by(records, caller);
+            let inputs = inputs.read_by(caller);
+            let inputs = (&inputs, &supplies);
+            let mut emit = |table| {
+                // Counted before the consumer can take it, so that the number is never below zero.
+                made.fetch_add(1, Ordering::Relaxed);
+                emit(table)
+            };
+            let ended = stream(&job, inputs, &packing, from, agree, control, &mut emit)?;
+            reported.set(ended).expect("a job ends once");
+            Ok(())
+        })?;
+        let control = task.control();
+        Ok(Self {
+            task: SharedTask::new(task),
+            control,
+            closed: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            passes: AtomicBool::new(false),
+            waiting,
+            report,
+            progress,
+        })
+    }
+
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyArrowType<Table>>> {
+        let mut task = self.task.turn(py)?;
+        if self.closed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match task.next(py, self.progress.as_ref()) {
+            Ok(Some(rows)) => {
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                batch(rows).map(Some)
+            }
+            Err(_) if self.closed.load(Ordering::Relaxed) => Ok(None),
+            Ok(None) => Ok(None),
+            Err(error) => {
+                self.passes.store(task.passes(), Ordering::Relaxed);
+                self.failed.store(true, Ordering::Relaxed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Stops the threads of the stream and waits for their end. It gives no table afterwards.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.task.refuse_own_thread(py)?;
+        self.closed.store(true, Ordering::Relaxed);
+        self.control.cancel();
+        self.task.turn(py)?.close(py);
+        Ok(())
+    }
+
+    /// Whether `next` has raised what ended the stream. It gives no table afterwards.
+    #[getter]
+    fn failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether that was an error of a machine, which can pass, and not of the data or the options.
+    #[getter]
+    fn passes(&self) -> bool {
+        self.passes.load(Ordering::Relaxed)
+    }
+
+    /// What the caller should know before the end; `None` if there is nothing.
+    #[getter]
+    fn warning(&self) -> Option<&str> {
+        self.control.warning()
+    }
+
+    /// The number of tables that are made and wait to be taken.
+    #[getter]
+    fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// The report of the whole stream; `None` before its end.
+    #[getter]
+    fn report(&self) -> Option<PyReport> {
+        self.report.get().cloned().map(PyReport)
+    }
+}

@@ -1,0 +1,63 @@
+//! `option_words` and `strategy_rules`: the words that options take, and the rules about strategies, as the core defines them.
+
+use fastpack_core::config::Strategy;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::calls::stream::{PyOnEnd, PyOnExhausted, PyWeightUnit};
+use crate::options::inputs::{PyPart, PyShape};
+use crate::options::objective::{PyObjective, PyPreferenceForm};
+use crate::options::output::{PyCompression, PyFormat, PyRowLayout};
+use crate::options::packing::{
+    PyOnRemainder, PyOrder, PyOverlong, PySide, PyStrategy, PyTruncationSide,
+};
+use crate::options::{
+    PyColumn, PyOnBadRecord, PySpecialInText, PyTrainOnEos, PyTrainOnWord, PyTurns,
+};
+
+/// Returns a dict from the name of each option that takes words to those words.
+#[pyfunction]
+pub(crate) fn option_words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = [
+        PyColumn::words(),
+        PyCompression::words(),
+        PyFormat::words(),
+        PyObjective::words(),
+        PyOnBadRecord::words(),
+        PyOnEnd::words(),
+        PyOnExhausted::words(),
+        PyOnRemainder::words(),
+        PyOrder::words(),
+        PyOverlong::words(),
+        PyPart::words(),
+        PyPreferenceForm::words(),
+        PyRowLayout::words(),
+        PyShape::words(),
+        PySide::words(),
+        PySpecialInText::words(),
+        PyStrategy::words(),
+        PyTrainOnWord::words(),
+        PyTrainOnEos::words(),
+        PyTruncationSide::words(),
+        PyTurns::words(),
+        PyWeightUnit::words(),
+    ];
+    let words = PyDict::new(py);
+    for (option, known) in all {
+        words.set_item(option, known)?;
+    }
+    Ok(words)
+}
+
+/// Returns a dict from each rule about packing strategies to the strategies for which it holds.
+#[pyfunction]
+pub(crate) fn strategy_rules(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let holding = |holds: fn(Strategy) -> bool| {
+        let strategies = Strategy::WORDS.iter().filter(|(_, strategy)| holds(*strategy));
+        strategies.map(|(word, _)| *word).collect::<Vec<_>>()
+    };
+    let rules = PyDict::new(py);
+    rules.set_item("cuts_at_row_end", holding(Strategy::cuts_at_row_end))?;
+    rules.set_item("one_document_a_row", holding(Strategy::one_document_a_row))?;
+    Ok(rules)
+}

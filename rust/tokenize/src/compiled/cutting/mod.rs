@@ -1,0 +1,7 @@
+//! The places where texts are cut into pieces.
+
+pub(super) mod alphanumeric;
+pub(super) mod cuts;
+pub(super) mod edges;
+pub(super) mod settled;
+pub(super) mod windows;

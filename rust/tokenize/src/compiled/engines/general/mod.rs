@@ -1,0 +1,310 @@
+//! An engine for any sequence of pre-tokenizers in front of any model; it writes the pre-tokenized text into
+//! a buffer.
+//!
+//! The other engines cut a text in place, and so are faster. This one serves tokenizers with steps that
+//! remove or insert text, and tokenizers with a model that no other engine has. Where every step treats the
+//! words between spaces apart, only [words] that no cache has go through the steps.
+
+mod characters;
+mod pre_tokenized;
+mod scripts;
+mod words;
+
+use std::ops::Range;
+
+use super::sentence::Prefix;
+use super::word_piece::WordPiece;
+use crate::compiled::batch;
+use crate::compiled::batch::{Origin, Output, Pieces};
+use crate::compiled::memory::{Gap, Memory};
+use crate::compiled::normalizers::normalize::Normalizer;
+use crate::compiled::spans::Watch;
+use crate::error::Error;
+use crate::models::viterbi::{Viterbi, Ways};
+use crate::pieces::{Key, Vocabulary};
+use crate::split::{Cursor, Splitter, Step};
+pub(crate) use characters::{Affixes, Characters, Fallback};
+pub(crate) use pre_tokenized::PreTokenized;
+use pre_tokenized::Stretch;
+use words::{WordEnds, Words};
+
+/// Bytes of the longest text that a stage rewrites: a stage can make the text five times as long, and
+/// positions are 32 bits.
+const LONGEST_REWRITTEN: usize = 1 << 29;
+
+/// One step of a pre-tokenizer.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Splits that keep all text.
+    Cut(Splitter),
+    /// A split that removes its delimiters.
+    Remove(Step),
+    /// Writes a character for each space, puts one in front of pieces as `prefix` says, and cuts before each
+    /// if `split`.
+    Metaspace { replacement: char, prefix: Prefix, split: bool },
+    /// Puts a space in front of each piece that does not begin with one.
+    PrefixSpace,
+    /// Writes each byte as the character that stands for it.
+    Bytes,
+    /// Cuts between characters of different scripts.
+    Scripts,
+    /// Cuts after every so many characters.
+    FixedLength(usize),
+}
+
+impl Stage {
+    /// Whether the stage changes the text.
+    fn rewrites(&self) -> bool {
+        matches!(self, Self::Metaspace { .. } | Self::PrefixSpace | Self::Bytes)
+    }
+
+    /// Whether the stage treats a piece by its place in the text.
+    fn asks_place(&self) -> bool {
+        matches!(self, Self::Metaspace { prefix: Prefix::First, .. })
+    }
+}
+
+/// A model that encodes one piece at a time.
+pub(crate) enum Maker {
+    /// BPE over the characters of a piece.
+    Characters(Box<Characters>),
+    /// A model in which each piece is a token or unknown.
+    WordLevel(WordLevel),
+    WordPiece(WordPiece),
+    Unigram(Box<Viterbi>),
+}
+
+/// A model whose tokens are whole pieces.
+pub(crate) struct WordLevel {
+    pub(crate) vocabulary: Vocabulary,
+    /// The id of each token.
+    pub(crate) ids: Vec<u32>,
+    /// The id of every other piece.
+    pub(crate) unknown: u32,
+}
+
+/// A tokenizer with any steps and any model, shared by all threads.
+pub(crate) struct General {
+    stages: Vec<Stage>,
+    maker: Maker,
+    /// The places at which a text is cut into words before any step, if it is.
+    words: Option<WordEnds>,
+    /// The normalizer of words.
+    normalizer: Option<Normalizer>,
+}
+
+impl General {
+    pub(crate) fn new(stages: Vec<Stage>, maker: Maker) -> Self {
+        Self { stages, maker, words: None, normalizer: None }
+    }
+
+    /// Makes the model cut texts into words and normalize each word, if that gives the same ids; gives the
+    /// normalizer back if it does not.
+    pub(crate) fn normalizing(
+        mut self,
+        normalizer: Option<Normalizer>,
+    ) -> (Self, Option<Normalizer>) {
+        let keeps = normalizer.as_ref().is_none_or(Normalizer::keeps_words)
+            && !self.stages.iter().any(Stage::asks_place);
+        self.words = self.stages.first().filter(|_| keeps).and_then(WordEnds::new);
+        if self.words.is_none() {
+            return (self, normalizer);
+        }
+        self.normalizer = normalizer;
+        (self, None)
+    }
+
+    /// The normalizer of words.
+    pub(crate) fn normalizer(&self) -> Option<&Normalizer> {
+        self.normalizer.as_ref()
+    }
+
+    /// Whether the source ranges of tokens are told without those of the whole text.
+    pub(crate) fn tells_in_place(&self) -> bool {
+        self.words.is_some() && self.normalizer.is_none()
+    }
+
+    /// Appends the ids of `text[start..]`, a stretch between two added tokens.
+    pub(crate) fn encode(
+        &self,
+        text: &[u8],
+        start: usize,
+        memory: &mut Memory,
+        out: &mut Output<'_>,
+    ) {
+        if let Some(ends) = &self.words {
+            return batch::encode(&Words { general: self, ends }, text, start, memory, out);
+        }
+        let tells = out.watch.wants_sources();
+        if !tells {
+            out.watch.lose();
+        }
+        if out.watch.is_lost() {
+            return;
+        }
+        let stretch = Stretch { text, start, origin: out.origin, tells };
+        let mut written = std::mem::take(&mut memory.pre_tokenized);
+        if !self.pre_tokenize(&stretch, &mut written, memory) {
+            return;
+        }
+        if let Some(begin) = written.close(&stretch) {
+            let model = Listed { maker: &self.maker, ends: written.ends() };
+            let mut out =
+                Output { ids: out.ids, watch: out.watch, origin: written.origin(&stretch) };
+            let end = written.ends().last().map_or(begin, |end| *end as usize);
+            batch::encode_listed(&model, &written.text(&stretch)[..end], begin, memory, &mut out);
+        }
+        memory.pre_tokenized = written;
+    }
+
+    /// Applies all stages to a stretch, and says whether encoding goes on.
+    fn pre_tokenize(
+        &self,
+        stretch: &Stretch<'_>,
+        written: &mut PreTokenized,
+        memory: &mut Memory,
+    ) -> bool {
+        written.begin(stretch);
+        for stage in &self.stages {
+            let bytes = written.text(stretch).len();
+            if stage.rewrites() && bytes > LONGEST_REWRITTEN {
+                memory.refused = Some(Error::too_long("it", bytes, LONGEST_REWRITTEN));
+                return false;
+            }
+            if memory.is_stopped() {
+                return false;
+            }
+            written.apply(stage, stretch);
+        }
+        true
+    }
+}
+
+/// A model, with the ends of the pieces of a text.
+struct Listed<'a> {
+    maker: &'a Maker,
+    ends: &'a [u32],
+}
+
+impl Maker {
+    /// Whether a piece is encoded as fast as a cache finds it.
+    fn is_quick(&self) -> bool {
+        matches!(self, Self::WordLevel(_))
+    }
+
+    /// Appends the ids of a piece, or of a part of one.
+    fn encode(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+        match self {
+            Self::Characters(model) => model.encode(piece, part, memory, ids),
+            Self::WordLevel(model) => {
+                let known = model.vocabulary.get(piece);
+                ids.push(known.map_or(model.unknown, |index| model.ids[index as usize]));
+            }
+            Self::WordPiece(model) => model.cut(piece, ids, |_, id| id),
+            Self::Unigram(viterbi) => {
+                if !memory.refuses(piece) {
+                    viterbi.each(piece, &mut memory.ways, |_, id| ids.push(id));
+                }
+            }
+        }
+    }
+
+    /// Tells the watch the source ranges of the `count` tokens of the piece `text[begin..]`, and returns the
+    /// position after the last one; the first is at `position`.
+    fn tell(
+        &self,
+        text: &[u8],
+        begin: usize,
+        count: usize,
+        mut position: usize,
+        origin: Origin<'_>,
+        watch: &mut Watch,
+    ) -> usize {
+        self.each(&text[begin..], count, |range| {
+            if !range.is_empty() {
+                // The source range of a token that is a part of a character is the whole character.
+                let (mut start, mut end) = (begin + range.start, begin + range.end);
+                while text[start] & 0xC0 == 0x80 {
+                    start -= 1;
+                }
+                while text.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
+                    end += 1;
+                }
+                watch.token(position, origin.of(start, end));
+            }
+            position += 1;
+        });
+        position
+    }
+
+    /// Calls `token` with the source range, within the piece, of each of its `count` tokens.
+    fn each(&self, piece: &[u8], count: usize, mut token: impl FnMut(Range<usize>)) {
+        match self {
+            Self::Characters(model) => model.each(piece, count, token),
+            Self::WordLevel(_) => token(0..piece.len()),
+            Self::WordPiece(model) => {
+                let (mut ends, mut start) = (Vec::new(), 0);
+                model.cut(piece, &mut ends, |end, _| end);
+                for end in ends {
+                    token(start..end);
+                    start = end;
+                }
+            }
+            Self::Unigram(viterbi) => {
+                viterbi.each(piece, &mut Ways::default(), |range, _| token(range));
+            }
+        }
+    }
+}
+
+impl Pieces for Listed<'_> {
+    #[inline]
+    fn fill(&self, _: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+        let rest = &self.ends[cursor.at..];
+        let count = rest.len().min(ends.len());
+        ends[..count].copy_from_slice(&rest[..count]);
+        cursor.at += count;
+        count
+    }
+
+    fn cut(&self, piece: &[u8], whole: bool) -> usize {
+        match self.maker {
+            Maker::Characters(model) => model.cut(piece, whole),
+            Maker::Unigram(model) => model.cuts.next(piece),
+            Maker::WordLevel(_) | Maker::WordPiece(_) => piece.len(),
+        }
+    }
+
+    fn tells_parts(&self) -> bool {
+        matches!(self.maker, Maker::Characters(model) if model.ignores_merges())
+    }
+
+    #[inline]
+    fn expect(&self, key: Key) {
+        if let Maker::Characters(model) = self.maker {
+            model.expect(key);
+        }
+    }
+
+    fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut Memory) {
+        if let Maker::Characters(model) = self.maker {
+            model.learn(text, gaps, memory);
+        }
+    }
+
+    fn miss(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+        self.maker.encode(piece, part, memory, ids);
+    }
+
+    fn watch(
+        &self,
+        text: &[u8],
+        begin: usize,
+        position: usize,
+        ids: &[u32],
+        origin: Origin<'_>,
+        watch: &mut Watch,
+    ) {
+        self.maker.tell(text, begin, ids.len(), position, origin, watch);
+    }
+}

@@ -1,0 +1,287 @@
+//! A stretch of text while pre-tokenizers run: its rewritten text, its pieces, and their source ranges.
+
+use std::ops::Range;
+
+use super::super::sentence::Prefix;
+use super::{Stage, scripts};
+use crate::compiled::batch::{Origin, position};
+use crate::compiled::models::byte_letters;
+use crate::split::{Cursor, Splitter, decode};
+
+/// The number of ends of pieces that are found in one call.
+const TOGETHER: usize = 128;
+
+/// The stretch before any step.
+#[derive(Clone, Copy)]
+pub(super) struct Stretch<'a> {
+    pub(super) text: &'a [u8],
+    /// The start of the stretch in `text`.
+    pub(super) start: usize,
+    pub(super) origin: Origin<'a>,
+    /// Whether source ranges are wanted.
+    pub(super) tells: bool,
+}
+
+/// The start and the end of a piece.
+type Piece = (u32, u32);
+
+/// The text, pieces and source ranges after a step.
+#[derive(Default)]
+struct Form {
+    text: Vec<u8>,
+    pieces: Vec<Piece>,
+    /// The source range of each byte of `text`; empty if source ranges are not wanted.
+    sources: Vec<Range<usize>>,
+}
+
+/// A stretch after some steps, with the buffers for the next one.
+#[derive(Default)]
+pub(crate) struct PreTokenized {
+    form: Form,
+    /// Whether the text is in `form`, and no longer in the stretch.
+    rewritten: bool,
+    next: Form,
+    ends: Vec<u32>,
+}
+
+impl PreTokenized {
+    /// Makes the stretch the only piece.
+    pub(super) fn begin(&mut self, stretch: &Stretch<'_>) {
+        self.rewritten = false;
+        self.form.pieces.clear();
+        self.form.pieces.push((position(stretch.start), position(stretch.text.len())));
+    }
+
+    /// The text that holds the pieces.
+    pub(super) fn text<'a>(&'a self, stretch: &Stretch<'a>) -> &'a [u8] {
+        if self.rewritten { &self.form.text } else { stretch.text }
+    }
+
+    /// That text, with its source ranges.
+    pub(super) fn origin<'a>(&'a self, stretch: &Stretch<'a>) -> Origin<'a> {
+        if self.rewritten {
+            Origin { sources: stretch.tells.then_some(&self.form.sources) }
+        } else {
+            stretch.origin
+        }
+    }
+
+    /// The start and the end of each piece in that text.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.form.pieces.iter().map(|(start, end)| (*start as usize, *end as usize))
+    }
+
+    /// The end of each piece, after the stretch has been [closed](Self::close).
+    pub(super) fn ends(&self) -> &[u32] {
+        &self.ends
+    }
+
+    /// Applies a step to all pieces.
+    pub(super) fn apply(&mut self, stage: &Stage, stretch: &Stretch<'_>) {
+        let mut next = std::mem::take(&mut self.next);
+        next.pieces.clear();
+        if stage.rewrites() {
+            next.text.clear();
+            next.sources.clear();
+            self.rewrite(stage, stretch, &mut next);
+            std::mem::swap(&mut self.form, &mut next);
+            self.rewritten = true;
+        } else {
+            let text = self.text(stretch);
+            for (start, end) in &self.form.pieces {
+                split(stage, text, *start as usize..*end as usize, &mut next.pieces);
+            }
+            std::mem::swap(&mut self.form.pieces, &mut next.pieces);
+        }
+        self.next = next;
+    }
+
+    /// Writes the result of a step for all pieces.
+    fn rewrite(&self, stage: &Stage, stretch: &Stretch<'_>, out: &mut Form) {
+        let (text, origin) = (self.text(stretch), self.origin(stretch));
+        let mut writer = Writer { origin, tells: stretch.tells, out, begin: 0 };
+        for (start, end) in &self.form.pieces {
+            let range = *start as usize..*end as usize;
+            let piece = &text[range.clone()];
+            writer.begin = writer.out.text.len();
+            match stage {
+                Stage::Metaspace { replacement, prefix, split } => {
+                    let mut buffer = [0; 4];
+                    let written = replacement.encode_utf8(&mut buffer).as_bytes();
+                    let begins = piece.starts_with(b" ") || piece.starts_with(written);
+                    let first = *prefix == Prefix::First && !self.rewritten && range.start == 0;
+                    if !begins && (*prefix == Prefix::Unspaced || first) {
+                        writer.put(written, range.start, character(piece));
+                    }
+                    writer.metaspace(piece, range.start, written, *split);
+                }
+                Stage::PrefixSpace => {
+                    if !piece.starts_with(b" ") {
+                        writer.put(b" ", range.start, character(piece));
+                    }
+                    writer.keep(piece, range.start);
+                }
+                _ => writer.bytes(piece, range.start),
+            }
+            writer.close();
+        }
+    }
+
+    /// Makes the pieces adjacent, and lists their ends. Returns the start of the first piece, if there is
+    /// one.
+    pub(super) fn close(&mut self, stretch: &Stretch<'_>) -> Option<usize> {
+        let (first, _) = *self.form.pieces.first()?;
+        let tiles = self.form.pieces.windows(2).all(|pair| pair[0].1 == pair[1].0);
+        self.ends.clear();
+        if tiles {
+            self.ends.extend(self.form.pieces.iter().map(|piece| piece.1));
+            return Some(first as usize);
+        }
+        let mut next = std::mem::take(&mut self.next);
+        next.text.clear();
+        next.sources.clear();
+        let mut ends = std::mem::take(&mut self.ends);
+        let (text, origin) = (self.text(stretch), self.origin(stretch));
+        let mut writer = Writer { origin, tells: stretch.tells, out: &mut next, begin: 0 };
+        for (start, end) in &self.form.pieces {
+            writer.keep(&text[*start as usize..*end as usize], *start as usize);
+            ends.push(position(writer.out.text.len()));
+        }
+        std::mem::swap(&mut self.form, &mut next);
+        (self.rewritten, self.next, self.ends) = (true, next, ends);
+        Some(0)
+    }
+}
+
+/// Appends to the text that a step writes.
+struct Writer<'a> {
+    /// The text that the step reads, with its source ranges.
+    origin: Origin<'a>,
+    tells: bool,
+    out: &'a mut Form,
+    /// The start of the piece that is being written.
+    begin: usize,
+}
+
+impl Writer<'_> {
+    /// Appends a text whose source is the `length` bytes at `at`.
+    fn put(&mut self, text: &[u8], at: usize, length: usize) {
+        self.out.text.extend_from_slice(text);
+        if self.tells {
+            let source = self.origin.of(at, at + length);
+            self.out.sources.extend(std::iter::repeat_n(source, text.len()));
+        }
+    }
+
+    /// Appends the unchanged text at `at`.
+    fn keep(&mut self, text: &[u8], at: usize) {
+        if !self.tells {
+            self.out.text.extend_from_slice(text);
+            return;
+        }
+        let mut done = 0;
+        while done < text.len() {
+            let length = character(&text[done..]);
+            self.put(&text[done..done + length], at + done, length);
+            done += length;
+        }
+    }
+
+    /// Appends a piece with `written` in place of its spaces, and cuts before each of these if `split`.
+    fn metaspace(&mut self, piece: &[u8], at: usize, written: &[u8], split: bool) {
+        let (mut done, mut from) = (0, 0);
+        while let Some(found) = memchr::memchr2(b' ', written[0], &piece[from..]) {
+            let next = from + found;
+            let length = match &piece[next..] {
+                rest if rest.starts_with(b" ") => 1,
+                rest if split && rest.starts_with(written) => written.len(),
+                _ => {
+                    from = next + 1;
+                    continue;
+                }
+            };
+            self.keep(&piece[done..next], at + done);
+            if split {
+                self.close();
+            }
+            self.put(written, at + next, length);
+            done = next + length;
+            from = done;
+        }
+        self.keep(&piece[done..], at + done);
+    }
+
+    /// Appends the characters that stand for the bytes of a piece.
+    fn bytes(&mut self, piece: &[u8], at: usize) {
+        let letters = byte_letters();
+        if !self.tells {
+            for byte in piece {
+                self.out.text.extend_from_slice(letters[usize::from(*byte)].as_bytes());
+            }
+            return;
+        }
+        let mut done = 0;
+        while done < piece.len() {
+            let length = character(&piece[done..]);
+            for byte in &piece[done..done + length] {
+                self.put(letters[usize::from(*byte)].as_bytes(), at + done, length);
+            }
+            done += length;
+        }
+    }
+
+    /// Ends a piece; the next piece begins at its end.
+    fn close(&mut self) {
+        let end = self.out.text.len();
+        if end > self.begin {
+            self.out.pieces.push((position(self.begin), position(end)));
+        }
+        self.begin = end;
+    }
+}
+
+/// The length in bytes of the first character of a text that is not empty.
+fn character(text: &[u8]) -> usize {
+    decode(text, 0).1.min(text.len())
+}
+
+/// Appends the pieces that a step cuts `text[range]` into.
+fn split(stage: &Stage, text: &[u8], range: Range<usize>, pieces: &mut Vec<Piece>) {
+    match stage {
+        Stage::Cut(splitter) => cut(splitter, &text[..range.end], range.start, pieces),
+        Stage::Remove(step) => step.kept(&text[..range.end], range.start, |start, end| {
+            pieces.push((position(start), position(end)));
+        }),
+        Stage::Scripts => scripts::split(&text[..range.end], range.start, |start, end| {
+            pieces.push((position(start), position(end)));
+        }),
+        Stage::FixedLength(length) => {
+            let (mut at, mut start, mut count) = (range.start, range.start, 0);
+            while at < range.end {
+                at += character(&text[at..range.end]);
+                count += 1;
+                if count == *length || at == range.end {
+                    pieces.push((position(start), position(at)));
+                    (start, count) = (at, 0);
+                }
+            }
+        }
+        Stage::Metaspace { .. } | Stage::PrefixSpace | Stage::Bytes => {}
+    }
+}
+
+/// Appends the pieces of `text[start..]`.
+fn cut(splitter: &Splitter, text: &[u8], start: usize, pieces: &mut Vec<Piece>) {
+    let (mut cursor, mut ends) = (Cursor::new(start), [0; TOGETHER]);
+    let mut begin = position(start);
+    loop {
+        let count = splitter.fill(text, &mut cursor, &mut ends);
+        if count == 0 {
+            return;
+        }
+        for end in &ends[..count] {
+            pieces.push((begin, *end));
+            begin = *end;
+        }
+    }
+}

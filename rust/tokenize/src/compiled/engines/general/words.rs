@@ -1,0 +1,227 @@
+//! Texts that are cut into words where they stand: before whitespace that follows a letter, a digit or a sign, and
+//! between ASCII characters that the first step always parts.
+//!
+//! The caches hold words with the whitespace before them. Only a word that no cache has is normalized, goes through
+//! the steps, and is encoded.
+
+use super::pre_tokenized::{PreTokenized, Stretch};
+use super::{General, Stage};
+use crate::compiled::batch::{Origin, Pieces};
+use crate::compiled::cutting::alphanumeric::run_end;
+use crate::compiled::cutting::windows;
+use crate::compiled::cutting::windows::Places;
+use crate::compiled::memory::Memory;
+use crate::compiled::normalizers::normalize::Normalized;
+use crate::compiled::spans::Watch;
+use crate::pieces::{Key, MOST};
+use crate::split::{Cursor, Masks, decode};
+
+/// Whether a word can end with a character: no normalizer that keeps words, as
+/// [`crate::compiled::normalizers::normalize::Normalizer::keeps_words`] says, removes it or turns it into whitespace.
+fn ends_word(code_point: u32) -> bool {
+    let Ok(byte) = u8::try_from(code_point) else {
+        // Letters of Latin, Greek, Cyrillic, Hebrew, Arabic, Thai and Hangul.
+        return matches!(code_point,
+            0x100..=0x24F | 0x388..=0x3FF | 0x400..=0x481 | 0x48A..=0x52F | 0x5D0..=0x5EA
+            | 0x621..=0x64A | 0xE01..=0xE30 | 0xAC00..=0xD7A3);
+    };
+    byte.is_ascii_graphic() || byte >= 0xC0
+}
+
+/// Bytes of the longest word that the caches hold; of a longer one they hold the pieces.
+const LONGEST_KEPT: usize = 32;
+
+/// The number of ASCII characters.
+const ASCII: usize = 128;
+
+/// The places at which a text can be cut into words.
+pub(super) struct WordEnds {
+    /// For each pair of ASCII characters, whether the text is cut between them.
+    ascii: Box<[bool; ASCII * ASCII]>,
+    /// Whether the text is cut before each ASCII character behind another character that ends a word.
+    wide: Box<[bool; ASCII]>,
+    /// Whether the first step removes line ends, as it removes spaces.
+    lines: bool,
+}
+
+impl WordEnds {
+    /// The places of a tokenizer whose normalizer keeps words; `None` if its first step does not remove
+    /// spaces, or sees what is behind them.
+    pub(super) fn new(first: &Stage) -> Option<Self> {
+        let Stage::Remove(step) = first else { return None };
+        let automaton = Some(&step.automaton).filter(|it| step.invert && it.looks_nowhere())?;
+        let blank = |byte: u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        let removed = |byte: u8| blank(byte) && automaton.never_takes(byte);
+        if !removed(b' ') {
+            return None;
+        }
+        // The normalizer may write small letters.
+        let parts = |left: u8, right: u8| {
+            let cases = |byte: u8| [byte, byte.to_ascii_lowercase()];
+            cases(left).iter().all(|left| cases(right).iter().all(|it| automaton.parts(*left, *it)))
+        };
+        let mut ends = Self {
+            ascii: Box::new([false; ASCII * ASCII]),
+            wide: Box::new([false; ASCII]),
+            lines: removed(b'\n') && removed(b'\r'),
+        };
+        for (right, wide) in (0..).zip(ends.wide.iter_mut()) {
+            *wide = removed(right);
+            for left in (0..).take(ASCII).filter(u8::is_ascii_graphic) {
+                let is_end = *wide || right.is_ascii_graphic() && parts(left, right);
+                ends.ascii[usize::from(left) * ASCII + usize::from(right)] = is_end;
+            }
+        }
+        Some(ends)
+    }
+}
+
+impl Places for WordEnds {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
+    fn between(&self, masks: Masks, edges: u64, text: &[u8]) -> u64 {
+        let (kept, space) = (masks.letter | masks.digit, masks.space);
+        let white = masks.blank | masks.newline;
+        let removed = if self.lines { space | masks.newline } else { space };
+        // Spaces are always removed, and end no word themselves. Of a run of them, a word takes the last alone: so it
+        // is the same word, however far it stands from the one before.
+        let last = space & removed << 1 & !(white >> 1) & edges >> 1;
+        let found = (space & kept << 1 | last) & edges;
+        let asked = edges & !found & !(kept & kept << 1 | space << 1);
+        found
+            | windows::ask(asked, text, |left, right| {
+                self.ascii[usize::from(left & 0x7F) * ASCII + usize::from(right & 0x7F)]
+            })
+    }
+
+    /// The end of the word that begins at `start`.
+    #[inline]
+    fn next(&self, text: &[u8], start: usize) -> usize {
+        let mut at = start;
+        loop {
+            // Letters and digits are not cut apart where they could be: it would take longer to find out.
+            if text[at].is_ascii_alphanumeric() {
+                at = run_end(text, at + 1) - 1;
+            }
+            if at + 1 >= text.len() {
+                return text.len();
+            }
+            let (left, right) = (usize::from(text[at]), usize::from(text[at + 1]));
+            at += 1;
+            let is_end = if left | right < ASCII {
+                self.ascii[left * ASCII + right]
+            } else {
+                right < ASCII && self.wide[right] && {
+                    let first = (start..at).rev().find(|at| text[*at] & 0xC0 != 0x80);
+                    first.is_some_and(|first| ends_word(decode(text, first).0))
+                }
+            };
+            if is_end {
+                return at;
+            }
+        }
+    }
+}
+
+/// A model, with the places at which texts are cut into words.
+pub(super) struct Words<'a> {
+    pub(super) general: &'a General,
+    pub(super) ends: &'a WordEnds,
+}
+
+impl Words<'_> {
+    /// The normalized form of a word; the word itself if it does not change.
+    fn stretch<'a>(normalized: Option<&'a Normalized>, word: Stretch<'a>) -> Stretch<'a> {
+        let Some(Normalized { text, sources }) = normalized else { return word };
+        let origin = Origin { sources: word.tells.then_some(sources.as_slice()) };
+        Stretch { text: text.as_bytes(), start: 0, origin, tells: word.tells }
+    }
+
+    /// Appends the ids of a piece of a word.
+    fn piece(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
+        if self.general.maker.is_quick() {
+            return self.general.maker.encode(piece, false, memory, ids);
+        }
+        let start = ids.len();
+        // In other engines this bit marks parts of pieces; here it marks pieces of words.
+        let short = Key::of(piece).map(Key::part);
+        let found = short.and_then(|key| memory.short.get(key));
+        if let Some(found) = found.filter(|found| found.is_whole()) {
+            ids.extend(found.ids());
+            return;
+        }
+        let is_long = short.is_none() || found.is_some();
+        if let Some(known) = is_long.then(|| memory.long.get(piece, true)).flatten() {
+            ids.extend_from_slice(known);
+            return;
+        }
+        self.general.maker.encode(piece, false, memory, ids);
+        let made = &ids[start..];
+        if let Some(key) = short.filter(|_| found.is_none()) {
+            memory.short.insert(key, made);
+        }
+        if short.is_none() || made.len() > MOST {
+            memory.long.insert(piece, true, made);
+        }
+    }
+}
+
+impl Pieces for Words<'_> {
+    #[inline]
+    fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+        windows::fill(self.ends, text, cursor, ends)
+    }
+
+    fn keeps(&self, length: usize) -> bool {
+        length <= LONGEST_KEPT
+    }
+
+    fn miss(&self, word: &[u8], _: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+        let text = std::str::from_utf8(word).expect("a text is cut between characters");
+        let normalized =
+            self.general.normalizer.as_ref().and_then(|it| it.normalize(text, 0, false));
+        let word = Stretch { text: word, start: 0, origin: Origin { sources: None }, tells: false };
+        let stretch = Self::stretch(normalized.as_ref(), word);
+        let mut written = std::mem::take(&mut memory.pre_tokenized);
+        if self.general.pre_tokenize(&stretch, &mut written, memory) {
+            let text = written.text(&stretch);
+            for (start, end) in written.pieces() {
+                self.piece(&text[start..end], memory, ids);
+            }
+        }
+        memory.pre_tokenized = written;
+    }
+
+    fn watch(
+        &self,
+        text: &[u8],
+        begin: usize,
+        mut position: usize,
+        _: &[u32],
+        origin: Origin<'_>,
+        watch: &mut Watch,
+    ) {
+        let word = std::str::from_utf8(&text[begin..]).expect("a text is cut between characters");
+        let normalized =
+            self.general.normalizer.as_ref().and_then(|it| it.normalize(word, begin, true));
+        let word = Stretch { text, start: begin, origin, tells: true };
+        let stretch = Self::stretch(normalized.as_ref(), word);
+        let mut written = PreTokenized::default();
+        written.begin(&stretch);
+        for stage in &self.general.stages {
+            written.apply(stage, &stretch);
+        }
+        let origin = written.origin(&stretch);
+        for (start, end) in written.pieces() {
+            // No piece of a word is encoded in parts, so a piece that is a token is that token.
+            position = self.general.maker.tell(
+                &written.text(&stretch)[..end],
+                start,
+                1,
+                position,
+                origin,
+                watch,
+            );
+        }
+    }
+}

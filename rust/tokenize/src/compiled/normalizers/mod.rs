@@ -1,0 +1,7 @@
+//! Normalizers.
+
+pub(super) mod bert;
+pub(super) mod chain;
+pub(super) mod charsmap;
+pub(super) mod compose;
+pub(super) mod normalize;

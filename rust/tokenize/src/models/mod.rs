@@ -1,0 +1,6 @@
+//! What compiled models share: merging, the search for the best tokens, scores.
+
+pub(super) mod merge;
+pub(super) mod neighbours;
+pub(super) mod scores;
+pub(super) mod viterbi;

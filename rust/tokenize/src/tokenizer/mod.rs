@@ -1,0 +1,433 @@
+//! [`Tokenizer`] and [`Encoder`]: encode a text to ids, and find the tokens that spans of the text touch.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::added::AddedToken;
+use crate::compiled::{
+    Blanks, Caches, Compiled, Description, File, Memory, Names, Settled, Written, recognise,
+};
+use crate::encoding::{Encoding, SpecialTokens};
+use crate::error::{Error, Result};
+use crate::loading::beside::both;
+use crate::loading::fingerprint;
+use crate::loading::load;
+use crate::loading::outline::Outline;
+use crate::models::scores;
+use crate::reference::{self, Part, Reference};
+use crate::stop::Stop;
+
+/// Default bytes of the caches: two tables for short pieces, of 28 MiB each, and 8 MiB of each thread.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// Bytes of the longest text for the compiled engines, as many as a line of a file may have. Positions are 32
+/// bits.
+const LONGEST_TEXT: usize = 1 << 30;
+
+/// Bytes of the longest text if normalizing can make it longer: NFKC writes 33 bytes for the 3 of U+FDFA.
+const LONGEST_EXPANDED: usize = 1 << 28;
+
+/// Bytes of a text after which an encoder frees its buffers: they are several times as large, and most texts
+/// need little.
+const LARGE: usize = 1 << 24;
+
+/// The engine that makes the ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// The compiled engine for this kind of tokenizer.
+    Compiled,
+    /// The Hugging Face crate.
+    Reference {
+        /// The component of the tokenizer that is not supported, or the caller's request.
+        reason: String,
+    },
+}
+
+/// A tokenizer, ready to be shared by any number of threads. Cloning it is cheap.
+#[derive(Clone, Debug)]
+pub struct Tokenizer {
+    reference: Arc<Lazy>,
+    /// The compiled engine with its tokens, or the reason for using the Hugging Face crate.
+    compiled: std::result::Result<Arc<(Compiled, Names)>, Arc<str>>,
+    caches: Caches,
+}
+
+/// The Hugging Face engine; if a compiled engine makes the ids, it is built at its first use.
+#[derive(Debug)]
+struct Lazy {
+    json: String,
+    /// Replaces everything of `json` but its tokens and merges.
+    outline: Option<Outline>,
+    engine: OnceLock<Reference>,
+    fingerprint: OnceLock<String>,
+}
+
+impl Lazy {
+    fn of(engine: Reference) -> Self {
+        Self { engine: OnceLock::from(engine), ..Self::later(String::new(), None) }
+    }
+
+    fn later(json: String, outline: Option<Outline>) -> Self {
+        Self { json, outline, engine: OnceLock::new(), fingerprint: OnceLock::new() }
+    }
+
+    fn get(&self) -> Result<&Reference> {
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine);
+        }
+        let engine = match &self.outline {
+            None => Reference::from_json(&self.json)?,
+            Some(outline) => outline.reference(&self.json)?,
+        };
+        Ok(self.engine.get_or_init(|| engine))
+    }
+
+    /// The post-processor where the engine has not been built.
+    fn post_processor(&self) -> Option<Value> {
+        match (self.engine.get(), &self.outline) {
+            (Some(_), _) => None,
+            (None, Some(outline)) => Some(outline.value()["post_processor"].clone()),
+            (None, None) => File::read(&self.json).map(|file| file.post_processor),
+        }
+    }
+}
+
+impl Tokenizer {
+    /// Builds the tokenizer that a `tokenizer.json` describes; the rules of model classes do not apply.
+    ///
+    /// `truncation` and `padding` in the file are ignored, as they are by a plain call in `transformers`.
+    pub fn from_json(json: &str) -> Result<Self> {
+        if let Some(compiled) = compile_file(json) {
+            let reference = Lazy::later(json.to_owned(), None);
+            return Ok(Self {
+                reference: Arc::new(reference),
+                compiled: Ok(Arc::new(compiled)),
+                caches: Caches::new(CACHE_BYTES),
+            });
+        }
+        let mut value = load::parse(json)?;
+        load::check(&mut value)?;
+        let engine = reference::build(&value)?;
+        reference::check_added_tokens(&value, &engine)?;
+        Ok(Self::from_engine(&value["model"], engine))
+    }
+
+    /// As [`Self::from_json`], for the text of a file: its scores are those that the published Hugging Face library reads,
+    /// which can miss the written ones by some units in the last place.
+    pub fn from_file_text(json: &str) -> Result<Self> {
+        Self::from_json(scores::as_published(json).as_deref().unwrap_or(json))
+    }
+
+    /// A tokenizer around an engine of the Hugging Face crate, compiled if every component is supported;
+    /// `model` is the `model` object that the engine was built from.
+    pub(crate) fn from_engine(model: &Value, engine: tokenizers::Tokenizer) -> Self {
+        let compiled = Written::from_value(model).and_then(|model| compile_engine(&model, &engine));
+        Self {
+            reference: Arc::new(Lazy::of(Reference::new(model, engine))),
+            compiled: compiled.map(Arc::new).map_err(Arc::from),
+            caches: Caches::new(CACHE_BYTES),
+        }
+    }
+
+    /// A tokenizer with the tokens and merges of `json` and all other components of `engine`, which was built
+    /// from `model` without merges; `None` if it cannot be compiled.
+    pub(crate) fn from_outline(
+        json: String,
+        model: &Value,
+        engine: &tokenizers::Tokenizer,
+    ) -> Option<Self> {
+        let outline = Outline::new(model, engine)?;
+        let tokens = File::read(&json)?.model;
+        let compiled = compile_engine(&tokens.with_options(model).ok()?, engine).ok()?;
+        Some(Self {
+            reference: Arc::new(Lazy::later(json, Some(outline))),
+            compiled: Ok(Arc::new(compiled)),
+            caches: Caches::new(CACHE_BYTES),
+        })
+    }
+
+    /// The same tokenizer, encoding with the Hugging Face crate only, for comparisons.
+    pub fn with_reference_engine(&self) -> Result<Self> {
+        self.reference.get()?;
+        let reason = Arc::from("asked for by the caller");
+        Ok(Self {
+            reference: Arc::clone(&self.reference),
+            compiled: Err(reason),
+            caches: self.caches.clone(),
+        })
+    }
+
+    /// The same tokenizer, with at most so many bytes for the caches of an encoder. All but an eighth of them are shared
+    /// with the other encoders. The default is 64 MiB.
+    #[must_use]
+    pub fn with_cache_bytes(self, bytes: usize) -> Self {
+        Self { caches: Caches::new(bytes), ..self }
+    }
+
+    /// The engine of a tokenizer that is not compiled, which is built at the start.
+    fn built(&self) -> &Reference {
+        self.reference.engine.get().expect("only compiled tokenizers build their reference late")
+    }
+
+    /// A new encoder for one thread.
+    pub fn encoder(&self) -> Encoder {
+        let compiled = self.compiled.as_ref().ok();
+        let memory = compiled.map(|_| Memory::new(&self.caches));
+        let expands = self.compiled.as_ref().is_ok_and(|compiled| compiled.0.expands());
+        let longest = if expands { LONGEST_EXPANDED } else { LONGEST_TEXT };
+        Encoder { tokenizer: self.clone(), memory, longest, blanks: Blanks::default() }
+    }
+
+    /// The engine that makes the ids, and the reason if it is not a compiled one.
+    pub fn engine(&self) -> Engine {
+        match &self.compiled {
+            Ok(_) => Engine::Compiled,
+            Err(reason) => Engine::Reference { reason: reason.as_ref().to_owned() },
+        }
+    }
+
+    /// The id of a token given by its exact content, added tokens included.
+    pub fn token_to_id(&self, token: &str) -> Option<u32> {
+        match &self.compiled {
+            Ok(compiled) => compiled.1.id(token),
+            Err(_) => self.built().token_to_id(token),
+        }
+    }
+
+    /// The content of a token.
+    pub fn id_to_token(&self, id: u32) -> Option<String> {
+        match &self.compiled {
+            Ok(compiled) => compiled.1.content(id),
+            Err(_) => self.built().id_to_token(id),
+        }
+    }
+
+    /// The text of `ids`, special tokens included, as `decode(ids, skip_special_tokens=False)`.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        match &self.compiled {
+            Ok(compiled) => reference::guard(|| compiled.1.decode(ids))
+                .map_err(|reason| Error::Encode { reason }),
+            Err(_) => self.built().decode(ids),
+        }
+    }
+
+    /// The parts of the encoding of one text, or of two: where each text stands, and the tokens around them.
+    pub fn frame(&self, texts: usize, special: SpecialTokens) -> Result<Vec<Part>> {
+        // The post-processor decides alone, and the Hugging Face engine takes long to build.
+        match self.reference.post_processor() {
+            Some(found) => reference::frame(&found, texts, special),
+            None => self.reference.get()?.frame(texts, special),
+        }
+    }
+
+    /// The components by their names in `tokenizer.json` (`normalizer`, `model`, …), with their types and
+    /// options.
+    ///
+    /// This builds the Hugging Face engine.
+    pub fn components(&self) -> Result<Vec<(&'static str, String)>> {
+        Ok(self.reference.get()?.components())
+    }
+
+    /// The number of tokens, added ones included.
+    pub fn vocab_size(&self) -> usize {
+        match &self.compiled {
+            Ok(compiled) => compiled.1.count(),
+            Err(_) => self.built().vocab_size(),
+        }
+    }
+
+    /// The largest id of a token, added ones included; `None` without tokens.
+    pub fn largest_id(&self) -> Option<u32> {
+        match &self.compiled {
+            Ok(compiled) => compiled.1.largest_id(),
+            Err(_) => self.built().largest_id(),
+        }
+    }
+
+    /// The contents of all special added tokens, longest first. A turn can end at one of them.
+    pub fn special_tokens(&self) -> &[String] {
+        match &self.compiled {
+            Ok(compiled) => compiled.1.special(),
+            Err(_) => self.built().special_tokens(),
+        }
+    }
+
+    /// A digest of everything that decides the ids; equal digests give equal ids.
+    pub fn fingerprint(&self) -> &str {
+        if self.reference.json.is_empty() {
+            return self.built().fingerprint();
+        }
+        let Lazy { json, outline, .. } = &*self.reference;
+        let outline = outline.as_ref().map(Outline::value);
+        self.reference.fingerprint.get_or_init(|| fingerprint::of_file(json, outline))
+    }
+}
+
+/// Compiles a file without building the Hugging Face model; `None` if anything about the file is unusual.
+fn compile_file(json: &str) -> Option<(Compiled, Names)> {
+    let file = File::read(json)?;
+    let decoder = Option::deserialize(&file.decoder).ok()?;
+    let description = Description {
+        normalizer: &file.normalizer,
+        pre_tokenizer: &file.pre_tokenizer,
+        post_processor: &file.post_processor,
+        added_tokens: &file.added_tokens,
+        model: &file.model,
+    };
+    let (compiled, names) =
+        both(|| recognise(&description), || Names::new(&file.model, &file.added_tokens, decoder));
+    let (compiled, names) = (compiled.ok()?, names?);
+    let names = names.normalized(|content| compiled.normalized(content));
+    Some((compiled, names))
+}
+
+/// Compiles the components of a finished engine.
+fn compile_engine(
+    model: &Written<'_>,
+    engine: &tokenizers::Tokenizer,
+) -> std::result::Result<(Compiled, Names), String> {
+    if engine.get_encode_special_tokens() {
+        return Err("split_special_tokens".to_owned());
+    }
+    let said = |component: serde_json::Result<Value>| component.map_err(|error| error.to_string());
+    let added = said(serde_json::to_value(engine.get_added_vocabulary()))?;
+    let added: Vec<AddedToken> = Vec::deserialize(&added).map_err(|error| error.to_string())?;
+    let names = Names::new(model, &added, engine.get_decoder().cloned())
+        .ok_or("added_tokens with ids out of place")?;
+    let compiled = recognise(&Description {
+        normalizer: &said(serde_json::to_value(engine.get_normalizer()))?,
+        pre_tokenizer: &said(serde_json::to_value(engine.get_pre_tokenizer()))?,
+        post_processor: &said(serde_json::to_value(engine.get_post_processor()))?,
+        added_tokens: &added,
+        model,
+    })?;
+    let names = names.normalized(|content| compiled.normalized(content));
+    Ok((compiled, names))
+}
+
+/// The encoder of one thread: the shared tokenizer, and the memory that the engine writes to.
+#[derive(Debug)]
+pub struct Encoder {
+    tokenizer: Tokenizer,
+    memory: Option<Memory>,
+    /// Bytes of the longest text that the compiled engine takes.
+    longest: usize,
+    blanks: Blanks,
+}
+
+impl Encoder {
+    /// Appends the ids of `text` to `out.ids`, and one entry a span to `out.touched`.
+    ///
+    /// `spans` are byte ranges of `text`, ascending and disjoint. For each, `out.touched` gets the range of
+    /// positions in `out.ids` whose source range overlaps it; a token that straddles two spans is in both.
+    /// Tokens that the post-processor adds come from no text, so no span touches them. With no spans, no
+    /// offsets are computed.
+    pub fn encode(
+        &mut self,
+        text: &str,
+        spans: &[Range<usize>],
+        special: SpecialTokens,
+        out: &mut Encoding,
+    ) -> Result<()> {
+        self.encode_around(text, std::iter::empty(), spans, special, out)
+    }
+
+    /// Appends the ids of `text` to `ids`, and the range of characters that each comes from to `offsets`, as the
+    /// Hugging Face crate gives them.
+    ///
+    /// That crate itself encodes the text if the tokenizer is not compiled, and where a token comes from no
+    /// character.
+    pub fn encode_with_offsets(
+        &mut self,
+        text: &str,
+        special: SpecialTokens,
+        ids: &mut Vec<u32>,
+        offsets: &mut Vec<Range<usize>>,
+    ) -> Result<()> {
+        let before = ids.len();
+        if let (Ok(compiled), Some(memory)) = (&self.tokenizer.compiled, &mut self.memory)
+            && text.len() <= self.longest
+        {
+            let (model, names) = compiled.as_ref();
+            let buffers = (&mut *memory, &mut self.blanks);
+            if model.encode_with_offsets(text, special, names, buffers, ids, offsets) {
+                let Some(refused) = memory.refusal() else { return Ok(()) };
+                offsets.truncate(offsets.len() + before - ids.len());
+                ids.truncate(before);
+                return Err(refused);
+            }
+            if let Some(refused) = memory.refusal() {
+                return Err(refused);
+            }
+        }
+        self.tokenizer.reference.get()?.encode_with_offsets(text, special, ids, offsets)
+    }
+
+    /// Appends the ids of `text` as ordinary text, in which no special token is found: as the Hugging Face crate gives
+    /// them with `encode_special_tokens`.
+    pub fn encode_ordinary(&self, text: &str, ids: &mut Vec<u32>) -> Result<()> {
+        self.tokenizer.reference.get()?.encode_ordinary(text, ids)
+    }
+
+    /// The id of a token.
+    pub fn token_to_id(&self, token: &str) -> Option<u32> {
+        self.tokenizer.token_to_id(token)
+    }
+
+    /// Makes [`encode`](Self::encode) fail with [`Error::Stopped`] soon after `flag` is set: a text may be a
+    /// GiB.
+    #[must_use]
+    pub fn stopped_by(mut self, flag: Arc<AtomicBool>) -> Self {
+        if let Some(memory) = &mut self.memory {
+            memory.stop(Stop::when(flag));
+        }
+        self
+    }
+
+    /// The part of `text`, from one added token to another, whose ids are the same in every text that
+    /// contains `text`; `None` if there is none.
+    pub fn settle(&mut self, text: &str) -> Option<Settled> {
+        match (&self.tokenizer.compiled, &mut self.memory) {
+            (Ok(compiled), Some(memory)) if text.len() <= self.longest => {
+                compiled.0.settle(text, memory)
+            }
+            _ => None,
+        }
+    }
+
+    /// Encodes as [`encode`](Self::encode) does, and copies the ids of known parts. `settled` gives these
+    /// parts, ascending, each with the position in `text` of the text that it was [made of](Self::settle).
+    ///
+    /// A part that is not at its position is encoded like any other text.
+    pub fn encode_around<'s>(
+        &mut self,
+        text: &str,
+        settled: impl Iterator<Item = (usize, &'s Settled)> + Clone,
+        spans: &[Range<usize>],
+        special: SpecialTokens,
+        out: &mut Encoding,
+    ) -> Result<()> {
+        let (Ok(compiled), Some(memory)) = (&self.tokenizer.compiled, &mut self.memory) else {
+            return self.tokenizer.built().encode(text, spans, special, out);
+        };
+        if text.len() > self.longest {
+            return Err(Error::too_long("it", text.len(), self.longest));
+        }
+        let before = (out.ids.len(), out.touched.len());
+        compiled.0.encode(text, settled, spans, special, memory, out);
+        if text.len() > LARGE {
+            memory.shrink();
+        }
+        let Some(refused) = memory.refusal() else { return Ok(()) };
+        out.ids.truncate(before.0);
+        out.touched.truncate(before.1);
+        Err(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests;
