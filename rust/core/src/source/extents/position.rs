@@ -300,7 +300,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Inputs, Reading, Source};
-    use crate::source::discovery::discover;
+    use crate::source::discover;
 
     /// An MDS shard of texts of these lengths.
     fn shard(lengths: &[u32]) -> Vec<u8> {
