@@ -1,8 +1,7 @@
 //! Parses raw bytes into a [`Record`], for all shapes.
 //!
-//! Each shape has a file of its own: [`messages`] for conversations, [`pair`] for requests with answers,
-//! [`text`] for plain text, [`tokens`] for ids. The [`Shape`] of a file is found once, in the order of
-//! `Shape::find`, or named.
+//! The [`Shape`] of a file is found once, in the order of `Shape::find`, or named. Each kind of record has a file in [`shapes`];
+//! [`parsing`] reads JSON and CBOR.
 
 mod content;
 mod kinds;

@@ -1,7 +1,7 @@
 //! Reads inputs: finds their files, and cuts them into [`Block`]s of records.
 //!
-//! Each container has a file here ([`lines`], [`json`], [`cbor`], [`csv`], [`text`], [`mds`], [`parquet`], [`ipc`]),
-//! and the compressions have one ([`compression`]).
+//! Begin with [`discovery`], which finds the files, and [`Blocks`], which reads them one after the other. Each container has a
+//! file in [`formats`]; a stream and a sample enter files in the middle by [`extents`].
 
 mod background;
 mod block;

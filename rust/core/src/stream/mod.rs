@@ -5,22 +5,11 @@
 //! of a run are a function of the inputs, the options and the seed. Ranks, threads and prefetching only
 //! decide who makes them, and when.
 //!
-//! * [`order`] decides which lane reads which extents in which order. The orders are permutations computed
-//!   from the seed, without a buffer of records.
-//! * [`walk`] reads the blocks of one lane, from any block on.
-//! * [`lane`] packs the documents of one lane. Its state is the place of the next record, and the places of the documents
-//!   in its open rows.
-//! * [`rounds`] deals records that the caller gives to the lanes.
-//! * [`board`] tells worker threads which lane needs a block, and holds the documents that they made.
+//! * [`lane`] packs the documents of one lane: which extents it reads in which order, its blocks, its rows.
 //! * [`delivery`] makes tables of the rows of the lanes, up to the step at which all ranks end.
-//! * [`split`] says which records are of the split that is read.
+//! * [`choice`] and [`split`] say which records are read.
 //! * [`counts`] counts the rows of a finite run, so that its ranks end together.
-//! * [`places`] holds the states between the rows of a table.
-//! * [`carried`] is what a state carries for a report beside counts: lengths, and first places.
-//! * [`numbered`] has the files of these places by their numbers.
-//! * [`files`] lists the files of a source, so that a state knows them again.
-//! * [`identity`] is all that decides the rows of a run: its inputs and its options.
-//! * [`state`] is the state of a run after a table: the states of its lanes, and its identity.
+//! * [`state`] is the state of a run after a table: the places of its lanes, and the identity of its inputs and options.
 //!
 //! The thread that delivers takes rows from the lanes in turn and makes tables of them. Each table carries
 //! the state after it, so data that was read ahead is never part of a state. Loading a state makes the open
