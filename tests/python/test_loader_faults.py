@@ -26,7 +26,7 @@ from conftest import sentence
 from pyarrow import flight
 
 import fastpack
-from fastpack.api import connection as connecting
+from fastpack.streaming import connection as connecting
 from fastpack.streaming import server as serving
 from fastpack.streaming.loader import exchange, service
 from fastpack.streaming.loader.address import SocketFolder
