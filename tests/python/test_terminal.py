@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -80,6 +82,41 @@ def test_lines_wrap_at_the_width_of_the_terminal(packed):
     assert any(words)
     assert narrow.split() == wide.split()
     assert len(narrow.splitlines()) > len(wide.splitlines())
+
+
+def test_values_stand_under_their_labels_on_the_narrowest_screens(packed):
+    narrow, wide = (on_terminal(columns, "report", packed) for columns in (24, 400))
+    long = [line for line in narrow.splitlines() if len(line) > 24]
+    assert all(len(line.split()) == 1 for line in long), long
+    assert narrow.split() == wide.split()
+
+
+def test_times_are_in_seconds_and_those_of_stages_are_shown_on_request(packed):
+    plain, verbose = (run("report", packed, *flags).stdout for flags in ((), ("-v",)))
+    assert re.search(r"^time +\d+\.\d\d s, [\d,]+ tokens/s$", plain, re.MULTILINE)
+    assert "stages" not in plain
+    shown = [line for line in verbose.splitlines() if line not in plain.splitlines()]
+    stages = fastpack.Report.of(packed).stages
+    assert len(shown) == sum(time.wall >= 0.005 for time in stages.values())
+    assert all(re.search(r" \d+\.\d\d s, \d+\.\d\d s of CPU", line) for line in shown)
+    assert json.loads(run("report", packed, "-v", "--json").stdout) == fastpack.Report.of(packed).to_dict()
+
+
+def test_a_scan_and_a_pack_end_with_the_command_that_comes_next(tmp_path):
+    options = ["--train-on", "all", "--eos", "yes"]
+    scanned = run("scan", CHAT, "-t", TOKENIZER, "-m", "64", "512", *options).stdout
+    line = scanned.splitlines()[-1]
+    assert line.startswith("next         ")
+    words = shlex.split(line.removeprefix("next         "))
+    assert words == [
+        *("fastpack", "pack", str(CHAT), "-o", "packed", "-t", str(TOKENIZER), "-m", "512"),
+        *("--train-on", "all", "--eos", "yes"),
+    ]
+    words[4] = str(tmp_path / "packed rows")
+    packed = run(*words[1:]).stdout.splitlines()[-1]
+    words = shlex.split(packed.removeprefix("next         "))
+    assert words == ["fastpack", "inspect", str(tmp_path / "packed rows"), "--row", "0"]
+    assert run(*words[1:]).returncode == 0
 
 
 def test_lines_do_not_wrap_where_they_go_to_a_file(packed):

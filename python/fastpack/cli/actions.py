@@ -9,13 +9,14 @@ import fastpack
 from fastpack.arguments.checks import check_choice, local_path
 from fastpack.arguments.urls import is_url
 from fastpack.cli.flags import with_values
+from fastpack.cli.following import after_pack, after_scan
 from fastpack.errors import FastpackError, LossError, OptionError
 from fastpack.types import Color
 
 if TYPE_CHECKING:
     from fastpack.cli.flags import Function
 
-__all__ = ["Failed", "completion", "inspect", "pack", "report", "scan", "tokenizer", "verify"]
+__all__ = ["Failed", "completion", "inspect", "pack", "repack", "report", "scan", "tokenizer", "verify"]
 
 _FALLBACK_LENGTH: Final = 8192
 """The row length of a command line without a command and a length, in tokens."""
@@ -38,6 +39,7 @@ class Failed(NamedTuple):
 def pack(function: Function, given: dict[str, object]) -> object:
     """Packs, or describes the job with `--dry-run`."""
     fallback, dry_run = given.pop("fallback", False), given.pop("dry_run", False)
+    verbose = bool(given.pop("verbose", False))
     html = _page(given)
     paths, files = given.pop("paths", None), given.get("files")
     if isinstance(paths, list) and paths:
@@ -57,7 +59,13 @@ def pack(function: Function, given: dict[str, object]) -> object:
     if html is not None and isinstance(done, fastpack.Report):
         output = str(given["output"])
         done.to_html(html, packed=None if is_url(output) else output)
-    return done
+    return _shown(done, verbose, after_pack(given))
+
+
+def repack(function: Function, given: dict[str, object]) -> object:
+    """Packs kept tokens again."""
+    verbose = bool(given.pop("verbose", False))
+    return _shown(function(**given), verbose, after_pack(given))
 
 
 def scan(function: Function, given: dict[str, object]) -> object:
@@ -70,7 +78,7 @@ def scan(function: Function, given: dict[str, object]) -> object:
     if html is not None:
         found.to_html(html)
     error = None if share is None else _too_much_lost(found, share, str(most))
-    return Failed(found, error) if error else found
+    return Failed(found, error) if error else _shown(found, following=after_scan(given, found))
 
 
 def inspect(function: Function, given: dict[str, object]) -> object:
@@ -102,6 +110,7 @@ def verify(function: Function, given: dict[str, object]) -> object:
 def report(function: Function, given: dict[str, object]) -> object:
     """Shows the report of a folder; also writes it as a browser page and as a dataset card."""
     html, card = _page(given), given.pop("card", False)
+    verbose = bool(given.pop("verbose", False))
     folder = str(given["table"])
     found = function(**given)
     if html is not None and isinstance(found, fastpack.Report):
@@ -110,7 +119,7 @@ def report(function: Function, given: dict[str, object]) -> object:
         from fastpack.report.display.card import write_card  # noqa: PLC0415
 
         write_card(folder)
-    return found
+    return _shown(found, verbose)
 
 
 def tokenizer(tokenizer: str, revision: str | None = None) -> object:
@@ -131,6 +140,15 @@ def completion(shell: str) -> str:
         message = "completion needs the package `argcomplete`: pip install 'fastpack-train[completion]'"
         raise FastpackError(message) from None
     return str(shellcode(["fastpack"], shell=shell)).strip()
+
+
+def _shown(found: object, verbose: bool = False, following: str = "") -> object:
+    """A report as the command line shows it."""
+    from fastpack.cli.shown import ShownReport  # noqa: PLC0415  loads more than other commands need
+
+    if isinstance(found, (fastpack.Report, fastpack.ScanReport)):
+        return ShownReport(found, verbose, following)
+    return found
 
 
 def _page(given: dict[str, object]) -> str | None:

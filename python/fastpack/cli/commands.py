@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import fastpack
-from fastpack.cli.actions import completion, inspect, pack, report, scan, tokenizer, verify
+from fastpack.cli.actions import completion, inspect, pack, repack, report, scan, tokenizer, verify
 from fastpack.cli.serve import index, stream
 from fastpack.options.option import Flag
 
@@ -44,6 +44,9 @@ _JSON: Final = Flag("--json", "print the numbers as JSON, and nothing else", on=
 
 _HTML: Final = Flag("--html", "write a page for a browser too, one file", metavar="FILE", beside=True)
 """The flag of commands that can write a browser page."""
+
+_VERBOSE: Final = Flag("-v --verbose", "show the time of each stage too", on=True, beside=True)
+"""The flag of commands that print a report."""
 
 _PATHS: Final = Flag("paths", "files, folders, globs, brace lists", nargs="*", metavar="FILE", beside=True)
 """The positional files."""
@@ -97,6 +100,7 @@ COMMANDS: Final = {
                 beside=True,
             ),
             _HTML,
+            _VERBOSE,
             _JSON,
         ),
         function=lambda: fastpack.pack_dir,
@@ -118,9 +122,11 @@ COMMANDS: Final = {
                 named="source",
                 metavar="DIR",
             ),
+            _VERBOSE,
             _JSON,
         ),
         function=lambda: fastpack.repack,
+        act=repack,
     ),
     "scan": Command(
         help="read files and pack nothing: shapes, bad records, lengths, rows",
@@ -308,7 +314,7 @@ COMMANDS: Final = {
     "report": Command(
         help="show the report of a packed folder, or write it for a browser",
         description="Shows the report of a packed folder once more.",
-        usage="DIR [--html FILE] [--card] [--json]",
+        usage="DIR [--html FILE] [--card] [-v] [--json]",
         examples="""\
   the report again; and as a page to show, one file
     fastpack report packed/
@@ -323,6 +329,7 @@ COMMANDS: Final = {
                 "--card", "write README.md, a dataset card of the hub, into the folder", on=True, beside=True
             ),
             _HTML,
+            _VERBOSE,
             _JSON,
         ),
         function=lambda: fastpack.Report.of,

@@ -8,15 +8,37 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import fastpack
 from fastpack.errors import StorageError
+from fastpack.report.display.pages import stage_lines
 from fastpack.report.display.rows import row_page
 from fastpack.report.display.terminal import is_colored
 
 if TYPE_CHECKING:
     from fastpack.dataset.inspection import PackedRow
+    from fastpack.report.report import Report
+    from fastpack.report.scan import ScanReport
     from fastpack.types import Color, JsonValue
 
-__all__ = ["ShownRow", "write"]
+__all__ = ["ShownReport", "ShownRow", "write"]
+
+
+class ShownReport(NamedTuple):
+    """A report or a scan, with the times of its stages if they are wanted, and the command that comes next."""
+
+    report: Report | ScanReport
+    stages: bool = False
+    following: str = ""
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """The report as JSON values."""
+        return self.report.to_dict()
+
+    def __str__(self) -> str:
+        """The page; the command stands on one line, to be copied."""
+        stages = stage_lines(self.report) if self.stages and isinstance(self.report, fastpack.Report) else ""
+        following = f"next         {self.following}" if self.following else ""
+        return "\n".join(part for part in (str(self.report), stages, following) if part)
 
 
 class ShownRow(NamedTuple):

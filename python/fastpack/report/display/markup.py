@@ -16,6 +16,7 @@ __all__ = ["STYLE", "escaped", "listed", "section", "table", "tiles", "worded"]
 STYLE: Final = """\
 .fastpack { --ink: #1b1f24; --faint: #59636e; --line: #d1d9e0; --page: #ffffff; --box: #f6f8fa; --bar: #0b66c3;
   --warn: #9a3412; --trained: #dafbe1; color: var(--ink); background: var(--page);
+  overflow-wrap: break-word;
   font: 15px/1.5 system-ui, "Segoe UI", Roboto, sans-serif; }
 @media (prefers-color-scheme: dark) { .fastpack { --ink: #e6edf3; --faint: #9aa4af; --line: #3d444d; --page: #0d1117;
   --box: #151b23; --bar: #58a6ff; --warn: #ffa657; --trained: #12402a; } }

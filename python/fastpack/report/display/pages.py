@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from fastpack.report.report import Report
     from fastpack.report.scan import ScanReport
 
-__all__ = ["labelled", "report_page", "scan_page", "shown_lengths", "split_sentence", "status_page"]
+__all__ = [
+    "labelled",
+    "report_page",
+    "scan_page",
+    "shown_lengths",
+    "split_sentence",
+    "stage_lines",
+    "status_page",
+]
 
 _Item = TypeVar("_Item")
 
@@ -35,6 +43,11 @@ _SHOWN_PLACES: Final = 1_000
 def report_page(report: Report) -> str:
     """The page of a report."""
     return page(_report_lines(report))
+
+
+def stage_lines(report: Report) -> str:
+    """The time of each stage of a run, summed over its threads."""
+    return page(_stages(report))
 
 
 def scan_page(scan: ScanReport) -> str:
@@ -165,16 +178,19 @@ def _cut_and_repeated(report: Report) -> Iterator[tuple[str, str]]:
 
 def _times(report: Report) -> Iterator[tuple[str, str]]:
     if report.seconds is not None:
-        yield "seconds", f"{report.seconds:.2f}{_speed(report, report.seconds)}"
+        yield "time", f"{report.seconds:.2f} s{_speed(report, report.seconds)}"
     compiled, interpreted = report.compiled_conversations, report.interpreted_conversations
     if compiled:
         all_of_them = f"{compiled + (interpreted or 0):,} conversations"
         yield "", f"{compiled:,} of {all_of_them} were put into text by compiled programs"
     if report.resumed_documents:
         yield "", f"{report.resumed_documents:,} documents were tokenized before, by a run that was stopped"
-    for stage, time in report.stages.items():
-        if time.wall >= _SHOWN_SECONDS:
-            yield "", f"{stage} {time.wall:.2f}, {time.cpu:.2f} of CPU{_speed(report, time.wall)}"
+
+
+def _stages(report: Report) -> Iterator[tuple[str, str]]:
+    shown = [(stage, time) for stage, time in report.stages.items() if time.wall >= _SHOWN_SECONDS]
+    for label, (stage, time) in labelled("stages", shown):
+        yield label, f"{stage} {time.wall:.2f} s, {time.cpu:.2f} s of CPU{_speed(report, time.wall)}"
 
 
 def _speed(report: Report, seconds: float) -> str:
@@ -218,10 +234,10 @@ def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
         yield "template", scan.template
     yield "engine", scan.engine
     packing = (
-        f"about {scan.packing_seconds:,.2f}" if sample is None else f"about {sample.seconds:,.2f} for all"
+        f"about {scan.packing_seconds:,.2f} s" if sample is None else f"about {sample.seconds:,.2f} s for all"
     )
     yield (
-        "seconds",
-        f"{scan.seconds:.2f} on {counted(scan.threads, 'thread')}, {scan.megabytes_per_second:,.1f} MB/s; packing takes {packing}",
+        "time",
+        f"{scan.seconds:.2f} s on {counted(scan.threads, 'thread')}, {scan.megabytes_per_second:,.1f} MB/s; packing takes {packing}",
     )
     yield from labelled("warnings", scan.warnings)

@@ -22,7 +22,7 @@ _LABEL: Final = 12
 """The width of a page's labels, in cells: that of the longest label, and a margin."""
 
 _NARROWEST: Final = 40
-"""The narrowest width at which lines are wrapped, in cells: less leaves no room next to the labels."""
+"""The narrowest width at which values stand next to their labels, in cells; below it they stand under them."""
 
 
 def terminal_width(out: TextIO | None = None) -> int | None:
@@ -51,8 +51,18 @@ def page(lines: Iterable[tuple[str, str]]) -> str:
 
 def _line(label: str, value: str, width: int | None) -> str:
     line = f"{label:<{_LABEL}} {value}"
-    if width is None or len(line) <= width or width < _NARROWEST:
+    if width is None or len(line) <= width:
         return line
+    if width < _NARROWEST:
+        wrapped = textwrap.fill(
+            value.lstrip(),
+            max(width, 1),
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return f"{label}\n{wrapped}" if label else wrapped
     inside = len(value) - len(value.lstrip())
     return textwrap.fill(
         value.lstrip(),

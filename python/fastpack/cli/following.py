@@ -1,0 +1,63 @@
+"""The command that comes after another one, as it is typed."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from fastpack._fastpack import one_line
+from fastpack.cli.flags import FLAGS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fastpack.report.scan import ScanReport
+
+__all__ = ["after_pack", "after_scan"]
+
+_OUTPUT: Final = "packed"
+"""The folder of a command that has still to be run."""
+
+_HANDLED: Final = frozenset({"files", "tokenizer", "max_length", "sample", "progress", "token"})
+"""The options of a scan that are spelled here, mean nothing when files are packed, or are secret."""
+
+_YES_NO: Final = {True: "yes", False: "no"}
+"""How flags of words spell truths."""
+
+
+def after_scan(given: Mapping[str, object], scan: ScanReport) -> str:
+    """The command that packs what was scanned, into the shortest rows that lose nothing; empty if it is not known."""
+    fits = sorted(scan.fits, key=lambda fit: (fit.lost_tokens, fit.max_length))
+    files = given.get("files")
+    if not fits or not isinstance(files, list) or not all(isinstance(file, str) for file in files):
+        return ""
+    words = ["fastpack", "pack", *files, "-o", _OUTPUT]
+    if isinstance(given.get("tokenizer"), str):
+        words += ["-t", str(given["tokenizer"])]
+    words += ["-m", str(fits[0].max_length)]
+    flags = {flag.option: flag for group in FLAGS.values() for flag in group}
+    for name, value in given.items():
+        if name in _HANDLED:
+            continue
+        flag = flags.get(name)
+        if flag is None or not isinstance(value, (str, int, float)):
+            return ""
+        if flag.switch or flag.on:
+            words.append(flag.spelled(value))
+        else:
+            words += [
+                flag.names[-1],
+                _YES_NO.get(value, str(value)) if isinstance(value, bool) else str(value),
+            ]
+    return _copied(words)
+
+
+def after_pack(given: Mapping[str, object]) -> str:
+    """The command that shows a row of the folder that was packed."""
+    return _copied(["fastpack", "inspect", str(given["output"]), "--row", "0"])
+
+
+def _copied(words: Sequence[str]) -> str:
+    """A command as it is typed; empty if a terminal would show it otherwise, as it does with control characters."""
+    command = shlex.join(words)
+    return command if one_line(command) == command else ""
