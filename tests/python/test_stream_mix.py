@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -146,6 +147,26 @@ def test_a_source_with_fewer_records_than_lanes_is_refused(
     with pytest.raises(fastpack.OptionError, match="has no document of it") as refused:
         list(itertools.islice(stream, 9))
     assert refused.value.option == "weights"
+
+
+def test_a_source_that_cannot_be_divided_is_named_with_its_file(
+    sources: dict[str, Path], tmp_path: Path, loaded: fastpack.Tokenizer
+) -> None:
+    whole = tmp_path / "whole.jsonl.gz"
+    whole.write_bytes(gzip.compress(sources["long"].read_bytes()))
+    stream = fastpack.stream(
+        {"short": sources["short"], "web": whole}, loaded, weights={"short": 1, "web": 1}, **OPTIONS
+    )
+    with pytest.raises(fastpack.OptionError) as refused:
+        list(itertools.islice(stream, 9))
+    said = str(refused.value)
+    assert f"give source `web` ({whole}) a share, but lane" in said
+    assert "`fastpack reindex`" in said
+    assert "fewer `lanes`" in said
+    options = OPTIONS | {"lanes": 1, "batch_size": 1}
+    named = {"short": sources["short"], "web": whole}
+    with fastpack.stream(named, loaded, weights={"short": 1, "web": 1}, **options) as again:
+        assert len(list(itertools.islice(again, 9))) == 9
 
 
 @pytest.mark.parametrize(

@@ -63,12 +63,18 @@ pub fn as_messages(
     Conversation { messages: list, tools: None, template_kwargs: Map::default(), weights, prompt }
 }
 
-/// A raw record as an object. Of a table, only the columns that are `wanted`.
+/// A raw record as an object. Of a table, only the columns that are `wanted`. In fields of JSON that are not wanted, halves
+/// of surrogate pairs are replaced.
 pub(crate) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<Map>, Fault> {
     match raw {
-        Raw::Json(bytes) => match json::parse(bytes)? {
-            Json::Map(record) => Ok(record),
-            other => {
+        Raw::Json(bytes) => match json::parse(bytes) {
+            Ok(Json::Map(record)) => Ok(record),
+            Err(fault) if fault.reason == Reason::LoneSurrogate => match json::mended(bytes) {
+                Some((record, broken)) if !broken.iter().any(|field| wanted(field)) => Ok(record),
+                _ => Err(fault),
+            },
+            Err(fault) => Err(fault),
+            Ok(other) => {
                 let hint = match other {
                     Json::String(_) => "; a text is an object too: {\"text\": \"...\"}",
                     _ => "",
@@ -115,6 +121,8 @@ pub fn find_shape<'a>(
             // A column that no shape reads may hold any type.
             Raw::Row { batch, row } => row::readable(batch, row, |_| true),
             Raw::Cbor(item) => cbor::parse(item, |_| true, true).ok()?,
+            // Whether a record can be read is of no matter here.
+            Raw::Json(_) => (*object(raw, |_| false).ok()?).clone(),
             raw => (*object(raw, |_| true).ok()?).clone(),
         };
         let shape = Shape::find(&record, expected)?;
@@ -193,7 +201,9 @@ pub fn read_telling(
         _ => None,
     };
     if let Some(fault) = shape.fault(record, beside, expected) {
-        return Err(fault);
+        // Half a surrogate pair may be why it is of no other shape.
+        let read = object(raw, |_| true).err();
+        return Err(read.filter(|it| it.reason == Reason::LoneSurrogate).unwrap_or(fault));
     }
     if !is_masked(shape.name) {
         loss_mask::refuse(record, shape)?;

@@ -19,7 +19,7 @@ pub fn left_out(raw: Raw<'_>, shape: &Shape, holds: impl Fn(&str) -> bool) -> Ve
     let is_unread_text = |field: &str| shape.is_unread_text(field);
     let record = match raw {
         Raw::Json(line) => fast(line, is_unread_text)
-            .or_else(|| object(raw, is_unread_text).ok().map(|record| (*record).clone())),
+            .or_else(|| object(raw, |_| false).ok().map(|record| (*record).clone())),
         Raw::Row { batch, row } => Some(row::readable(batch, row, is_unread_text)),
         Raw::Cells { names, cells } => row::cells(names, cells, is_unread_text).ok(),
         Raw::Cbor(item) => cbor::parse(item, is_unread_text, true).ok(),

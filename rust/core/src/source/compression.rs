@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bzip2::bufread::MultiBzDecoder;
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 
 /// Bytes of the file that are read at a time.
@@ -69,7 +69,7 @@ impl Compression {
     ) -> io::Result<Box<dyn Read + Send>> {
         let file = Counted { file: BufReader::with_capacity(READ_BYTES, file), offset };
         Ok(match self {
-            Self::Gzip => Box::new(MultiGzDecoder::new(file)),
+            Self::Gzip => Box::new(GzMembers { member: Some(GzDecoder::new(file)) }),
             Self::Zstd => {
                 let mut decoder = zstd::stream::read::Decoder::with_buffer(file)?;
                 decoder.window_log_max(ZSTD_WINDOW)?;
@@ -78,6 +78,48 @@ impl Compression {
             Self::Bzip2 => Box::new(MultiBzDecoder::new(file)),
             Self::Xz => Box::new(XzDecoder::new_multi_decoder(file)),
         })
+    }
+}
+
+/// The members of a gzip file, and zeros behind the last, as tapes and block devices have them. GNU gzip reads it so, too.
+struct GzMembers<R> {
+    /// The current member; `None` behind the last.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Read for GzMembers<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let read = member.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            let Some(mut rest) = self.member.take().map(GzDecoder::into_inner) else { break };
+            let has_zeros = skip_zeros(&mut rest)?;
+            if rest.fill_buf()?.is_empty() {
+                break;
+            }
+            if has_zeros {
+                let message = "something follows the zeros behind the end of the gzip data";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+            self.member = Some(GzDecoder::new(rest));
+        }
+        Ok(0)
+    }
+}
+
+/// Skips the zeros that come next; returns whether there were any.
+fn skip_zeros(file: &mut impl BufRead) -> io::Result<bool> {
+    let mut skipped = false;
+    loop {
+        let bytes = file.fill_buf()?;
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        if zeros == 0 {
+            return Ok(skipped);
+        }
+        file.consume(zeros);
+        skipped = true;
     }
 }
 

@@ -235,6 +235,9 @@ impl Run<'_> {
         let index = (self.counted, Index(options.index_dir()));
         let order = |pool| Order::new(found, pool, order, share.lanes, index, control);
         let orders = pools.into_iter().map(order).collect::<Result<Vec<Order<'_>>>>()?;
+        let shown = names.iter().zip(&orders);
+        let shown = shown.map(|(name, order)| format!("`{name}` ({})", order.shown_files()));
+        let mix = mix.showing(shown.collect());
         let files = Files { heads: &heads, single: &single, control };
 
         let (begun, step) = self.begun();

@@ -274,7 +274,7 @@ impl ChatTemplate {
     }
 
     /// Checks a conversation before it is rendered. Fails for reserved keyword arguments, for no messages,
-    /// for misspelt roles, and for `tools` or `documents` that are no lists of objects.
+    /// for misspelt roles, for what is said under other keys, and for `tools` or `documents` that are no lists of objects.
     pub(super) fn check(&self, conversation: &Conversation) -> std::result::Result<(), Fault> {
         let objects = |value: &Json| matches!(value, Json::List(items) if items.iter().all(|item| matches!(item, Json::Map(_))));
         if let Some(parameter) = reserved(&conversation.template_kwargs) {
@@ -286,6 +286,7 @@ impl ChatTemplate {
             return Err(self.fault(1, "a conversation has at least one message"));
         }
         self.check_roles(&conversation.messages)?;
+        self.check_contents(&conversation.messages)?;
         if tools(conversation).is_some_and(|tools| !objects(tools)) {
             return Err(self.fault(1, "`tools` has to be a list of objects"));
         }

@@ -56,10 +56,16 @@ impl Transform {
         }
         let table = RecordTable::of(&block)?;
         let rows = table.rows();
-        if rows.num_rows() == 0 {
+        if rows.num_rows() == 0 && table.refused().is_empty() {
             return Ok(block);
         }
         let mut fates = vec![Fate::Stays; block.records().count()];
+        for (number, fault) in table.refused() {
+            fates[*number] = Fate::Refused(fault.reason, fault.message.clone());
+        }
+        if rows.num_rows() == 0 {
+            return Ok(block.with_fates(fates, Vec::new()));
+        }
         let mut bytes = Vec::new();
         let chosen = match &self.filter {
             Some(filter) => chosen(filter(rows.clone())?, rows.num_rows())?,

@@ -28,6 +28,43 @@ pub(crate) fn parse(line: &[u8]) -> Result<Json, Fault> {
     reader.whole().map_err(|error| fault(&error, &reader.json))
 }
 
+/// The fields of a line in which halves of surrogate pairs stand, each half replaced by U+FFFD, and the names of the fields
+/// that have some; `None` if the line is no object otherwise.
+pub(super) fn mended(line: &[u8]) -> Option<(Arc<Map>, Vec<Arc<str>>)> {
+    let [one, other] = [*b"FFFD", *b"FFFC"].map(|digits| parse(&without_halves(line, digits)).ok());
+    let (Json::Map(one), Json::Map(other)) = (one?, other?) else { return None };
+    // Two names that differ in their halves alone.
+    if one.len() != other.len() {
+        return None;
+    }
+    let differ = one.iter().zip(other.values()).filter(|((_, one), other)| one != other);
+    let broken = differ.map(|((name, _), _)| Arc::clone(name)).collect();
+    Some((one, broken))
+}
+
+/// A line with the digits of all halves of surrogate pairs replaced.
+fn without_halves(line: &[u8], digits: [u8; 4]) -> Vec<u8> {
+    let unit = |at: usize| {
+        let escape = line.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u32::from_str_radix(str::from_utf8(escape).ok()?, 16).ok()
+    };
+    let mut mended = line.to_vec();
+    let mut at = 0;
+    while let Some(found) = memchr::memchr(b'\\', &line[at..]) {
+        at += found;
+        at += match (unit(at), unit(at + 6)) {
+            (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => 12,
+            (Some(0xD800..0xE000), _) => {
+                mended[at + 2..at + 6].copy_from_slice(&digits);
+                6
+            }
+            // The second character of another escape may be a backslash.
+            _ => 2.min(line.len() - at),
+        };
+    }
+    mended
+}
+
 /// The value at the start of `text`, at nesting depth `depth`, and its number of bytes; `None` if there is
 /// none.
 pub(crate) fn prefix(text: &[u8], depth: usize) -> Option<(Json, usize)> {

@@ -69,6 +69,9 @@ impl<'l> Item<'l> {
             DataType::Utf8 => array.as_string::<i32>().value(at),
             DataType::LargeUtf8 => array.as_string::<i64>().value(at),
             DataType::Utf8View => array.as_string_view().value(at),
+            DataType::Binary => text_of(array.as_binary::<i32>().value(at))?,
+            DataType::LargeBinary => text_of(array.as_binary::<i64>().value(at))?,
+            DataType::BinaryView => text_of(array.as_binary_view().value(at))?,
             _ => return None,
         })
     }
@@ -95,6 +98,11 @@ impl<'l> Item<'l> {
             _ => None,
         }
     }
+}
+
+/// Bytes as text, if they are.
+fn text_of(bytes: &[u8]) -> Option<&str> {
+    simdutf8::basic::from_utf8(bytes).ok()
 }
 
 impl<'l> ValueAccess<'l> for Item<'l> {

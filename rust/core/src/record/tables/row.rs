@@ -85,6 +85,9 @@ fn value_of(field: &Field, of: &DataType, array: &dyn Array, at: usize) -> Resul
         DataType::Utf8 => text(field, array.as_string::<i32>().value(at))?,
         DataType::LargeUtf8 => text(field, array.as_string::<i64>().value(at))?,
         DataType::Utf8View => text(field, array.as_string_view().value(at))?,
+        DataType::Binary => bytes(field, array.as_binary::<i32>().value(at))?,
+        DataType::LargeBinary => bytes(field, array.as_binary::<i64>().value(at))?,
+        DataType::BinaryView => bytes(field, array.as_binary_view().value(at))?,
         DataType::Boolean => Json::Bool(array.as_boolean().value(at)),
         DataType::Int8 => integer::<Int8Type>(array, at),
         DataType::Int16 => integer::<Int16Type>(array, at),
@@ -143,6 +146,20 @@ fn text(field: &Field, text: &str) -> Result<Json, Fault> {
             let message = format!("is of type JSON but holds other text: {}", fault.message);
             Fault::new(fault.reason, message)
         }),
+    }
+}
+
+/// Bytes as the text that they are: some writers, such as Spark, leave out that a column holds text.
+fn bytes(field: &Field, bytes: &[u8]) -> Result<Json, Fault> {
+    match simdutf8::compat::from_utf8(bytes) {
+        Ok(text) => self::text(field, text),
+        Err(error) => {
+            let at = error.valid_up_to() + 1;
+            let message = format!(
+                "holds bytes that are no text: byte {at} is not UTF-8; decode them with `map`, or write the column as text"
+            );
+            Err(Fault::new(Reason::WrongType, message))
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub struct RecordTable {
     records: Vec<Arc<Map>>,
     /// The number of each record in the block.
     numbers: Vec<usize>,
+    /// The records with halves of surrogate pairs, which no column can hold: the number and the fault of each.
+    refused: Vec<(usize, Fault)>,
 }
 
 impl RecordTable {
@@ -36,12 +38,26 @@ impl RecordTable {
         if let Some(rows) = block.table() {
             let numbers: Vec<usize> = (0..rows.num_rows()).collect();
             let records = numbers.iter().map(|&at| Arc::new(row::readable(rows, at, |_| true)));
-            return Ok(Self { rows: rows.clone(), records: records.collect(), numbers });
+            let (rows, records, refused) = (rows.clone(), records.collect(), Vec::new());
+            return Ok(Self { rows, records, numbers, refused });
         }
-        let read = block.records().enumerate();
-        let (numbers, records): (Vec<usize>, Vec<Arc<Map>>) =
-            read.filter_map(|(at, record)| Some((at, object(record.raw, |_| true).ok()?))).unzip();
-        Ok(Self { rows: columns(&records)?, records, numbers })
+        let (mut numbers, mut records, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, record) in block.records().enumerate() {
+            match object(record.raw, |_| true) {
+                Ok(record) => {
+                    numbers.push(at);
+                    records.push(record);
+                }
+                Err(fault) if fault.reason == Reason::LoneSurrogate => refused.push((at, fault)),
+                Err(_) => {}
+            }
+        }
+        Ok(Self { rows: columns(&records)?, records, numbers, refused })
+    }
+
+    /// The numbers and faults of records that no function can be given and that could be read without one.
+    pub fn refused(&self) -> &[(usize, Fault)] {
+        &self.refused
     }
 
     /// The records, a row each.

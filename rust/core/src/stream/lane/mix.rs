@@ -31,6 +31,8 @@ pub(crate) struct Mix {
     epochs: Option<u64>,
     /// Whether a lane that has read all epochs reads them again.
     rounds: bool,
+    /// The names of the pools with their files, as messages show them.
+    shown: Vec<String>,
 }
 
 impl Mix {
@@ -62,7 +64,18 @@ impl Mix {
             on_exhausted: options.on_exhausted,
             epochs: options.epochs.map(std::num::NonZeroU64::get),
             rounds: options.epochs.is_some() && options.end() == Some(OnEnd::Repeat),
+            shown: Vec::new(),
         }
+    }
+
+    /// The same, with the names of the pools as messages show them.
+    pub(super) fn showing(self, shown: Vec<String>) -> Self {
+        Self { shown, ..self }
+    }
+
+    /// A pool as messages show it.
+    pub(super) fn shown(&self, pool: usize) -> &str {
+        self.shown.get(pool).map_or("", String::as_str)
     }
 
     /// The epochs after which the blocks of a pool end; `None` if the lane decides where they end.

@@ -29,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::objective::Objective;
 use crate::pack::{OpenPacks, Piece};
 use crate::pipeline::{Books, Cutter, RowPacker};
+use crate::util::wording::{message, set};
 use held::{Held, held, lengths_of};
 
 /// Further passes or rounds in which a lane may pack nothing after it has packed documents: each may deal it others, and a
@@ -407,13 +408,20 @@ impl Lane {
         let (has, more) = if self.pools[pool].found {
             ("dropped every document of it", "a larger `max_length`")
         } else {
-            ("has no document of it", "more records")
+            (
+                "has no document of it",
+                "have `fastpack reindex` divide its files into parts for that many lanes, take more records",
+            )
         };
-        let reason = format!(
-            "give source {pool} a share, but lane {} of {} {has}; take fewer `lanes`, {more}, or \
-             on_exhausted=\"drop\"",
-            self.number, self.lanes
-        );
+        let reason = message![
+            format!(
+                "give source {} a share, but lane {} of {} {has}; take fewer `lanes`, {more}, or ",
+                bench.mix.shown(pool),
+                self.number,
+                self.lanes
+            ),
+            set("on_exhausted", "drop"),
+        ];
         Err(Error::option("weights", reason))
     }
 

@@ -1,5 +1,6 @@
 //! Prepares the messages of a conversation as `transformers` does before it renders them.
 
+mod contents;
 pub(super) mod joined;
 pub(super) mod left_out;
 pub(super) mod roles;

@@ -12,9 +12,17 @@ use fastpack_template::json::{Json, Map};
 const USUAL: [&str; 6] = ["user", "assistant", "system", "tool", "developer", "model"];
 
 /// Roles of other formats, each with the usual role that it means.
-const ELSEWHERE: [(&str, &str); 7] = [
+const ELSEWHERE: [(&str, &str); 15] = [
     ("human", "user"),
+    ("prompter", "user"),
+    ("question", "user"),
     ("gpt", "assistant"),
+    ("chatgpt", "assistant"),
+    ("bing", "assistant"),
+    ("bard", "assistant"),
+    ("claude", "assistant"),
+    ("llm", "assistant"),
+    ("answer", "assistant"),
     ("bot", "assistant"),
     ("chatbot", "assistant"),
     ("ai", "assistant"),
@@ -45,7 +53,17 @@ impl ChatTemplate {
         Ok(())
     }
 
-    fn speaks_of(&self, role: &str) -> bool {
+    /// A role of the messages that neither templates usually know nor this one mentions, with the number of its message.
+    pub(super) fn unknown_role<'m>(&self, messages: &'m [Arc<Map>]) -> Option<(usize, &'m str)> {
+        messages.iter().enumerate().find_map(|(at, message)| match message.get("role") {
+            Some(Json::String(role)) if !USUAL.contains(&&**role) && !self.speaks_of(role) => {
+                Some((at, &**role))
+            }
+            _ => None,
+        })
+    }
+
+    pub(super) fn speaks_of(&self, role: &str) -> bool {
         self.source.contains(&format!("'{role}'")) || self.source.contains(&format!("\"{role}\""))
     }
 }

@@ -38,12 +38,15 @@ fn texts_of(
     prompt: &Conversation,
     answers: &[Vec<Arc<Map>>],
 ) -> Result<Vec<(String, TextKind)>, Fault> {
-    let mut texts = vec![(template.render_prompt(prompt)?, TextKind::Conversation)];
+    let asked = template.render_prompt(prompt);
+    let asked = asked.map_err(|fault| template.explained(fault, prompt))?;
+    let mut texts = vec![(asked, TextKind::Conversation)];
     let mut whole = prompt.clone();
     for answer in answers {
         whole.messages.truncate(prompt.messages.len());
         whole.messages.extend(answer.iter().cloned());
-        texts.push((template.render(&whole)?, TextKind::Conversation));
+        let text = template.render(&whole).map_err(|fault| template.explained(fault, &whole))?;
+        texts.push((text, TextKind::Conversation));
     }
     Ok(texts)
 }

@@ -199,8 +199,8 @@ impl<'a> Renderer<'a> {
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let prompt_of = |conversation: &Conversation| {
             let template = self.template()?;
-            let made = template.with_lists(conversation, |it| template.render_prompt(it))?;
-            Ok::<_, RecordFailure<'a>>(made)
+            let made = template.with_lists(conversation, |it| template.render_prompt(it));
+            made.map_err(|fault| RecordFailure::from(template.explained(fault, conversation)))
         };
         let (mut unread, mut notes) = (Vec::new(), NoteSet::default());
         let (text, has_joined_parts) = match record {
@@ -357,7 +357,10 @@ impl<'a> Renderer<'a> {
         let template = self.template()?;
         let marked = self.markers.in_messages(&conversation.messages);
         self.special.check(marked)?;
-        let render = |it: &Conversation| self.training.render(template, it);
+        let render = |it: &Conversation| {
+            let made = self.training.render(template, it);
+            made.map_err(|fault| template.explained(fault, it))
+        };
         let rendered = if self.special == SpecialInText::Split && marked.has(Note::ControlTokens) {
             with_ordinary(conversation, &self.markers, render)?
         } else {
