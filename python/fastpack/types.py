@@ -176,7 +176,7 @@ TrainOnEos: TypeAlias = Literal["turn", "last", "none"]
 SpecialInText: TypeAlias = Literal["encode", "split", "error"]
 Eos: TypeAlias = Literal["auto"] | bool
 TemplateEngine: TypeAlias = Literal["native", "python"]
-Bos: TypeAlias = Literal["auto", True]
+Bos: TypeAlias = Literal["auto"] | bool
 MaxLost: TypeAlias = str | float
 
 RankOption: TypeAlias = int | Literal["auto"]

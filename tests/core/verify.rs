@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fastpack_core::config::Eos;
-use fastpack_core::document::tokenize::{DocumentMaker, Ending, TextKind};
+use fastpack_core::config::{Bos, Eos};
+use fastpack_core::document::ending::{Ending, TextKind};
+use fastpack_core::document::tokenize::DocumentMaker;
 use fastpack_core::document::{Documents, INPUTS};
 use fastpack_core::report::ledger::Ledger;
 use fastpack_core::template::{Rendered, Span, Trained};
@@ -25,9 +26,16 @@ fn tokenizer(words: &[&str]) -> Tokenizer {
 
 #[test]
 fn a_reference_that_makes_other_ids_or_marks_is_found() {
-    let ending = Ending { eos: Eos::Never, eos_id: None, bos_id: None };
+    let ending = Ending {
+        eos: Eos::Never,
+        bos: Bos::Auto,
+        eos_id: None,
+        bos_id: None,
+        begin: None,
+        end: None,
+    };
     let right = tokenizer(&["?", "river", "boat"]);
-    let mut maker = DocumentMaker::new(&right, ending);
+    let mut maker = DocumentMaker::new(&right, ending.clone());
     let rendered = Rendered {
         text: "river boat".to_owned(),
         trained: Trained::Spans(vec![Span { range: 6..10, weight: 1.0 }]),
@@ -39,7 +47,7 @@ fn a_reference_that_makes_other_ids_or_marks_is_found() {
         .expect("a document");
 
     let agrees = |rendered: &Rendered, tokenizer: &Tokenizer| {
-        maker.agrees(rendered, TextKind::Text, &mut DocumentMaker::new(tokenizer, ending))
+        maker.agrees(rendered, TextKind::Text, &mut DocumentMaker::new(tokenizer, ending.clone()))
     };
     assert!(agrees(&rendered, &right));
     assert!(!agrees(&rendered, &tokenizer(&["?", "boat", "river"])));

@@ -260,7 +260,7 @@ def _refuse_without_tokenizer(given: Mapping[str, object]) -> None:
 
 _FOR_TOKENIZERS: Final[dict[str, tuple[object, ...]]] = {
     "eos": (default("eos"), False, None),
-    "bos": (default("bos"), None),
+    "bos": (default("bos"), False, None),
     "turns": (default("turns"), None),
     "train_on_eos": (None,),
     "special_in_text": (default("special_in_text"), None),

@@ -340,7 +340,13 @@ WORD_ADVICE: Final[dict[str, dict[str, str]]] = {
         "none": "False is meant?",
         "false": "False is meant?",
     },
-    "bos": {"yes": "True is meant?", "true": "True is meant?"},
+    "bos": {
+        "yes": "True is meant?",
+        "true": "True is meant?",
+        "no": "False is meant?",
+        "none": "False is meant?",
+        "false": "False is meant?",
+    },
 }
 """A sentence for a word of another tool that is no single word here."""
 

@@ -125,8 +125,9 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         "auto",
         TOKENIZING_CALLS,
         (
-            "Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by a "
-            "prompt, and leaves conversations as their template ends them; `True` and `False` hold for both."
+            "Whether the end-of-text token is appended where a document does not end with it, white space aside: `auto` "
+            "does so for text and for requests put into words by a prompt, and leaves conversations as their template "
+            "ends them; `True` and `False` hold for both."
         ),
         group=RUN,
         flag=Flag(
@@ -141,12 +142,13 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         TRAINING_CALLS,
         (
             "Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and template, "
-            "`True` adds it where it is missing."
+            "`True` adds it where it is missing, `False` has the tokenizer add none. A text that begins with it gets no "
+            "second one."
         ),
         group=RUN,
         flag=Flag(
             "--bos",
-            "whether documents begin with the token that begins a text: auto, yes",
+            "whether documents begin with the token that begins a text: auto, yes, no",
             type="auto_yes_no",
         ),
     ),

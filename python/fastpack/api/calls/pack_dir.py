@@ -212,10 +212,12 @@ def pack_dir(
         decode_arguments: Whether arguments of tool calls that are JSON text are decoded to objects, where the
             chat template encodes the text a second time (`"{\"city\": \"Rome\"}"`). Without it they are rendered
             as `transformers` does.
-        eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by
-            a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
+        eos: Whether the end-of-text token is appended where a document does not end with it, white space aside:
+            `auto` does so for text and for requests put into words by a prompt, and leaves conversations as their
+            template ends them; `True` and `False` hold for both.
         bos: Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and
-            template, `True` adds it where it is missing.
+            template, `True` adds it where it is missing, `False` has the tokenizer add none. A text that begins
+            with it gets no second one.
         chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
             tokenizer's own if not given.
         chat_template_kwargs: Variables for the chat template; those of a record win over them.

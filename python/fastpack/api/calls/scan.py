@@ -125,8 +125,9 @@ def scan(
         decode_arguments: Whether arguments of tool calls that are JSON text are decoded to objects, where the
             chat template encodes the text a second time (`"{\"city\": \"Rome\"}"`). Without it they are rendered
             as `transformers` does.
-        eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by
-            a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
+        eos: Whether the end-of-text token is appended where a document does not end with it, white space aside:
+            `auto` does so for text and for requests put into words by a prompt, and leaves conversations as their
+            template ends them; `True` and `False` hold for both.
         chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
             tokenizer's own if not given.
         chat_template_kwargs: Variables for the chat template; those of a record win over them.

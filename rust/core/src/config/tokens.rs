@@ -27,6 +27,8 @@ pub enum Bos {
     Auto,
     /// Every document begins with one.
     Always,
+    /// None is added, not by the tokenizer either.
+    Never,
 }
 
 option_words! {

@@ -1,6 +1,7 @@
 //! Ids that a record brings to a document: they need no tokenizer.
 
-use super::tokenize::{Ending, push};
+use super::ending::Ending;
+use super::tokenize::push;
 use super::{Documents, TrainedRun};
 use crate::config::Eos;
 use crate::record::{Fault, Tokens};
@@ -24,7 +25,7 @@ pub enum TrainedIds {
 pub fn take(
     tokens: Tokens,
     trains: TrainedIds,
-    ending: Ending,
+    ending: &Ending,
     line: u64,
     documents: &mut Documents,
     ledger: &mut Ledger,
@@ -35,7 +36,7 @@ pub fn take(
     let silent = trained.is_none();
     let mut runs =
         trained.unwrap_or_else(|| vec![TrainedRun { start: 0, end: length, weight: 1.0 }]);
-    if let Some(bos) = ending.bos_id.filter(|id| ids.first() != Some(id)) {
+    if let Some(bos) = ending.bos_due(ids.first().copied()) {
         ids.insert(0, bos);
         length = position(ids.len())?;
         for run in &mut runs {

@@ -3,6 +3,7 @@
 //! [`tokenize`] makes documents of text, [`ids`] of those that a record brings.
 
 pub mod batch;
+pub mod ending;
 mod frames;
 pub mod ids;
 pub(crate) mod labels;

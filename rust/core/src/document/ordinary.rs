@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use fastpack_tokenize::{Encoding, Part, SpecialTokens};
 
-use super::tokenize::{DocumentMaker, TextKind};
+use super::ending::TextKind;
+use super::tokenize::DocumentMaker;
 use crate::record::Fault;
 use crate::report::ledger::Reason;
 use crate::template::Rendered;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use fastpack_tokenize::SpecialTokens;
+use fastpack_tokenize::{Part, SpecialTokens};
 
-use super::tokenize::{DocumentMaker, TextKind};
+use super::ending::TextKind;
+use super::tokenize::DocumentMaker;
 use super::{Documents, KINDS, LABELS, PARTS, TrainedRun};
 use crate::config::Eos;
 use crate::record::Fault;
@@ -130,8 +131,15 @@ impl DocumentMaker {
 
     /// The ids of one text or of two, between the tokens that the tokenizer puts around them.
     fn framed(&mut self, texts: &[(String, TextKind)]) -> Result<Vec<Ids>, Fault> {
-        let frame = self.frames.parts(texts.len())?;
-        let part = |part: fastpack_tokenize::Part| {
+        let mut frame = self.frames.parts(texts.len())?;
+        if let Some(before) = self.ending.left_out_before(&frame, false) {
+            frame.remove(before);
+        }
+        let first = frame.first().map(|part| part.id);
+        if let Some(id) = self.ending.bos_due(first) {
+            frame.insert(0, Part { text: None, id, kind: 0 });
+        }
+        let part = |part: Part| {
             let text = part.text.map(|text| u32::from(text > 0));
             let ids = match part.text {
                 Some(text) => self.encode_text(&texts[text].0, SpecialTokens::Omit)?.to_vec(),
@@ -156,16 +164,18 @@ impl DocumentMaker {
     fn encode_whole(&mut self, text: &str, kind: TextKind, ends: bool) -> Result<Vec<u32>, Fault> {
         let special = match kind {
             TextKind::Text => SpecialTokens::Add,
-            TextKind::Conversation | TextKind::BegunText => SpecialTokens::Omit,
+            TextKind::Conversation => SpecialTokens::Omit,
         };
-        let ending = self.ending();
-        let encoding = self.encode_text(text, special)?;
-        let mut ids = encoding.to_vec();
-        if let Some(bos) = ending.bos_id.filter(|bos| ids.first().is_some_and(|id| id != bos)) {
+        self.encode_text(text, special)?;
+        if kind == TextKind::Text {
+            self.leave_out_doubled(text, &[])?;
+        }
+        let due = self.eos_due(text, &[], kind);
+        let mut ids = self.encoding.ids.clone();
+        if let Some(bos) = ids.first().and_then(|first| self.ending.bos_due(Some(*first))) {
             ids.insert(0, bos);
         }
-        let due = ending.eos_id.filter(|_| ends && ending.eos == Eos::Always);
-        ids.extend(due.filter(|eos| ids.last() != Some(eos)));
+        ids.extend(due.filter(|_| ends && self.ending.eos == Eos::Always));
         Ok(ids)
     }
 }

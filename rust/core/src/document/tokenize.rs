@@ -4,49 +4,19 @@ use std::ops::Range;
 
 use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 
+use super::ending::{Ending, TextKind};
 use super::frames::Frames;
 use super::literals::Literals;
 use super::turns::Edges;
 use super::{Documents, TURN_ENDS, TrainedRun};
-use crate::config::Eos;
+use crate::config::Bos;
 use crate::record::Fault;
 use crate::report::ledger::{Ledger, Reason};
 use crate::template::{Rendered, Span, Trained};
 use crate::util::control::Control;
 
-/// The kind of text that a document is made of. It decides the tokens around the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextKind {
-    /// A rendered conversation, which carries its special tokens itself.
-    Conversation,
-    /// Plain text, which gets those that the tokenizer adds.
-    Text,
-    /// Plain text that begins with the special token for that, and gets none.
-    BegunText,
-}
-
 /// Tokens whose memory is kept for the next document: that of one of a GiB is given up.
 const KEPT: usize = 1 << 22;
-
-/// The tokens at the beginning and end of documents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ending {
-    /// The rule.
-    pub eos: Eos,
-    /// The token that ends a text, if the tokenizer names one.
-    pub eos_id: Option<u32>,
-    /// The token that every document begins with, if that is wanted.
-    pub bos_id: Option<u32>,
-}
-
-impl Ending {
-    fn id(self, kind: TextKind) -> Option<u32> {
-        match (self.eos, kind) {
-            (Eos::Never, _) | (Eos::Auto, TextKind::Conversation) => None,
-            (Eos::Always, _) | (Eos::Auto, TextKind::Text | TextKind::BegunText) => self.eos_id,
-        }
-    }
-}
 
 /// One thread's way from text to documents.
 #[derive(Debug)]
@@ -54,7 +24,7 @@ pub struct DocumentMaker {
     pub(super) encoder: Encoder,
     /// The tokens that the tokenizer puts around texts.
     pub(super) frames: Frames,
-    ending: Ending,
+    pub(super) ending: Ending,
     literals: Literals,
     pub(super) encoding: Encoding,
     ranges: Vec<Range<usize>>,
@@ -97,7 +67,7 @@ impl DocumentMaker {
         documents: &mut Documents,
         ledger: &mut Ledger,
     ) -> Result<(), Fault> {
-        let eos_appended = self.encode(rendered, kind)?;
+        let eos_added = self.encode(rendered, kind)?;
         let tokens = self.encoding.ids.len();
         let too_many = |_| {
             Fault::new(
@@ -110,7 +80,7 @@ impl DocumentMaker {
             return Err(Fault::new(Reason::Empty, "the text has no token"));
         }
         ledger.read.add(u64::from(length));
-        self.mark(rendered, length, eos_appended);
+        self.mark(rendered, length, eos_added);
         if self.runs.last().is_none_or(|run| run.end <= 1) {
             let origin = || documents.origin_of(line);
             ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
@@ -123,11 +93,6 @@ impl DocumentMaker {
             }
         }
         Ok(())
-    }
-
-    /// The tokens at the beginning and end of documents.
-    pub(super) fn ending(&self) -> Ending {
-        self.ending
     }
 
     /// The ids of a text.
@@ -156,7 +121,7 @@ impl DocumentMaker {
     /// Fills `encoding` with the ids, the first and the last of them those that begin and end a text where they are
     /// due.
     ///
-    /// Returns whether the last was appended.
+    /// Returns whether the last ends the text and is not of the text itself.
     fn encode(&mut self, rendered: &Rendered, kind: TextKind) -> Result<bool, Fault> {
         if self.encoding.ids.capacity() > KEPT {
             self.encoding = Encoding::default();
@@ -173,7 +138,7 @@ impl DocumentMaker {
             self.ranges.push(reached..rendered.text.len());
         }
         let special = match kind {
-            TextKind::Conversation | TextKind::BegunText => SpecialTokens::Omit,
+            TextKind::Conversation => SpecialTokens::Omit,
             TextKind::Text => SpecialTokens::Add,
         };
         let spans = rendered.turn_ends.first().map(|_| std::mem::take(&mut self.ranges));
@@ -203,8 +168,12 @@ impl DocumentMaker {
             self.turn_ends.dedup();
             self.ranges = spans;
         }
+        let Rendered { text, ordinary, .. } = rendered;
+        if kind == TextKind::Text {
+            self.leave_out_doubled(text, ordinary)?;
+        }
         let ids = &mut self.encoding.ids;
-        if let Some(bos) = self.ending.bos_id.filter(|id| ids.first().is_some_and(|it| it != id)) {
+        if let Some(bos) = ids.first().and_then(|first| self.ending.bos_due(Some(*first))) {
             ids.insert(0, bos);
             for touched in &mut self.encoding.touched {
                 *touched = touched.start + 1..touched.end + 1;
@@ -213,13 +182,57 @@ impl DocumentMaker {
                 *end = end.saturating_add(1);
             }
         }
-        let due = self.ending.id(kind).filter(|id| ids.last().is_some_and(|last| last != id));
-        ids.extend(due);
-        Ok(due.is_some())
+        let due = self.eos_due(text, ordinary, kind);
+        self.encoding.ids.extend(due);
+        let ends =
+            || self.encoding.ids.last().is_some_and(|last| Some(*last) == self.ending.eos_id);
+        let has_own = kind == TextKind::Conversation || self.ending.ends(text, ordinary);
+        Ok(due.is_some() || !has_own && ends())
+    }
+
+    /// The token that ends a text, if the text in `encoding` is to end with it and does not.
+    pub(super) fn eos_due(
+        &self,
+        text: &str,
+        ordinary: &[Range<usize>],
+        kind: TextKind,
+    ) -> Option<u32> {
+        let last = *self.encoding.ids.last()?;
+        let due = self.ending.eos_of(kind).filter(|eos| *eos != last)?;
+        (!self.ending.ends(text, ordinary)).then_some(due)
+    }
+
+    /// Leaves out of `encoding` what the tokenizer put around a text that has it itself, and the token that begins a text
+    /// where none is wanted.
+    pub(super) fn leave_out_doubled(
+        &mut self,
+        text: &str,
+        ordinary: &[Range<usize>],
+    ) -> Result<(), Fault> {
+        let (begins, ends) = (self.ending.begins(text, ordinary), self.ending.ends(text, ordinary));
+        if !begins && !ends && self.ending.bos != Bos::Never {
+            return Ok(());
+        }
+        let frame = self.frames.parts(1)?;
+        if let Some(after) = self.ending.left_out_after(&frame, ends) {
+            let from_end = frame.len() - after;
+            let ids = &mut self.encoding.ids;
+            ids.remove(ids.len() - from_end);
+        }
+        let ids = &mut self.encoding.ids;
+        if let Some(before) = self.ending.left_out_before(&frame, begins)
+            && (!begins || ids.get(before + 1) == self.ending.bos_id.as_ref())
+        {
+            ids.remove(before);
+            for touched in &mut self.encoding.touched {
+                *touched = touched.start.saturating_sub(1)..touched.end.saturating_sub(1);
+            }
+        }
+        Ok(())
     }
 
     /// Fills `runs` from what the spans touch: ascending and disjoint, also where a token straddles two spans.
-    fn mark(&mut self, rendered: &Rendered, length: u32, eos_appended: bool) {
+    fn mark(&mut self, rendered: &Rendered, length: u32, eos_added: bool) {
         self.runs.clear();
         let spans = match &rendered.trained {
             Trained::All => {
@@ -233,19 +246,34 @@ impl DocumentMaker {
             let bound = |position: usize| u32::try_from(position).unwrap_or(length);
             push_run(&mut self.runs, bound(touched.start), bound(touched.end), span.weight);
         }
-        if let Some(last) = spans.last().filter(|_| eos_appended)
+        if let Some(last) = spans.last().filter(|_| eos_added)
             && rendered.text[last.range.end..].trim().is_empty()
         {
             // The last turn is a trained one, and so is its end.
             push_run(&mut self.runs, length - 1, length, last.weight);
         }
         if rendered.end_untrained
-            && self.encoding.ids.last() == self.ending.eos_id.as_ref()
-            && let Some(last) = self.runs.last_mut()
+            && let Some(end) = self.end_of(rendered)
         {
-            last.end = last.end.min(length - 1);
+            for run in &mut self.runs {
+                run.end = run.end.min(end);
+            }
             self.runs.retain(|run| run.start < run.end);
         }
+    }
+
+    /// The number of tokens before the one that ends the text.
+    fn end_of(&self, rendered: &Rendered) -> Option<u32> {
+        let Self { encoding, ending, .. } = self;
+        let eos = ending.eos_id?;
+        let at = match encoding.ids.last() {
+            Some(last) if *last == eos => encoding.ids.len() - 1,
+            _ if ending.ends(&rendered.text, &rendered.ordinary) => {
+                encoding.ids.iter().rposition(|id| *id == eos)?
+            }
+            _ => return None,
+        };
+        u32::try_from(at).ok()
     }
 
     /// The number of tokens that are partly trained, or lie in spans of different weights.

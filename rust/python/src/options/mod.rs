@@ -190,19 +190,19 @@ impl<'py> FromPyObject<'_, 'py> for PyEos {
     }
 }
 
-/// The choice of beginning-of-text tokens: `"auto"`, or `True`.
+/// The choice of beginning-of-text tokens: `"auto"`, `True` or `False`.
 pub(crate) struct PyBos(Bos);
 
 impl<'py> FromPyObject<'_, 'py> for PyBos {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if value.cast::<PyBool>().is_ok_and(|always| always.is_true()) {
-            return Ok(Self(Bos::Always));
+        if let Ok(always) = value.cast::<PyBool>() {
+            return Ok(Self(if always.is_true() { Bos::Always } else { Bos::Never }));
         }
         match value.extract::<&str>() {
             Ok("auto") => Ok(Self(Bos::Auto)),
-            _ => Err(refuse(value, "bos", "\"auto\" or True")),
+            _ => Err(refuse(value, "bos", "\"auto\", True or False")),
         }
     }
 }

@@ -251,10 +251,12 @@ impl<'a> Intake<'a> {
         log: Option<&Log>,
     ) -> impl FnMut(&BlockTask) -> Result<Outcome> {
         let ending = ending(self.job);
-        let made = |tokenizer| DocumentMaker::new(tokenizer, ending).stopped_by(self.control);
+        let made =
+            |tokenizer| DocumentMaker::new(tokenizer, ending.clone()).stopped_by(self.control);
         let mut maker = self.job.tokenizer.as_ref().map(made);
         let mut worker = Worker::new(self.job);
-        let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
+        let mut reference =
+            reference.map(|reference| DocumentMaker::new(reference, ending.clone()));
         let mut columns = document_columns(self.job.options.tokens.documents).to_vec();
         columns.extend(self.job.options.rows.trims().then_some(TURN_ENDS));
         move |BlockTask { number, block, shape, read, verify, wanted }| {
@@ -300,7 +302,7 @@ impl<'a> Intake<'a> {
                 let oracle = reference.as_mut().filter(|_| verify > 0);
                 let ways = (&mut worker, maker.as_mut(), oracle);
                 let filled = (&mut outcome.documents, &mut outcome.ledger);
-                let taken = take_record(record, asked, ways, ending, &mut clock, filled);
+                let taken = take_record(record, asked, ways, &ending, &mut clock, filled);
                 outcome.documents.mark_content(before, worker.content());
                 match taken {
                     Ok(Verification::No) => {}

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fastpack_tokenize::LONGEST_COMPARED;
 
-use crate::config::Bos;
-use crate::document::tokenize::{DocumentMaker, Ending, TextKind};
+use crate::document::ending::{Ending, TextKind};
+use crate::document::tokenize::DocumentMaker;
 use crate::document::{Documents, ids};
 use crate::error::Origin;
 use crate::pipeline::documents::rendering::renderer::{RecordFailure, RenderedRecord};
@@ -20,7 +20,7 @@ pub(super) fn take_record<'a>(
     raw: RawRecord<'_>,
     asked: ReadOptions<'_, 'a>,
     (worker, maker, mut reference): WorkerParts<'_, 'a>,
-    ending: Ending,
+    ending: &Ending,
     clock: &mut Clock,
     (documents, ledger): (&mut Documents, &mut Ledger),
 ) -> Result<Verification, RecordFailure<'a>> {
@@ -102,8 +102,11 @@ fn scaled(tokens: u64, from: usize, to: usize) -> u64 {
 pub(super) fn ending(job: &Job) -> Ending {
     Ending {
         eos: job.options.tokens.eos,
+        bos: job.options.tokens.bos,
         eos_id: job.eos_id,
-        bos_id: job.bos_id.filter(|_| job.options.tokens.bos == Bos::Always),
+        bos_id: job.bos_id,
+        begin: job.begin.as_deref().map(Arc::from),
+        end: job.end.as_deref().map(Arc::from),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::config::{Reading, ShapeName, Turns};
 use crate::document::Several;
-use crate::document::tokenize::TextKind;
+use crate::document::ending::TextKind;
 use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::rendering::renderer::{RecordFailure, RenderedRecord, Renderer};
 use crate::pipeline::documents::rendering::training::Training;
@@ -167,7 +167,7 @@ impl<'a> Worker<'a> {
         if let Some(kind) = read_fast.filter(|_| hashes) {
             let content = match kind {
                 TextKind::Conversation => self.reader.content(),
-                TextKind::Text | TextKind::BegunText => record::of_text(&self.rendered.text),
+                TextKind::Text => record::of_text(&self.rendered.text),
             };
             self.take_side(Some(content), asked)?;
         }

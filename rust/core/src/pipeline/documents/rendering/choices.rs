@@ -8,7 +8,8 @@ use fastpack_tokenize::Tokenizer;
 use serde::Serialize;
 
 use crate::config::{Eos, ShapeName, Source, TrainOn, Turns};
-use crate::document::tokenize::{DocumentMaker, TextKind};
+use crate::document::ending::TextKind;
+use crate::document::tokenize::DocumentMaker;
 use crate::document::{Document, Documents, INPUTS};
 use crate::error::Result;
 use crate::pipeline::documents::per_record::ending;

@@ -6,8 +6,8 @@ use fastpack_template::json::Map;
 
 use crate::config::inputs::usual;
 use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, SpecialInText, Turns};
+use crate::document::ending::TextKind;
 use crate::document::ids::TrainedIds;
-use crate::document::tokenize::TextKind;
 use crate::document::{Several, Whole, labels};
 use crate::error::{Error, Result};
 use crate::pipeline::documents::rendering::answers::asked_and_answered;
@@ -84,8 +84,6 @@ pub(crate) struct Renderer<'a> {
     joined: Prompts,
     /// The examples before each request.
     examples: Vec<(String, String)>,
-    /// The beginning-of-text token, if the tokenizer has one.
-    begin: Option<String>,
     /// The end-of-text token, if the chat template writes it after an answer.
     end: Option<String>,
     /// The markers of prompts that are formatted already, and of answers that are ended already.
@@ -130,7 +128,6 @@ impl<'a> Renderer<'a> {
             },
             joined: Prompts::joined(&reading.examples)?,
             examples: reading.examples.clone(),
-            begin: job.begin.clone(),
             end: written_end(job),
             markers: MarkersInTexts::of(job),
             alpaca: Prompts::new(&Prompt::Alpaca, &reading.examples)?,
@@ -263,8 +260,7 @@ impl<'a> Renderer<'a> {
             None if several => labelled.truths(self.classes)?,
             None => vec![labelled.class(self.classes)?],
         };
-        // The tokens around texts are those of the tokenizer alone.
-        let texts = labelled.texts.into_iter().map(|text| (text, TextKind::BegunText)).collect();
+        let texts = labelled.texts.into_iter().map(|text| (text, TextKind::Text)).collect();
         let whole = Whole::Framed;
         Ok(RenderedRecord::Several(Several { texts, labels, whole, ..Several::default() }))
     }
@@ -278,7 +274,10 @@ impl<'a> Renderer<'a> {
                 let whole = answers.into_iter().map(|answer| {
                     let mut text = format!("{prompt}{answer}");
                     match &self.last {
-                        Some(end) if self.eos != Eos::Never && !answer.ends_with(end.as_str()) => {
+                        Some(end)
+                            if self.eos != Eos::Never
+                                && !answer.trim_end().ends_with(end.as_str()) =>
+                        {
                             text.push_str(end);
                         }
                         _ => {}
@@ -392,9 +391,6 @@ impl<'a> Renderer<'a> {
                 (text, answer, Vec::new())
             };
         let trained = self.training.of_pair(answer)?;
-        // A prompt that starts with the beginning-of-text token gets no second one.
-        let begun = self.begin.as_ref().is_some_and(|begin| text.starts_with(begin.as_str()));
-        let kind = if begun { TextKind::BegunText } else { TextKind::Text };
         // A plain prompt and its completion are joined as they are.
         let is_formatted = wraps && self.markers.is_formatted(&pair.request);
         let rendered = Rendered {
@@ -405,7 +401,7 @@ impl<'a> Renderer<'a> {
             notes: notes.and(NoteSet::of(Note::FormattedPrompts, is_formatted)),
             ..Rendered::default()
         };
-        Ok(self.made(rendered, kind))
+        Ok(self.made(rendered, TextKind::Text))
     }
 
     /// Whether the texts of a request have a control token of the tokenizer.
