@@ -176,6 +176,9 @@ class Options:
         now: datetime | None,
         verify: int,
         threads: int,
+        sources: Sequence[tuple[str, float | None, float]] | None,
+        weight_unit: str,
+        stopping_strategy: str,
     ) -> Options: ...
 
 @final

@@ -70,6 +70,7 @@ __all__ = [
     "Source",
     "SpecialInText",
     "Splits",
+    "StoppingStrategy",
     "StrPath",
     "Strategy",
     "StreamLog",
@@ -158,6 +159,7 @@ JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | 
 Strategy: TypeAlias = Literal["mix", "best_fit", "heap", "sequential", "concat", "none"]
 OnExhausted: TypeAlias = Literal["repeat", "stop", "drop"]
 WeightUnit: TypeAlias = Literal["tokens", "documents", "rows"]
+StoppingStrategy: TypeAlias = Literal["first_exhausted", "all_exhausted"]
 OnEnd: TypeAlias = Literal["pad", "drop", "repeat"]
 StreamLog: TypeAlias = "Callable[[StreamStats], object]"
 AllReduce: TypeAlias = "Callable[[int], int]"
@@ -240,6 +242,7 @@ class Source(_Located, total=False):
         separator: The text that separates documents in a text file.
         limit: The most records that are read, from the first file on.
         repeat: The number of times that the files are read.
+        fraction: The part of them that is drawn, from 0 to 1, by `seed`.
     """
 
     shape: Shape | None
@@ -249,6 +252,7 @@ class Source(_Located, total=False):
     separator: str | None
     limit: int | None
     repeat: int
+    fraction: float | None
 
 
 class _Given(TypedDict):

@@ -75,8 +75,12 @@ def native_packing(given: Mapping[str, object]) -> _fastpack.PackOptions:
     return _fastpack.PackOptions(**vars(_taken(PACKING, given)))
 
 
-def native_options(given: Mapping[str, object]) -> _fastpack.Options:
-    """Makes the options of a run."""
+def native_options(
+    given: Mapping[str, object],
+    shares: Sequence[tuple[str, float | None, float]] | None = None,
+    stopping: str | None = None,
+) -> _fastpack.Options:
+    """Makes the options of a run, of which the sources have shares if documents are drawn."""
     run = _taken(RUN, given)
     run.columns = _columns(given)
     check_type(
@@ -89,7 +93,12 @@ def native_options(given: Mapping[str, object]) -> _fastpack.Options:
     objective = native_objective(given)
     packs = objective_of(given).kind in PACKED_OBJECTIVES
     packing = native_packing(given if packs else _row_each(given))
-    return _fastpack.Options(packing=packing, objective=objective, **vars(run) | resolved)
+    drawn = {
+        "sources": shares,
+        "weight_unit": given.get("weight_unit", "tokens") if shares is not None else "tokens",
+        "stopping_strategy": default("stopping_strategy") if stopping is None else stopping,
+    }
+    return _fastpack.Options(packing=packing, objective=objective, **vars(run) | resolved | drawn)
 
 
 def _columns(given: Mapping[str, object]) -> object:

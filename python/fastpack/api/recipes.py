@@ -151,11 +151,27 @@ def recipe_of(given: Mapping[str, object]) -> str:
             continue
         try:
             # Paths on a filesystem are no paths of this machine.
-            written = value if on_filesystem and name in {"files", "sources"} else _written(name, value)
+            written = (
+                value if on_filesystem and name in {"files", "sources"} else _written_option(name, value)
+            )
             recipe[name] = json.loads(json.dumps(written, allow_nan=False))
         except (TypeError, ValueError, RecursionError):
             unheld[name] = f"a {type(value).__qualname__}"
     return json.dumps({**recipe, _UNHELD: unheld} if unheld else recipe)
+
+
+def _written_option(name: str, value: object) -> object:
+    """Converts an option for a recipe."""
+    if name == "files" and isinstance(value, Mapping):
+        return {key: _written_source(source) for key, source in value.items()}
+    return _written(name, value)
+
+
+def _written_source(source: object) -> object:
+    """Converts a source: its paths, or these with settings of its own."""
+    if not isinstance(source, Mapping):
+        return _written("files", source)
+    return {key: _written("files" if key == "path" else key, part) for key, part in source.items()}
 
 
 def _written(name: str, value: object) -> object:
@@ -165,10 +181,7 @@ def _written(name: str, value: object) -> object:
     if name in _PATHS or (isinstance(value, (str, os.PathLike)) and name in _NAMES):
         return _each_path(value, lambda path: _absolute(path, always=name in _PATHS))
     if name == "sources" and isinstance(value, (list, tuple)):
-        return [
-            {key: _written("files" if key == "path" else key, part) for key, part in source.items()}
-            for source in value
-        ]
+        return [_written_source(source) for source in value]
     if isinstance(value, TrainOn):
         return value.given()
     if isinstance(value, Value):

@@ -18,6 +18,7 @@ from fastpack.api.options import (
     tables,
 )
 from fastpack.api.recipes import recipe_of
+from fastpack.api.shares import shared_sources
 from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_numbers
 from fastpack.errors import OptionError
 from fastpack.options.objective import objective_of
@@ -56,7 +57,8 @@ __all__ = [
 
 def pack_files(given: Given) -> pa.Table | Splits:
     """Packs files into tables."""
-    options = native_options(given)
+    given, shares = shared_sources(given)
+    options = native_options(given, shares, given["stopping_strategy"])
     inputs = native_inputs(given)
     aside = native_validation(given)
     model = native_model(given)
@@ -69,12 +71,14 @@ def pack_dir(given: Given) -> Report:
     """Packs files into a folder."""
     if is_of_hub(given["output"]):
         return committed(given, pack_dir)
-    options = native_options(given)
+    recipe = recipe_of(given)
+    given, shares = shared_sources(given)
+    options = native_options(given, shares, given["stopping_strategy"])
     inputs = native_inputs(given)
     turn = None
     if given["rank"] is not None or given["world_size"] is not None:
         turn = rank_of(given["rank"], given["world_size"])
-    destination = native_output(given, recipe=recipe_of(given), turn=turn)
+    destination = native_output(given, recipe=recipe, turn=turn)
     model = native_model(given)
     with watching(given["progress"]) as callback:
         return _fastpack.pack_dir(inputs, destination, options, *model, _cache(given), callback)

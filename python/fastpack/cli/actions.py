@@ -10,6 +10,7 @@ from fastpack.arguments.checks import check_choice, local_path
 from fastpack.arguments.urls import is_url
 from fastpack.cli.flags import with_values
 from fastpack.cli.following import after_pack, after_scan
+from fastpack.cli.sources import with_named_sources
 from fastpack.errors import FastpackError, LossError, OptionError
 from fastpack.types import Color
 
@@ -44,7 +45,7 @@ def pack(function: Function, given: dict[str, object]) -> object:
     paths, files = given.pop("paths", None), given.get("files")
     if isinstance(paths, list) and paths:
         given["files"] = [*paths, *(files if isinstance(files, list) else [])]
-    given = _with_recipe(given)
+    given = with_named_sources(_with_recipe(given))
     if fallback and "max_length" not in given:
         given["max_length"] = _FALLBACK_LENGTH
         sys.stderr.write(f"fastpack: no -m given: rows hold {_FALLBACK_LENGTH:,} tokens at most\n")

@@ -48,7 +48,13 @@ _HTML: Final = Flag("--html", "write a page for a browser too, one file", metava
 _VERBOSE: Final = Flag("-v --verbose", "show the time of each stage too", on=True, beside=True)
 """The flag of commands that print a report."""
 
-_PATHS: Final = Flag("paths", "files, folders, globs, brace lists", nargs="*", metavar="FILE", beside=True)
+_PATHS: Final = Flag(
+    "paths",
+    "files, folders, globs, brace lists; NAME=FILE where there are weights",
+    nargs="*",
+    metavar="FILE",
+    beside=True,
+)
 """The positional files."""
 
 _SOURCES: Final = Flag(

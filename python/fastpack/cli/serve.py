@@ -10,6 +10,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Final
 
+from fastpack.cli.sources import with_named_sources
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _LONGEST_FOLDER: Final = 64
 
 def index(function: Function, given: dict[str, object]) -> object:
     """Counts the rows of each lane, and keeps their number."""
-    opened: PackStream = function(**_sources(given))  # type: ignore[assignment]  # fastpack.stream
+    opened: PackStream = function(**with_named_sources(given))  # type: ignore[assignment]  # fastpack.stream
     size = opened.index()
     return {"rows": size.rows, "tokens": size.tokens, "steps": size.steps}
 
@@ -35,7 +36,7 @@ def stream(function: Function, given: dict[str, object]) -> object:
     """Serves a stream until its ranks have had all tables, or its trainer ends."""
     to, trainer = given.pop("to", None), given.pop("trainer", None)
     files = {name: given.pop(name, None) for name in ("state", "certificate", "key")}
-    options = _sources(given)
+    options = with_named_sources(given)
     if to == "-" and trainer is None and set(files.values()) == {None}:
         _write(function(**options))  # type: ignore[arg-type]  # fastpack.stream
         return None
@@ -69,21 +70,6 @@ def _short_folder(made: contextlib.ExitStack) -> str:
     usual = tempfile.gettempdir()
     above = None if len(os.fsencode(usual)) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108  `mkdtemp` makes a folder in it
     return made.enter_context(tempfile.TemporaryDirectory(prefix="fastpack-", dir=above))
-
-
-def _sources(given: dict[str, object]) -> dict[str, object]:
-    """The options, with `NAME=FILE` arguments as named sources if there are weights."""
-    files = given.get("files")
-    if given.get("weights") is None or not isinstance(files, list):
-        return given
-    named: dict[str, list[str]] = {}
-    for file in files:
-        name, equals, path = str(file).partition("=")
-        if not equals:
-            reason = f"must be NAME=FILE where there are weights, not `{file}`"
-            raise OptionError(reason, "files")
-        named.setdefault(name, []).append(path)
-    return given | {"files": named}
 
 
 def _write(tables: PackStream) -> None:

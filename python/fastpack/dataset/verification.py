@@ -321,6 +321,12 @@ class _Checked:
             if missing:
                 there = set(document_hashes(table_of(shard.path)))
                 missing = {each: row for each, row in missing.items() if each not in there}
+        drawn = self._packed.of_job("row_options").get("shares") is not None
+        if drawn and len(missing) < self.made_again:
+            self._notes.append(
+                f"{len(missing):,} of {self.made_again:,} documents of the sample are in no row; a part of the sources was drawn"
+            )
+            return
         for row in sorted(missing.values())[:_SHOWN]:
             ids: list[int] = table["input_ids"][row].as_py()
             self.problems.append(

@@ -54,7 +54,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         (
             "In place of `files`: dicts of a `path`, which is what `files` would be, and what of `shape`, `fields`, "
             "`prompt` and `separator` these files need for themselves; `limit`, how many records are read of them, "
-            "and `repeat`, how many times."
+            "`repeat`, how many times; and `fraction`, how much of them is drawn."
         ),
         group=INPUTS,
         flag=Flag(

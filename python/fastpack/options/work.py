@@ -196,10 +196,20 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         "weights",
         "Weights | None",
         None,
-        frozenset({"stream"}),
+        frozenset({"stream", "pack_files", "pack_dir"}),
         (
             "The share of each source that `files` names, as a dict. A list of `(row, weights)` changes the shares at "
             "these rows of the run; the first row is 0. Without weights all sources are read as one."
+        ),
+        differs=dict.fromkeys(
+            ("pack_files", "pack_dir"),
+            Differs(
+                doc=(
+                    "The share of each source that `files` names, as a dict. Documents are drawn by `seed` from all of a "
+                    "source, as many as the shares allow. Without weights all documents of all sources are taken."
+                ),
+                type="Mapping[str, float] | None",
+            ),
         ),
         flag=Flag(
             "--weights",
@@ -213,12 +223,27 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         "weight_unit",
         "WeightUnit",
         "tokens",
-        frozenset({"stream"}),
+        frozenset({"stream", "pack_files", "pack_dir"}),
         (
             "What `weights` are shares of: `tokens`, `documents`, or `rows`. With `rows`, a row holds documents of one "
             "source."
         ),
+        differs=dict.fromkeys(
+            ("pack_files", "pack_dir"),
+            Differs(doc="What `weights` and a `fraction` are shares of: `tokens` or `documents`."),
+        ),
         flag=Flag("--weight-unit", "what the weights are shares of", words="WeightUnit"),
+    ),
+    Option(
+        "stopping_strategy",
+        "StoppingStrategy",
+        "first_exhausted",
+        frozenset({"pack_files", "pack_dir"}),
+        (
+            "The source with which drawing by `weights` ends: with `first_exhausted` the first that has no document left, "
+            "so that none is taken twice; with `all_exhausted` the last, while the others are read again."
+        ),
+        flag=Flag("--stopping-strategy", "the source with which weights end", words="StoppingStrategy"),
     ),
     Option(
         "on_exhausted",

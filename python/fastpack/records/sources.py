@@ -60,6 +60,10 @@ def choose_inputs(
         raise OptionError(message, "sources")
     else:
         listed = _listed(sources)
+    for number, source in enumerate(listed):
+        if source.get("fraction") is not None:
+            message = f"source {number} has `fraction`, by which `pack_files` and `pack_dir` draw; other calls have none"
+            raise OptionError(message, "sources")
     named: list[str] = []
     native = [
         _native(source, reading, None if sources is None else number, named, filesystem)
@@ -163,7 +167,10 @@ def _patterns(files: object, filesystem: FileSystem | None) -> list[str]:
     """Paths and patterns as a list of texts; a leading `~` is the home of the user. Names of a filesystem, if there is one."""
     _refuse_data(files)
     if isinstance(files, Mapping):
-        message = "is a dict of sources, which `stream` takes; give their paths as a list, or options of their own by `sources`"
+        message = (
+            "is a dict of sources, which `stream`, `pack_files` and `pack_dir` take; give their paths as a list, or options "
+            "of their own by `sources`"
+        )
         raise OptionTypeError(message, "files")
     listed = each_of(files, "while fastpack read `files`") if is_series(files) else [files]
     patterns = []

@@ -31,7 +31,17 @@ if TYPE_CHECKING:
 
     from fastpack.types import JsonValue, StrPath
 
-__all__ = ["Balance", "Count", "Input", "Noted", "Place", "Report", "SplitConversations", "StageTime"]
+__all__ = [
+    "Balance",
+    "Count",
+    "Input",
+    "Noted",
+    "Place",
+    "Report",
+    "Share",
+    "SplitConversations",
+    "StageTime",
+]
 
 
 class Balance(NamedTuple):
@@ -47,6 +57,20 @@ class StageTime(NamedTuple):
 
     cpu: float
     wall: float
+
+
+class Share(NamedTuple):
+    """The share of a source.
+
+    Attributes:
+        asked: The share that was asked for: of all that is drawn, or of the source where it has a `fraction` alone.
+        got: The share that was drawn.
+        drawn: The documents that were drawn; one that was drawn twice counts twice.
+    """
+
+    asked: float
+    got: float
+    drawn: Count
 
 
 class Report(Facts):
@@ -233,6 +257,12 @@ class Report(Facts):
         return {split: Report(report) for split, report in reports if isinstance(report, dict)}
 
     @property
+    def shares(self) -> dict[str, Share]:
+        """The shares of the sources by their names; empty unless documents were drawn by `weights` or a `fraction`."""
+        shares = self._mapping("shares").items()
+        return {name: _share(share) for name, share in shares if isinstance(share, dict)}
+
+    @property
     def seconds(self) -> float | None:
         """The time of the run in seconds; `None` in a report without times."""
         timing = self._mapping("timing")
@@ -336,3 +366,11 @@ def _balance(counts: Mapping[str, JsonValue]) -> Balance:
 
 def _stage(times: Mapping[str, JsonValue]) -> StageTime:
     return StageTime(*(real(times.get(name)) for name in StageTime._fields))
+
+
+def _share(share: Mapping[str, JsonValue]) -> Share:
+    """The share of a source."""
+    drawn = share.get("drawn")
+    return Share(
+        real(share.get("asked")), real(share.get("got")), count_of(drawn if isinstance(drawn, dict) else {})
+    )

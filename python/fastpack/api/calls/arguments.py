@@ -40,12 +40,14 @@ if TYPE_CHECKING:
         Side,
         Source,
         SpecialInText,
+        StoppingStrategy,
         Strategy,
         StrPath,
         TemplateEngine,
         TrainedTokens,
         TrainOnEos,
         Turns,
+        WeightUnit,
     )
 
 __all__ = ["FileArguments", "OutputArguments", "RecordArguments"]
@@ -152,6 +154,9 @@ class FileArguments(TypedDict, total=False):
     threads: int | None
     verify: int
     progress: ProgressOption
+    weights: Mapping[str, float] | None
+    weight_unit: WeightUnit
+    stopping_strategy: StoppingStrategy
 
 
 class OutputArguments(TypedDict, total=False):

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Side,
         Source,
         SpecialInText,
+        StoppingStrategy,
         Strategy,
         StrPath,
         TemplateEngine,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         TrainOnEos,
         Turns,
         Validation,
+        WeightUnit,
     )
 
 __all__ = ["pack_dir"]
@@ -128,6 +130,9 @@ def pack_dir(
     threads: int | None = None,
     verify: int = 0,
     progress: ProgressOption = None,
+    weights: Mapping[str, float] | None = None,
+    weight_unit: WeightUnit = "tokens",
+    stopping_strategy: StoppingStrategy = "first_exhausted",
     rank: RankOption | None = None,
     world_size: RankOption | None = None,
 ) -> Report:
@@ -230,7 +235,7 @@ def pack_dir(
         token: The access token for a hub name.
         sources: In place of `files`: dicts of a `path`, which is what `files` would be, and what of `shape`,
             `fields`, `prompt` and `separator` these files need for themselves; `limit`, how many records are read
-            of them, and `repeat`, how many times.
+            of them, `repeat`, how many times; and `fraction`, how much of them is drawn.
         recursive: Whether the folders inside a folder are read too.
         storage_options: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions
             and endpoints by the names that `object_store`, polars and pandas have for them, such as `aws_region`;
@@ -310,6 +315,12 @@ def pack_dir(
             that a difference ends the run.
         progress: `True` for a bar on stderr, `False` for none, a callable that takes a `Progress`; if not given,
             a bar where stderr is a terminal.
+        weights: The share of each source that `files` names, as a dict. Documents are drawn by `seed` from all of
+            a source, as many as the shares allow. Without weights all documents of all sources are taken.
+        weight_unit: What `weights` and a `fraction` are shares of: `tokens` or `documents`.
+        stopping_strategy: The source with which drawing by `weights` ends: with `first_exhausted` the first that
+            has no document left, so that none is taken twice; with `all_exhausted` the last, while the others are
+            read again.
         rank: The number of this process, from 0, among `world_size` that pack the groups of one job: it begins
             with every `world_size`th group from this one, and then takes groups that nobody works on. `auto`
             takes both from torchrun, Slurm's `srun` or MPI. Needs `group_size`; never changes the output.
@@ -401,6 +412,9 @@ def pack_dir(
             "threads": threads,
             "verify": verify,
             "progress": progress,
+            "weights": weights,
+            "weight_unit": weight_unit,
+            "stopping_strategy": stopping_strategy,
             "rank": rank,
             "world_size": world_size,
         }

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Source,
         SpecialInText,
         Splits,
+        StoppingStrategy,
         Strategy,
         StrPath,
         TemplateEngine,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         TrainOnEos,
         Turns,
         Validation,
+        WeightUnit,
     )
 
 __all__ = ["pack_files"]
@@ -131,6 +133,9 @@ def pack_files(
     threads: int | None = None,
     verify: int = 0,
     progress: ProgressOption = None,
+    weights: Mapping[str, float] | None = None,
+    weight_unit: WeightUnit = "tokens",
+    stopping_strategy: StoppingStrategy = "first_exhausted",
 ) -> pa.Table | Splits:
     r"""Packs files of conversations, requests or text into one table, or one to train on and one to validate.
 
@@ -225,7 +230,7 @@ def pack_files(
         token: The access token for a hub name.
         sources: In place of `files`: dicts of a `path`, which is what `files` would be, and what of `shape`,
             `fields`, `prompt` and `separator` these files need for themselves; `limit`, how many records are read
-            of them, and `repeat`, how many times.
+            of them, `repeat`, how many times; and `fraction`, how much of them is drawn.
         recursive: Whether the folders inside a folder are read too.
         storage_options: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions
             and endpoints by the names that `object_store`, polars and pandas have for them, such as `aws_region`;
@@ -273,6 +278,12 @@ def pack_files(
             that a difference ends the run.
         progress: `True` for a bar on stderr, `False` for none, a callable that takes a `Progress`; if not given,
             a bar where stderr is a terminal.
+        weights: The share of each source that `files` names, as a dict. Documents are drawn by `seed` from all of
+            a source, as many as the shares allow. Without weights all documents of all sources are taken.
+        weight_unit: What `weights` and a `fraction` are shares of: `tokens` or `documents`.
+        stopping_strategy: The source with which drawing by `weights` ends: with `first_exhausted` the first that
+            has no document left, so that none is taken twice; with `all_exhausted` the last, while the others are
+            read again.
 
     Returns:
         A table with a row per pack. Each column is a list of int32: `input_ids`; `labels`, unshifted and -100 where
@@ -360,5 +371,8 @@ def pack_files(
             "threads": threads,
             "verify": verify,
             "progress": progress,
+            "weights": weights,
+            "weight_unit": weight_unit,
+            "stopping_strategy": stopping_strategy,
         }
     )

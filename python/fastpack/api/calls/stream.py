@@ -222,7 +222,7 @@ def stream(
         token: The access token for a hub name.
         sources: In place of `files`: dicts of a `path`, which is what `files` would be, and what of `shape`,
             `fields`, `prompt` and `separator` these files need for themselves; `limit`, how many records are read
-            of them, and `repeat`, how many times.
+            of them, `repeat`, how many times; and `fraction`, how much of them is drawn.
         recursive: Whether the folders inside a folder are read too.
         storage_options: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions
             and endpoints by the names that `object_store`, polars and pandas have for them, such as `aws_region`;

@@ -6,6 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 from fastpack.arguments.counted import counted
+from fastpack.report.common import Count
 from fastpack.report.display.markup import STYLE, escaped, listed, table, tiles
 from fastpack.report.display.pages import labelled, shown_lengths, split_sentence
 from fastpack.report.display.rows import heading, row_title
@@ -57,7 +58,9 @@ def report_fragment(report: Report) -> str:
 
 def report_tiles(report: Report) -> str:
     """The main numbers of a report."""
-    lost = report.tokens.dropped / max(report.tokens.read, 1)
+    # What was not drawn by the share of its source is not lost.
+    aside = report.dropped.get("not_drawn", Count(0, 0)).tokens
+    lost = (report.tokens.dropped - aside) / max(report.tokens.read - aside, 1)
     return tiles(
         [
             ("documents", f"{report.documents.kept:,}"),

@@ -94,6 +94,14 @@ def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
         yield label, f"{place.path}:{place.line}: {place.reason}: {place.message}"
     yield from _left_out(report)
     yield from _split(report, report.tokens.read)
+    for label, (name, share) in labelled("shares", report.shares.items()):
+        yield (
+            label,
+            (
+                f"{name}: {share.asked:.2%} asked, {share.got:.2%} drawn, {counted(share.drawn.documents, 'document')}, "
+                f"{counted(share.drawn.tokens, 'token')}"
+            ),
+        )
     made_for = "" if report.objective == "causal" else f", for {report.objective}"
     yield "rows", f"{report.rows:,} of {report.room} tokens, by {report.strategy}{made_for}"
     yield "", f"{report.documents_per_row:.2f} documents a row"

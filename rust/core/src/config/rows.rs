@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BYTES_OF_VALUE, ObjectiveOptions, Order, Overlong, PackOptions, PadTo, RowColumn, Side,
+    BYTES_OF_VALUE, ObjectiveOptions, Order, Overlong, PackOptions, PadTo, RowColumn, Shares, Side,
 };
 use crate::error::{Error, Result};
 use crate::util::room;
@@ -32,6 +32,9 @@ pub struct RowOptions {
     /// The number of copies of the documents, each drawn anew by the objective.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub epochs: NonZeroU32,
+    /// The shares of sources, where not all of their documents are taken once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
 }
 
 fn one() -> NonZeroU32 {
@@ -69,6 +72,7 @@ impl RowOptions {
             return Err(Error::option("columns", reason));
         }
         self.validate_objective()?;
+        self.validate_shares()?;
         self.room_of_a_row()?;
         if self.padding_side == Side::Left && self.pad_to == PadTo::Nothing {
             let reason = "is \"left\", but without `pad_to` no row is filled up";
@@ -170,6 +174,17 @@ impl RowOptions {
         if has_targets && self.pad_to == PadTo::MaxLength && packing.max_target_length.is_none() {
             let reason = "must be given with `pad_to`: the length that targets are padded to";
             return Err(Error::option("objective.max_target_length", reason));
+        }
+        Ok(())
+    }
+
+    /// Checks that documents can be drawn by shares.
+    fn validate_shares(&self) -> Result<()> {
+        let Some(shares) = &self.shares else { return Ok(()) };
+        shares.validate()?;
+        if self.epochs > NonZeroU32::MIN {
+            let reason = "is given beside `objective.copies`; leave one of them out";
+            return Err(Error::option(shares.option(), reason));
         }
         Ok(())
     }

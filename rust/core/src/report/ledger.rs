@@ -19,6 +19,9 @@ pub use crate::report::reason::Reason;
 /// The most places of bad records in a report.
 const PLACES: usize = 10;
 
+/// The reasons for which documents are left out that are not lost.
+const UNCOUNTED: [Reason; 3] = [Reason::Filtered, Reason::Empty, Reason::NotDrawn];
+
 /// A record that was left out: its place, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DroppedRecord {
@@ -222,8 +225,9 @@ pub fn check_lost<'a>(
     let mut lost = Count { documents: 0, tokens: truncated.tokens };
     let mut causes = Vec::new();
     for (reason, count) in dropped {
-        if [Reason::Filtered, Reason::Empty].iter().any(|it| it.name() == reason) {
+        if UNCOUNTED.iter().any(|it| it.name() == reason) {
             read.documents -= count.documents;
+            read.tokens -= count.tokens;
         } else {
             lost.merge(count);
             causes.push((reason, count));

@@ -97,8 +97,22 @@ pub struct Report {
     /// The report of each split, by its name, where documents were set aside for validation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub splits: BTreeMap<String, Report>,
+    /// The shares of the sources by their names, where documents were drawn.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, ShareReport>,
     /// The timing; `None` in the timeless part of a report.
     pub timing: Option<Timing>,
+}
+
+/// The share of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShareReport {
+    /// The share that was asked for: of all that is drawn, or of the source where it has a fraction alone.
+    pub asked: f64,
+    /// The share that was drawn.
+    pub got: f64,
+    /// The documents and tokens that were drawn; those that were drawn twice count twice.
+    pub drawn: Count,
 }
 
 /// The inputs that a run read, and the engines that read them.
@@ -282,6 +296,7 @@ impl Report {
                 .collect(),
             per_file: BTreeMap::new(),
             splits: BTreeMap::new(),
+            shares: BTreeMap::new(),
             timing: None,
         }
     }

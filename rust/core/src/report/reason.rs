@@ -47,6 +47,8 @@ pub enum Reason {
     TooLong,
     /// The caller's `filter` left the record out.
     Filtered,
+    /// The document was not drawn by the share of its source. It does not count as lost.
+    NotDrawn,
     /// The tokens are in the last row of `concat`, which was not full.
     Tail,
     /// The tokens are in rows that ranks could not share equally.
@@ -79,6 +81,7 @@ impl Reason {
             Self::NoTrainedToken => "no_trained_token",
             Self::TooLong => "too_long",
             Self::Filtered => "filtered",
+            Self::NotDrawn => "not_drawn",
             Self::Tail => "tail",
             Self::Remainder => "remainder",
             Self::Truncated => "truncated",

@@ -4,6 +4,7 @@ pub(super) mod inputs;
 pub(super) mod objective;
 pub(super) mod output;
 pub(super) mod packing;
+mod shares;
 pub(super) mod storage;
 pub(super) mod words;
 
@@ -26,6 +27,7 @@ use crate::convert::{bytes_given, counts, refuse, share_given, switches, word, w
 use crate::error;
 use crate::options::objective::PyObjectiveOptions;
 use crate::options::packing::{PyPackOptions, PyPadTo, PyPadTokenId, PySide};
+use crate::options::shares::{PyShareUnit, PyStoppingStrategy, shares};
 
 /// The options that decide the content of the output, and those for losses, verification and threads.
 #[pyclass(name = "Options", module = "fastpack._fastpack", frozen)]
@@ -35,7 +37,7 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, packing, objective, pad_to, padding_side, pad_token_id, train_on, turns, train_on_eos, shift_labels, eos, bos, special_in_text, decode_arguments, on_bad_record, max_lost, columns, now, verify, threads))]
+    #[pyo3(signature = (*, packing, objective, pad_to, padding_side, pad_token_id, train_on, turns, train_on_eos, shift_labels, eos, bos, special_in_text, decode_arguments, on_bad_record, max_lost, columns, now, verify, threads, sources, weight_unit, stopping_strategy))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         packing: &PyPackOptions,
@@ -57,6 +59,9 @@ impl PyOptions {
         now: Option<NaiveDateTime>,
         verify: PyVerify,
         threads: PyThreads,
+        sources: Option<Vec<(String, Option<f64>, f64)>>,
+        weight_unit: PyShareUnit,
+        stopping_strategy: PyStoppingStrategy,
     ) -> PyResult<Self> {
         let padded = pad_to.0 != PadTo::Nothing;
         let options = Options {
@@ -90,6 +95,7 @@ impl PyOptions {
                     .map_or_else(|| objective.objective.columns(padded), |columns| columns.0),
                 objective: objective.objective.clone(),
                 epochs: objective.copies,
+                shares: sources.map(|it| shares(it, &weight_unit, &stopping_strategy)),
             },
             work: WorkOptions {
                 max_lost: max_lost.map(|most| most.0),

@@ -11,6 +11,7 @@ use crate::options::output::{PyCompression, PyFormat, PyRowLayout};
 use crate::options::packing::{
     PyOnRemainder, PyOrder, PyOverlong, PySide, PyStrategy, PyTruncationSide,
 };
+use crate::options::shares::PyStoppingStrategy;
 use crate::options::{
     PyColumn, PyOnBadRecord, PySpecialInText, PyTrainOnEos, PyTrainOnWord, PyTurns,
 };
@@ -41,6 +42,7 @@ pub(crate) fn option_words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         PyTruncationSide::words(),
         PyTurns::words(),
         PyWeightUnit::words(),
+        PyStoppingStrategy::words(),
     ];
     let words = PyDict::new(py);
     for (option, known) in all {

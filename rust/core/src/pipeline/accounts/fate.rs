@@ -11,13 +11,13 @@ use crate::report::ledger::Reason;
 #[derive(Clone, Copy)]
 pub(in crate::pipeline) struct DocumentFate {
     /// Its tokens.
-    pub(super) length: u32,
+    pub(in crate::pipeline) length: u32,
     /// The tokens of its packed pieces.
-    pub(super) kept: u32,
+    pub(in crate::pipeline) kept: u32,
     /// The tokens that were cut off.
-    pub(super) truncated: u32,
+    pub(in crate::pipeline) truncated: u32,
     /// The reason for dropping it, if it is dropped.
-    pub(super) dropped: Option<Reason>,
+    pub(in crate::pipeline) dropped: Option<Reason>,
 }
 
 /// Cuts documents into pieces, as options and objective say.

@@ -7,4 +7,5 @@ pub(crate) mod rolling;
 pub(crate) mod row_packer;
 pub(in crate::pipeline) mod run_counts;
 pub(in crate::pipeline) mod shared;
+pub(in crate::pipeline) mod shares;
 pub(crate) mod split;

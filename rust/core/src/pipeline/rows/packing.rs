@@ -20,6 +20,8 @@ use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::draw::Draw;
 use crate::pipeline::rows::shared::SharedDocument;
+use crate::pipeline::rows::shares::{Drawn, ShareDraw};
+use crate::report::ShareReport;
 use crate::report::ledger::Reason;
 use crate::report::timing::{Clock, Stage};
 use crate::sink::Sink;
@@ -46,6 +48,8 @@ pub(crate) struct Packing<'a> {
     pub(in crate::pipeline) pieces: Vec<Pieces>,
     /// The documents to select splits from, if there are splits. Then fates are counted for each split.
     pub(in crate::pipeline) draw: Option<Draw>,
+    /// The documents to draw from by the shares of their sources. Then fates are counted once all are known.
+    pub(in crate::pipeline) shares: Option<ShareDraw>,
     /// The size of the validation split, if there are splits.
     pub(in crate::pipeline) validation: Option<Validation>,
     /// Whether rows that ranks cannot share equally are left for the job, of which this packs a group.
@@ -72,6 +76,7 @@ impl<'a> Packing<'a> {
             store,
             pieces: vec![Pieces::default(); options.rows.epochs.get() as usize],
             draw: None,
+            shares: None,
             validation: None,
             is_group: false,
             elsewhere: HashSet::new(),
@@ -97,8 +102,12 @@ impl<'a> Packing<'a> {
             for (epoch, pieces) in (0..).zip(&mut self.pieces) {
                 let cutter = Cutter { options: self.options, objective: &*objective, epoch };
                 let fate = cutter.fate(document, name, pieces)?;
+                if let Some(shares) = &mut self.shares {
+                    shares.add(&outcome.documents, document.content(), fate);
+                }
                 match &mut self.draw {
                     Some(draw) => draw.add(document.content(), fate),
+                    None if self.shares.is_some() => {}
                     None if epoch == 0 => self.books.count(&fate, || document.origin()),
                     None => self.books.read(&fate, || document.origin()),
                 }
@@ -108,6 +117,31 @@ impl<'a> Packing<'a> {
         self.books.work.stages += clock.stop_after(Stage::Plan);
         self.take(outcome);
         Ok(())
+    }
+
+    /// Draws the gathered documents by the shares of their sources, if they have some.
+    pub(in crate::pipeline) fn draw_shares(
+        &mut self,
+        control: &Control,
+    ) -> Result<Vec<(String, ShareReport)>> {
+        let Some(shares) = self.shares.take() else { return Ok(Vec::new()) };
+        let of: Vec<usize> = shares.sources_of_documents().collect();
+        let drawn = shares.draw(control)?;
+        for pieces in &mut self.pieces {
+            *pieces = drawn.of(pieces, |document| of[document as usize], control)?;
+        }
+        let Drawn { times, fates, reports } = drawn;
+        if let Some(draw) = &mut self.draw {
+            draw.fates = fates;
+            return Ok(reports);
+        }
+        for (number, (fate, times)) in (0..).zip(fates.iter().zip(times)) {
+            let origin = || self.store.origin(number);
+            self.books.count(fate, origin);
+            // A document that is taken again is read again.
+            (1..times).for_each(|_| self.books.read(fate, origin));
+        }
+        Ok(reports)
     }
 
     /// Packs all gathered documents and hands over the rows, except the first `done` of them. Returns the documents

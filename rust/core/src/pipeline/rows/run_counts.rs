@@ -11,7 +11,7 @@ use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
 use crate::pipeline::rows::draw::check_split;
 use crate::pipeline::rows::shared::SharedDocument;
-use crate::report::Report;
+use crate::report::{Report, ShareReport};
 
 /// The counts of a run, and of its splits if documents were set aside for validation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub(in crate::pipeline) struct RunCounts {
     /// The documents of each split that are to share rows with those of other groups.
     #[serde(default)]
     pub(in crate::pipeline) shared: Vec<Vec<SharedDocument>>,
+    /// The shares of sources, if documents were drawn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::pipeline) shares: Vec<(String, ShareReport)>,
 }
 
 impl RunCounts {
@@ -89,7 +92,8 @@ impl RunCounts {
             let report = books.report(options, about, started)?;
             splits.insert(split.name().to_owned(), Report { timing: None, ..report });
         }
-        let report = total.report(options, about, started)?;
+        let shares = self.shares.into_iter().collect();
+        let report = Report { shares, ..total.report(options, about, started)? };
         let Some(train) = splits.get(Split::Train.name()) else { return Ok(report) };
         // An epoch is an epoch of the training split.
         let steps_per_epoch = train.steps_per_epoch.clone();

@@ -11,8 +11,11 @@ use crate::pipeline::documents::side::SplitThreshold;
 use crate::pipeline::rows::draw::Draw;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
+use crate::pipeline::rows::shares::ShareDraw;
 use crate::sink::Sink;
+use crate::source::FoundFiles;
 use crate::util::control::Control;
+use crate::util::wording::{message, set};
 
 /// Documents between two checks of the cancel flag: far below a millisecond.
 const TICK: usize = 4096;
@@ -33,6 +36,33 @@ impl Packing<'_> {
         Ok(Self { draw: validation.map(|it| Draw::new(it, seed)), validation, ..self })
     }
 
+    /// Draws documents by the shares of their sources, if such are given. The sources are those of `found`.
+    ///
+    /// Fails with [`Error::Option`] where documents that are read again would be validated more than once.
+    pub(in crate::pipeline) fn with_shares(self, found: Option<&FoundFiles>) -> Result<Self> {
+        let (Some(shares), Some(found)) = (&self.options.rows.shares, found) else {
+            return Ok(self);
+        };
+        if shares.repeats() && self.validation.is_some() {
+            let reason = message![
+                "is given beside ",
+                set("stopping_strategy", "all_exhausted"),
+                ", which reads documents again; leave one of them out",
+            ];
+            return Err(Error::option("validation", reason));
+        }
+        if shares.repeats() && self.layout.objective().is_random() {
+            let reason = message![
+                "would give documents that are read again the same random numbers with ",
+                set("objective", self.options.rows.objective.name().name()),
+                "; `repeat` of a source draws them anew",
+            ];
+            return Err(Error::option("stopping_strategy", reason));
+        }
+        let draw = ShareDraw::new(shares.clone(), self.options.rows.packing.seed, found)?;
+        Ok(Self { shares: Some(draw), ..self })
+    }
+
     /// Sets documents aside by a threshold that all groups have, if it is known before their documents are.
     pub(in crate::pipeline) fn with_threshold(self, threshold: Option<SplitThreshold>) -> Self {
         let Some(threshold) = threshold else { return self };
@@ -47,14 +77,17 @@ pub(in crate::pipeline) fn pack_into(
     control: &Control,
 ) -> Result<RunCounts> {
     let done = done(sink);
+    let shares = packing.draw_shares(control)?;
     if let Some(draw) = packing.draw.take() {
-        return pack_splits(packing, &draw, (sink, done), control);
+        let counted = pack_splits(packing, &draw, (sink, done), control)?;
+        return Ok(RunCounts { shares, ..counted });
     }
     let options = packing.options;
-    let shared = packing.pack(done, control, sink)?;
+    let apart = packing.pack(done, control, sink)?;
     Ok(RunCounts {
         whole: packing.books.close(options),
-        shared: vec![shared],
+        shared: vec![apart],
+        shares,
         ..RunCounts::default()
     })
 }

@@ -19,6 +19,7 @@ use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::runs::cache::CacheEntry;
 use crate::pipeline::runs::content::ContentHashes;
+use crate::pipeline::runs::files::refuse_with_shares;
 use crate::pipeline::runs::folder::{in_folder, made_by};
 use crate::pipeline::runs::per_file::pack_each;
 use crate::pipeline::runs::records::Records;
@@ -48,6 +49,9 @@ pub fn pack_dir(
     if let Some(bytes) = output.group_bytes {
         refuse_in_groups(&job, cache)?;
         return groups::pack(&mut job, &found, (&output, bytes), &Arc::new(identity), control);
+    }
+    if let Some(shares) = &job.options.rows.shares {
+        refuse_with_shares(shares, "cache_dir", cache.is_some())?;
     }
     pack_job(&mut job, Records::Files(found), (&output, cache), identity, control)
 }
@@ -93,6 +97,11 @@ fn prepare(
 ) -> Result<(FoundFiles, Output, Identity)> {
     job.validate(inputs)?;
     output.validate(&job.options.rows)?;
+    if let Some(shares) = &job.options.rows.shares {
+        refuse_with_shares(shares, "per_file", output.per_file)?;
+        refuse_with_shares(shares, "keep_tokens", output.keep_tokens)?;
+        refuse_with_shares(shares, "group_size", output.group_bytes.is_some())?;
+    }
     let found = discover(inputs, control)?;
     refuse_own_inputs(&found.files, output)?;
     let once = !job.transform.is_identified() || !found.files.iter().all(SourceFile::is_told);
@@ -243,13 +252,16 @@ fn pack_into(
         }
         records => {
             let mut about = records.about(job);
+            let drawn = records.drawn_from(job);
             let blocks = records.into_blocks();
             let store = Store::over(Arc::clone(log), output.memory);
             let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
             let packing = Packing::with_store(&job.options, layout, store);
             let packing = packing.with_validation(output.validation)?;
+            let packing = packing.with_shares(drawn.as_ref())?;
             let mut packer = SinkPacker::new(packing, folder, control, started);
-            let intake = Intake::new(job, control).hashing(output.hashes_content());
+            let intake =
+                Intake::new(job, control).hashing(output.hashes_content() || drawn.is_some());
             let seen = intake.read(blocks, Some(log), |outcome| {
                 consumed(&outcome);
                 packer.take(outcome)

@@ -6,8 +6,8 @@ use std::time::Instant;
 use super::cache::{CacheEntry, KeptRecords};
 use super::records::Records;
 use super::repack::{KeptRows, pack_kept};
-use crate::config::{Inputs, Validation};
-use crate::error::Result;
+use crate::config::{Inputs, Shares, Validation};
+use crate::error::{Error, Result};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Intake;
 use crate::pipeline::job::Job;
@@ -15,7 +15,7 @@ use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::packing::Packing;
 use crate::report::Report;
 use crate::sink::{Sink, Tables};
-use crate::source::{Blocks, discover};
+use crate::source::{Blocks, FoundFiles, discover};
 use crate::util::control::Control;
 
 /// Packs all of `inputs` into `tables`. Sets documents aside by `validation`.
@@ -32,9 +32,13 @@ pub fn pack_files(
 ) -> Result<Report> {
     job.validate(inputs)?;
     let found = discover(inputs, control)?;
+    if let Some(shares) = &job.options.rows.shares {
+        refuse_with_shares(shares, "cache_dir", cache.is_some())?;
+    }
     let Some(cache) = cache.filter(|_| job.transform.is_identified()) else {
         let about = About::new(&job, &found);
-        return pack_blocks(&job, Blocks::new(found), (about, validation), control, tables);
+        let given = (about, validation, job.options.rows.shares.is_some().then(|| found.clone()));
+        return pack_blocks(&job, Blocks::new(found), given, control, tables);
     };
     let records = Records::Files(found.clone());
     let entry = CacheEntry::of(&job, &records, cache, control)?;
@@ -42,6 +46,15 @@ pub fn pack_files(
         *tables = Tables::default();
         to_tables(job, kept, validation, control, tables)
     })
+}
+
+/// Refuses an option beside shares, if it is `given`.
+pub(super) fn refuse_with_shares(shares: &Shares, option: &'static str, given: bool) -> Result<()> {
+    if !given {
+        return Ok(());
+    }
+    let reason = format!("is given beside `{option}`; leave one of them out");
+    Err(Error::option(shares.option(), reason))
 }
 
 /// Packs kept tokens into `tables`.
@@ -61,14 +74,15 @@ pub(super) fn to_tables(
 pub(super) fn pack_blocks(
     job: &Job,
     blocks: Blocks,
-    (mut about, validation): (About, Option<Validation>),
+    (mut about, validation, drawn): (About, Option<Validation>, Option<FoundFiles>),
     control: &Control,
     sink: &mut dyn Sink,
 ) -> Result<Report> {
     let started = Instant::now();
     let packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
-    let mut packer = SinkPacker::new(packing.with_validation(validation)?, sink, control, started);
-    let intake = Intake::new(job, control).hashing(validation.is_some());
+    let packing = packing.with_validation(validation)?.with_shares(drawn.as_ref())?;
+    let mut packer = SinkPacker::new(packing, sink, control, started);
+    let intake = Intake::new(job, control).hashing(validation.is_some() || drawn.is_some());
     let seen = intake.read(blocks, None, |outcome| packer.take(outcome))?;
     about.read(job, seen);
     packer.finish(about)

@@ -30,6 +30,14 @@ impl Records {
         }
     }
 
+    /// The files, if the job draws documents by the shares of their sources.
+    pub(super) fn drawn_from(&self, job: &Job) -> Option<FoundFiles> {
+        match self {
+            Self::Files(found) if job.options.rows.shares.is_some() => Some(found.clone()),
+            _ => None,
+        }
+    }
+
     /// Their blocks.
     pub(super) fn into_blocks(self) -> Blocks {
         match self {

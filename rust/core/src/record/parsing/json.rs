@@ -30,7 +30,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Json, Fault> {
 
 /// The fields of a line in which halves of surrogate pairs stand, each half replaced by U+FFFD, and the names of the fields
 /// that have some; `None` if the line is no object otherwise.
-pub(super) fn mended(line: &[u8]) -> Option<(Arc<Map>, Vec<Arc<str>>)> {
+pub(crate) fn mended(line: &[u8]) -> Option<(Arc<Map>, Vec<Arc<str>>)> {
     let [one, other] = [*b"FFFD", *b"FFFC"].map(|digits| parse(&without_halves(line, digits)).ok());
     let (Json::Map(one), Json::Map(other)) = (one?, other?) else { return None };
     // Two names that differ in their halves alone.

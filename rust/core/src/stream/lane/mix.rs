@@ -69,12 +69,12 @@ impl Mix {
     }
 
     /// The same, with the names of the pools as messages show them.
-    pub(super) fn showing(self, shown: Vec<String>) -> Self {
+    pub(crate) fn showing(self, shown: Vec<String>) -> Self {
         Self { shown, ..self }
     }
 
     /// A pool as messages show it.
-    pub(super) fn shown(&self, pool: usize) -> &str {
+    pub(crate) fn shown(&self, pool: usize) -> &str {
         self.shown.get(pool).map_or("", String::as_str)
     }
 

@@ -18,7 +18,7 @@ const ELSEWHERE: [&str; 2] = ["text", "value"];
 
 impl ChatTemplate {
     /// Refuses a message without content that says something under a key of another format, unless the template mentions it.
-    pub(in crate::template) fn check_contents(&self, messages: &[Arc<Map>]) -> Result<(), Fault> {
+    pub(crate) fn check_contents(&self, messages: &[Arc<Map>]) -> Result<(), Fault> {
         for (at, message) in messages.iter().enumerate() {
             if let Some(key) = elsewhere(message).filter(|key| !self.reads(key)) {
                 let message = format!(

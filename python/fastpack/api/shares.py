@@ -1,0 +1,102 @@
+"""The shares of the sources of a job that ends: `weights`, and the `fraction` of a source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from fastpack.arguments.checks import is_series, shown
+from fastpack.errors import OptionError, OptionTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    NativeShares: TypeAlias = Sequence[tuple[str, float | None, float]]
+
+__all__ = ["shared_sources"]
+
+
+def shared_sources(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], NativeShares | None]:  # type: ignore[explicit-any]  # as a call has them
+    """The arguments with their sources as a list, and the shares of the sources if not all of them is taken once."""
+    files, weights = given["files"], given["weights"]
+    names: list[str] = []
+    if isinstance(files, Mapping):
+        names, sources = _named(files)
+        if given["sources"] is not None:
+            message = "stands in place of `files`; give one of them"
+            raise OptionError(message, "sources")
+        given = {**given, "files": None, "sources": sources}
+    listed = given["sources"]
+    if weights is not None:
+        _check_weights(weights, names, listed)
+    if not isinstance(listed, (list, tuple)) or not all(isinstance(it, Mapping) for it in listed):
+        return given, None
+    fractions = [_fraction(number, source.get("fraction")) for number, source in enumerate(listed)]
+    plain = [{name: it for name, it in source.items() if name != "fraction"} for source in listed]
+    given = {**given, "sources": plain}
+    if weights is None and all(fraction == 1 for fraction in fractions):
+        return given, None
+    shares = dict(weights) if isinstance(weights, Mapping) else {}
+    names = names or [_name(number, source) for number, source in enumerate(listed)]
+    return given, [
+        (name, None if weights is None else float(shares[name]), fraction)
+        for name, fraction in zip(names, fractions, strict=True)
+    ]
+
+
+def _named(files: Mapping[object, object]) -> tuple[list[str], list[Mapping[str, object]]]:
+    """The names of sources, and the sources."""
+    names = [name for name in files if isinstance(name, str)]
+    if not files or len(names) < len(files):
+        message = "must name at least one source, by texts"
+        raise OptionError(message, "files")
+    sources: list[Mapping[str, object]] = []
+    for name, source in files.items():
+        of_records = callable(source) or (isinstance(source, Mapping) and "records" in source)
+        if of_records:
+            message = f"names `{name}`, which gives records; `stream` takes these, and `pack_records` packs an iterable"
+            raise OptionTypeError(message, "files")
+        sources.append(source if isinstance(source, Mapping) else {"path": source})
+    return names, sources
+
+
+def _check_weights(weights: object, names: Sequence[str], sources: object) -> None:
+    """Refuses weights that are none of the named sources."""
+    wanted = "must be a dict of a weight for each source that `files` names"
+    numbers = (int, float)
+    if (
+        not isinstance(weights, Mapping)
+        or not names
+        or set(weights) != set(names)
+        or not all(isinstance(it, numbers) and not isinstance(it, bool) for it in weights.values())
+    ):
+        message = f"{wanted}, not `{shown(weights)}`"
+        raise OptionError(message, "weights")
+    repeats = (
+        [source.get("repeat") for source in sources if isinstance(source, Mapping)]
+        if is_series(sources)
+        else []
+    )
+    if any(repeat not in {None, 1} for repeat in repeats):
+        message = "is given beside `weights`, which say how often a source comes; leave one of them out"
+        raise OptionError(message, "repeat")
+
+
+def _fraction(number: int, fraction: object) -> float:
+    """The part of a source that is drawn."""
+    if fraction is None:
+        return 1.0
+    if isinstance(fraction, bool) or not isinstance(fraction, (int, float)) or not 0 < fraction <= 1:
+        message = (
+            f"`fraction` of source {number} must be a number above 0 and at most 1, not `{shown(fraction)}`"
+        )
+        raise OptionError(message, "sources")
+    return float(fraction)
+
+
+def _name(number: int, source: Mapping[str, object]) -> str:
+    """The name of a source in the report: its path, if it has one."""
+    path = source.get("path")
+    return os.fspath(path) if isinstance(path, (str, os.PathLike)) else f"source {number}"
