@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
+from pathlib import Path
 from typing import Final, final
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "CompactRows",
     "Conversations",
     "Encoders",
+    "HeldFile",
     "Inputs",
     "ObjectiveOptions",
     "Options",
@@ -35,6 +37,7 @@ __all__ = [
     "Plan",
     "Pretrained",
     "Records",
+    "RemoteFolder",
     "RowDocuments",
     "Source",
     "StorageOptions",
@@ -42,6 +45,7 @@ __all__ = [
     "StreamTables",
     "Validation",
     "__version__",
+    "block_cache_size",
     "build_profile",
     "bytes_of_rows",
     "check_rows",
@@ -54,6 +58,7 @@ __all__ = [
     "first_outside",
     "first_restart",
     "first_state",
+    "hash_of",
     "inspect_row",
     "is_beginning",
     "is_sealed",
@@ -120,6 +125,27 @@ class Encoders:
 @final
 class Inputs:
     def __new__(cls, *, sources: Sequence[Source], recursive: bool, storage: StorageOptions) -> Inputs: ...
+
+@final
+class RemoteFolder:
+    def __new__(cls, url: str, storage: StorageOptions) -> RemoteFolder: ...
+    def read(self, name: str) -> bytes | None: ...
+    def status(self) -> str: ...
+    def hold(
+        self,
+        files: Sequence[tuple[str, int, str, str]],
+        dir: str | PathLike[str],
+        most: int | str | None,
+    ) -> list[HeldFile | None]: ...
+    def copy(self, name: str, bytes: int, path: str | PathLike[str]) -> None: ...
+
+@final
+class HeldFile:
+    @property
+    def path(self) -> Path: ...
+    def release(self) -> None: ...
+
+def block_cache_size(dir: str | PathLike[str], most: int | str | None) -> int: ...
 
 @final
 class StorageOptions:
@@ -221,11 +247,15 @@ def pack_group(
     step: int,
 ) -> Report: ...
 def reindex(
-    inputs: Inputs, output: str | PathLike[str], progress: NativeProgress | None
+    inputs: Inputs,
+    output: str | PathLike[str],
+    remote: tuple[str, StorageOptions] | None,
+    progress: NativeProgress | None,
 ) -> list[tuple[str, str, int, int, int]]: ...
 def status(folder: str, storage: StorageOptions | None) -> str: ...
 def content_hash(path: str) -> str: ...
 def first_outside(folder: str, names: list[str]) -> str | None: ...
+def hash_of(bytes: bytes) -> str: ...
 def is_sealed(text: bytes) -> bool: ...
 def tokens_hash(path: str) -> str | None: ...
 def one_line(message: str) -> str: ...

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from fastpack.arguments.checks import folder_of, is_series, regular_file
 from fastpack.dataset.folder import Folder, table_of
 from fastpack.dataset.inspection import inspect
-from fastpack.dataset.manifest import MANIFEST, REPORT, refuse_outside
+from fastpack.dataset.manifest import MANIFEST, REPORT
 from fastpack.errors import FastpackError
 from fastpack.report.report import Report
 
@@ -119,10 +119,10 @@ def _running(run: wandb.Run | None) -> Iterator[wandb.Run]:
 def _files(packed: Folder) -> Iterator[Path]:
     """The shards, the manifest, the report and the dataset card."""
     for shard in packed.shards:
-        yield shard.path
+        yield packed.path / shard.name
     names = [name for name in (MANIFEST, REPORT, "README.md") if (packed.path / name).is_file()]
     for name in names:
-        refuse_outside(packed.path, [name], name)
+        packed.files.refuse_outside([name], name)
         yield packed.path / name
 
 

@@ -398,7 +398,13 @@ fn a_run_that_cannot_place_its_files_takes_them_back() {
     let from = elsewhere.path().join("train-00000.arrow");
     fs::write(&from, "of a group").expect("room");
     let blake3 = blake3::hash(b"of a group").to_hex().to_string();
-    let shard = sink::File { name: "train-00000.arrow".to_owned(), rows: 1, bytes: 10, blake3 };
+    let shard = sink::File {
+        name: "train-00000.arrow".to_owned(),
+        rows: 1,
+        bytes: 10,
+        blake3,
+        parts: String::new(),
+    };
     folder.adopt(&[(from, shard)], &Control::default()).expect("room");
     fs::remove_file(dir.path().join(".fastpack/train-00001.arrow")).expect("a shard");
     let error = folder.finish("{}", BTreeMap::new(), None).expect_err("there is nothing to place");

@@ -332,7 +332,8 @@ EVIDENCE = {
     "sink/groups/group_files.rs": "the work folder of a job of groups",
     "sink/folder/lock.rs": "the lock of the work folder, and the job that has begun there",
     "sink/folder/owned.rs": "the manifests of a folder",
-    "storage/blocks.rs": "the name in an entry of the cache",
+    "storage/cache/mod.rs": "the name in an entry of the cache",
+    "storage/cache/held.rs": "the lock of a whole file in the cache",
     "storage/buckets/objects.rs": "an object that this process has written",
 }
 

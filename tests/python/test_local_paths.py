@@ -38,7 +38,6 @@ def packed(write_jsonl: Callable[..., Path], tokenizer_dir: Path, tmp_path: Path
 
 
 CALLS: dict[str, Callable[[Any, Path, Path, Path], object]] = {
-    "reindex output": lambda url, data, *_: fastpack.reindex(data, url),
     "pack_files cache_dir": lambda url, data, tokenizer, _: fastpack.pack_files(
         data, tokenizer, max_length=64, cache_dir=url
     ),
@@ -63,13 +62,8 @@ CALLS: dict[str, Callable[[Any, Path, Path, Path], object]] = {
     "stream cache_dir": lambda url, data, tokenizer, _: fastpack.stream(
         data, tokenizer, max_length=64, cache_dir=url
     ),
-    "repack source": lambda url, _, __, packed: fastpack.repack(url, packed.with_name("new"), max_length=64),
-    "export folder": lambda url, _, __, packed: fastpack.export(url, packed.with_name("new"), format="numpy"),
     "export output": lambda url, _, __, packed: fastpack.export(packed, url, format="numpy"),
-    "read": lambda url, *_: fastpack.read(url),
-    "verify": lambda url, *_: fastpack.verify(url),
-    "inspect": lambda url, *_: fastpack.inspect(url),
-    "Report.of": lambda url, *_: fastpack.Report.of(url),
+    "read cache_dir": lambda url, *_: fastpack.read("s3://bucket/x", cache_dir=url),
     "Report.to_html": lambda url, _, __, packed: fastpack.Report.of(packed).to_html(url),
     "ScanReport.to_html": lambda url, data, tokenizer, _: fastpack.scan(
         data, tokenizer, max_length=64
@@ -105,7 +99,6 @@ def test_a_url_is_refused_by_name_where_a_path_of_this_machine_is_needed(
 
 
 LINES = [
-    "reindex {data} -o s3://bucket/x",
     "pack {data} -t {tokenizer} -m 64 -o s3://bucket/x --work-dir s3://bucket/y",
     "pack {data} -t {tokenizer} -m 64 -o new --cache-dir s3://bucket/y",
     "pack {data} -t {tokenizer} -m 64 -o new --html s3://bucket/y",
@@ -114,9 +107,7 @@ LINES = [
     "scan {data} -t {tokenizer} -m 64 --html s3://bucket/y",
     "report {packed} --html s3://bucket/y",
     "report s3://bucket/y --card",
-    "inspect s3://bucket/y",
     "inspect {packed} --html s3://bucket/y",
-    "verify s3://bucket/y",
     "index {data} -t {tokenizer} -m 64 --cache-dir s3://bucket/y",
     "stream {data} -t {tokenizer} -m 64 --to unix:a.sock --state s3://bucket/y",
 ]

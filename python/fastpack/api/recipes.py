@@ -16,6 +16,7 @@ from fastpack.arguments.failures import about
 from fastpack.arguments.functions import function_at, place_of
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.manifest import MANIFEST, manifest_of
+from fastpack.dataset.packed_files import LocalFiles
 from fastpack.errors import InputNotFoundError, OptionError
 from fastpack.options import OPTIONS, options_of
 from fastpack.options.train_on import TrainOn, train_on_of
@@ -109,7 +110,7 @@ def load_manifest(folder: StrPath) -> dict[str, Any]:  # type: ignore[explicit-a
     place = Path(folder_of("like", folder)) / MANIFEST
     if not place.exists():
         raise InputNotFoundError(errno.ENOENT, "no manifest of a packed folder", str(place))
-    return options_of_manifest(place, manifest_of(place.parent))
+    return options_of_manifest(place, manifest_of(LocalFiles(place.parent)))
 
 
 def options_of_manifest(place: Path, manifest: Mapping[str, JsonValue]) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fastpack import _fastpack
 from fastpack.api.carried_columns import carried_columns, pack_carrying
+from fastpack.api.kept import kept_tokens
 from fastpack.api.options import (
     native_folder,
     native_inputs,
@@ -161,9 +162,8 @@ def repack(given: Given) -> Report:
         return committed(given, repack)
     _refuse_made(given)
     options = native_options(given)
-    kept = folder_of("source", given["source"])
     named = given["tokenizer"]
     loaded = None if named is None else pretrained(named, revision=None, token=None)
     destination = native_output(given)
-    with watching(given["progress"]) as callback:
+    with kept_tokens(given) as kept, watching(given["progress"]) as callback:
         return _fastpack.repack(kept, destination, options, loaded, callback)

@@ -113,9 +113,11 @@ def report(function: Function, given: dict[str, object]) -> object:
     html, card = _page(given), given.pop("card", False)
     verbose = bool(given.pop("verbose", False))
     folder = str(given["table"])
+    if card:
+        local_path("table", folder, "the folder that a card is written into")
     found = function(**given)
     if html is not None and isinstance(found, fastpack.Report):
-        found.to_html(html, packed=folder)
+        found.to_html(html, packed=None if is_url(folder) else folder)
     if card:
         from fastpack.report.display.card import write_card  # noqa: PLC0415
 

@@ -238,6 +238,7 @@ COMMANDS: Final = {
         examples="""\
   compressed files that many ranks are to share
     fastpack reindex 'data/*.jsonl.gz' -o framed/
+    fastpack reindex 's3://bucket/data/*.jsonl.gz' -o s3://bucket/framed
 """,
         flags=(
             Flag("files", "files, folders, globs, brace lists", nargs="+", metavar="FILE"),
@@ -272,6 +273,9 @@ COMMANDS: Final = {
 
   the last row of a file, and its ids
     fastpack inspect packed/train-00000.arrow --row -1 --ids
+
+  a row of a folder in a bucket, of which one shard is fetched
+    fastpack inspect s3://bucket/packed --row 1000
 """,
         flags=(
             Flag("packed", "a folder that `fastpack pack` wrote, or a file in it", metavar="PATH"),
@@ -304,6 +308,7 @@ COMMANDS: Final = {
         examples="""\
   check files, rows and tokens before a long training run
     fastpack verify packed/ -t path/to/tokenizer
+    fastpack verify s3://bucket/packed -t path/to/tokenizer
 """,
         flags=(
             Flag("folder", "a folder that `fastpack pack` or another tool wrote", metavar="DIR"),

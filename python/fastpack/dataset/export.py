@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from fastpack.arguments.checks import check_choice, local_path
 from fastpack.arguments.failures import about
 from fastpack.dataset.folder import TRAIN, Folder
+from fastpack.dataset.packed_files import Access
 from fastpack.errors import FastpackError, OutputError
 from fastpack.storage.removal import Temporary
 from fastpack.types import NOT_TRAINED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
 
-    from fastpack.types import StrPath
+    from fastpack.types import FsspecFileSystem, StrPath
 
     Numbers = npt.NDArray[np.int64]
 
@@ -36,7 +37,17 @@ _UINT16: Final = 8
 """Megatron's number for the type of 16-bit tokens."""
 
 
-def export(folder: StrPath, output: StrPath, *, format: ExportFormat, split: str = TRAIN) -> list[Path]:  # noqa: A002
+def export(
+    folder: StrPath,
+    output: StrPath,
+    *,
+    format: ExportFormat,  # noqa: A002  as in `pack_dir`
+    split: str = TRAIN,
+    storage_options: Mapping[str, str] | None = None,
+    filesystem: FsspecFileSystem | None = None,
+    block_cache: int | str | None = None,
+    cache_dir: StrPath | None = None,
+) -> list[Path]:
     """Writes the rows of a packed folder in the format of another trainer.
 
     `megatron` writes `OUTPUT.bin` and `OUTPUT.idx`, with each document of a row as a document: the token files that
@@ -45,10 +56,14 @@ def export(folder: StrPath, output: StrPath, *, format: ExportFormat, split: str
     all values of `input_ids`, `labels` and `seq_lengths` end to end, and where the rows begin.
 
     Args:
-        folder: The folder that `pack_dir` wrote.
+        folder: The folder that `pack_dir` wrote; also a URL of one in remote storage.
         output: The path of the files, without their suffix.
         format: The format to write.
         split: `train` or `validation`.
+        storage_options: Options of remote storage, as for `pack_dir`.
+        filesystem: The filesystem of `fsspec` that holds the folder, as for `pack_dir`.
+        block_cache: The most bytes that are kept of fetched files, as for `read`.
+        cache_dir: The folder of the cache, as for `read`.
 
     Returns:
         The files that were written.
@@ -71,11 +86,11 @@ def export(folder: StrPath, output: StrPath, *, format: ExportFormat, split: str
     for path in paths:
         if path.exists():
             raise OutputError(17, "is there already; remove it, or export to another path", str(path))
-    packed = Folder(folder)
+    packed = Folder(folder, access=Access(storage_options, filesystem, block_cache, cache_dir))
     table = packed.read(split)
     for name in ("input_ids", "seq_lengths", *(() if format == "megatron" else ("labels",))):
         if name not in table.column_names:
-            message = f"{packed.path} has no column `{name}`, which this format needs; pack with it among the columns"
+            message = f"{packed.name} has no column `{name}`, which this format needs; pack with it among the columns"
             raise FastpackError(message)
     # Written under temporary names first, so that a failure leaves no partial files.
     with about(base, f"cannot be written as {format}"), ExitStack() as stack:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastpack.arguments.checks import folder_of, shown
+from fastpack.arguments.checks import shown
 from fastpack.arguments.failures import about
-from fastpack.dataset.manifest import is_of_fastpack, json_of, manifest_of, refuse_outside
+from fastpack.dataset.manifest import is_of_fastpack, json_of, manifest_of
+from fastpack.dataset.packed_files import Access, ListedFile, LocalFiles, files_of
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
 
-    from fastpack.types import JsonValue, StrPath
+    from fastpack.dataset.packed_files import RemoteFiles
+    from fastpack.types import FsspecFileSystem, JsonValue, StrPath
 
 __all__ = ["Folder", "Shard", "column_differences", "read", "stored_table_of", "table_of"]
 
@@ -30,7 +33,7 @@ _SPLITS: Final = (TRAIN, "validation")
 _STATE: Final = "state.json"
 """The file in which `datasets.save_to_disk` lists the files of rows."""
 
-_KINDS: Final = (".arrow", ".parquet", ".jsonl")
+ROWS: Final = (".arrow", ".parquet", ".jsonl")
 """The endings of files of rows that can be read."""
 
 
@@ -38,72 +41,122 @@ class Shard(NamedTuple):
     """A file of rows.
 
     Attributes:
-        path: The path of the file.
+        file: The file, as the manifest lists it; its name alone without a manifest.
         split: The split of its rows.
-        bytes: The size that the manifest records; `None` without a manifest.
-        blake3: The hash that the manifest records, in hexadecimal; `None` without a manifest.
         rows: The number of rows that the manifest records; `None` without a manifest.
     """
 
-    path: Path
+    file: ListedFile
     split: str
-    bytes: int | None = None
-    blake3: str | None = None
     rows: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name in the folder."""
+        return self.file.name
 
 
 class Folder:
-    """A folder of packed rows, of `pack_dir` or of another tool.
+    """A folder of packed rows, of `pack_dir` or of another tool, on this machine or in remote storage.
 
     The manifest lists the shards, so other files, such as the `cache-*.arrow` of `datasets`, are
-    left out. Without a manifest the list of `datasets.save_to_disk` says it, or else the names.
+    left out. Without a manifest the list of `datasets.save_to_disk` says it, or else the names; in remote storage the
+    manifest has to be there.
 
     Attributes:
-        path: The path of the folder.
+        files: The files of the folder.
         manifest: The content of `manifest.json`; empty where there is none.
         shards: The files of rows, in order.
     """
 
-    def __init__(self, path: StrPath, *, sized: bool = True) -> None:
+    def __init__(self, path: StrPath, *, sized: bool = True, access: Access | None = None) -> None:
         """Reads the manifest.
 
         Args:
-            path: The path of the folder.
+            path: The path of the folder; with `access` also a URL.
             sized: Whether the shards must have the sizes that the manifest records.
+            access: The options of remote storage; without them the folder is one of this machine.
 
         Raises:
             InputNotFoundError: There is no such folder.
             FastpackError: The folder holds no packed rows, its manifest has changed since fastpack wrote it or lists a
                 file outside the folder, or a shard is missing or has another size.
         """
-        self.path = Path(folder_of("folder", path))
-        if not self.path.is_dir():
-            raise InputNotFoundError(errno.ENOENT, "no such folder of packed rows", str(self.path))
-        self.manifest = manifest_of(self.path)
+        self.files: LocalFiles | RemoteFiles = files_of("folder", path, access)
+        self.manifest = manifest_of(self.files)
         is_ours = is_of_fastpack(self.manifest)
-        self.shards = list(self._listed() if is_ours else self._found())
+        if isinstance(self.files, LocalFiles):
+            self.shards = list(self._listed() if is_ours else self._found(self.files))
+        else:
+            self.shards = list(self._listed()) if is_ours else []
         if not self.shards:
-            message = (
-                f"{self.path} holds no packed rows: no `manifest.json` of `pack_dir`, and no file "
-                f"ending in {', '.join(_KINDS)}"
-            )
+            found = "" if self.files.is_remote else f", and no file ending in {', '.join(ROWS)}"
+            message = f"{self.name} holds no packed rows: no `manifest.json` of `pack_dir`{found}"
             raise FastpackError(message)
-        for shard in self.shards if sized and is_ours else ():
-            _check_size(shard)
+        if sized and is_ours and isinstance(self.files, LocalFiles):
+            for shard in self.shards:
+                _check_size(self.files, shard)
 
-    def __reduce__(self) -> tuple[Callable[[str, str], Folder], tuple[str, str]]:
-        """Pickles the path, and which rows lie there."""
-        return _reopened, (str(self.path), self.mark_of_rows())
+    @property
+    def name(self) -> str:
+        """The path, or the URL without secrets."""
+        return self.files.name
+
+    @property
+    def path(self) -> Path:
+        """The path.
+
+        Raises:
+            FastpackError: The folder is in remote storage.
+        """
+        if isinstance(self.files, LocalFiles):
+            return self.files.path
+        message = f"{self.name} is in remote storage, and no folder of this machine; copy it here"
+        raise FastpackError(message)
+
+    def shown(self, shard: Shard) -> str:
+        """The path or URL of a shard, for messages."""
+        return self.files.shown(shard.name)
+
+    @contextmanager
+    def opened(self, shards: Sequence[Shard]) -> Iterator[list[Path]]:
+        """The paths of shards on this machine; those in remote storage are fetched, and stay meanwhile.
+
+        Raises:
+            OptionError: There is no room for all of them in the cache.
+            FastpackError: A shard cannot be fetched, or is not the one that the manifest lists.
+        """
+        held = self.files.hold([shard.file for shard in shards])
+        try:
+            paths = [file.path for file in held if file is not None]
+            if len(paths) < len(held):
+                needed = sum(shard.file.bytes or 0 for shard in shards)
+                message = (
+                    f"has no room for {needed:,} bytes of {self.name} at once; give more, or read the rows by a "
+                    "fastpack.torch.PackedDataset, which needs some shards at a time"
+                )
+                raise OptionError(message, "block_cache")
+            yield paths
+        finally:
+            for file in held:
+                if file is not None:
+                    file.release()
+
+    def __reduce__(self) -> tuple[Callable[[str | RemoteFiles, str], Folder], tuple[str | RemoteFiles, str]]:
+        """Pickles the path or the URL with its options, and which rows lie there."""
+        where = str(self.path) if isinstance(self.files, LocalFiles) else self.files
+        return _reopened, (where, self.mark_of_rows())
 
     def mark_of_rows(self) -> str:
         """A hash of the names, sizes and hashes of the shards; of their times, where no manifest has their hashes."""
         hasher = hashlib.sha256()
         for shard in self.shards:
-            with about(shard.path, "cannot be read"):
-                found = shard.path.stat()
-            version = shard.blake3 or found.st_mtime_ns
-            name = shard.path.relative_to(self.path).as_posix()
-            hasher.update(f"{name}\n{found.st_size}\n{version}\n".encode())
+            size, version = shard.file.bytes, shard.file.blake3
+            if isinstance(self.files, LocalFiles):
+                with about(self.shown(shard), "cannot be read"):
+                    found = (self.files.path / shard.name).stat()
+                size, version = found.st_size, version or str(found.st_mtime_ns)
+            hasher.update(f"{shard.name}\n{size}\n{version}\n".encode())
         return hasher.hexdigest()
 
     @property
@@ -139,7 +192,7 @@ class Folder:
         found = [shard for shard in self.shards if shard.split == split]
         if not found:
             has = ", ".join(f"`{name}`" for name in self.splits)
-            message = f"{self.path} has no split `{shown(split)}`; it has {has}"
+            message = f"{self.name} has no split `{shown(split)}`; it has {has}"
             raise OptionError(message, "split")
         return found
 
@@ -154,7 +207,7 @@ class Folder:
         try:
             return expanded(stored)
         except FastpackError as broken:
-            message = f"{self.path}, split `{split}`, {broken}"
+            message = f"{self.name}, split `{split}`, {broken}"
             raise FastpackError(message) from broken
 
     def read_stored(self, split: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -166,28 +219,72 @@ class Folder:
         """
         import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
-        first, *others = shards = self.of(split)
-        tables = [stored_table_of(shard.path) for shard in shards]
-        for shard, table in zip(others, tables[1:], strict=True):
-            for difference in column_differences(table.schema, tables[0].schema):
-                message = (
-                    f"{shard.path}: {difference} in {first.path.name}; the shards of a folder have the same columns: pack "
-                    "again, or remove the shard of another job"
-                )
-                raise FastpackError(message)
+        shards = self.of(split)
+        tables: list[pa.Table] = []
+        # What is mapped into memory has to be there as a whole, and the rest a shard at a time.
+        at_once = len(shards) if all(shard.name.endswith(".arrow") for shard in shards) else 1
+        for start in range(0, len(shards), at_once):
+            some = shards[start : start + at_once]
+            with self.opened(some) as paths:
+                tables += [self.table_of(shard, path) for shard, path in zip(some, paths, strict=True)]
         for shard, table in zip(shards, tables, strict=True):
-            _check_rows(shard, table)
+            self.check_columns(shard, table.schema, (shards[0], tables[0].schema))
+        for shard, table in zip(shards, tables, strict=True):
+            self.check_rows(shard, table)
         whole = pa.concat_tables(tables)
+        return self.selected(whole, columns)
+
+    def table_of(self, shard: Shard, path: Path) -> pa.Table:
+        """The rows of a shard that lies at `path`, as the file holds them.
+
+        Raises:
+            FastpackError: It cannot be read as rows.
+        """
+        return stored_table_of(path, self.shown(shard))
+
+    def check_rows(self, shard: Shard, table: pa.Table) -> None:
+        """Refuses a shard with other rows than the manifest says: another job or program has written it.
+
+        Raises:
+            FastpackError: It has others.
+        """
+        if shard.rows in {None, table.num_rows}:
+            return
+        message = (
+            f"{self.shown(shard)}: has {table.num_rows:,} rows, but {shard.rows or 0:,} by the manifest: it has changed "
+            "since it was written; pack again, and see `fastpack verify`"
+        )
+        raise FastpackError(message)
+
+    def check_columns(self, shard: Shard, schema: pa.Schema, first: tuple[Shard, pa.Schema]) -> None:
+        """Refuses a shard with other columns than the first.
+
+        Raises:
+            FastpackError: It has others.
+        """
+        for difference in column_differences(schema, first[1]):
+            message = (
+                f"{self.shown(shard)}: {difference} in {first[0].name}; the shards of a folder have the same columns: pack "
+                "again, or remove the shard of another job"
+            )
+            raise FastpackError(message)
+
+    def selected(self, table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
+        """Some columns of stored rows.
+
+        Raises:
+            OptionError: There is no such column.
+        """
         if columns is None:
-            return whole
-        compact = shown_columns(whole.schema)
-        names = whole.column_names if compact is None else compact
+            return table
+        compact = shown_columns(table.schema)
+        names = table.column_names if compact is None else compact
         for name in columns:
             if name not in names:
                 has = ", ".join(f"`{name}`" for name in names)
-                message = f"{first.path} has no column `{shown(name)}`; it has {has}"
+                message = f"{self.name} has no column `{shown(name)}`; it has {has}"
                 raise OptionError(message, "columns")
-        return whole.select(list(columns)) if compact is None else with_columns(whole, columns)
+        return table.select(list(columns)) if compact is None else with_columns(table, columns)
 
     def _listed(self) -> Iterator[Shard]:
         """The shards of the manifest."""
@@ -195,57 +292,66 @@ class Folder:
         for file in files if isinstance(files, list) else []:
             if not isinstance(file, dict):
                 continue
-            name, size, rows, hashed = (file.get(key) for key in ("name", "bytes", "rows", "blake3"))
-            yield Shard(
-                self.path / str(name),
-                _split_of(str(name)),
-                size if isinstance(size, int) else None,
-                str(hashed) if hashed else None,
-                rows if isinstance(rows, int) else None,
-            )
+            name, size, rows = str(file.get("name")), file.get("bytes"), file.get("rows")
+            hashed, parts = (str(file.get(key) or "") for key in ("blake3", "parts"))
+            listed = ListedFile(name, size if isinstance(size, int) else None, hashed or None, parts)
+            yield Shard(listed, _split_of(name), rows if isinstance(rows, int) else None)
 
-    def _found(self) -> Iterator[Shard]:
+    def _found(self, files: LocalFiles) -> Iterator[Shard]:
         """The files of rows in a folder without a manifest of fastpack."""
-        for folder in (self.path, *(self.path / split for split in _SPLITS)):
+        for folder in (files.path, *(files.path / split for split in _SPLITS)):
             if not folder.is_dir():
                 continue
             state = json_of(folder / _STATE) or {}
             listed = state.get("_data_files")
             if isinstance(listed, list):
                 names = [str(file.get("filename")) for file in listed if isinstance(file, dict)]
-                refuse_outside(folder, names, _STATE)
+                LocalFiles(folder).refuse_outside(names, _STATE)
             else:
                 with about(folder, "cannot be listed"):
                     names = sorted(file.name for file in folder.iterdir() if _holds_rows(file))
             for name in names:
-                yield Shard(folder / name, _split_of(str((folder / name).relative_to(self.path))))
+                inside = (folder / name).relative_to(files.path).as_posix()
+                yield Shard(ListedFile(inside, None, None), _split_of(inside))
 
 
-def _reopened(path: str, mark: str) -> Folder:
+def _reopened(where: str | RemoteFiles, mark: str) -> Folder:
     """A pickled folder.
 
     Raises:
         FastpackError: It holds other rows than when it was pickled.
     """
-    folder = Folder(path)
+    folder = Folder(where) if isinstance(where, str) else Folder(where.url, access=where.access)
     if folder.mark_of_rows() != mark:
-        message = (
-            f"{path} holds other rows than when this was pickled: it was overwritten since; open it again"
-        )
+        message = f"{folder.name} holds other rows than when this was pickled: it was overwritten since; open it again"
         raise FastpackError(message)
     return folder
 
 
-def read(folder: StrPath, *, split: str = TRAIN, columns: Sequence[str] | None = None) -> pa.Table:
+def read(
+    folder: StrPath,
+    *,
+    split: str = TRAIN,
+    columns: Sequence[str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    filesystem: FsspecFileSystem | None = None,
+    block_cache: int | str | None = None,
+    cache_dir: StrPath | None = None,
+) -> pa.Table:
     """The rows of a folder that `pack_dir` wrote, all shards as one table.
 
     Uncompressed Arrow shards are mapped into memory: nothing is copied, and processes that read the same folder
     share it. Rows in the compact layout are expanded in memory to those of the full layout. Other files in the folder, such as the `cache-*.arrow` of `datasets`, are left out.
 
     Args:
-        folder: The folder.
+        folder: The folder; also a URL of one in remote storage, whose shards are fetched into the cache.
         split: `train` or `validation`.
         columns: The columns to read; if not given, all.
+        storage_options: Options of remote storage, as for `pack_dir`.
+        filesystem: The filesystem of `fsspec` that holds the folder, as for `pack_dir`.
+        block_cache: The most bytes that are kept of fetched files, such as `"20GB"`; if not given, half of those that are
+            free on the disk.
+        cache_dir: The folder of the cache; one of the user, if not given.
 
     Returns:
         The rows in their order.
@@ -266,21 +372,22 @@ def read(folder: StrPath, *, split: str = TRAIN, columns: Sequence[str] | None =
         >>> rows == report.rows
         True
     """
-    return Folder(folder).read(split, columns)
+    access = Access(storage_options, filesystem, block_cache, cache_dir)
+    return Folder(folder, access=access).read(split, columns)
 
 
-def table_of(path: Path) -> pa.Table:
-    """The rows of a file in the full layout.
+def table_of(path: Path, named: str | None = None) -> pa.Table:
+    """The rows of a file in the full layout. `named` is its name for messages, if it is not its path.
 
     Raises:
         InputNotFoundError: There is no such file.
         FastpackError: It cannot be read as rows.
     """
-    stored = stored_table_of(path)
+    stored = stored_table_of(path, named)
     try:
         return expanded(stored)
     except FastpackError as broken:
-        message = f"{path}, {broken}"
+        message = f"{named or path}, {broken}"
         raise FastpackError(message) from broken
 
 
@@ -311,21 +418,25 @@ def expanded(table: pa.Table) -> pa.Table:
     return table if shown is None else _fastpack.expand_rows(table, shown)
 
 
-def stored_table_of(path: Path) -> pa.Table:
+def stored_table_of(path: Path, named: str | None = None) -> pa.Table:
     """The rows of a file as it holds them; those of an uncompressed Arrow file are mapped into memory.
+
+    Args:
+        path: The file.
+        named: Its name for messages, if it is not its path.
 
     Raises:
         InputNotFoundError: There is no such file.
         FastpackError: It cannot be read as rows.
     """
     if not path.is_file():
-        raise InputNotFoundError(errno.ENOENT, "no such file of packed rows", str(path))
+        raise InputNotFoundError(errno.ENOENT, "no such file of packed rows", named or str(path))
     readers = {".arrow": _from_arrow, ".parquet": _from_parquet, ".jsonl": _from_jsonl}
     reader = readers.get(path.suffix)
     if reader is None:
-        message = f'{path}: rows in `{path.suffix}` files are not read; pack with format="arrow" or "parquet"'
+        message = f'{named or path}: rows in `{path.suffix}` files are not read; pack with format="arrow" or "parquet"'
         raise FastpackError(message)
-    with about(path, f"cannot be read as {path.suffix[1:]}", "pack again"):
+    with about(named or path, f"cannot be read as {path.suffix[1:]}", "pack again"):
         table = reader(path)
         # Offsets that lead out of their column would be read as something else.
         table.validate(full=True)
@@ -377,34 +488,24 @@ def column_differences(schema: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
             yield f"column `{name}` is {here or 'missing'}, but {there or 'missing'}"
 
 
-def _check_size(shard: Shard) -> None:
+def _check_size(files: LocalFiles, shard: Shard) -> None:
     """Refuses a shard that is missing or has another size than the manifest says."""
-    with about(shard.path, "cannot be read"):
-        if not shard.path.is_file():
-            raise InputNotFoundError(errno.ENOENT, "no such file of packed rows", str(shard.path))
-        size = shard.path.stat().st_size
-    if shard.bytes not in {None, size}:
+    path = files.path / shard.name
+    with about(path, "cannot be read"):
+        if not path.is_file():
+            raise InputNotFoundError(errno.ENOENT, "no such file of packed rows", str(path))
+        size = path.stat().st_size
+    if shard.file.bytes not in {None, size}:
         message = (
-            f"{shard.path}: has {size:,} bytes, but {shard.bytes or 0:,} by the manifest: it has changed since it was "
+            f"{path}: has {size:,} bytes, but {shard.file.bytes or 0:,} by the manifest: it has changed since it was "
             "written; pack again, and see `fastpack verify`"
         )
         raise FastpackError(message)
 
 
-def _check_rows(shard: Shard, table: pa.Table) -> None:
-    """Refuses a shard with other rows than the manifest says: another job or program has written it."""
-    if shard.rows in {None, table.num_rows}:
-        return
-    message = (
-        f"{shard.path}: has {table.num_rows:,} rows, but {shard.rows or 0:,} by the manifest: it has changed since it was "
-        "written; pack again, and see `fastpack verify`"
-    )
-    raise FastpackError(message)
-
-
 def _holds_rows(file: Path) -> bool:
     """Whether a file has the name of a shard, not of the cache of `datasets`."""
-    return file.suffix in _KINDS and not file.name.startswith(("cache-", ".", "tmp"))
+    return file.suffix in ROWS and not file.name.startswith(("cache-", ".", "tmp"))
 
 
 def _split_of(name: str) -> str:

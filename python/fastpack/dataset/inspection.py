@@ -8,11 +8,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastpack.arguments.checks import check_type, local_path
+from fastpack.arguments.checks import check_type, folder_of
 from fastpack.arguments.counted import counted
-from fastpack.dataset.folder import TRAIN, Folder, expanded, stored_table_of
+from fastpack.arguments.urls import is_url
+from fastpack.dataset.folder import ROWS, TRAIN, Folder, expanded, stored_table_of
+from fastpack.dataset.manifest import MANIFEST, report_of
+from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError, OptionTypeError
 from fastpack.report.report import Report
+from fastpack.storage.remote_options import public
 from fastpack.types import NOT_TRAINED, Splits
 
 if TYPE_CHECKING:
@@ -21,9 +25,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastpack._fastpack import Pretrained
+    from fastpack.dataset.folder import Shard
     from fastpack.tokenizer.arguments import TokenizerArgument
     from fastpack.tokenizer.tokenizer import Tokenizer
-    from fastpack.types import JsonValue, StrPath
+    from fastpack.types import FsspecFileSystem, JsonValue, StrPath
 
 __all__ = ["PackedDocument", "PackedRow", "inspect"]
 
@@ -170,15 +175,24 @@ def inspect(
     *,
     split: str = TRAIN,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    filesystem: FsspecFileSystem | None = None,
+    block_cache: int | str | None = None,
+    cache_dir: StrPath | None = None,
 ) -> PackedRow:
     """Reads a packed row: its documents, their boundaries, and its trained tokens.
 
     Args:
-        packed: A table of packed rows, a folder that `pack_dir` wrote, or a file in it.
+        packed: A table of packed rows, a folder that `pack_dir` wrote, or a file in it; also a URL of one in remote
+            storage, of which the shard of the row is fetched.
         row: The row, from 0; from the end if negative.
         split: The split of a folder, or of some `Splits`.
         tokenizer: Turns ids to text; if not given, the one that the report names, if it is on this disk or in the hub's
             cache. One that the folder's manifest knows not to be that of the rows is refused.
+        storage_options: Options of remote storage, as for `pack_dir`.
+        filesystem: The filesystem of `fsspec` that holds the folder, as for `pack_dir`.
+        block_cache: The most bytes that are kept of fetched files, as for `read`.
+        cache_dir: The folder of the cache, as for `read`.
 
     Returns:
         The row; `print` it, or look at it in a notebook.
@@ -202,14 +216,10 @@ def inspect(
     check_type("row", row, int, "a whole number")
     if isinstance(packed, Splits):
         packed = packed.validation if split == "validation" else packed.train
-    found = _read(packed, split)
-    count = found.table.num_rows
-    number = row + count if row < 0 else row
-    if not 0 <= number < count:
-        has = f"rows 0 to {count - 1}" if count else "no rows"
-        message = f"`{found.where}` has {has}, not `{row}`"
-        raise OptionError(message, "row")
-    documents = list(_documents(found, number))
+    found = _read(packed, split, row, Access(storage_options, filesystem, block_cache, cache_dir))
+    count = found.table.num_rows if found.rows is None else found.rows
+    number = _number(row, count, found.where)
+    documents = list(_documents(found, number - found.first))
     return PackedRow(found.where, number, count, documents, _tokenizer_of(found, tokenizer))
 
 
@@ -223,6 +233,8 @@ class _Found(NamedTuple):
         fingerprint: The digest of the tokenizer in the manifest; empty if there is none.
         sources: The files by the numbers in `source_file`.
         classes: The names of the classes by their numbers; empty where no names are known.
+        first: The number of the first row of `table`.
+        rows: The number of rows of the source, if `table` has a part of them.
     """
 
     where: str
@@ -231,9 +243,25 @@ class _Found(NamedTuple):
     fingerprint: str = ""
     sources: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    first: int = 0
+    rows: int | None = None
 
 
-def _read(packed: pa.Table | StrPath, split: str) -> _Found:
+def _number(row: int, count: int, where: str) -> int:
+    """The number of a row from the beginning.
+
+    Raises:
+        OptionError: There is no such row.
+    """
+    number = row + count if row < 0 else row
+    if not 0 <= number < count:
+        has = f"rows 0 to {count - 1}" if count else "no rows"
+        message = f"`{where}` has {has}, not `{row}`"
+        raise OptionError(message, "row")
+    return number
+
+
+def _read(packed: pa.Table | StrPath, split: str, row: int, access: Access) -> _Found:
     if not isinstance(packed, (str, os.PathLike)):
         if not hasattr(packed, "schema") or not hasattr(packed, "slice"):
             message = f"must be a pyarrow.Table or a path, not a `{type(packed).__qualname__}`"
@@ -243,10 +271,18 @@ def _read(packed: pa.Table | StrPath, split: str) -> _Found:
         except OptionError:
             values = {}
         return _found("<table>", packed, values, {})
-    path = Path(local_path("packed", packed, "a folder or a file of packed rows"))
+    text = folder_of("packed", packed, takes_urls=True)
+    if is_url(text) or access.filesystem is not None:
+        return _read_remote(text, split, row, access)
+    return _read_local(Path(text), split)
+
+
+def _read_local(path: Path, split: str) -> _Found:
+    """The rows of a folder, or of a file, of this machine."""
     if path.is_dir():
         folder = Folder(path)
-        return _found(str(path), folder.read_stored(split), _report_in(path), folder.of_job("made_by"))
+        report = _report_in(folder.files)
+        return _found(str(path), folder.read_stored(split), report, folder.of_job("made_by"))
     if path.exists() and not path.is_file():
         message = f"{path} is no file that can be looked into, such as train-00000.arrow"
         raise FastpackError(message)
@@ -258,9 +294,42 @@ def _read(packed: pa.Table | StrPath, split: str) -> _Found:
     table = stored_table_of(path)
     # The files of a split may lie in a folder of their own.
     for above in path.absolute().parents[:2]:
-        if (above / "manifest.json").is_file():
-            return _found(str(path), table, _report_in(above), Folder(above).of_job("made_by"))
-    return _found(str(path), table, _report_in(path.absolute().parent), {})
+        if (above / MANIFEST).is_file():
+            report = _report_in(LocalFiles(above))
+            return _found(str(path), table, report, Folder(above).of_job("made_by"))
+    return _found(str(path), table, _report_in(LocalFiles(path.absolute().parent)), {})
+
+
+def _read_remote(url: str, split: str, row: int, access: Access) -> _Found:
+    """The rows of the shard in remote storage that holds a row."""
+    folder, shards = _folder_and_shards(url, split, access)
+    count = sum(shard.rows or 0 for shard in shards)
+    left = number = _number(row, count, public(url))
+    for shard in shards:
+        if left < (shard.rows or 0):
+            break
+        left -= shard.rows or 0
+    with folder.opened([shard]) as paths:
+        table = folder.table_of(shard, paths[0])
+    folder.check_rows(shard, table)
+    found = _found(public(url), table, _report_in(folder.files), folder.of_job("made_by"))
+    return found._replace(first=number - left, rows=count)
+
+
+def _folder_and_shards(url: str, split: str, access: Access) -> tuple[Folder, list[Shard]]:
+    """The folder at a URL and the shards of a split; or the folder of the file at a URL, and this file."""
+    if not url.rstrip("/").endswith(ROWS):
+        folder = Folder(url, access=access)
+        return folder, folder.of(split)
+    above, _, name = url.rpartition("/")
+    # The files of a split may lie in a folder of their own.
+    if above.rpartition("/")[2] == split and RemoteFiles(above, access).content(MANIFEST) is None:
+        above, name = above.rpartition("/")[0], f"{split}/{name}"
+    folder = Folder(above, access=access)
+    shards = [shard for shard in folder.shards if shard.name == name]
+    if not shards:
+        raise InputNotFoundError(errno.ENOENT, "no such shard in the manifest of its folder", public(url))
+    return folder, shards
 
 
 def _found(
@@ -278,10 +347,11 @@ def _found(
     )
 
 
-def _report_in(folder: Path) -> Mapping[str, JsonValue]:
+def _report_in(files: LocalFiles | RemoteFiles) -> Mapping[str, JsonValue]:
     """The values of the report in a folder; empty if there is no readable one."""
     try:
-        return Report.of(folder).to_dict()
+        text = report_of(files)
+        return {} if text is None else Report.from_json(text).to_dict()
     except (FastpackError, OSError):
         return {}
 

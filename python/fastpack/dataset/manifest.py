@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from fastpack._fastpack import content_hash, first_outside, is_sealed, tokens_hash
-from fastpack.arguments.checks import regular_file, shown
+from fastpack._fastpack import content_hash, hash_of, is_sealed, tokens_hash
 from fastpack.arguments.failures import about
+from fastpack.dataset.packed_files import ListedFile, file_in
 from fastpack.errors import FastpackError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from fastpack.types import JsonValue
+    from fastpack.dataset.packed_files import PackedFiles
+    from fastpack.types import JsonValue, StrPath
 
 __all__ = [
     "MANIFEST",
+    "NOT_THERE",
     "REPORT",
     "TOKENS",
-    "ListedFile",
+    "change_of",
     "files_beside",
     "is_of_fastpack",
     "json_of",
     "manifest_of",
-    "refuse_outside",
     "report_of",
 ]
 
@@ -38,56 +39,49 @@ REPORT: Final = "report.json"
 TOKENS: Final = "tokens.fastpack"
 """The name of the file of kept tokens."""
 
+NOT_THERE: Final = "the manifest lists this file, which is not there"
+"""The difference of a file that is not there."""
+
 _BEGIN: Final = b'{\n  "blake3": "'
 """The beginning of a file that fastpack has sealed."""
 
 
-class ListedFile(NamedTuple):
-    """A file that a manifest lists.
+def change_of(files: PackedFiles, file: ListedFile) -> str | None:
+    """The difference between a file and its entry in the manifest; `None` if there is none.
 
-    Attributes:
-        name: The name in the folder.
-        bytes: The size; `None` where the manifest says none.
-        blake3: The hash, in hexadecimal; `None` where the manifest says none.
+    Raises:
+        FastpackError: It cannot be read.
     """
-
-    name: str
-    bytes: int | None
-    blake3: str | None
-
-    def change(self, folder: Path) -> str | None:
-        """The difference between the file in a folder and its entry in the manifest; `None` if there is none.
-
-        Raises:
-            FastpackError: It cannot be read.
-        """
-        path = folder / self.name
-        if not path.is_file():
-            return "the manifest lists this file, which is not there"
-        with about(path, "cannot be read"):
-            size = path.stat().st_size
-        if self.bytes is not None and size != self.bytes:
-            return (
-                f"has {size:,} bytes, but {self.bytes:,} by the manifest: it has changed since it was written"
-            )
-        if self.blake3 is None:
-            return None
-        found = tokens_hash(str(path)) if self.name == TOKENS else content_hash(str(path))
-        if found != self.blake3:
-            return "has another hash than the manifest says: it has changed since it was written"
-        return None
+    with files.copy_of(file) as path:
+        return _change(path, file)
 
 
-def manifest_of(folder: Path) -> dict[str, JsonValue]:
-    """The content of `manifest.json` in a folder; empty where there is none.
+def _change(path: Path, file: ListedFile) -> str | None:
+    if not path.is_file():
+        return NOT_THERE
+    with about(path, "cannot be read"):
+        size = path.stat().st_size
+    hashed = tokens_hash if file.name == TOKENS else content_hash
+    return _difference(file, size, lambda: hashed(str(path)))
+
+
+def _difference(file: ListedFile, size: int, hashed: Callable[[], str | None]) -> str | None:
+    """The difference between a file of this size and hash and its entry in the manifest."""
+    if file.bytes is not None and size != file.bytes:
+        return f"has {size:,} bytes, but {file.bytes:,} by the manifest: it has changed since it was written"
+    if file.blake3 is not None and hashed() != file.blake3:
+        return "has another hash than the manifest says: it has changed since it was written"
+    return None
+
+
+def manifest_of(files: PackedFiles) -> dict[str, JsonValue]:
+    """The content of `manifest.json` among the files of a folder; empty where there is none.
 
     Raises:
         FastpackError: It cannot be read, has changed since fastpack wrote it, or lists a file outside the folder.
     """
-    path = folder / MANIFEST
-    if path.exists() or path.is_symlink():
-        refuse_outside(folder, [MANIFEST], MANIFEST)
-    text = _content(path)
+    path = files.shown(MANIFEST)
+    text = files.content(MANIFEST)
     if text is None:
         return {}
     begins, is_whole = text.startswith(_BEGIN), is_sealed(text)
@@ -102,7 +96,7 @@ def manifest_of(folder: Path) -> dict[str, JsonValue]:
         message = f"{path} has changed since fastpack wrote it; pack again, or get the folder again from where it comes"
         raise FastpackError(message)
     listed = [*_names(path, manifest), *(file.name for file in files_beside(manifest))]
-    refuse_outside(folder, listed, MANIFEST)
+    files.refuse_outside(listed, MANIFEST)
     return manifest
 
 
@@ -123,21 +117,21 @@ def files_beside(manifest: Mapping[str, JsonValue]) -> Iterator[ListedFile]:
         yield _listed(TOKENS, tokens)
 
 
-def report_of(folder: Path) -> bytes | None:
-    """The text of the report in a folder; `None` where there is none.
+def report_of(files: PackedFiles) -> bytes | None:
+    """The text of the report among the files of a folder; `None` where there is none.
 
     Raises:
         FastpackError: It has changed since fastpack wrote it, or cannot be read.
     """
-    path = folder / REPORT
-    if not path.exists():
+    text = files.content(REPORT)
+    if text is None:
         return None
-    for file in files_beside(manifest_of(folder)):
-        change = file.change(folder) if file.name == REPORT else None
+    for file in files_beside(manifest_of(files)):
+        change = _difference(file, len(text), lambda: hash_of(text)) if file.name == REPORT else None
         if change:
-            message = f"{path}: {change}; pack again"
+            message = f"{files.shown(REPORT)}: {change}; pack again"
             raise FastpackError(message)
-    return _content(path)
+    return text
 
 
 def json_of(path: Path) -> dict[str, JsonValue] | None:
@@ -146,23 +140,8 @@ def json_of(path: Path) -> dict[str, JsonValue] | None:
     Raises:
         FastpackError: The file holds something else, or cannot be read.
     """
-    text = _content(path)
+    text = file_in(path)
     return None if text is None else _object(path, _decoded(path, text))
-
-
-def refuse_outside(folder: Path, names: Iterable[str], listed_by: str) -> None:
-    """Refuses names of files that lie outside a folder, by themselves or through a link. `listed_by` is the file with the names.
-
-    Raises:
-        FastpackError: One does.
-    """
-    with about(folder, "cannot be read"):
-        name = first_outside(str(folder), list(names))
-    if name is not None:
-        source = folder / listed_by
-        what = "is a link" if name == listed_by else f"names `{shown(name)}`, which leads"
-        message = f"{source} {what} out of the folder; a packed folder is read whole: copy the file into it"
-        raise FastpackError(message)
 
 
 def _listed(name: str, entry: Mapping[str, JsonValue]) -> ListedFile:
@@ -170,7 +149,7 @@ def _listed(name: str, entry: Mapping[str, JsonValue]) -> ListedFile:
     return ListedFile(name, size if isinstance(size, int) else None, str(hashed) if hashed else None)
 
 
-def _names(path: Path, manifest: Mapping[str, JsonValue]) -> Iterator[str]:
+def _names(path: StrPath, manifest: Mapping[str, JsonValue]) -> Iterator[str]:
     """The names of the shards in a manifest."""
     files = manifest.get("files")
     for file in files if isinstance(files, list) else []:
@@ -180,21 +159,12 @@ def _names(path: Path, manifest: Mapping[str, JsonValue]) -> Iterator[str]:
         yield str(file["name"])
 
 
-def _content(path: Path) -> bytes | None:
-    """The bytes of a regular file; `None` if there is none."""
-    with about(path, "cannot be read"):
-        try:
-            return regular_file(path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-
-def _decoded(path: Path, text: bytes) -> str:
+def _decoded(path: StrPath, text: bytes) -> str:
     with about(path, "cannot be read", "pack again"):
         return text.decode(json.detect_encoding(text), "surrogatepass")
 
 
-def _object(path: Path, text: str) -> dict[str, JsonValue]:
+def _object(path: StrPath, text: str) -> dict[str, JsonValue]:
     with about(path, "cannot be read", "pack again"):
         value = json.loads(text)
     if not isinstance(value, dict):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack import _fastpack
 from fastpack.arguments.checks import folder_of
 from fastpack.arguments.urls import is_url
+from fastpack.dataset.packed_files import Access, RemoteFiles
 from fastpack.storage.remote_options import choose_storage
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from fastpack.types import JsonValue, StrPath
 
 __all__ = ["GroupCount", "JobStatus", "status"]
+
+
+_READ_ONLY: Final = ("https://", "http://", "hf://")
+"""The beginnings of URLs of folders that hold nothing but finished jobs."""
 
 
 class GroupCount(NamedTuple):
@@ -78,7 +83,7 @@ def status(folder: StrPath, *, storage_options: Mapping[str, str] | None = None)
     Any process may ask, while others work.
 
     Args:
-        folder: The `output` of `pack_dir`; also a URL of a bucket, for a job with `group_size`.
+        folder: The `output` of `pack_dir`; also a URL of one in remote storage.
         storage_options: Options of remote storage, as for `pack_dir`.
 
     Returns:
@@ -106,6 +111,12 @@ def status(folder: StrPath, *, storage_options: Mapping[str, str] | None = None)
     storage = None
     if is_url(name):
         storage = choose_storage((), storage_options, block_cache=None, cache_dir=None)
-    found = json.loads(_fastpack.status(name, storage))
+        if name.lower().startswith(_READ_ONLY):
+            return _told(RemoteFiles(name, Access(storage_options)).status())
+    return _told(_fastpack.status(name, storage))
+
+
+def _told(text: str) -> JobStatus:
+    found = json.loads(text)
     steps = tuple(GroupCount(**step) for step in found.pop("steps"))
     return JobStatus(**{**found, "steps": steps, "failed": dict(found["failed"])})

@@ -17,7 +17,8 @@ from fastpack.arguments.counted import counted
 from fastpack.arguments.strategy import cuts_at_row_end
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import Folder, column_differences, table_of
-from fastpack.dataset.manifest import MANIFEST, ListedFile, files_beside
+from fastpack.dataset.manifest import MANIFEST, NOT_THERE, change_of, files_beside, report_of
+from fastpack.dataset.packed_files import Access, RemoteFiles
 from fastpack.errors import FastpackError, OptionError
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastpack.dataset.folder import Shard
+    from fastpack.dataset.packed_files import ListedFile
     from fastpack.tokenizer.tokenizer import Tokenizer
-    from fastpack.types import JsonValue, RecordFilter, RecordMap, StrPath
+    from fastpack.types import FsspecFileSystem, JsonValue, RecordFilter, RecordMap, StrPath
 
     _Functions = Mapping[str, RecordFilter | RecordMap]
 
@@ -135,6 +137,8 @@ def verify(
     sample: int = 100,
     filter: RecordFilter | None = None,  # noqa: A002  as in `pack_dir`
     map: RecordMap | None = None,  # noqa: A002  likewise
+    storage_options: Mapping[str, str] | None = None,
+    filesystem: FsspecFileSystem | None = None,
 ) -> Verification:
     """Checks a packed folder: its files against the manifest, every row, and a sample of its inputs tokenized again.
 
@@ -147,12 +151,14 @@ def verify(
     and the tokenizer of `report.json` is used if it is on this disk or in the hub's cache.
 
     Args:
-        folder: The folder.
+        folder: The folder; also a URL of one in remote storage, whose files are fetched once more, one at a time.
         tokenizer: The tokenizer of the rows; if not given, the one that `report.json` names. Ids need none.
         sample: About how many documents are tokenized again; 0 for none.
         filter: The function that chose the records, as it was given to `pack_dir`. Without it, the documents of a job that
             had one are not compared.
         map: The function that changed them, likewise.
+        storage_options: Options of remote storage, as for `pack_dir`.
+        filesystem: The filesystem of `fsspec` that holds the folder, as for `pack_dir`.
 
     Returns:
         The counts and the problems; `ok` is true if there are none, and `raise_for_problems()` raises the first.
@@ -173,18 +179,22 @@ def verify(
         ((), 30)
     """
     check_type("sample", sample, int, "a number of documents")
-    packed = Folder(folder, sized=False)
-    checked = _Checked(packed)
-    for shard in packed.shards:
-        checked.look_at(shard)
-    for file in files_beside(packed.manifest):
-        checked.compare(file)
-    rows = packed.manifest.get("files")
-    if isinstance(rows, list) and not checked.problems and sample > 0:
-        functions = {"filter": filter, "map": map}
-        given = {name: function for name, function in functions.items() if function is not None}
-        checked.make_again(tokenizer, sample, given)
-    return checked.verification()
+    packed = Folder(folder, sized=False, access=Access(storage_options, filesystem))
+    with tempfile.TemporaryDirectory() as fetched:
+        if isinstance(packed.files, RemoteFiles):
+            largest = max(shard.file.bytes or 0 for shard in packed.shards)
+            packed.files = packed.files.checked_afresh(fetched, largest)
+        checked = _Checked(packed)
+        for shard in packed.shards:
+            checked.look_at(shard)
+        for file in files_beside(packed.manifest):
+            checked.compare(file)
+        rows = packed.manifest.get("files")
+        if isinstance(rows, list) and not checked.problems and sample > 0:
+            functions = {"filter": filter, "map": map}
+            given = {name: function for name, function in functions.items() if function is not None}
+            checked.make_again(tokenizer, sample, given)
+        return checked.verification()
 
 
 class _Checked:
@@ -204,7 +214,7 @@ class _Checked:
         """The result."""
         files, rows, documents, tokens = self._counts
         return Verification(
-            folder=str(self._packed.path),
+            folder=self._packed.name,
             files=files,
             rows=rows,
             documents=documents,
@@ -218,41 +228,51 @@ class _Checked:
         """Compares a file with the manifest, and checks its rows."""
         self._counts[0] += 1
         try:
-            name = shard.path.relative_to(self._packed.path).as_posix()
-            self.compare(ListedFile(name, shard.bytes, shard.blake3))
-            if not shard.path.is_file():
+            if not self._packed.files.is_remote and not self.compare(shard.file):
                 return
-            table = table_of(shard.path)
+            # What is fetched is compared meanwhile.
+            table = self._rows_of(shard)
             self._compare_columns(shard, table.schema)
             broken_rules, counts = check_rows(table, json.dumps(dict(self._packed.options)))
-            self.problems += [f"{shard.path}, row {row}: {what}" for row, what in broken_rules]
+            self.problems += [f"{self._packed.shown(shard)}, row {row}: {what}" for row, what in broken_rules]
         except FastpackError as broken:
-            self._add(shard.path, str(broken))
+            self._add(self._packed.shown(shard), str(broken))
             return
         self._counts[1] += table.num_rows
         if counts is not None:
             self._counts[2] += counts[0]
             self._counts[3] += counts[1]
 
-    def compare(self, file: ListedFile) -> None:
-        """Compares a file with the manifest."""
-        path = self._packed.path / file.name
+    def _rows_of(self, shard: Shard) -> pa.Table:
+        """The rows of a shard in the full layout."""
+        named = self._packed.shown(shard)
+        with self._packed.opened([shard]) as paths:
+            return table_of(paths[0], named)
+
+    def compare(self, file: ListedFile) -> bool:
+        """Compares a file with the manifest; returns whether it is there."""
         try:
-            change = file.change(self._packed.path)
+            change = change_of(self._packed.files, file)
         except FastpackError as broken:
             change = str(broken)
         if change:
-            self._add(path, change)
+            self._add(self._packed.files.shown(file.name), change)
+        return change != NOT_THERE
 
-    def _add(self, path: Path, said: str) -> None:
-        self.problems.append(said if str(path) in said else f"{path}: {said}")
+    def _add(self, named: str, said: str) -> None:
+        self.problems.append(said if named in said else f"{named}: {said}")
+
+    @property
+    def _is_labelled(self) -> bool:
+        return self._first is not None and "labels" in self._first[1].names
 
     def _compare_columns(self, shard: Shard, schema: pa.Schema) -> None:
         if self._first is None:
-            self._first = shard.path.name, schema
+            self._first = shard.name, schema
         first, wanted = self._first
         self.problems += [
-            f"{shard.path}: {difference} in {first}" for difference in column_differences(schema, wanted)
+            f"{self._packed.shown(shard)}: {difference} in {first}"
+            for difference in column_differences(schema, wanted)
         ]
 
     def make_again(self, tokenizer: StrPath | Tokenizer | None, sample: int, functions: _Functions) -> None:
@@ -292,7 +312,9 @@ class _Checked:
             )
             return
         try:
-            again, table = _packed_again(self._packed, recipe, chosen, limit, place, functions)
+            again, table = _packed_again(
+                self._packed, recipe, chosen, limit, place, functions, is_labelled=self._is_labelled
+            )
         except FastpackError as refused:
             self.problems.append(f"the inputs cannot be packed again: {refused}")
             return
@@ -306,8 +328,8 @@ class _Checked:
         """The tokenizer that the report names."""
         from fastpack.report.report import Report  # noqa: PLC0415  needed here alone
 
-        report = self._packed.path / "report.json"
-        named = Report.from_json(report.read_bytes()).to_dict().get("tokenizer") if report.is_file() else None
+        report = report_of(self._packed.files)
+        named = None if report is None else Report.from_json(report).to_dict().get("tokenizer")
         return named if isinstance(named, str) else None
 
     def _look_for(self, table: pa.Table) -> None:
@@ -319,7 +341,7 @@ class _Checked:
         missing = {each: row for row, each in enumerate(document_hashes(table))}
         for shard in self._packed.shards:
             if missing:
-                there = set(document_hashes(table_of(shard.path)))
+                there = set(document_hashes(self._rows_of(shard)))
                 missing = {each: row for each, row in missing.items() if each not in there}
         drawn = self._packed.of_job("row_options").get("shares") is not None
         if drawn and len(missing) < self.made_again:
@@ -410,6 +432,8 @@ def _packed_again(
     limit: int,
     tokenizer: StrPath | Tokenizer | None,
     functions: _Functions,
+    *,
+    is_labelled: bool,
 ) -> tuple[Folder, pa.Table]:
     """Packs the first records of some inputs by the recipe, one document a row; returns the folder's manifest and the rows."""
     from fastpack.api import pack_dir  # noqa: PLC0415  loads the native module
@@ -430,11 +454,7 @@ def _packed_again(
         given |= _prompt_of(recipe, number)
         most = source.get("limit")
         sources.append({"path": path, "limit": min(limit, most) if isinstance(most, int) else limit, **given})
-    columns = [
-        "input_ids",
-        "seq_lengths",
-        *(["labels"] if "labels" in table_of(packed.shards[0].path).column_names else []),
-    ]
+    columns = ["input_ids", "seq_lengths", *(["labels"] if is_labelled else [])]
     now = packed.manifest.get("now")
     # Nothing resumes this job, so nobody is to be warned of a function without a fingerprint.
     wrapped = {name: function_of(name, function) for name, function in functions.items()}
@@ -468,7 +488,7 @@ def _recipe_of(packed: Folder) -> dict[str, object]:
     Raises:
         OptionError: The manifest has no recipe, or the recipe lacks an option that JSON cannot hold.
     """
-    recipe = options_of_manifest(packed.path / MANIFEST, packed.manifest)
+    recipe = options_of_manifest(Path(packed.files.shown(MANIFEST)), packed.manifest)
     for name, kind in (recipe.get("unheld") or {}).items():
         if name in (*_SAME, *_OF_SOURCES):
             message = f"`{name}` was {kind}, which no manifest holds"

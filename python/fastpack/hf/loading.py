@@ -73,11 +73,12 @@ def _dataset_of(packed: Folder, shards: list[Shard]) -> Dataset:
     stored = packed.read_stored(shards[0].split)
     made = []
     for shard in shards:
-        if shard.path.suffix == ".arrow":
-            with about(shard.path, "cannot be read by datasets", "pack again"):
-                made.append(datasets.Dataset.from_file(str(shard.path)))
+        path = packed.path / shard.name
+        if path.suffix == ".arrow":
+            with about(path, "cannot be read by datasets", "pack again"):
+                made.append(datasets.Dataset.from_file(str(path)))
         else:
-            made.append(datasets.Dataset(stored_table_of(shard.path)))
+            made.append(datasets.Dataset(stored_table_of(path)))
     whole = datasets.concatenate_datasets(made)
     whole.info.description = f"{SOURCE}{packed.path.absolute()}"
     rows = PackedRows(whole.data, info=whole.info, split=whole.split)

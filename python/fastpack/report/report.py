@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 from fastpack.arguments.checks import local_path
 from fastpack.arguments.counted import counted
+from fastpack.arguments.urls import is_url
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 from fastpack.report.common import (
     Count,
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from fastpack.types import JsonValue, StrPath
+    from fastpack.dataset.packed_files import Access
+    from fastpack.types import FsspecFileSystem, JsonValue, StrPath
 
 __all__ = [
     "Balance",
@@ -87,12 +89,20 @@ class Report(Facts):
     """
 
     @classmethod
-    def of(cls, table: pa.Table | Splits | StrPath) -> Report:
+    def of(
+        cls,
+        table: pa.Table | Splits | StrPath,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        filesystem: FsspecFileSystem | None = None,
+    ) -> Report:
         """The report of the run that made a table, both tables of some `Splits`, or a folder.
 
         Args:
             table: A result of `pack_files`, `pack_table` or `pack_records`, whose report has no times; or the folder
-                that a run wrote.
+                that a run wrote, also a URL of one in remote storage.
+            storage_options: Options of remote storage, as for `pack_dir`.
+            filesystem: The filesystem of `fsspec` that holds the folder, as for `pack_dir`.
 
         Raises:
             OptionError: The table carries no report.
@@ -100,7 +110,9 @@ class Report(Facts):
             InputNotFoundError: The folder is not there, or holds no report.
         """
         if isinstance(table, (str, os.PathLike)):
-            return cls.from_json(_report_of(os.fspath(table)))
+            from fastpack.dataset.packed_files import Access  # noqa: PLC0415  reports in memory need no file
+
+            return cls.from_json(_report_of(os.fspath(table), Access(storage_options, filesystem)))
         if isinstance(table, Splits):
             table = table.train
         if isinstance(table, Report):
@@ -342,20 +354,29 @@ class Report(Facts):
         write_html(path, report_html(self, packed))
 
 
-def _report_of(folder: str) -> bytes:
+_NO_REPORT: Final = "holds no report.json, which `pack_dir` and `fastpack pack` write"
+
+
+def _report_of(folder: str, access: Access) -> bytes:
     """The text of the report of a folder, or of a file in one."""
+    from fastpack.arguments.failures import about  # noqa: PLC0415  reports in memory need no file
+    from fastpack.dataset.manifest import REPORT, report_of  # noqa: PLC0415  likewise
+    from fastpack.dataset.packed_files import LocalFiles, files_of  # noqa: PLC0415  likewise
+
+    if is_url(folder) or access.filesystem is not None:
+        files = files_of("table", folder.removesuffix(f"/{REPORT}"), access)
+        found = report_of(files)
+        if found is None:
+            raise InputNotFoundError(errno.ENOENT, _NO_REPORT, files.name)
+        return found
     path = Path(local_path("table", folder, "a folder"))
     place = path / "report.json" if path.is_dir() else path
     if not path.exists():
         raise InputNotFoundError(errno.ENOENT, "no such folder of packed rows", folder)
     if not place.is_file() or place.suffix != ".json":
-        reason = "holds no report.json, which `pack_dir` and `fastpack pack` write"
-        raise InputNotFoundError(errno.ENOENT, reason, folder)
-    from fastpack.arguments.failures import about  # noqa: PLC0415  reports in memory need no file
-    from fastpack.dataset.manifest import REPORT, report_of  # noqa: PLC0415  likewise
-
+        raise InputNotFoundError(errno.ENOENT, _NO_REPORT, folder)
     if place.name == REPORT:
-        return report_of(place.parent) or b""
+        return report_of(LocalFiles(place.parent)) or b""
     with about(place, "cannot be read"):
         return place.read_bytes()
 

@@ -12,11 +12,11 @@ from urllib.parse import parse_qsl
 from fastpack.errors import InputNotFoundError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import huggingface_hub
 
-__all__ = ["files_of_hub"]
+__all__ = ["files_in_folder", "files_of_hub"]
 
 _T = TypeVar("_T")
 
@@ -74,7 +74,24 @@ def files_of_hub(text: str) -> list[tuple[str, str, dict[str, str]]]:
         OptionError: The name has another form; it has several configurations or splits, and names none of them.
         InputNotFoundError: The hub has no such data set or file, or cannot be reached.
     """
-    asked = _parse(text)
+    return _resolved(_parse(text), _find)
+
+
+def files_in_folder(text: str) -> list[tuple[str, str, dict[str, str]]]:
+    """All files of a folder of a data set, whatever they hold, as `files_of_hub` gives them.
+
+    Raises:
+        OptionError: The name has another form.
+        InputNotFoundError: The hub has no such data set, or cannot be reached.
+    """
+    return _resolved(_parse(text), _folder)
+
+
+def _resolved(
+    asked: _Asked, find: Callable[[huggingface_hub.HfApi, _Asked], tuple[str, list[str]]]
+) -> list[tuple[str, str, dict[str, str]]]:
+    """The files that `find` finds on the hub."""
+    text = asked.text
     try:
         import huggingface_hub  # noqa: PLC0415  slow to import, and needed for names of the hub only
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415
@@ -83,7 +100,7 @@ def files_of_hub(text: str) -> list[tuple[str, str, dict[str, str]]]:
         raise OptionError(message, "files") from None
     api = huggingface_hub.HfApi()
     try:
-        found = _find(api, asked)
+        found = find(api, asked)
     except (HFValidationError, HfHubHTTPError, OSError) as refused:
         if isinstance(refused, InputNotFoundError):
             raise
@@ -137,6 +154,14 @@ def _find(api: huggingface_hub.HfApi, asked: _Asked) -> tuple[str, list[str]]:
         described = _described(getattr(card, "configs", None), files) or {"default": _guessed(files)}
     splits = _one(asked, "config", described, asked.config)
     return str(info.sha), _one(asked, "split", splits, asked.split)
+
+
+def _folder(api: huggingface_hub.HfApi, asked: _Asked) -> tuple[str, list[str]]:
+    """The commit, and the paths of all files below the path."""
+    info = api.dataset_info(asked.name, revision=asked.revision)
+    files = sorted(file.rfilename for file in info.siblings or ())
+    start = f"{asked.path}/" if asked.path else ""
+    return str(info.sha), [file for file in files if file.startswith(start)]
 
 
 def _at_path(asked: _Asked, files: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fastpack.storage.filesystem import FileSystem
 
-__all__ = ["choose_storage", "is_url", "public", "staged"]
+__all__ = ["cache_folder", "choose_storage", "is_url", "public", "staged"]
 
 
 def public(path: str) -> str:
@@ -49,6 +49,7 @@ def choose_storage(
     block_cache: int | str | None,
     cache_dir: object,
     filesystem: FileSystem | None = None,
+    folder: str | None = None,
 ) -> _fastpack.StorageOptions:
     """Makes the options of remote storage for some paths and patterns.
 
@@ -58,13 +59,16 @@ def choose_storage(
         block_cache: The most bytes that are kept of fetched files, if any are.
         cache_dir: The folder that holds them; a folder of the user if it is not given.
         filesystem: The filesystem of `fsspec` that holds the inputs, if there is one.
+        folder: The URL of a packed folder that is read, if there is one.
     """
     of_hub = () if filesystem else [pattern for pattern in patterns if pattern.lower().startswith("hf://")]
     given = {pattern: _files_of_hub(pattern) for pattern in of_hub}
-    folder = None if block_cache is None else _cache_folder(cache_dir)
+    if folder is not None and folder.lower().startswith("hf://"):
+        given[folder] = _files_in_hub(folder)
+    blocks = None if block_cache is None else cache_folder(cache_dir)
     return _fastpack.StorageOptions(
         options=_texts(options),
-        block_cache=None if folder is None or block_cache is None else (folder, block_cache),
+        block_cache=None if blocks is None or block_cache is None else (blocks, block_cache),
         given=given,
         filesystem=filesystem,
     )
@@ -75,6 +79,13 @@ def _files_of_hub(pattern: str) -> list[tuple[str, str, dict[str, str]]]:
     from fastpack.storage.hub_files import files_of_hub  # noqa: PLC0415  needed for names of the hub only
 
     return files_of_hub(pattern)
+
+
+def _files_in_hub(folder: str) -> list[tuple[str, str, dict[str, str]]]:
+    """All files of a folder of a data set of the hub, likewise."""
+    from fastpack.storage.hub_files import files_in_folder  # noqa: PLC0415  needed for names of the hub only
+
+    return files_in_folder(folder)
 
 
 def _texts(options: object) -> dict[str, str]:
@@ -93,7 +104,7 @@ def _texts(options: object) -> dict[str, str]:
     return texts
 
 
-def _cache_folder(cache_dir: object) -> str:
+def cache_folder(cache_dir: object) -> str:
     """The folder of the block cache: the one of the call, or one of the user."""
     if cache_dir is not None:
         return folder_of("cache_dir", cache_dir)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastpack import _fastpack
@@ -9,7 +12,10 @@ from fastpack._fastpack import one_line
 from fastpack.api.options import native_inputs
 from fastpack.arguments.checks import folder_of
 from fastpack.arguments.counted import counted
+from fastpack.errors import OptionError
 from fastpack.runtime.progress import watching
+from fastpack.storage.hub_commit import is_of_hub
+from fastpack.storage.remote_options import cache_folder, choose_storage, is_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +88,7 @@ def reindex(
 
     Args:
         files: Files, folders, globs and brace lists, as for `pack_files`.
-        output: The folder to write to. Files keep their places below their common folder.
+        output: The folder to write to, also one of a bucket. Files keep their places below their common folder.
         recursive: Whether the folders inside a folder are read too.
         storage_options: Options of remote storage, as for `pack_files`.
         filesystem: The filesystem of `fsspec` that holds the files, as for `pack_files`.
@@ -111,7 +117,22 @@ def reindex(
         "storage_options": storage_options,
         "filesystem": filesystem,
     }
-    folder = folder_of("output", output)
-    with watching(progress) as shown:
-        done = _fastpack.reindex(native_inputs(given), folder, shown)
+    inputs, folder = native_inputs(given), folder_of("output", output, takes_urls=True)
+    with ExitStack() as stack:
+        remote = None
+        if is_url(folder):
+            if is_of_hub(folder):
+                message = "is on the hub, which takes whole folders; write to a folder, and upload it"
+                raise OptionError(message, "output")
+            # Each file is written here, and goes on from here.
+            storage = choose_storage((), storage_options, block_cache=None, cache_dir=None)
+            remote, folder = (folder, storage), stack.enter_context(_temporary_folder())
+        done = _fastpack.reindex(inputs, folder, remote, stack.enter_context(watching(progress)))
     return Reindexed(tuple(map(ReindexedFile._make, done)))
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder for a while, on the disk of the caches: that for temporary files is in memory on some machines."""
+    above = Path(cache_folder(None))
+    above.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(prefix="reindex-", dir=above)

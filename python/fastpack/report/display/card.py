@@ -48,8 +48,7 @@ def card_text(folder: StrPath) -> str:
     packed, report = Folder(folder), Report.of(folder)
     size = next((word for most, word in _SIZES if report.rows < most), "1M<n<10M")
     files = "\n".join(
-        f"  - split: {split}\n    path:\n"
-        + "\n".join(f"    - {shard.path.relative_to(packed.path).as_posix()}" for shard in packed.of(split))
+        f"  - split: {split}\n    path:\n" + "\n".join(f"    - {shard.name}" for shard in packed.of(split))
         for split in packed.splits
     )
     name = packed.path.absolute().name

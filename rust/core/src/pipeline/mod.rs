@@ -20,11 +20,13 @@ mod runs;
 pub use documents::made::DocumentFunction;
 pub use documents::rendering::chat::{Chat, chat, render};
 pub use documents::transform::{Filter, Mapping, Transform};
-pub use groups::status::{GroupCount, Status, status, status_in_bucket};
+pub use groups::status::{GroupCount, Status, status, status_in_bucket, status_of_manifest};
 pub use job::{Job, JobTemplate};
 pub use runs::dir::{list_groups, pack_dir, pack_group, write_memory};
 pub use runs::files::pack_files;
 pub use runs::memory::pack_memory;
+pub use runs::packed_folder::{HeldFile, Listed, PackedFolder, usual_cache_size};
+pub use runs::reindex::reindex;
 pub use runs::repack::repack;
 pub use runs::scan::{Fit, Lost, Scan, TemplateScan, scan};
 

@@ -89,6 +89,9 @@ pub struct File {
     pub bytes: u64,
     /// Its BLAKE3 hash, in hexadecimal.
     pub blake3: String,
+    /// The hashes of its parts of 8 MiB, in hexadecimal and one behind the other; empty for a file of one part.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub parts: String,
 }
 
 impl Manifest {

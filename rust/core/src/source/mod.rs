@@ -29,5 +29,5 @@ pub use discovery::found::{FoundFiles, SourceFile};
 pub(crate) use discovery::found::{Part, shared_folder};
 pub(crate) use discovery::index::Index;
 pub use formats::format::{Container, InputFormat};
-pub use reindex::{Reindexed, reindex};
+pub use reindex::{Onward, Reindexed, reindex};
 pub use sampling::sample::Sample;

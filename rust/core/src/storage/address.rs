@@ -125,6 +125,20 @@ impl Address {
         Ok(Self { kind: *kind, name: shown, root, key: key.to_owned(), url: None })
     }
 
+    /// The address of the file `name` in the folder that this is the address of. The query of a URL stays.
+    pub(super) fn inside(&self, name: &str) -> Self {
+        let folder = self.key.trim_end_matches('/');
+        let key = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+        let url = self.url.clone().map(|mut url| {
+            if let Ok(mut segments) = url.path_segments_mut() {
+                segments.pop_if_empty().extend(name.split('/'));
+            }
+            url
+        });
+        let name = url.as_ref().map_or_else(|| self.name_of(&key), |url| public(url.as_str()));
+        Self { name, key, url, ..self.clone() }
+    }
+
     /// The address of a file, a folder or a glob on a file system of the caller.
     pub(super) fn on_file_system(text: &str) -> Self {
         let scheme = scheme_of(text).unwrap_or_default();

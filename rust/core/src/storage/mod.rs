@@ -5,8 +5,8 @@
 //! the call.
 
 mod address;
-mod blocks;
 mod buckets;
+pub(crate) mod cache;
 mod http;
 mod location;
 mod object;

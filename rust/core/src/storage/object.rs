@@ -11,8 +11,8 @@ use futures_util::StreamExt;
 use object_store::{GetOptions, GetRange, ObjectStore};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::blocks::BlockCache;
 use super::buckets;
+use super::cache::BlockCache;
 use super::http::requests::Requests;
 use super::http::web::{Got, Web};
 use super::stat::Stat;

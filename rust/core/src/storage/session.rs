@@ -11,9 +11,9 @@ use object_store::aws::AmazonS3;
 use reqwest::header::HeaderMap;
 
 use super::address::{Address, Kind};
-use super::blocks::BlockCache;
 use super::buckets;
 use super::buckets::bucket;
+use super::cache::BlockCache;
 use super::http::requests::Requests;
 use super::http::web::{HEAD, Web};
 use super::object::{Backend, Object, Shared};

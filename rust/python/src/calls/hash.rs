@@ -33,6 +33,12 @@ pub(crate) fn content_hash(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     })
 }
 
+/// The BLAKE3 hash of some bytes, in hexadecimal.
+#[pyfunction]
+pub(crate) fn hash_of(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
 /// The hash of a file of kept tokens, in hexadecimal; `None` if the file is damaged.
 #[pyfunction]
 pub(crate) fn tokens_hash(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {

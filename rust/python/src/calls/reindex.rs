@@ -3,27 +3,33 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use fastpack_core::source;
+use fastpack_core::config::RemoteOutput;
+use fastpack_core::{pipeline, source};
 use pyo3::prelude::*;
 
 use crate::options::inputs::PyInputs;
+use crate::options::storage::PyStorageOptions;
 use crate::supervise::{self, Interrupted};
 
 /// A file that was written again: the file that was read, the one that was written, the bytes of both, and the parts of the
 /// second.
 type Reindexed = (OsString, OsString, u64, u64, u64);
 
-/// Writes files again so that a stream can enter them in the middle.
+/// Writes files again so that a stream can enter them in the middle. With a URL and its options, `output` is a folder of this call
+/// alone, and the files go on from there.
 #[pyfunction]
+#[pyo3(signature = (inputs, output, remote, progress))]
 pub(crate) fn reindex(
     py: Python<'_>,
     inputs: &PyInputs,
     output: PathBuf,
+    remote: Option<(String, PyRef<'_, PyStorageOptions>)>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Reindexed>> {
     let inputs = inputs.unread();
+    let remote = remote.map(|(url, storage)| RemoteOutput { url, storage: storage.0.clone() });
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
-        let done = source::reindex(&inputs.read_by(caller), &output, control)?;
+        let done = pipeline::reindex(&inputs.read_by(caller), &output, remote.as_ref(), control)?;
         let written = |it: source::Reindexed| {
             (it.from.into(), it.to.into(), it.bytes_read, it.bytes_written, it.parts)
         };

@@ -39,7 +39,7 @@ impl PyStorageOptions {
 }
 
 /// The size of the block cache in bytes, as [`bytes_given`] reads it.
-pub(crate) struct PyBlockCache(u64);
+pub(crate) struct PyBlockCache(pub(crate) u64);
 
 impl<'py> FromPyObject<'_, 'py> for PyBlockCache {
     type Error = PyErr;

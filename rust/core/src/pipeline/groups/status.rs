@@ -11,7 +11,8 @@ use crate::config::RemoteOutput;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::{
-    GroupState, JobInBucket, StepState, Underway, finished_job, job_in_bucket, underway,
+    GroupState, JobInBucket, StepState, Underway, finished_in, finished_job, job_in_bucket,
+    underway,
 };
 use crate::storage::public;
 use crate::util::control::Control;
@@ -81,6 +82,13 @@ pub fn status_in_bucket(remote: &RemoteOutput, control: &Control) -> Result<Stat
         Some(JobInBucket::Finished(job)) => Ok(of_finished(&job)),
         None => Err(no_job(Path::new(&public(&remote.url)))),
     }
+}
+
+/// The state of the finished job whose manifest `text` is, in the folder `dir`.
+///
+/// Fails with [`Error::Output`] if it is no manifest that fastpack wrote.
+pub fn status_of_manifest(text: &[u8], dir: &Path) -> Result<Status> {
+    finished_in(text).map(|job| of_finished(&job)).ok_or_else(|| no_job(dir))
 }
 
 fn no_job(dir: &Path) -> Error {

@@ -3,6 +3,7 @@
 
 pub(super) mod earlier;
 pub(super) mod place;
+pub(super) mod placing;
 pub(super) mod record;
 pub(super) mod states;
 pub(super) mod uploads;

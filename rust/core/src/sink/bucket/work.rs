@@ -49,8 +49,17 @@ pub(crate) struct Generation(String);
 
 impl Generation {
     pub(crate) fn of(job: &Identity) -> Self {
+        Self::of_name(&job.name())
+    }
+
+    /// The names of a run of what has this hash, and is no job.
+    pub(crate) fn named(hash: &blake3::Hash) -> Self {
+        Self::of_name(&hash.to_hex())
+    }
+
+    fn of_name(job: &str) -> Self {
         let run = RandomState::new().hash_one(Instant::now());
-        Self(work(&format!("{UPLOADS}/{}-{run:016x}", job.name())))
+        Self(work(&format!("{UPLOADS}/{job}-{run:016x}")))
     }
 
     /// The proof that a name of this run is one of it.

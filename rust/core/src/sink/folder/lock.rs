@@ -15,8 +15,7 @@ use crate::sink::failure::SharedFailure;
 use crate::sink::files::{LOCK, STARTED, WORK};
 use crate::sink::work_names;
 use crate::util::control::Control;
-use crate::util::disk::regular;
-use crate::util::disk::regular::Links;
+use crate::util::disk::regular::{self, Links, is_at};
 use crate::util::disk::removal::{
     Claim, Disk, Evidence, Stamp, prove, remove_empty, remove_file, replace_file,
 };
@@ -312,23 +311,4 @@ pub(crate) fn taken(dir: &Path) -> Error {
         " to wait for it, or write to another folder",
     ];
     Error::Busy { path: dir.to_owned(), reason }
-}
-
-/// Whether `file` is still the file at `path`: the run that held it may have removed it.
-#[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
-
-    let ours = file.metadata()?;
-    match fs::symlink_metadata(path) {
-        Ok(there) => Ok(ours.dev() == there.dev() && ours.ino() == there.ino()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether `file` is still the file at `path`: on other systems an open file cannot be removed.
-#[cfg(not(unix))]
-fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
-    Ok(true)
 }

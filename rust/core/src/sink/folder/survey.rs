@@ -90,6 +90,11 @@ pub fn finished_job(dir: &Path) -> Result<Option<Arc<Identity>>> {
     Ok(manifest.map(|manifest| manifest.job))
 }
 
+/// The identity of the finished job in the text of a manifest; `None` if fastpack did not write it, or it has changed.
+pub fn finished_in(text: &[u8]) -> Option<Arc<Identity>> {
+    Manifest::parse(text).map(|manifest| manifest.job)
+}
+
 /// The manifest of a folder that is read alone; fails with [`Error::Output`] if it has changed.
 fn manifest_of(dir: &Path) -> Result<Option<Manifest>> {
     let path = dir.join(MANIFEST);
@@ -135,7 +140,8 @@ pub fn kept(dir: &Path) -> Result<KeptTokens> {
             " keeps them",
         ]);
     };
-    if let Some(damage) = damage(dir, &manifest, links)? {
+    // Its shards are not used.
+    if let Some(damage) = damage_of(dir, kept_files(&manifest), links)? {
         return refused(format!("cannot be packed again: {}", damage.words).into());
     }
     let path = dir.join(TOKENS);
@@ -159,11 +165,25 @@ struct Damage {
 /// small files by hash.
 fn damage(dir: &Path, manifest: &Manifest, links: Links) -> Result<Option<Damage>> {
     let shards = manifest.files.iter().map(|file| (file.name.as_str(), file.bytes, None));
+    damage_of(dir, shards.chain(kept_files(manifest)), links)
+}
+
+/// All files of a finished folder but its shards: their names, sizes, and the hashes of small ones.
+fn kept_files(manifest: &Manifest) -> impl Iterator<Item = (&str, u64, Option<&str>)> {
     let tokens = manifest.tokens.iter().map(|tokens| (TOKENS, tokens.bytes, None));
     let beside =
         manifest.beside.iter().map(|it| (it.name.as_str(), it.bytes, Some(it.blake3.as_str())));
+    tokens.chain(beside)
+}
+
+/// The first of some files of a finished folder that is missing or has changed.
+fn damage_of<'a>(
+    dir: &Path,
+    files: impl Iterator<Item = (&'a str, u64, Option<&'a str>)>,
+    links: Links,
+) -> Result<Option<Damage>> {
     let bounds = Bounds::of(dir).map_err(Error::io(dir))?;
-    for (name, bytes, hash) in shards.chain(tokens).chain(beside) {
+    for (name, bytes, hash) in files {
         let path = dir.join(name);
         let found = match links {
             Links::Followed if bounds.path_of(Path::new(name)).is_none() => {

@@ -1,7 +1,7 @@
 //! [`Disk`]: a file that is hashed and written to the disk by a background thread while it is being filled.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::mem;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::util::disk::regular;
+use crate::util::disk::parts::{FileHash, PartsHasher};
+use crate::util::disk::regular::{self, PIECE as READ};
 use crate::util::disk::writeback::{CachePolicy, Writeback};
 use crate::util::threads;
 
@@ -42,8 +43,12 @@ impl Disk {
 
     fn of(file: File) -> Self {
         let writeback = Writeback::new(0, CachePolicy::Release);
-        let target =
-            Arc::new(Mutex::new(DiskFile { file, bytes: 0, hasher: Box::default(), writeback }));
+        let target = Arc::new(Mutex::new(DiskFile {
+            file,
+            bytes: 0,
+            hasher: PartsHasher::default(),
+            writeback,
+        }));
         Self { piece: Vec::with_capacity(PIECE), target, thread: None }
     }
 
@@ -125,7 +130,7 @@ impl WriterThread {
 struct DiskFile {
     file: File,
     bytes: u64,
-    hasher: Box<blake3::Hasher>,
+    hasher: PartsHasher,
     writeback: Writeback,
 }
 
@@ -148,17 +153,24 @@ impl WrittenFile {
         file.seek(SeekFrom::Start(at))?;
         file.write_all(bytes)?;
         file.rewind()?;
-        hasher.reset();
-        hasher.update_reader(file)?;
-        Ok(())
+        *hasher = PartsHasher::default();
+        let mut piece = vec![0; READ];
+        loop {
+            match file.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(read) => hasher.update(&piece[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
-    /// Syncs the file, so that it survives a loss of power. Returns its number of bytes and hash.
-    pub(crate) fn sync(self) -> io::Result<(u64, blake3::Hash)> {
+    /// Syncs the file, so that it survives a loss of power. Returns its number of bytes and its hashes.
+    pub(crate) fn sync(self) -> io::Result<(u64, FileHash)> {
         let DiskFile { file, bytes, hasher, mut writeback } = self.0;
         writeback.finish()?;
         file.sync_all()?;
-        Ok((bytes, hasher.finalize()))
+        Ok((bytes, hasher.finish()))
     }
 }
 
@@ -189,7 +201,7 @@ mod tests {
             }
             assert_eq!(disk.thread.is_some(), count > PIECE, "{count} bytes");
             let (length, hash) = disk.finish().and_then(WrittenFile::sync).expect("a disk");
-            assert_eq!((length, hash), (count as u64, blake3::hash(&bytes)));
+            assert_eq!((length, hash.whole), (count as u64, blake3::hash(&bytes)));
             assert!(std::fs::read(&path).expect("the file") == bytes, "{count} bytes by {step}");
         }
     }
@@ -215,7 +227,7 @@ mod tests {
         written.overwrite(1, b"xyz").expect("room for it");
         bytes[1..4].copy_from_slice(b"xyz");
         let (_, hash) = written.sync().expect("a disk");
-        assert_eq!(hash, blake3::hash(&bytes));
+        assert_eq!(hash.whole, blake3::hash(&bytes));
         assert!(std::fs::read(&path).expect("the file") == bytes);
     }
 

@@ -78,8 +78,8 @@ impl Shard {
             written.map_err(Error::io(&self.path))?;
         }
         let (bytes, hash) = file.sync().map_err(Error::io(&self.path))?;
-        let blake3 = hash.to_hex().to_string();
-        Ok(File { name, rows: self.count, bytes, blake3 })
+        let blake3 = hash.whole.to_hex().to_string();
+        Ok(File { name, rows: self.count, bytes, blake3, parts: hash.parts })
     }
 }
 

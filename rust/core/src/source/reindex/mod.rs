@@ -37,18 +37,36 @@ pub struct Reindexed {
     pub parts: u64,
 }
 
+/// Where rewritten files go from the folder in which they were written.
+pub trait Onward {
+    /// Takes the names of all files in the folder, with `/` between their parts, before any is written.
+    fn begin(&mut self, names: &[String]) -> Result<()>;
+
+    /// Takes the bytes of the file with this name, which is removed then. Returns where they are.
+    fn send(&mut self, name: &str) -> Result<PathBuf>;
+}
+
 /// Rewrites the files of `inputs` into the folder `dir`, where each keeps its place below the common folder of all.
 ///
-/// A file appears when it is whole. Files of other formats, and files that are there, are refused before anything is
+/// A file appears when it is whole, and goes on from there if `onward` says so. Files of other formats, and files that are there, are refused before anything is
 /// written.
 ///
 /// # Errors
 ///
 /// [`Error::Option`] for a file of a format that a stream reads as a whole, [`Error::Output`] for a file that is there,
 /// [`Error::Record`] for a damaged file, and [`Error::Io`].
-pub fn reindex(inputs: &Inputs, dir: &Path, control: &Control) -> Result<Vec<Reindexed>> {
+pub fn reindex(
+    inputs: &Inputs,
+    dir: &Path,
+    mut onward: Option<&mut dyn Onward>,
+    control: &Control,
+) -> Result<Vec<Reindexed>> {
     let found = discover(inputs, control)?;
     let targets = targets(&found, dir, control)?;
+    if let Some(onward) = &mut onward {
+        let names: Vec<String> = targets.iter().map(|to| name_in(dir, to)).collect();
+        onward.begin(&names)?;
+    }
     control.enter(Phase::Tokenize);
     control.expect_bytes(found.bytes());
     let mut done = Vec::with_capacity(targets.len());
@@ -56,9 +74,19 @@ pub fn reindex(inputs: &Inputs, dir: &Path, control: &Control) -> Result<Vec<Rei
         let parent = to.parent().unwrap_or(dir);
         fs::create_dir_all(parent).map_err(Error::io(parent))?;
         let hidden = to.with_file_name(format!(".{}", name_of(&to)));
-        let (new, out) = Temporary::unnamed(&hidden, ".new").map_err(Error::io(&*hidden))?;
+        let made = match onward {
+            // It is removed once it is elsewhere.
+            Some(_) => Temporary::create(to.clone()),
+            None => Temporary::unnamed(&hidden, ".new"),
+        };
+        let (new, out) = made.map_err(Error::io(&*hidden))?;
         let (parts, bytes_written) = write(file, (new.path(), out), control)?;
-        new.place(&to).map_err(Error::io(&*to))?;
+        let to = if let Some(onward) = &mut onward {
+            onward.send(&name_in(dir, &to))?
+        } else {
+            new.place(&to).map_err(Error::io(&*to))?;
+            to
+        };
         done.push(Reindexed {
             from: file.path.to_path_buf(),
             to,
@@ -68,6 +96,13 @@ pub fn reindex(inputs: &Inputs, dir: &Path, control: &Control) -> Result<Vec<Rei
         });
     }
     Ok(done)
+}
+
+/// The name of a file in the folder, with `/` between its parts.
+fn name_in(dir: &Path, path: &Path) -> String {
+    let parts = path.strip_prefix(dir).unwrap_or(path).components();
+    let parts: Vec<_> = parts.map(|part| part.as_os_str().to_string_lossy()).collect();
+    parts.join("/")
 }
 
 /// The path of each file in the folder.

@@ -6,6 +6,7 @@ pub(crate) mod expected;
 pub(crate) mod frames;
 pub mod hex_hash;
 pub(crate) mod local;
+pub(crate) mod parts;
 pub(crate) mod read_ahead;
 pub(crate) mod regular;
 pub(crate) mod removal;

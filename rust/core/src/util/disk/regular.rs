@@ -91,6 +91,25 @@ pub(crate) fn copy_shared(_path: &Path, _new: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
+/// Whether `file` is still the file at `path`: whoever held it may have removed it.
+#[cfg(unix)]
+pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+
+    let ours = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(there) => Ok(ours.dev() == there.dev() && ours.ino() == there.ino()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether `file` is still the file at `path`: on other systems an open file cannot be removed.
+#[cfg(not(unix))]
+pub(crate) fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
 /// Gives the file at `from` the second name `to`, where there must be no file; a copy, where the file system
 /// has no second names.
 pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {

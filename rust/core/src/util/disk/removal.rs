@@ -117,6 +117,12 @@ impl Stamp {
         Self { bytes: metadata.len(), modified: metadata.modified().ok(), inode: inode(metadata) }
     }
 
+    /// The stamp as text: the size, the time of the last change in nanoseconds since 1970, and the number of the file.
+    pub(crate) fn to_text(&self) -> String {
+        let since = self.modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        format!("{} {} {}", self.bytes, since.map_or(0, |since| since.as_nanos()), self.inode)
+    }
+
     /// The stamp of the regular file at `path`; `None` if there is none, or something else.
     pub(crate) fn at(path: &Path) -> Option<Self> {
         path.symlink_metadata().ok().filter(Metadata::is_file).map(|it| Self::of(&it))

@@ -1,8 +1,12 @@
-//! [`BlockCache`]: fetched bytes on the local disk, up to a bound.
+//! [`BlockCache`]: fetched bytes on the local disk, up to a bound: blocks of files, and whole files (`files`).
 //!
-//! Each file in it holds the bytes of one request, its own name and a hash of both. Its name is a hash of the object's name, etag
+//! Each block holds the bytes of one request, its own name and a hash of both. Its name is a hash of the object's name, etag
 //! and range, so another content has another name. The files used least recently are removed first: only those that carry their
 //! own name, in a folder with the marker of fastpack.
+
+pub(crate) mod files;
+pub(crate) mod folder;
+mod held;
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -24,7 +28,7 @@ use crate::util::disk::removal::{
 const FOLDER: &str = "blocks";
 
 /// The file that marks the folder as one of fastpack's.
-const MARKER: &str = "fastpack-blocks";
+pub(super) const MARKER: &str = "fastpack-blocks";
 
 /// The content of the marker.
 const MARK: &str = "Bytes that fastpack has fetched. Files of others in this folder stay.\n";
@@ -39,7 +43,7 @@ const SEAL: usize = 2 * HASH;
 const SEAL_END: i64 = 64;
 
 /// Hexadecimal digits of the name of a folder of files.
-const DIGITS: usize = 2;
+pub(super) const DIGITS: usize = 2;
 
 /// The part of the bound that is left once files are removed, so that not every new file removes one.
 const KEPT: u64 = 9;
@@ -52,9 +56,9 @@ const MARKED: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Fetched bytes on the local disk.
 #[derive(Debug)]
-pub(super) struct BlockCache {
-    dir: PathBuf,
-    most: u64,
+pub(crate) struct BlockCache {
+    pub(super) dir: PathBuf,
+    pub(super) most: u64,
     /// The bytes of all files, as far as this process knows.
     held: Mutex<u64>,
 }
@@ -65,11 +69,11 @@ impl BlockCache {
     /// # Errors
     ///
     /// [`Error::Output`] for a folder that has files of others and no marker, and [`Error::Io`].
-    pub(super) fn open(dir: &Path, most: u64) -> Result<Self> {
+    pub(crate) fn open(dir: &Path, most: u64) -> Result<Self> {
         let dir = dir.join(FOLDER);
         fs::create_dir_all(&dir).map_err(Error::io(&dir))?;
         mark(&dir)?;
-        let held = files(&dir).iter().map(|file| file.bytes).sum();
+        let held = bytes_in(&dir);
         let cache = Self { dir, most, held: Mutex::new(held) };
         cache.shrink(0);
         Ok(cache)
@@ -121,20 +125,30 @@ impl BlockCache {
         if *held <= self.most {
             return;
         }
+        *held = self.shrink_to(self.most / OF * KEPT);
+    }
+
+    /// Removes the files used least recently until there are no more bytes than `wanted`. Returns the bytes that there are then.
+    pub(super) fn shrink_to(&self, wanted: u64) -> u64 {
         let mut all = files(&self.dir);
         all.sort_by_key(|file| file.used);
-        *held = all.iter().map(|file| file.bytes).sum();
-        let wanted = self.most / OF * KEPT;
+        let mut held = all.iter().map(|file| file.bytes).sum();
         for file in all {
-            if *held <= wanted {
+            if held <= wanted {
                 break;
             }
-            // A file of somebody else takes none of the room that the cache may take.
-            let removed = self.own(&file.path).is_none_or(|proof| remove_file(proof).is_ok());
+            let is_block = file.path.extension().is_none();
+            let removed = if is_block {
+                // A file of somebody else takes none of the room that the cache may take.
+                self.own(&file.path).is_none_or(|proof| remove_file(proof).is_ok())
+            } else {
+                held::remove_unheld(&file.path)
+            };
             if removed {
-                *held -= file.bytes;
+                held -= file.bytes;
             }
         }
+        held
     }
 
     fn own(&self, path: &Path) -> Option<Proof<Disk>> {
@@ -183,7 +197,7 @@ fn seal(path: &Path, bytes: &[u8]) -> Option<[u8; SEAL]> {
     Some(seal)
 }
 
-/// The name of a file of a cache, by its path.
+/// The name of a block of a cache, by its path.
 fn name_of(path: &Path) -> Option<blake3::Hash> {
     let (folder, name) = (path.parent()?.file_name()?.to_str()?, path.file_name()?.to_str()?);
     let is_name = folder.len() == DIGITS && !name.bytes().any(|it| it.is_ascii_uppercase());
@@ -218,6 +232,34 @@ fn mark(dir: &Path) -> Result<()> {
     }
 }
 
+/// The bytes of all files of a cache in the folder `dir`.
+fn bytes_in(dir: &Path) -> u64 {
+    files(dir).iter().map(|file| file.bytes).sum()
+}
+
+/// The bytes that a cache in `dir` has by default: half of those that are free on its disk, or its own.
+pub(crate) fn usual_size(dir: &Path) -> u64 {
+    let held = bytes_in(&dir.join(FOLDER));
+    let there = dir.ancestors().find(|folder| folder.exists()).unwrap_or(dir);
+    held.saturating_add(free_bytes(there)) / 2
+}
+
+/// The bytes that are free on the disk of a folder.
+#[cfg(unix)]
+fn free_bytes(folder: &Path) -> u64 {
+    rustix::fs::statvfs(folder)
+        .map_or(UNKNOWN_DISK, |disk| disk.f_frsize.saturating_mul(disk.f_bavail))
+}
+
+/// The bytes that are taken to be free: there is no call here that tells.
+#[cfg(not(unix))]
+fn free_bytes(_folder: &Path) -> u64 {
+    UNKNOWN_DISK
+}
+
+/// The bytes that are taken to be free on a disk that does not tell.
+const UNKNOWN_DISK: u64 = 50 << 30;
+
 fn not_ours(dir: &Path, name: &str) -> Error {
     let reason = format!(
         "holds `{name}`, which fastpack did not write, so that no blocks are kept there; move it away, or name another `cache_dir`"
@@ -240,8 +282,10 @@ fn files(dir: &Path) -> Vec<BlockFile> {
     let kept = entries.flatten().filter_map(|entry| {
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
         let path = entry.path();
-        name_of(&path)?;
-        let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        let used = match path.extension() {
+            None => name_of(&path).and(metadata.modified().ok()),
+            Some(_) => held::used(&path),
+        }?;
         Some(BlockFile { path, bytes: metadata.len(), used })
     });
     kept.collect()

@@ -1,0 +1,56 @@
+"""`kept_tokens`: the folder of kept tokens that `repack` reads."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastpack.arguments.checks import folder_of
+from fastpack.arguments.urls import is_url
+from fastpack.dataset.folder import Folder
+from fastpack.dataset.manifest import MANIFEST, files_beside, manifest_of
+from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
+from fastpack.errors import FastpackError, OptionError
+from fastpack.storage.remote_options import cache_folder, public
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["kept_tokens"]
+
+
+@contextmanager
+def kept_tokens(given: Mapping[str, object]) -> Iterator[str]:
+    """The folder `source` of a call, on this machine: of one in remote storage, the kept tokens are fetched for a while.
+
+    Raises:
+        OptionError: The output is the folder itself.
+        FastpackError: A folder in remote storage holds no rows that fastpack packed.
+    """
+    source = folder_of("source", given["source"], takes_urls=True)
+    if not is_url(source):
+        # Refuses what leads out of the folder, shards too.
+        manifest_of(LocalFiles(Path(source)))
+        yield source
+        return
+    if public(source).rstrip("/") == public(str(given["output"])).rstrip("/"):
+        message = "holds the tokens that are packed; write to a folder of its own"
+        raise OptionError(message, "output")
+    options = given["storage_options"]
+    folder = Folder(source, access=Access(options))  # type: ignore[arg-type]  # checked where it is used
+    if not isinstance(folder.files, RemoteFiles):
+        message = f"{folder.name} is no folder in remote storage"
+        raise FastpackError(message)
+    # It may be large, and the folder for temporary files is in memory on some machines.
+    above = str(given["work_dir"] or cache_folder(None))
+    Path(above).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="kept-", dir=above) as fetched:
+        manifest = folder.files.content(MANIFEST) or b""
+        Path(fetched, MANIFEST).write_bytes(manifest)
+        for file in files_beside(folder.manifest):
+            path = Path(fetched, file.name)
+            path.parent.mkdir(exist_ok=True)
+            folder.files.copy(file, path)
+        yield fetched
