@@ -25,7 +25,7 @@ logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; e
 site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test campaign test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck repeat-tests screenshots sdist wheel clean fmt help-pages signatures bench-steps bench-stream bench-turns test-cluster turns-table
+.PHONY: help setup demo check test campaign test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-remote-rows bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck repeat-tests screenshots sdist wheel clean fmt help-pages signatures bench-steps bench-stream bench-turns test-cluster turns-table
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -84,6 +84,9 @@ bench: $(STAMPS)/release  ## measure fastpack against its peers, in one run
 
 bench-remote: $(STAMPS)/release  ## measure reading from an S3 server and a web server beside local files
 	$(BIN)/python benches/python/remote.py
+
+bench-remote-rows: $(STAMPS)/release $(STAMPS)/torch  ## measure training on rows behind 20 ms of latency beside a folder
+	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/remote_rows.py
 
 bench-tokenize: $(STAMPS)/release  ## measure the engine against its peers, in one run
 	$(BIN)/python -m pip install --quiet --group bench

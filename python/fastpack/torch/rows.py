@@ -7,64 +7,32 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from torch.utils.data import Dataset
 
-from fastpack._fastpack import MADE_COLUMNS, CompactRows, first_restart, padding_values
+from fastpack._fastpack import first_restart, padding_values
 from fastpack.arguments.checks import check_switch, is_series, whole_number
 from fastpack.arguments.counted import counted
 from fastpack.dataset.folder import TRAIN, Folder, expanded, shown_columns, with_columns
-from fastpack.errors import BatchError, OptionError
-from fastpack.torch.epochs import Repacked, check_repackable
+from fastpack.dataset.packed_files import Access
+from fastpack.errors import OptionError
+from fastpack.torch.reading.columns import Row, columns_of
+from fastpack.torch.reading.epochs import Repacked, check_repackable
+from fastpack.torch.reading.shards import Shards
 from fastpack.torch.shared import SharedNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
+    from fastpack.types import FsspecFileSystem, HubDataset, Overlong, Strategy, StrPath
 
-    from fastpack.types import HubDataset, Overlong, Strategy, StrPath
-
-__all__ = ["PADDING", "PackedDataset", "Row", "columns_of"]
-
-Values: TypeAlias = "npt.NDArray[np.int64 | np.float32]"
+__all__ = ["PADDING", "PackedDataset"]
 
 _LENGTHS: Final = "seq_lengths"
-
-
-class Row(Mapping[str, object]):
-    """A packed row: its columns as arrays over the memory of the table, which are read-only.
-
-    It is not a `dict`, so a `Trainer` removes no columns from it.
-    """
-
-    __slots__ = ("_at", "_columns")
-
-    def __init__(self, columns: Mapping[str, _Column | _MadeColumn], at: int) -> None:
-        """Takes the columns, and the index of the row in them."""
-        self._columns = columns
-        self._at = at
-
-    def __getitem__(self, name: str) -> object:
-        """The value of a column: an array, or a number."""
-        return self._columns[name].of(self._at)
-
-    def __contains__(self, name: object) -> bool:
-        """Whether there is such a column; its values are not computed."""
-        return name in self._columns
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-    def __repr__(self) -> str:
-        return f"Row({dict(self)!r})"
 
 
 class Gathered(Mapping[str, object]):
@@ -99,61 +67,18 @@ PADDING: Final = PaddingRow(2**63 - 1)
 """The row of padding. No data set has so many rows."""
 
 
-class _Column:
-    """A column of a record batch: numbers, or lists of numbers with contiguous values."""
-
-    __slots__ = ("_offsets", "_values")
-
-    def __init__(self, name: str, column: pa.Array[pa.Scalar[pa.DataType]]) -> None:
-        offsets = column.offsets if isinstance(column, (pa.ListArray, pa.LargeListArray)) else None
-        values = column.values if isinstance(column, (pa.ListArray, pa.LargeListArray)) else column
-        if column.null_count or values.null_count or not pa.types.is_primitive(values.type):
-            message = (
-                f"column `{name}` is {column.type} with {column.null_count:,} nulls; packed rows have numbers, or "
-                "lists of numbers, and no nulls: leave the column out with `columns`"
-            )
-            raise BatchError(message)
-        self._offsets: Values | None = None if offsets is None else offsets.to_numpy()
-        self._values: Values = values.to_numpy()
-
-    def of(self, at: int) -> object:
-        if self._offsets is None:
-            return self._values[at]
-        return self._values[self._offsets[at] : self._offsets[at + 1]]
-
-
-class _MadeColumn:
-    """A full-layout column of rows in the compact layout, computed when a row is read."""
-
-    __slots__ = ("_name", "_rows")
-
-    def __init__(self, name: str, rows: CompactRows) -> None:
-        self._name, self._rows = name, rows
-
-    def of(self, at: int) -> object:
-        return self._rows.values(self._name, at)
-
-
-def columns_of(batch: pa.RecordBatch, shown: Sequence[str] | None) -> dict[str, _Column | _MadeColumn]:
-    """The columns of a batch; `shown` names the full-layout columns of rows in the compact layout."""
-    if shown is None:
-        return {name: _Column(name, batch.column(name)) for name in batch.schema.names}
-    rows = CompactRows(batch)
-    return {
-        name: _MadeColumn(name, rows) if name in MADE_COLUMNS else _Column(name, batch.column(name))
-        for name in shown
-    }
-
-
 class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependency of the type check
     """The rows of packed folders or tables, for a `DataLoader` or a `Trainer`.
 
     Arrow shards are mapped into memory, so rows are read where they lie, and workers and ranks of a machine share
     them. Rows in the compact layout become those of the full layout one by one, as they are asked for. A data set of folders is pickled by their paths.
 
+    Of a folder in remote storage, each process fetches the shards whose rows it reads, when it reads them and ahead of that,
+    into one cache of the machine. Where the cache holds not all of them, a `PackSampler` shuffles.
+
     Attributes:
         folders: The folders that rows are read from; empty for a table.
-        table: All rows, as the files hold them.
+        shards: The shards of folders in remote storage; `None` for rows of this machine.
     """
 
     def __init__(
@@ -167,12 +92,16 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         overlong: Overlong | None = None,
         seed: int = 0,
         repack: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+        filesystem: FsspecFileSystem | None = None,
+        block_cache: int | str | None = None,
+        cache_dir: StrPath | None = None,
     ) -> None:
         """Opens the rows, and packs rows that are not packed.
 
         Args:
-            source: A folder that `pack_dir` wrote, several, a table of packed rows; or tokenized rows that are not
-                packed, with `max_length`: a table, a `datasets.Dataset`, or a list of dicts.
+            source: A folder that `pack_dir` wrote, also a URL of one in remote storage; several; a table of packed rows; or
+                tokenized rows that are not packed, with `max_length`: a table, a `datasets.Dataset`, or a list of dicts.
             split: The split of the folders: `train` or `validation`.
             columns: The columns to read; if not given, all.
             max_length: The most tokens of a row. Packs tokenized rows as `pack_table` does.
@@ -181,6 +110,11 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             seed: Random seed of packing. The same seed gives the same rows.
             repack: Whether `set_epoch` packs documents anew. Needs folders that keep their tokens; only ids,
                 labels, weights and origins of documents are columns then, and rows are not padded.
+            storage_options: Options of remote storage, as for `pack_dir`.
+            filesystem: The filesystem of `fsspec` that holds the folders, as for `pack_dir`.
+            block_cache: The most bytes that are kept of fetched shards, such as `"20GB"`; if not given, half of those that
+                are free on the disk.
+            cache_dir: The folder of the cache; one of the user, if not given.
 
         Raises:
             InputNotFoundError: There is no such folder.
@@ -193,20 +127,22 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         check_switch("repack", repack)
         self._read, self._seed = (split, columns), seed
         self._repacked: Repacked | None = None
+        self._packed_here, self._epoch = False, 0
+        self.shards: Shards | None = None
+        self._table: pa.Table | None = None
         given = _paths_of(source)
         if given is None:
             table = _tabled(source)
         else:
-            self.folders = [Folder(path) for path in given]
+            access = Access(storage_options, filesystem, block_cache, cache_dir)
+            self.folders = [Folder(path, access=access) for path in given]
+            if any(folder.files.is_remote for folder in self.folders) and not repack:
+                self._refuse_length(is_packed=True, max_length=max_length)
+                self.shards = Shards(self.folders, split, columns)
+                return
             table = _read_all(self.folders, split, columns)
         is_packed = _LENGTHS in table.column_names
-        if is_packed is (max_length is not None):
-            message = (
-                "the rows are packed already, so `max_length` has no use; leave it out, or repack the folder"
-                if is_packed
-                else "the rows have no column `seq_lengths`, so they are not packed; pass `max_length` to pack them"
-            )
-            raise OptionError(message, "max_length")
+        self._refuse_length(is_packed=is_packed, max_length=max_length)
         self._packed_here = max_length is not None
         if max_length is not None:
             _check_unpacked(table)
@@ -216,12 +152,36 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
                 table, max_length=max_length, strategy=strategy, overlong=overlong, seed=seed, progress=False
             )
         self._place(table)
-        self._epoch = 0
         if repack:
             check_repackable(self.folders)
             self._repacked = Repacked(self.table)
             self._shared = SharedNumbers(1)
             self.set_epoch(0)
+
+    @staticmethod
+    def _refuse_length(*, is_packed: bool, max_length: int | None) -> None:
+        """Refuses a length for rows that are packed, and none for others.
+
+        Raises:
+            OptionError: It is given, or missing.
+        """
+        if is_packed is (max_length is not None):
+            message = (
+                "the rows are packed already, so `max_length` has no use; leave it out, or repack the folder"
+                if is_packed
+                else "the rows have no column `seq_lengths`, so they are not packed; pass `max_length` to pack them"
+            )
+            raise OptionError(message, "max_length")
+
+    @property
+    def split(self) -> str:
+        """The split of the folders."""
+        return self._read[0]
+
+    @property
+    def table(self) -> pa.Table:
+        """All rows, as the files hold them. Those of a folder in remote storage are all fetched for it."""
+        return _read_all(self.folders, *self._read) if self._table is None else self._table
 
     @property
     def is_repacked(self) -> bool:
@@ -253,7 +213,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         self._epoch = epoch
 
     def _place(self, table: pa.Table) -> None:
-        self.table = table
+        self._table = table
         batches = [batch for batch in table.to_batches() if batch.num_rows]
         self._ends = list(accumulate(batch.num_rows for batch in batches))
         shown = shown_columns(table.schema)
@@ -263,7 +223,8 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         """The number of rows."""
         if self._repacked is not None:
             return self._of_epoch(self._repacked).rows
-        return self._ends[-1] if self._ends else 0
+        ends = self._ends if self.shards is None else self.shards.ends
+        return ends[-1] if ends else 0
 
     def _of_epoch(self, repacked: Repacked) -> Repacked:
         """The rows of the epoch that the process of the loader has chosen."""
@@ -279,7 +240,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             TypeError: The index is no whole number.
         """
         if isinstance(index, PaddingRow):
-            return Gathered(_blank(self[0], self._pad_token_id()))
+            return Gathered(_blank(self._any_row(), self._pad_token_id()))
         index = operator.index(index)
         at = index + len(self) if index < 0 else index
         if not 0 <= at < len(self):
@@ -287,12 +248,28 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             raise IndexError(message)
         return self._row(at) if self._repacked is None else Gathered(self._repacked.row(at, self._row))
 
+    def _any_row(self) -> Mapping[str, object]:
+        """A row that takes no fetching, if there is one.
+
+        Raises:
+            OptionError: Rows without labels cannot be padding.
+        """
+        if self.shards is None:
+            return self[0]
+        row = Row(*self.shards.columns_of_row(self.shards.open_row))
+        if "labels" not in row:
+            message = '"pad" needs rows with `labels`, since all tokens of rows without are trained'
+            raise OptionError(message, "on_remainder")
+        return row
+
     def _pad_token_id(self) -> int:
         """The id of padding in the folders; else that of `collate`."""
         found = self.folders[0].options.get("pad_token_id") if self.folders else None
         return found if isinstance(found, int) else 0
 
     def _row(self, at: int) -> Row:
+        if self.shards is not None:
+            return Row(*self.shards.columns_of_row(at))
         chunk = bisect_right(self._ends, at)
         return Row(self._columns[chunk], int(at) - (self._ends[chunk - 1] if chunk else 0))
 
@@ -300,17 +277,15 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         """The pickled state for workers: the paths of folders, or the table."""
         state = dict(self.__dict__)
         for made in ("_ends", "_columns"):
-            state.pop(made)
+            state.pop(made, None)
         if self.folders and not self._packed_here:
-            state.pop("table")
+            state["_table"] = None
         return state
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """Reads the folders again."""
         self.__dict__.update(state)
-        if "table" not in state:
-            self._place(_read_all(self.folders, *self._read))
-        else:
+        if self.shards is None:
             self._place(self.table)
 
     def stats(self) -> None:
@@ -411,14 +386,14 @@ def _read_all(folders: Sequence[Folder], split: str, columns: Sequence[str] | No
         for name in dict.fromkeys([*first.column_names, *table.column_names]):
             if name not in first.column_names or name not in table.column_names:
                 has, lacks = (folder, folders[0]) if name in table.column_names else (folders[0], folder)
-                message = f"{lacks.path} has no column `{name}`, which {has.path} has; pass `columns` that both have"
+                message = f"{lacks.name} has no column `{name}`, which {has.name} has; pass `columns` that both have"
                 raise OptionError(message, "source")
     selected = [table.select(first.column_names).replace_schema_metadata(None) for table in tables]
     for folder, table in zip(folders, selected, strict=True):
         for field, other in zip(selected[0].schema, table.schema, strict=True):
             if field.type != other.type:
                 message = (
-                    f"{folder.path} has the column `{field.name}` as {other.type}, but {folders[0].path} as {field.type}; pass "
+                    f"{folder.name} has the column `{field.name}` as {other.type}, but {folders[0].name} as {field.type}; pass "
                     "`columns` that both have"
                 )
                 raise OptionError(message, "source")

@@ -12,7 +12,7 @@ from fastpack.arguments.checks import check_switch, check_type, shown
 from fastpack.errors import BatchError, OptionError, OptionTypeError
 from fastpack.runtime.ranks import rank_of
 from fastpack.streaming.states import merge_state_dicts, opened_state, sealed_state, state_after_row
-from fastpack.torch.rows import Row, columns_of
+from fastpack.torch.reading.columns import Row, columns_of
 from fastpack.torch.shared import SharedNumbers
 
 if TYPE_CHECKING:

@@ -38,11 +38,11 @@ def check_repackable(folders: Sequence[Folder]) -> None:
         raise OptionError(message, "repack")
     for folder in folders:
         if not folder.keeps_tokens:
-            message = f"{folder.path} keeps no tokens; pack it with keep_tokens=True"
+            message = f"{folder.name} keeps no tokens; pack it with keep_tokens=True"
             raise OptionError(message, "repack")
         if cuts_at_row_end(strategy := folder.options.get("strategy")):
             message = (
-                f'{folder.path} was packed with strategy="{strategy}", which cuts documents where rows '
+                f'{folder.name} was packed with strategy="{strategy}", which cuts documents where rows '
                 "end; use fastpack.repack"
             )
             raise OptionError(message, "repack")
