@@ -49,7 +49,7 @@ check: setup  ## format, lints, types, stubs, docs and structure
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest fastpack._fastpack --mypy-config-file pyproject.toml
-	$(BIN)/pytest -q tests/python/test_house.py
+	$(BIN)/pytest -q tests/python/house/test_house.py
 	$(site)
 
 soak: setup  ## spoil files at random for SOAK_SECONDS (600) each, and say the seed of what fails
@@ -172,7 +172,7 @@ turns-table: setup  ## write the table of docs/turns.md from the templates in TE
 	$(BIN)/python benches/python/turn_table.py $(or $(TEMPLATES),$(DATA)/templates)
 
 help-pages: setup  ## write the golden help pages of the command line anew
-	FASTPACK_WRITE_HELP=1 $(BIN)/pytest -q tests/python/test_help.py
+	FASTPACK_WRITE_HELP=1 $(BIN)/pytest -q tests/python/options/test_help.py
 
 fmt:  ## format everything
 	cargo fmt --all

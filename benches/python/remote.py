@@ -137,7 +137,7 @@ def main():
         folder.mkdir()
         write(folder, given.megabytes)
         store = Started(S3_SERVER)
-        helpers = ROOT / "tests" / "python"
+        helpers = ROOT / "tests" / "python" / "support" / "servers"
         near, far = Started(WEB_SERVER, helpers, folder, 0), Started(WEB_SERVER, helpers, folder, 0.02)
         os.environ["XDG_CACHE_HOME"] = f"{name}/cache"
         try:

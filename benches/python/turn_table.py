@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fastpack.types import Turns
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "python")]
+sys.path[:0] = [*map(str, (ROOT / "tests" / "python").glob("support/**/"))]
 
 from template_helpers import trl_templates  # noqa: E402
 from turn_conversations import TOOLS  # noqa: E402

@@ -27,7 +27,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE), str(HERE.parents[1] / "tests" / "python")]
+sys.path[:0] = [
+    str(HERE.parent),
+    str(HERE),
+    *map(str, (HERE.parents[1] / "tests" / "python").glob("support/**/")),
+]
 
 MAX_LENGTH = 16384
 

@@ -17,7 +17,7 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "tests" / "python")]
+sys.path[:0] = [*map(str, (Path(__file__).resolve().parents[2] / "tests" / "python").glob("support/**/"))]
 
 from template_helpers import CONVERSATIONS, outcome  # noqa: E402
 

@@ -1,6 +1,6 @@
 """Runs the tests with processes, sockets, clocks or limits again and again beside a load on all cores, and says what failed how often.
 
-`make repeat-tests` runs all of them thirty times, `make repeat-tests TIMES=3 TESTS="tests/python/test_web.py"` some of them three times. A
+`make repeat-tests` runs all of them thirty times, `make repeat-tests TIMES=3 TESTS="tests/python/storage/test_web.py"` some of them three times. A
 test that fails here by chance depends on what runs beside it, which is a defect of the test.
 """
 
@@ -66,7 +66,7 @@ def main() -> int:
     parser.add_argument("--load", type=int, default=os.cpu_count(), help="busy processes beside the tests")
     parser.add_argument("--marks", default="not alone", help="the marks of the tests, as pytest's -m")
     given = parser.parse_args()
-    files = (path for path in sorted(HERE.glob("test_*.py")) if imported(path) & SENSITIVE)
+    files = (path for path in sorted(HERE.rglob("test_*.py")) if imported(path) & SENSITIVE)
     tests = given.tests or [os.path.relpath(path) for path in files]
     load = [multiprocessing.Process(target=burn, daemon=True) for _ in range(given.load)]
     failed: Counter[str] = Counter()

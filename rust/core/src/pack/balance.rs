@@ -17,7 +17,7 @@ use crate::util::room;
 /// Groups that are sorted together: few enough that rows of all kinds occur in every part of an epoch. The
 /// most expensive row of a step then costs 5 % to 6 % more attention than the mean of its step; in a random
 /// order it costs more than 50 % more (chat lengths in rows of 8192, 8 and 64 ranks, November 2026;
-/// `tests/python/test_balance.py`).
+/// `tests/python/packing/test_balance.py`).
 const WINDOW: usize = 32;
 
 /// Bytes of memory for each added row: its place in the order, and its end in the plan.

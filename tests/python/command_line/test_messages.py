@@ -18,7 +18,7 @@ import fastpack
 from fastpack.cli import main
 
 MOST = 1500
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 EXAMPLES = REPOSITORY / "examples"
 
 ODD = st.one_of(

@@ -1,6 +1,6 @@
 """Files that were spoilt at random, and what must come of them: nothing but rows, or one error.
 
-Run as a program it repeats a case: `python tests/python/mutations.py test_mutations:spoil_input 17`.
+Run as a program it repeats a case: `python tests/python/support/mutations.py test_mutations:spoil_input 17`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterable
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 MEMORY = 500 << 20
 """Bytes that a case may take beyond what the process has before the first one."""
@@ -118,7 +118,14 @@ def survive(case: str, count: int) -> None:
         process = subprocess.run(
             [sys.executable, __file__, case, str(first), str(count), str(SOAK), folder],
             cwd=folder,
-            env=os.environ | {"MALLOC_ARENA_MAX": "1", "PYTHONPATH": str(HERE), "HF_HUB_OFFLINE": "1"},
+            env=os.environ
+            | {
+                "MALLOC_ARENA_MAX": "1",
+                "PYTHONPATH": os.pathsep.join(
+                    [str(TESTS), *(str(it) for it in TESTS.glob("**/") if it != TESTS)]
+                ),
+                "HF_HUB_OFFLINE": "1",
+            },
             capture_output=True,
             text=True,
             check=False,

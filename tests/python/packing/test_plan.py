@@ -17,7 +17,7 @@ from rows import members
 
 import fastpack
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "benches"))
 
 from lengths import RECIPES, Recipe
 

@@ -229,7 +229,7 @@ def test_every_option_is_on_a_page(name):
 
 @pytest.mark.parametrize(
     "path",
-    [*ROOT.glob("rust/*/src/**/*.rs"), *PACKAGE.rglob("*.py"), *ROOT.glob("tests/python/*.py")],
+    [*ROOT.glob("rust/*/src/**/*.rs"), *PACKAGE.rglob("*.py"), *ROOT.glob("tests/python/**/*.py")],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_every_file_opens_with_a_sentence(path):

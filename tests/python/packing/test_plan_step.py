@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import fastpack
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "benches"))
 
 import lengths as recipes
 
