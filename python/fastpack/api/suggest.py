@@ -66,7 +66,7 @@ def with_hint(
 
 
 def _record_hint(refused: RecordError, name: str, given: Mapping[str, object]) -> str:
-    """What else to give for a record that cannot be read."""
+    """The remedy for a record that cannot be read."""
     if refused.reason == "no_content":
         return field_hint(str(refused), given.get("fields"))
     is_skipped = given.get("on_bad_record") not in {None, "error"} or not words_of("on_bad_record", name)

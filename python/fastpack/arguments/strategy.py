@@ -1,4 +1,4 @@
-"""What holds for a packing strategy, as the native module knows it."""
+"""The rules of a packing strategy, as the native module knows them."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def of_type(wanted: object) -> Callable[[str], object]:
 
 
 def _parsed(wanted: object, text: str) -> object:
-    """What a text means as a value of a type. Of several types the narrowest that fits is taken."""
+    """The value of a type that a text stands for. Of several types the narrowest that fits is taken."""
     kinds = [kind for kind in parts_of(wanted) if kind is not type(None)]
     lists = [kind for kind in kinds if get_origin(kind) is collections.abc.Sequence]
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]

@@ -116,7 +116,7 @@ class OfRecords(Generic[Made]):
         self._pool: ProcessPoolExecutor | None = None
 
     def answers(self, rows: pa.RecordBatch) -> list[bool]:
-        """What the function says of each record."""
+        """The answers of the function, one for each record."""
         found = list(self._results(rows.to_pylist()))
         wrong = next(
             (it for it in found if not isinstance(it, bool) and str(type(it)) not in _NUMPY_BOOLS), None

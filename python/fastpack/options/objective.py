@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Objective(Value):
-    """What a model learns from the rows: the base of the training objectives."""
+    """The base of the training objectives."""
 
     __slots__ = ()
 

@@ -126,7 +126,7 @@ def given_of(value: Value) -> list[str]:
 
 
 def docs_of(kind: type[Value]) -> dict[str, str]:
-    """What each field decides, from the docstring of the class."""
+    """The text of each field, from the docstring of the class."""
     listed = inspect.cleandoc(kind.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", listed, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}

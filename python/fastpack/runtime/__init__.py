@@ -1,1 +1,1 @@
-"""What a call takes of the machine: threads, memory and ranks, and how far it is."""
+"""The resources of a call: threads, memory, ranks; and its progress."""

@@ -146,7 +146,7 @@ class PlaceFile:
 
 
 def _identity(found: os.stat_result) -> tuple[int, ...]:
-    """What changes with the file."""
+    """A value that changes with the file."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 

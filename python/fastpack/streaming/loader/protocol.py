@@ -83,7 +83,7 @@ class Welcome(NamedTuple):
 
 
 class _Rank:
-    """What the server knows of one rank.
+    """One rank, as the server knows it.
 
     Attributes:
         client: The client that it was last, and the number of its last connection.

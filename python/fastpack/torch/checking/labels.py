@@ -212,7 +212,7 @@ def _is_near(found: float, wanted: float, result: Result) -> bool:
 
 
 def _cause(result: Result, labels: torch.Tensor, trained: torch.Tensor, wanted: int) -> str:
-    """What was probably done to the labels, with the remedy."""
+    """The probable fault of the labels, with the remedy."""
     width = labels.shape[1]
     for distance in range(min(4, width)):
         places = trained.clone()

@@ -32,7 +32,7 @@ _NOT_FOR_FORWARD: Final = ("loss_weights", "num_items_in_batch", "seq_lengths")
 
 
 class Result(NamedTuple):
-    """What a model returned.
+    """The result of a model.
 
     Attributes:
         logits: Its logits.

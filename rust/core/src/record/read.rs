@@ -145,7 +145,7 @@ pub fn read(
     read_telling(raw, shape, expected, takes, &ReadFacts::default())
 }
 
-/// What reading a record tells of it beside its content.
+/// The facts of a record beside its content.
 #[derive(Debug, Default)]
 pub struct ReadFacts {
     /// Whether [`left_out`](super::left_out) may find a field.

@@ -30,7 +30,7 @@ impl ListedPath {
 }
 
 impl From<&Arc<Path>> for ListedPath {
-    /// What is no Unicode is listed as it is shown.
+    /// A path that is no Unicode is listed as it is shown.
     fn from(path: &Arc<Path>) -> Self {
         match path.to_string_lossy() {
             Cow::Borrowed(_) => Self(Arc::clone(path)),

@@ -18,7 +18,7 @@ pub(super) struct StepRows {
     pub(super) next: u64,
     /// The lanes that were asked for a row, each with its state before.
     pub(super) before: Vec<(usize, Arc<str>)>,
-    /// What these lanes have read and dropped since their last rows, and what is of rows that other ranks take.
+    /// The documents that these lanes have read and dropped since their last rows, and those of rows that other ranks take.
     pub(super) books: Vec<(usize, Books)>,
     pub(super) others: Vec<(usize, Books)>,
     /// The places in the sources behind the step.

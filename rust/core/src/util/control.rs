@@ -106,7 +106,7 @@ impl Control {
         }
     }
 
-    /// What the caller should know before the end of the run, if there is anything.
+    /// A warning for the caller before the end of the run, if there is one.
     pub fn warning(&self) -> Option<&str> {
         self.warning.get().map(String::as_str)
     }

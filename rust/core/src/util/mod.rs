@@ -1,4 +1,4 @@
-//! What has no stage of its own: threads, random numbers, messages.
+//! Shared by all stages: threads, random numbers, messages, files of the disk.
 
 pub(super) mod bits;
 pub mod control;

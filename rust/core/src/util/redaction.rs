@@ -79,7 +79,7 @@ fn scheme_before(text: &str) -> Option<&str> {
     (scheme.len() > 1).then_some(scheme)
 }
 
-/// What may be a URL, from the part behind its slashes on.
+/// A possible URL, from the part behind its slashes on.
 struct Url<'a> {
     scheme: &'a str,
     text: &'a str,

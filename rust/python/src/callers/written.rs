@@ -21,7 +21,7 @@ pub(crate) enum Unwritten {
 }
 
 impl Unwritten {
-    /// What a library raised for the value at a place. An interrupt or a lack of memory is no fault of the value.
+    /// The error of a library for the value at a place. An interrupt or a lack of memory is no fault of the value.
     fn of(py: Python<'_>, place: &str, raised: PyErr) -> Self {
         let passes =
             raised.is_instance_of::<PyMemoryError>(py) || !raised.is_instance_of::<PyException>(py);

@@ -448,7 +448,7 @@ impl PyStreamTables {
         self.passes.load(Ordering::Relaxed)
     }
 
-    /// What the caller should know before the end; `None` if there is nothing.
+    /// A warning for the caller before the end; `None` if there is none.
     #[getter]
     fn warning(&self) -> Option<&str> {
         self.control.warning()

@@ -19,7 +19,7 @@ fn any_character<'r>() -> Value<'r> {
 /// Most values that are searched for generators.
 const MOST_LOOKED_AT: usize = 10_000;
 
-/// What is known before a turn of a loop.
+/// The state before a turn of a loop.
 #[derive(Clone, Copy)]
 struct BeforeTurn {
     left: LeftBehind,
@@ -76,7 +76,7 @@ impl<'r> Interpreter<'r, '_> {
         if completed { Ok(Flow::Next) } else { self.run_scope(&statement.otherwise) }
     }
 
-    /// What is known before a turn of a loop.
+    /// The state before a turn of a loop.
     fn before_turn(&self) -> BeforeTurn {
         BeforeTurn {
             left: self.left,

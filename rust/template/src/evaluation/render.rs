@@ -114,7 +114,7 @@ pub(crate) enum Flow {
     Continue,
 }
 
-/// What the turns of a loop can leave behind for others, and what they can read of each other.
+/// The effects of a turn of a loop on others: assignments, and reads of each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftBehind {
     /// Assignments to attributes of namespaces.
@@ -137,7 +137,7 @@ pub(crate) struct Interpreter<'r, 't> {
     pub(crate) frames: Vec<usize>,
     /// Calls of macros so far.
     pub(crate) calls: usize,
-    /// What one turn of a loop can leave to the next: assignments to namespaces so far, reads of attributes of `loop`,
+    /// The effects of one turn of a loop on the next: assignments to namespaces so far, reads of attributes of `loop`,
     /// and whether there are generators, which can be read once.
     pub(crate) left: LeftBehind,
     pub(crate) output: RenderOutput,

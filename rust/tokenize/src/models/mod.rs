@@ -1,4 +1,4 @@
-//! What compiled models share: merging, the search for the best tokens, scores.
+//! The parts of compiled models: merging, the search for the best tokens, scores.
 
 pub(super) mod merge;
 pub(super) mod neighbours;

@@ -18,7 +18,7 @@ const JSON: &str = "arrow.json";
 /// The mark of texts that a function of the caller returns in place of values of type JSON.
 const RETURNED: &str = "fastpack.returned_json";
 
-/// What the texts of a field are.
+/// The kind of the texts of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextKind {
     /// Texts.

@@ -42,7 +42,7 @@ const ENDING: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(crate) struct SeenLocks(Mutex<HashMap<String, (Option<String>, Instant)>>);
 
-/// What is known of the lock of another process.
+/// The lock of another process, as it was last seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     /// It is seen for the first time, or has not changed for a while.

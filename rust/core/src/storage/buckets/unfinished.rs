@@ -45,7 +45,7 @@ impl Target {
     /// Ends the unfinished uploads in parts to names in `folder` that the evidence claims. Google's and Azure's stores list none:
     /// the latter forgets them by itself.
     ///
-    /// What cannot be listed or ended does no harm but to cost, and stays.
+    /// Uploads that cannot be listed or ended stay: they only cost.
     pub(crate) fn end_unfinished(&self, folder: &str, evidence: &impl Evidence<Self>) {
         let Some(s3) = &self.s3 else { return };
         let (bucket, requests) = (Arc::clone(s3), Arc::clone(&self.requests));

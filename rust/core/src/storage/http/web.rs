@@ -34,7 +34,7 @@ pub(crate) struct Web {
 
 /// An answer with bytes.
 pub(crate) struct Answer {
-    /// What the server says of the whole.
+    /// The size and version of the whole object, as the server says.
     stat: Stat,
     /// The number of bytes that it sends.
     length: u64,
@@ -213,7 +213,7 @@ impl Answer {
     }
 }
 
-/// What an answer says that it holds.
+/// The range that an answer holds, by its headers.
 enum Told {
     /// These bytes of an object, and its size unless the server keeps it to itself.
     Part(Range<u64>, Option<u64>),

@@ -108,7 +108,7 @@ enum NextRow {
     Padding,
 }
 
-/// What a pool has for its lane.
+/// The next document of a pool, or the reason that there is none.
 enum Supply {
     Document,
     /// No document was packed in a whole pass, and others may follow.
@@ -425,7 +425,7 @@ impl Lane {
         Err(Error::option("weights", reason))
     }
 
-    /// What a pool has. Takes blocks until a document is ready to be packed, or a whole pass has packed none.
+    /// The next document of a pool. Takes blocks until a document is ready to be packed, or a whole pass has packed none.
     fn supply(&mut self, number: usize, bench: &mut Bench<'_>) -> Result<Supply> {
         loop {
             let pool = &mut self.pools[number];

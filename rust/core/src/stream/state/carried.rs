@@ -26,7 +26,7 @@ impl AddedLengths {
     }
 }
 
-/// What a state carries for a report beside the counts.
+/// The part of a state that reports need beside the counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Carried {
     lengths: AddedLengths,

@@ -32,9 +32,9 @@ pub(crate) enum Claim<S> {
     Name,
 }
 
-/// What names files or objects as those of fastpack.
+/// A proof that files or objects are fastpack's.
 pub(crate) trait Evidence<M: Medium> {
-    /// What it says of a name.
+    /// The proof for a name.
     fn claim(&self, name: &M::Name) -> Claim<M::Stamp>;
 }
 
@@ -42,7 +42,7 @@ pub(crate) trait Evidence<M: Medium> {
 pub(crate) trait Medium: Sized {
     /// Their names.
     type Name: Clone;
-    /// What changes when one is written to or replaced.
+    /// A value that changes when a file or object is written to or replaced.
     type Stamp: PartialEq + Clone;
     /// The error of a removal.
     type Failure;

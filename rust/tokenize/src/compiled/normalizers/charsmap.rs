@@ -28,7 +28,7 @@ pub(crate) struct Charsmap {
     plain: Box<[bool; 256]>,
     /// Whether all ASCII characters that are printed are plain.
     prints: bool,
-    /// What the map makes of each ASCII character that it changes.
+    /// The replacement of each ASCII character that the map changes.
     ascii: Box<[Option<Box<str>>; 128]>,
 }
 

@@ -103,7 +103,7 @@ pub(super) struct Model {
     normalizer: NormalizerSpec,
 }
 
-/// What a model does to a text before it looks for pieces.
+/// The normalization of a text before a model looks for pieces.
 struct NormalizerSpec {
     charsmap: Vec<u8>,
     adds_dummy_prefix: bool,

@@ -84,7 +84,7 @@ impl TurnEnds {
         Some(Self { end, closing: (last == longer).then(|| last.to_owned()) })
     }
 
-    /// What ends turns: special tokens, or the text without one that follows every turn.
+    /// The end of turns: special tokens, or the text without one that follows every turn.
     pub(crate) fn stops(&self, context: &TemplateContext) -> Vec<String> {
         let last_token = |end: &String| {
             let found = tokens(context).filter(|token| end.ends_with(token.as_str()));

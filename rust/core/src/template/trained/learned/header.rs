@@ -33,7 +33,7 @@ impl ChatTemplate {
     }
 }
 
-/// What the generation prompt of a template writes behind the header with which turns begin, such as `<think>`.
+/// The text of the generation prompt behind the header with which turns begin, such as `<think>`.
 fn openings(template: &ChatTemplate) -> Vec<String> {
     let found = || {
         let conversation = Conversation {

@@ -37,7 +37,7 @@ pub(crate) struct TurnForms {
     markers: Option<AhoCorasick>,
     /// Bytes of the longest literal.
     longest_literal: usize,
-    /// What the generation prompt writes behind the header with which turns begin. A turn is trained behind the tokens that
+    /// The text of the generation prompt behind the header with which turns begin. A turn is trained behind the tokens that
     /// it shares with the prompt, so texts that begin alike keep their beginning.
     openings: Vec<String>,
     pub(crate) tried: Mutex<HashMap<Box<[u8]>, bool>>,

@@ -9,16 +9,16 @@ use crate::template::trained::learned::header::learned;
 /// The tokens at which generation stops.
 #[derive(Clone, Debug)]
 pub(in crate::template) struct Stops {
-    /// Those that end a turn.
+    /// The tokens that end a turn.
     own: Vec<String>,
-    /// Those that end a turn where a template writes them only before the next message.
+    /// The tokens that end a turn where a template writes them only before the next message.
     next: Vec<String>,
     /// The special tokens with which no turn begins.
     closing: Vec<String>,
 }
 
 impl Stops {
-    /// Those of the folder's generation config. A folder without one has the end-of-text token, and what the
+    /// The stop tokens of the folder's generation config. A folder without one has the end-of-text token, and what the
     /// template ends its turns with.
     pub(in crate::template) fn of(template: &ChatTemplate, conversation: &Conversation) -> Self {
         let context = &template.context;

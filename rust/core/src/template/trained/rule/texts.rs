@@ -17,7 +17,7 @@ pub(in crate::template) struct TurnDocument {
     pub(in crate::template) last: usize,
 }
 
-/// What is trained of one turn, and the text that it stands in.
+/// The trained part of one turn, and the text that it stands in.
 #[derive(Clone, Debug)]
 pub(in crate::template) struct TrainedTurn {
     /// The index of its message.
