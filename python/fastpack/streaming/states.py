@@ -91,8 +91,9 @@ def merge_state_dicts(state_dicts: Iterable[Mapping[str, JsonValue]]) -> StateDi
         message = f"must be the states of all ranks, not `{shown(state_dicts)}`"
         raise OptionTypeError(message, "state_dicts")
     states: list[object] = list(each_of(state_dicts, "while fastpack read `state_dicts`"))
-    kinds = {state.get(_KIND) for state in states if isinstance(state, Mapping)}
-    if kinds != {_DATASET}:
+    # A value of an edited state may be anything, such as a list, which no set holds.
+    of_datasets = [state.get(_KIND) == _DATASET for state in states if isinstance(state, Mapping)]
+    if not of_datasets or not all(of_datasets):
         return loaded(_fastpack.merge_states([text_of(state) for state in states]))
     streams = [opened_state(_DATASET, state)["stream"] for state in states]
     begun = [stream for stream in streams if stream is not None]

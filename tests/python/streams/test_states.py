@@ -165,6 +165,14 @@ def test_of_an_edited_state_of_a_stream_none_is_used(ids: str, data: st.DataObje
         fastpack.merge_state_dicts([state])
 
 
+@pytest.mark.parametrize("kind", [[], {}, None, 1.5, "table"])
+def test_a_state_of_a_kind_that_is_none_is_refused(ids: str, kind: Any) -> None:
+    with fastpack.stream(ids, **PLAIN) as stream:
+        state = {**stream.state_dict(), "state_of": kind}
+    with pytest.raises(fastpack.OptionError, match="`state`"):
+        fastpack.merge_state_dicts([state])
+
+
 OTHERS: dict[str, list[Any]] = {
     "epochs": [2, None],
     "on_end": ["drop", "repeat"],
