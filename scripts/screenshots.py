@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import fastpack
+from fastpack.dataset.folder import Folder
 from fastpack.report.display import notebook
 from fastpack.report.display.browser import report_html, row_html, scan_html
 
@@ -61,7 +62,7 @@ def made(folder: Path) -> list[Path]:
     ]
     shown = "<hr>".join(cells)
     pages = {
-        "report": report_html(report, folder / "packed"),
+        "report": report_html(report, Folder(folder / "packed")),
         "scan": scan_html(scan),
         "row": row_html(row),
         "notebook": f'<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">{shown}',

@@ -25,7 +25,7 @@ import pyarrow as pa
 import fastpack
 from fastpack._fastpack import build_profile
 
-ROOT = Path(__file__).parents[2]
+SERVERS = Path(__file__).parents[2] / "tests" / "python" / "support" / "servers"
 
 READER = """
 import json, sys, time
@@ -87,7 +87,7 @@ def main() -> None:
         packed(folder, given.megabytes)
         sizes = [path.stat().st_size for path in folder.glob("*.arrow")]
         print(f"{len(sizes)} shards, {sum(sizes) / 1e6:.0f} MB")
-        command = [sys.executable, "-c", SERVER, str(ROOT / "tests" / "python"), str(folder.parent), "0.02"]
+        command = [sys.executable, "-c", SERVER, str(SERVERS), str(folder.parent), "0.02"]
         server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert server.stdin is not None
         assert server.stdout is not None

@@ -156,6 +156,10 @@ CALLS = {
             "columns": None,
             "max_length": None,
             "repack": False,
+            "storage_options": None,
+            "filesystem": None,
+            "block_cache": None,
+            "cache_dir": None,
         },
     ),
     "PackedDataset of tokens": (
@@ -177,6 +181,8 @@ CALLS = {
             "shuffle": True,
             "seed": 0,
             "on_remainder": "repeat",
+            "window": None,
+            "lanes": None,
         },
     ),
     "StreamDataset": (

@@ -326,13 +326,22 @@ class Report(Facts):
 
         return report_fragment(self)
 
-    def to_html(self, path: StrPath, *, packed: StrPath | None = None) -> None:
+    def to_html(
+        self,
+        path: StrPath,
+        *,
+        packed: StrPath | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        filesystem: FsspecFileSystem | None = None,
+    ) -> None:
         """Writes a page for a browser: one file that takes nothing from the network.
 
         Args:
             path: The file to write.
             packed: The folder of the rows, for the histograms, the shares of sources and some rows as text, which no
-                report holds.
+                report holds; also a URL of one in remote storage.
+            storage_options: Options of remote storage, as for `pack_dir`.
+            filesystem: The filesystem of `fsspec` that holds the folder, as for `pack_dir`.
 
         Raises:
             InputNotFoundError: There is no such folder.
@@ -351,7 +360,13 @@ class Report(Facts):
         """
         from fastpack.report.display.browser import report_html, write_html  # noqa: PLC0415  needed where it is written
 
-        write_html(path, report_html(self, packed))
+        folder = None
+        if packed is not None:
+            from fastpack.dataset.folder import Folder  # noqa: PLC0415  reports in memory need no file
+            from fastpack.dataset.packed_files import Access  # noqa: PLC0415  likewise
+
+            folder = Folder(packed, access=Access(storage_options, filesystem))
+        write_html(path, report_html(self, folder))
 
 
 _NO_REPORT: Final = "holds no report.json, which `pack_dir` and `fastpack pack` write"

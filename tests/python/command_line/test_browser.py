@@ -12,6 +12,7 @@ import pytest
 from conftest import ROOT
 
 import fastpack
+from fastpack.dataset.folder import Folder
 from fastpack.report.display.browser import report_html, row_html, scan_html, write_html
 
 CHAT = ROOT / "examples" / "chat.jsonl"
@@ -32,7 +33,7 @@ def pages(tmp_path_factory):
     )
     scan = fastpack.scan(CHAT, TOKENIZER, max_length=[64, 512])
     texts = {
-        "report": (report_html(report, home / "packed"), "What other lengths would cost"),
+        "report": (report_html(report, Folder(home / "packed")), "What other lengths would cost"),
         "scan": (scan_html(scan), "Rows of each length"),
         "row": (row_html(fastpack.inspect(home / "packed", -1)), "document 0: tokens 0 to"),
     }
@@ -92,7 +93,7 @@ def test_what_the_input_holds_is_text_on_a_page(tmp_path):
     records = [{"text": evil}]
     folder = tmp_path / "<b>packed"
     report = fastpack.pack_records(records, TOKENIZER, max_length=64, output=folder)
-    page = report_html(report, folder)
+    page = report_html(report, Folder(folder))
     assert "<script" not in page
     assert "&lt;b&gt;packed" in page
     assert "<script" not in row_html(fastpack.inspect(folder))
@@ -106,7 +107,7 @@ def test_a_page_that_cannot_be_written_is_named(tmp_path):
 
 def test_a_folder_without_rows_has_a_page(tmp_path):
     report = fastpack.pack_records([], TOKENIZER, max_length=64, output=tmp_path / "empty")
-    assert "Nothing was lost" in report_html(report, tmp_path / "empty")
+    assert "Nothing was lost" in report_html(report, Folder(tmp_path / "empty"))
 
 
 @pytest.mark.parametrize("validation", [None, 0.2])
@@ -126,13 +127,13 @@ def test_documents_that_rows_left_out_count_among_what_is_lost(validation, tmp_p
         validation=validation,
     )
     assert report.dropped["too_long"].tokens == wanted[128] > 0
-    facts = facts_of(tmp_path / "rows", report)
+    facts = facts_of(Folder(tmp_path / "rows"), report)
     assert facts.too_long == tuple(report.dropped["too_long"])
     for cost in facts.costs:
         near = 0.12 if validation else 1e-9
         assert cost.lost - near <= wanted[cost.max_length] / read <= cost.at_most + near
         assert cost.max_length > 128 or cost.lost == cost.at_most
-    text = report_html(report, tmp_path / "rows")
+    text = report_html(report, Folder(tmp_path / "rows"))
     assert f"{wanted[128] / read:.2%}" in text
     assert f"{report.dropped['too_long'].documents:,} documents left out as too long" in text
 
@@ -160,7 +161,7 @@ def test_padding_is_no_document_on_a_page(padding_side, tmp_path):
     report = fastpack.pack_dir(
         CHAT, folder, tokenizer=TOKENIZER, max_length=512, pad_to="max_length", padding_side=padding_side
     )
-    facts = facts_of(folder, report)
+    facts = facts_of(Folder(folder), report)
     assert len(facts.lengths) == report.documents.kept
     assert int(facts.lengths.sum()) == report.tokens.kept
     assert abs(facts.fills.mean() - report.fill) < 1e-6

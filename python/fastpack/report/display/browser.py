@@ -8,9 +8,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastpack.arguments.checks import local_path, path_of
+from fastpack.arguments.checks import local_path
 from fastpack.arguments.counted import counted
-from fastpack.dataset.folder import Folder
 from fastpack.errors import FastpackError, StorageError
 from fastpack.report.display.charts import Bin, bins, histogram, named_bars
 from fastpack.report.display.markup import STYLE, escaped, listed, section, table
@@ -32,6 +31,7 @@ from fastpack.storage.removal import Temporary
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fastpack.dataset.folder import Folder
     from fastpack.dataset.inspection import PackedRow
     from fastpack.report.display.facts import Cost, Facts
     from fastpack.report.report import Report
@@ -83,9 +83,9 @@ def write_html(path: StrPath, page: str) -> None:
         raise StorageError(failed.errno, failed.strerror, str(place)) from failed
 
 
-def report_html(report: Report, packed: StrPath | None = None) -> str:
+def report_html(report: Report, packed: Folder | None = None) -> str:
     """The page of a report; with the folder of the rows, also charts and some rows."""
-    name = Path(path_of("packed", packed, "a folder")).name if packed is not None else ""
+    name = packed.name.rstrip("/").rpartition("/")[2] if packed is not None else ""
     return _page(f"Packed rows{f': {name}' if name else ''}", *_report_parts(report, packed))
 
 
@@ -134,7 +134,7 @@ def _figure(chart: str, caption: str) -> str:
     return f"<figure>{chart}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
 
-def _report_parts(report: Report, packed: StrPath | None) -> Iterator[str]:
+def _report_parts(report: Report, packed: Folder | None) -> Iterator[str]:
     yield report_tiles(report)
     yield listed("warnings", report.warnings)
     yield section("Inputs", table((), [(it.named,) for it in report.inputs]))
@@ -257,12 +257,13 @@ def _row(row: PackedRow) -> str:
     return f"<h3>{escaped(row_title(row))}</h3>{row_body(row, _TEXT)}"
 
 
-def _again(packed: StrPath) -> str:
-    """The command that repeats the job, and the options that the manifest holds."""
-    folder = str(packed)
-    recipe = Folder(packed).manifest.get("recipe")
+def _again(packed: Folder) -> str:
+    """The command that repeats the job of a folder of this machine, and the options that the manifest holds."""
+    folder = packed.name
+    recipe = packed.manifest.get("recipe")
     command = f"fastpack pack --like {shlex.quote(folder)} -o {shlex.quote(folder.rstrip('/') + '-again')}"
     if not isinstance(recipe, dict):
         return ""
     options = json.dumps(recipe, indent=2, ensure_ascii=False)
-    return f"<pre>{html.escape(command)}</pre><p>It was packed with</p><pre>{html.escape(options)}</pre>"
+    again = "" if packed.files.is_remote else f"<pre>{html.escape(command)}</pre>"
+    return f"{again}<p>It was packed with</p><pre>{html.escape(options)}</pre>"

@@ -9,8 +9,8 @@ import numpy as np
 
 from fastpack._fastpack import row_documents
 from fastpack.api import plan
-from fastpack.dataset.folder import Folder
 from fastpack.dataset.inspection import inspect
+from fastpack.dataset.packed_files import Access, RemoteFiles
 from fastpack.errors import FastpackError
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+    from fastpack.dataset.folder import Folder
     from fastpack.dataset.inspection import PackedRow
     from fastpack.report.report import Report
-    from fastpack.types import StrPath
 
     Numbers = npt.NDArray[np.int64]
 
@@ -80,9 +80,8 @@ class Facts(NamedTuple):
     rows: list[PackedRow]
 
 
-def facts_of(folder: StrPath, report: Report) -> Facts:
+def facts_of(packed: Folder, report: Report) -> Facts:
     """Computes the facts of a folder."""
-    packed = Folder(folder)
     split = packed.splits[0]
     table = packed.read_stored(split)
     lengths, counts, files = _documents(table, packed)
@@ -98,7 +97,7 @@ def facts_of(folder: StrPath, report: Report) -> Facts:
         sources=_shares(lengths, files, report.sources),
         too_long=too_long,
         costs=list(_costs(lengths, most, report.tokens.kept, too_long[1])),
-        rows=list(_rows(folder, split, table.num_rows)),
+        rows=list(_rows(packed, split, table.num_rows)),
     )
 
 
@@ -145,7 +144,9 @@ def _costs(lengths: Numbers, most: int, kept: int, left_out: int) -> Iterator[Co
         yield Cost(length, len(found.offsets) - 1, known / total, (lost + left_out) / total, 1 - found.fill)
 
 
-def _rows(folder: StrPath, split: str, count: int) -> Iterator[PackedRow]:
+def _rows(packed: Folder, split: str, count: int) -> Iterator[PackedRow]:
     """The first, the middle and the last row."""
+    files = packed.files
+    where, access = (files.url, files.access) if isinstance(files, RemoteFiles) else (files.path, Access())
     for number in sorted({0, count // 2, count - 1} if count else ())[:_SHOWN_ROWS]:
-        yield inspect(folder, number, split=split)
+        yield inspect(where, number, split=split, **access._asdict())

@@ -14,7 +14,7 @@ import pytest
 from conftest import conversation
 from remote_folders import KINDS, Remote, of_cloud, of_web, tree
 from sealing import seal_again
-from web_server import Faults
+from web_server import Faults, serving
 
 import fastpack
 from fastpack.dataset.folder import Folder
@@ -292,6 +292,10 @@ def test_the_command_line_takes_it(web, packed, tmp_path, tokenizer_dir):
     assert (
         run("inspect", web.url, "--ids").splitlines()[1:] == run("inspect", packed, "--ids").splitlines()[1:]
     )
+    for name, source in (("here", packed), ("there", web.url)):
+        run("report", source, "--html", tmp_path / f"{name}.html")
+    pages = [(tmp_path / f"{name}.html").read_text(encoding="utf-8") for name in ("here", "there")]
+    assert pages[0].count("<svg") == pages[1].count("<svg") > 2
     assert "all is well" in run("verify", web.url, "-t", tokenizer_dir)
     run("repack", "-i", web.url, "-o", tmp_path / "again", "-m", 128, "--validation", 20)
     assert fastpack.read(tmp_path / "again").num_rows
@@ -357,3 +361,37 @@ def test_reindex_writes_to_no_other_url(output, said, corpus, tmp_path, monkeypa
     with pytest.raises(fastpack.OptionError, match=said):
         fastpack.reindex(corpus, output, progress=False)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(("hf", "https"))]
+
+
+def test_a_data_set_of_the_hub_holds_it(packed, tmp_path):
+    """The hub sends on to another server, and knows the folder by its commit."""
+    files = tree(packed)
+    for name, content in files.items():
+        path = tmp_path / "hub" / "files" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    def about(_):
+        info = {"id": "org/rows", "sha": "a" * 40, "cardData": {}, "private": False, "disabled": False}
+        info |= {"siblings": [{"rfilename": f"some/packed/{name}"} for name in files]}
+        info |= {"gated": False, "downloads": 0, "likes": 0, "tags": []}
+        return 200, {"Content-Type": "application/json"}, json.dumps(info).encode()
+
+    def resolve(handler):
+        name = handler.path.partition("/some/packed/")[2]
+        return 302, {"Location": f"/files/{name}?signature=s3cr3t"}, b""
+
+    code = """
+import sys, fastpack
+url, folder, cache = sys.argv[1:]
+assert fastpack.read(url, cache_dir=cache) == fastpack.read(folder)
+assert fastpack.Report.of(url) == fastpack.Report.of(folder)
+assert fastpack.status(url) == fastpack.status(folder)
+assert fastpack.verify(url, sample=0).ok
+"""
+    with serving(tmp_path / "hub") as server:
+        server.pages = {r"/api/datasets/.*": about, r"/datasets/org/.*/resolve/.*": resolve}
+        environment = {**os.environ, "HF_ENDPOINT": server.url, "HF_HUB_OFFLINE": "0"}
+        arguments = ["hf://datasets/org/rows/some/packed", str(packed), str(tmp_path / "cache")]
+        subprocess.run([sys.executable, "-c", code, *arguments], env=environment, check=True, timeout=120)
+        assert any("a" * 40 in path for _, path, _ in server.requests)
