@@ -35,6 +35,18 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=INPUTS,
         differs={
+            **dict.fromkeys(
+                ("pack_files", "pack_dir"),
+                Differs(
+                    type="Files | NamedSources | None",
+                    doc=(
+                        "Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a "
+                        "list of these; or a dict of sources by their names. A folder's files are read in the order of their "
+                        "paths. They may lie in remote storage (`s3://`, `gs://`, `az://`, `https://`, "
+                        "`hf://datasets/ORG/NAME`)."
+                    ),
+                ),
+            ),
             "stream": Differs(
                 type="Files | Records | NamedSources | None",
                 doc=(

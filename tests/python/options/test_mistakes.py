@@ -283,7 +283,10 @@ def test_a_record_that_is_broken_names_what_leaves_it_out(write_jsonl, tokenizer
         fastpack.pack_files(chat, tokenizer_dir, max_length=64, chat_template="{{ raise_exception('no') }}")
 
 
-def test_a_dict_of_sources_is_sent_to_the_call_that_takes_it(write_jsonl, tokenizer_dir):
+def test_a_dict_of_sources_is_sent_to_the_calls_that_take_it(write_jsonl, tokenizer_dir):
     path = write_jsonl([{"text": "a"}])
-    with pytest.raises(fastpack.OptionTypeError, match="`files`: is a dict of sources, which `stream` takes"):
-        fastpack.pack_files({"a": path}, tokenizer_dir, max_length=64)
+    taken = "`files`: is a dict of sources, which `stream`, `pack_files` and `pack_dir` take"
+    with pytest.raises(fastpack.OptionTypeError, match=taken):
+        fastpack.scan({"a": path}, tokenizer_dir, max_length=64)
+    with pytest.raises(fastpack.OptionTypeError, match="names `a`, which gives records"):
+        fastpack.pack_files({"a": list}, tokenizer_dir, max_length=64)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         FsspecFileSystem,
         JsonValue,
         MaxLost,
+        NamedSources,
         ObjectiveName,
         OnBadRecord,
         OnRemainder,
@@ -64,7 +65,7 @@ __all__ = ["pack_files"]
 
 @overload
 def pack_files(
-    files: Files | None = None,
+    files: Files | NamedSources | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     validation: None = None,
@@ -72,7 +73,7 @@ def pack_files(
 ) -> pa.Table: ...
 @overload
 def pack_files(
-    files: Files | None = None,
+    files: Files | NamedSources | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     validation: Validation,
@@ -80,7 +81,7 @@ def pack_files(
 ) -> Splits: ...
 @suggesting
 def pack_files(
-    files: Files | None = None,
+    files: Files | NamedSources | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int | None = None,
@@ -141,8 +142,9 @@ def pack_files(
 
     Args:
         files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or
-            a list of these. A folder's files are read in the order of their paths. They may lie in remote storage
-            (`s3://`, `gs://`, `az://`, `https://`, `hf://datasets/ORG/NAME`).
+            a list of these; or a dict of sources by their names. A folder's files are read in the order of their
+            paths. They may lie in remote storage (`s3://`, `gs://`, `az://`, `https://`,
+            `hf://datasets/ORG/NAME`).
         tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
             `transformers` or `tokenizers`. Records that are ids need none.
         max_length: Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as
