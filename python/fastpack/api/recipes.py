@@ -40,7 +40,7 @@ __all__ = ["load_config", "load_manifest", "options_of_manifest", "recipe_of"]
 _OBJECTS: Final = frozenset({"filesystem"})
 """Options that are objects of Python."""
 
-_OF_ONE_CALL: Final = frozenset({"output", "overwrite", "progress", "rank", "world_size"})
+_OF_ONE_CALL: Final = frozenset({"append", "output", "overwrite", "progress", "rank", "world_size"})
 """Options that belong to one call: a repeated job must not inherit them, and no manifest holds them."""
 
 _PATHS: Final = frozenset({"files", "output", "cache_dir", "work_dir"})

@@ -18,7 +18,7 @@ from fastpack.api.options import (
     native_validation,
     tables,
 )
-from fastpack.api.recipes import recipe_of
+from fastpack.api.recipes import load_manifest, recipe_of
 from fastpack.api.shares import shared_sources
 from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_numbers
 from fastpack.errors import OptionError
@@ -73,6 +73,8 @@ def pack_dir(given: Given) -> Report:
     if is_of_hub(given["output"]):
         return committed(given, pack_dir)
     recipe = recipe_of(given)
+    if given["append"]:
+        recipe = _recipe_of_all(given)
     given, shares = shared_sources(given)
     options = native_options(given, shares, given["stopping_strategy"])
     inputs = native_inputs(given)
@@ -82,7 +84,24 @@ def pack_dir(given: Given) -> Report:
     destination = native_output(given, recipe=recipe, turn=turn)
     model = native_model(given)
     with watching(given["progress"]) as callback:
-        return _fastpack.pack_dir(inputs, destination, options, *model, _cache(given), callback)
+        return _fastpack.pack_dir(
+            inputs, destination, options, *model, _cache(given), given["append"], callback
+        )
+
+
+def _recipe_of_all(given: Given) -> str:
+    """The recipe of a job to whose files others are appended."""
+    for option in ("cache_dir", "rank", "world_size", "sources"):
+        if given[option] is not None:
+            message = f"is given beside `{option}`; leave one of them out"
+            raise OptionError(message, "append")
+    try:
+        before = load_manifest(given["output"]).get("files")
+    except FileNotFoundError:
+        before = None
+    each = [files for files in (before, given["files"]) if files is not None]
+    listed = [file for files in each for file in (files if is_series(files) else [files])]
+    return recipe_of({**given, "files": listed, "keep_tokens": True})
 
 
 def pack_table(given: Given) -> pa.Table | Splits | Report:

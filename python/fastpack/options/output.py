@@ -195,6 +195,17 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         flag=Flag("--shard-size", "size of an output file, such as 512MB or 2GiB", metavar="SIZE"),
     ),
     Option(
+        "append",
+        "bool",
+        False,
+        frozenset({"pack_dir"}),
+        (
+            "Whether the files are added to those that the folder was packed of, as one job over all of them would pack "
+            "them. The folder must keep its tokens (`keep_tokens`), so that only those of new files are made."
+        ),
+        flag=Flag("--append", "add the files to those that the folder was packed of", switch=True),
+    ),
+    Option(
         "keep_tokens",
         "bool",
         False,

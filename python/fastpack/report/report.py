@@ -275,6 +275,12 @@ class Report(Facts):
         return {name: _share(share) for name, share in shares if isinstance(share, dict)}
 
     @property
+    def appended_files(self) -> int | None:
+        """The number of files that were new to the folder; `None` unless files were appended."""
+        appended = self._mapping("appended")
+        return whole(appended.get("files")) if appended else None
+
+    @property
     def seconds(self) -> float | None:
         """The time of the run in seconds; `None` in a report without times."""
         timing = self._mapping("timing")

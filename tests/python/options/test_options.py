@@ -18,14 +18,15 @@ class BytesPath:
         return b"data.jsonl"
 
 
-SWITCHES = ["recursive", "per_file", "keep_tokens", "overwrite", "wait", "shift_labels"]
+SWITCHES = ["append", "recursive", "per_file", "keep_tokens", "overwrite", "wait", "shift_labels"]
 NO_SWITCH = [None, 0, 1, "yes", b"", [], float("nan")]
 NO_PATH = [True, 7, 1.5, b"data", [], {}, BytesPath(), np.array("data"), "half \ud800 of a pair"]
 WRONG = {
     **dict.fromkeys(SWITCHES, NO_SWITCH),
     "files": [
         *NO_PATH,
-        {"train": "a.jsonl"},
+        {"train": 7},
+        {7: "a.jsonl"},
         {"a.jsonl", "b.jsonl"},
         ["a.jsonl", 7],
         pa.table({"text": ["a"]}),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         JsonValue,
         Layout,
         MaxLost,
+        NamedSources,
         ObjectiveName,
         OnBadRecord,
         OnRemainder,
@@ -64,7 +65,7 @@ __all__ = ["pack_dir"]
 
 @suggesting
 def pack_dir(
-    files: Files | None = None,
+    files: Files | NamedSources | None = None,
     output: StrPath | None = None,
     *,
     max_length: int | None = None,
@@ -121,6 +122,7 @@ def pack_dir(
     hf_layout: bool = False,
     validation: Validation | None = None,
     shard_size: int | str = "512MB",
+    append: bool = False,
     keep_tokens: bool = False,
     group_size: int | str | None = None,
     overwrite: bool = False,
@@ -144,8 +146,9 @@ def pack_dir(
 
     Args:
         files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or
-            a list of these. A folder's files are read in the order of their paths. They may lie in remote storage
-            (`s3://`, `gs://`, `az://`, `https://`, `hf://datasets/ORG/NAME`).
+            a list of these; or a dict of sources by their names. A folder's files are read in the order of their
+            paths. They may lie in remote storage (`s3://`, `gs://`, `az://`, `https://`,
+            `hf://datasets/ORG/NAME`).
         output: The folder; made if it is not there. It may lie in remote storage (`s3://`, `gs://`, `az://`), or
             be one commit of a data set on the hub (`hf://datasets/ORG/NAME`).
         max_length: Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as
@@ -294,6 +297,9 @@ def pack_dir(
             together.
         shard_size: The size at which a file is closed and another begun, in bytes of column data: a number, or a
             text such as `512MB` or `2GiB`.
+        append: Whether the files are added to those that the folder was packed of, as one job over all of them
+            would pack them. The folder must keep its tokens (`keep_tokens`), so that only those of new files are
+            made.
         keep_tokens: Whether the tokens stay in the folder, as `tokens.fastpack`, for `repack`.
         group_size: The size of the groups into which the inputs are cut, in bytes or as a text such as `4GB`:
             files in their order, as many as have that size together. Each group is packed alone, so that several
@@ -403,6 +409,7 @@ def pack_dir(
             "hf_layout": hf_layout,
             "validation": validation,
             "shard_size": shard_size,
+            "append": append,
             "keep_tokens": keep_tokens,
             "group_size": group_size,
             "overwrite": overwrite,

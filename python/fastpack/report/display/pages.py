@@ -85,6 +85,8 @@ def _status_lines(status: JobStatus) -> Iterator[tuple[str, str]]:
 
 def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
     yield from labelled("inputs", (it.named for it in report.inputs))
+    if report.appended_files is not None:
+        yield "appended", counted(report.appended_files, "file")
     yield "documents", f"{report.documents.read:,} read, {report.documents.kept:,} kept"
     yield "tokens", f"{report.tokens.read:,} read, {report.tokens.kept:,} kept"
     for label, (reason, lost) in labelled("dropped", report.dropped.items()):

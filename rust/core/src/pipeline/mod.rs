@@ -22,6 +22,7 @@ pub use documents::rendering::chat::{Chat, chat, render};
 pub use documents::transform::{Filter, Mapping, Transform};
 pub use groups::status::{GroupCount, Status, status, status_in_bucket, status_of_manifest};
 pub use job::{Job, JobTemplate};
+pub use runs::append::append_dir;
 pub use runs::dir::{list_groups, pack_dir, pack_group, write_memory};
 pub use runs::files::pack_files;
 pub use runs::memory::pack_memory;

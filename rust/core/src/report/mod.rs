@@ -100,8 +100,20 @@ pub struct Report {
     /// The shares of the sources by their names, where documents were drawn.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub shares: BTreeMap<String, ShareReport>,
+    /// The files that were appended to those of an earlier run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub appended: Option<AppendedFiles>,
     /// The timing; `None` in the timeless part of a report.
     pub timing: Option<Timing>,
+}
+
+/// The files that were appended to those of an earlier run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppendedFiles {
+    /// Their number.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// The share of a source.
@@ -297,6 +309,7 @@ impl Report {
             per_file: BTreeMap::new(),
             splits: BTreeMap::new(),
             shares: BTreeMap::new(),
+            appended: None,
             timing: None,
         }
     }

@@ -7,11 +7,13 @@ use fastpack_core::objective::Vocabulary;
 use fastpack_core::pipeline;
 use fastpack_core::sink::Tables;
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 
 use crate::arrow::{PyTables, reported};
 use crate::callers::records::PyRecords;
 use crate::callers::transform::PyTransform;
 use crate::calls::pretrained::PyPretrained;
+use crate::convert::{refuse, switches};
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::PyOptions;
 use crate::options::inputs::{PyInputs, PySource};
@@ -48,6 +50,11 @@ pub(crate) fn pack_files(
     reported(tables, report)
 }
 
+switches!(
+    /// Whether files are appended to those of a finished folder.
+    PyAppend, "append"
+);
+
 /// Packs files into a folder.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the parts of a job")]
@@ -60,12 +67,16 @@ pub(crate) fn pack_dir(
     chat_template: PyChatTemplate,
     transform: PyTransform,
     cache_dir: Option<PathBuf>,
+    append: PyAppend,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (inputs, output) = (inputs.unread(), output.0.clone());
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let (job, inputs) = (parts.job(caller)?, inputs.read_by(caller));
+        if append.0 {
+            return pipeline::append_dir(job, &inputs, &output, control);
+        }
         pipeline::pack_dir(job, &inputs, &output, cache_dir.as_deref(), control)
     })
     .map(PyReport)

@@ -82,6 +82,11 @@ impl FileKinds {
         if self.prompted { &[] } else { &self.unprompted }
     }
 
+    /// The kinds of files that an earlier run has seen.
+    pub(in crate::pipeline) fn of(inputs: Vec<InputReport>) -> Self {
+        Self { inputs, ..Self::default() }
+    }
+
     /// Adds what was seen of later files.
     pub(in crate::pipeline) fn merge(&mut self, later: Self) {
         self.prompted |= later.prompted;

@@ -89,7 +89,7 @@ pub fn list_groups(
 }
 
 /// The files, the output and the identity of a job, after its options were checked.
-fn prepare(
+pub(super) fn prepare(
     job: &Job,
     inputs: &Inputs,
     output: &Output,
@@ -319,15 +319,19 @@ fn identity(job: &Job, inputs: JobInputs, sources: &[Source], output: &Output) -
 
 /// The states of files, by their paths.
 fn states(files: &[SourceFile]) -> BTreeMap<ListedPath, FileState> {
-    let state = |(place, file): (u64, &SourceFile)| {
-        let state = FileState {
-            place,
-            size: file.size,
-            modified: file.modified,
-            source: file.source as u64,
-            etag: file.etag.as_deref().map(Box::from),
-        };
-        (ListedPath::from(&file.path), state)
+    let listed = |(place, file): (u64, &SourceFile)| {
+        (ListedPath::from(&file.path), FileState { place, ..state(file) })
     };
-    (0..).zip(files).map(state).collect()
+    (0..).zip(files).map(listed).collect()
+}
+
+/// The state of a file, as if it were the first.
+pub(super) fn state(file: &SourceFile) -> FileState {
+    FileState {
+        place: 0,
+        size: file.size,
+        modified: file.modified,
+        source: file.source as u64,
+        etag: file.etag.as_deref().map(Box::from),
+    }
 }

@@ -1,5 +1,6 @@
 //! The public functions: each puts the stages together for one kind of input and output.
 
+pub(crate) mod append;
 mod cache;
 pub(in crate::pipeline) mod content;
 pub(crate) mod dir;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::assemble::{Layout, NumberedFiles};
 use crate::config::identity::{Identity, JobInputs};
 use crate::config::{Options, Output, Validation};
-use crate::document::store::{Log, Store};
+use crate::document::store::{Log, LogEntry, LoggedBlock, Store};
 use crate::error::{Error, Result};
 use crate::objective::{Vocabulary, objective};
 use crate::pipeline::accounts::about::About;
@@ -145,26 +145,37 @@ pub(super) fn pack_kept(
 pub(in crate::pipeline) fn take_all<'a>(
     kept: &KeptTokens,
     log: &Log,
+    packer: SinkPacker<'a>,
+    consumed: &mut dyn FnMut(&Outcome),
+    options: &Options,
+    control: &Control,
+) -> Result<SinkPacker<'a>> {
+    // Blocks of a job of groups are not numbered without gaps.
+    let numbers = log.found();
+    if numbers.len() as u64 != kept.blocks {
+        return Err(damaged(kept));
+    }
+    let entry = |number| log.entry(number, None)?.ok_or_else(|| damaged(kept));
+    take_blocks(numbers, &entry, packer, consumed, options, control)
+}
+
+/// Gives the blocks of these numbers to `packer`, as `entry` finds them.
+pub(in crate::pipeline) fn take_blocks<'a>(
+    mut numbers: impl Iterator<Item = u64> + Send,
+    entry: &(dyn Fn(u64) -> Result<(LogEntry, LoggedBlock)> + Sync),
     mut packer: SinkPacker<'a>,
     consumed: &mut dyn FnMut(&Outcome),
     options: &Options,
     control: &Control,
 ) -> Result<SinkPacker<'a>> {
     control.enter(Phase::Tokenize);
-    // Blocks of a job of groups are not numbered without gaps.
-    let mut numbers = log.found();
-    if numbers.len() as u64 != kept.blocks {
-        return Err(damaged(kept));
-    }
     let next = || {
         control.tick()?;
         Ok(numbers.next())
     };
     let worker = || {
         |number: u64| {
-            let Some((entry, place)) = log.entry(number, None)? else {
-                return Err(damaged(kept));
-            };
+            let (entry, place) = entry(number)?;
             let read = entry.ledger.read;
             control.count_block(0, read.documents, read.tokens);
             Ok(Outcome {
@@ -189,7 +200,8 @@ pub(in crate::pipeline) fn take_all<'a>(
     Ok(packer)
 }
 
-fn damaged(kept: &KeptTokens) -> Error {
+/// The error of kept tokens that are not whole.
+pub(in crate::pipeline) fn damaged(kept: &KeptTokens) -> Error {
     Error::output(&kept.tokens, "is damaged; pack the files again")
 }
 

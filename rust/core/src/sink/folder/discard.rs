@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use super::leftovers::Leftovers;
 use super::lock::{Lock, refuse_no_folder};
 use super::owned;
 use super::survey::{self};
@@ -14,7 +15,7 @@ use crate::util::control::Control;
 use crate::util::disk::frames::MARK;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
-use crate::util::disk::removal::{Claim, Disk, Evidence, Stamp, prove, remove_file};
+use crate::util::disk::removal::{Claim, Disk, Evidence, Stamp, prove, remove_empty, remove_file};
 use crate::util::disk::sealed;
 
 /// The beginning of a report.
@@ -67,6 +68,33 @@ pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Removes the finished output in the folder `dir`, and moves the files that fastpack did not write there to the folder `others`,
+/// where they do not replace any.
+///
+/// The manifest goes last: until then it proves whose the others are. A folder that is not there is no fault.
+pub fn remove_output(dir: &Path, others: Option<&Path>, control: &Control) -> Result<()> {
+    if !regular::is_folder(dir) {
+        return Ok(());
+    }
+    refuse_no_folder(dir)?;
+    let (lock, _) = Lock::take(dir, None, true, control)?;
+    let left = Leftovers::find(dir)?;
+    let (mut remains, mut whole) = left.owned(dir, control)?;
+    remains.discard()?;
+    if let Some(started) = &left.started {
+        lock.clear(&started.job, |_| false)?;
+    }
+    whole.discard()?;
+    for (name, others) in whole.others.iter().filter_map(|name| Some((name, others?))) {
+        // One of that name stays where it is.
+        let _ = regular::rename(&dir.join(name), &others.join(name));
+    }
+    drop(lock);
+    // Files that stay keep the folder.
+    let _ = remove_empty(dir);
+    Ok(())
 }
 
 /// The files of an entry of the cache, whole or damaged: each begins as fastpack writes it, or holds nothing. Those of a group lie in

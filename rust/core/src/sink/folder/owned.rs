@@ -117,6 +117,25 @@ impl Owned {
         Ok(())
     }
 
+    /// Removes all files, the manifest last.
+    pub(crate) fn discard(&mut self) -> Result<()> {
+        self.refuse_changed()?;
+        let mut names: Vec<String> = self.files.keys().cloned().collect();
+        names.sort_by_key(|name| name == MANIFEST);
+        for name in names {
+            let path = self.dir.join(&name);
+            let Some(proof) = prove(&*self, &path) else { continue };
+            if remove_file(proof).map_err(Error::io(&path))? {
+                return Err(changed(path));
+            }
+            if name.contains('/') {
+                remove_folder_of(&path);
+            }
+        }
+        self.files.clear();
+        Ok(())
+    }
+
     /// Moves a file to `to` in the work folder, over one of this job if there is one.
     pub(crate) fn fetch(&mut self, name: &str, work: &WorkFiles<'_>, to: &str) -> Result<()> {
         let path = self.dir.join(name);

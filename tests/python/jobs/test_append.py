@@ -1,0 +1,226 @@
+"""Files that are appended to a folder give the rows of one job over all of them, and no token is made twice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import conversation, sentence
+from processes import RUN, at_work, kill, start
+
+import fastpack
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPTIONS: dict[str, Any] = {"max_length": 256, "shard_size": "20kB"}
+
+
+def write(folder: Path, name: str, numbers: range) -> Path:
+    path = folder / f"{name}.jsonl"
+    path.write_text("".join(json.dumps(conversation(number)) + "\n" for number in numbers), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> list[Path]:
+    (tmp_path / "data").mkdir()
+    ranges = [range(200), range(200, 230), range(230, 300)]
+    return [write(tmp_path / "data", f"part-{at}", numbers) for at, numbers in enumerate(ranges)]
+
+
+def same_output(one: Path, other: Path) -> None:
+    """Both folders hold the same rows in the same files, and both are well."""
+    for split in ("train", "validation"):
+        names = [sorted(path.name for path in folder.glob(f"{split}-*")) for folder in (one, other)]
+        assert names[0] == names[1]
+        for name in names[0]:
+            assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    for folder in (one, other):
+        assert not fastpack.verify(folder).problems
+        assert not [path.name for path in folder.parent.iterdir() if path.name.startswith(f"{folder.name}.")]
+
+
+@pytest.mark.parametrize("strategy", ["mix", "sequential"])
+@pytest.mark.parametrize("validation", [None, 0.1, 25])
+def test_appended_files_give_the_rows_of_one_job(
+    strategy: Any, validation: Any, parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    options = OPTIONS | {"strategy": strategy, "validation": validation}
+    grown, whole = tmp_path / "grown", tmp_path / "whole"
+    fastpack.pack_dir(parts[:1], grown, tokenizer=tokenizer_dir, keep_tokens=True, **options)
+    trained = set(map(tuple, documents(grown, "train"))) if validation else set()
+    for path in parts[1:]:
+        report = fastpack.pack_dir(path, grown, tokenizer=tokenizer_dir, append=True, **options)
+        assert report.appended_files == 1
+        assert "appended" in str(report)
+    expected = fastpack.pack_dir(parts, whole, tokenizer=tokenizer_dir, keep_tokens=True, **options)
+    same_output(grown, whole)
+    assert (report.documents, report.tokens, report.rows) == (
+        expected.documents,
+        expected.tokens,
+        expected.rows,
+    )
+    assert [it.named for it in report.inputs] == [it.named for it in expected.inputs]
+    if validation:
+        # What was trained on is not validated later.
+        assert not trained & set(map(tuple, documents(grown, "validation")))
+    # It is the finished job over all files, whichever call asks for it.
+    again = fastpack.pack_dir(parts, grown, tokenizer=tokenizer_dir, keep_tokens=True, **options)
+    assert again.rows == expected.rows
+    repacked = fastpack.repack(
+        grown, tmp_path / "repacked", max_length=128, **({"validation": validation} if validation else {})
+    )
+    assert repacked.documents.read == expected.documents.read
+
+
+def documents(folder: Path, split: str) -> list[list[int]]:
+    table = fastpack.read(folder, split=split)
+    found = []
+    for row in table.to_pylist():
+        end = 0
+        for length in row["seq_lengths"]:
+            found.append(row["input_ids"][end : end + length])
+            end += length
+    return found
+
+
+def test_a_file_that_is_there_already_is_not_read_again(
+    parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "grown"
+    first = fastpack.pack_dir(parts[:2], folder, tokenizer=tokenizer_dir, keep_tokens=True, **OPTIONS)
+    before = (folder / "manifest.json").read_bytes()
+    report = fastpack.pack_dir(parts[:2], folder, tokenizer=tokenizer_dir, append=True, **OPTIONS)
+    assert (report.appended_files, report.rows) == (0, first.rows)
+    assert (folder / "manifest.json").read_bytes() == before
+    pattern = tmp_path / "data" / "*.jsonl"
+    report = fastpack.pack_dir(pattern, folder, tokenizer=tokenizer_dir, append=True, **OPTIONS)
+    assert report.appended_files == 1
+    # No old file is needed any more.
+    parts[0].unlink()
+    extra = write(tmp_path, "extra", range(300, 310))
+    report = fastpack.pack_dir(extra, folder, tokenizer=tokenizer_dir, append=True, **OPTIONS)
+    assert report.documents.read == 310
+
+
+def test_a_folder_that_is_not_there_is_packed(parts: list[Path], tokenizer_dir: Path, tmp_path: Path) -> None:
+    report = fastpack.pack_dir(parts[:1], tmp_path / "new", tokenizer=tokenizer_dir, append=True, **OPTIONS)
+    fastpack.pack_dir(parts[1], tmp_path / "new", tokenizer=tokenizer_dir, append=True, **OPTIONS)
+    assert report.documents.read == 200
+    assert len(documents(tmp_path / "new", "train")) == 230
+
+
+def test_other_options_and_changed_files_are_refused_by_name(
+    parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "grown"
+    fastpack.pack_dir(parts[:1], folder, tokenizer=tokenizer_dir, keep_tokens=True, **OPTIONS)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def append(files: Any, **more: Any) -> None:
+        given = OPTIONS | more
+        fastpack.pack_dir(files, folder, tokenizer=tokenizer_dir, append=True, **given)
+
+    for more, named in (
+        ({"max_length": 128}, "max_length"),
+        ({"train_on": "all"}, "train_on"),
+        ({"seed": 5}, "seed"),
+        ({"strategy": "sequential"}, "strategy"),
+    ):
+        with pytest.raises(fastpack.OutputError, match=f"differs in `{named}`"):
+            append(parts[1], **more)
+    for more in (
+        {"per_file": True},
+        {"group_size": "1MB"},
+        {"cache_dir": tmp_path / "cache"},
+        {"rank": 0, "world_size": 1},
+    ):
+        with pytest.raises(fastpack.OptionError) as refused:
+            append(parts[1], **more)
+        assert refused.value.option == "append"
+    with parts[0].open("a", encoding="utf-8") as file:
+        file.write(json.dumps(conversation(7)) + "\n")
+    with pytest.raises(fastpack.OptionError, match="has changed since it was packed") as refused:
+        append(parts[:2])
+    assert str(parts[0]) in str(refused.value)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_folder_without_tokens_is_refused(parts: list[Path], tokenizer_dir: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "packed"
+    fastpack.pack_dir(parts[:1], folder, tokenizer=tokenizer_dir, **OPTIONS)
+    with pytest.raises(fastpack.OutputError, match="keep_tokens=True"):
+        fastpack.pack_dir(parts[1], folder, tokenizer=tokenizer_dir, append=True, **OPTIONS)
+
+
+def test_files_of_others_stay(parts: list[Path], tokenizer_dir: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "grown"
+    fastpack.pack_dir(parts[:1], folder, tokenizer=tokenizer_dir, keep_tokens=True, **OPTIONS)
+    (folder / "notes.txt").write_text("mine")
+    fastpack.pack_dir(parts[1], folder, tokenizer=tokenizer_dir, append=True, **OPTIONS)
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert not (tmp_path / "grown.append").exists()
+
+
+APPEND = RUN.replace("pack_dir([files], out,", "pack_dir([files], out, append=True,")
+
+
+def test_a_killed_append_leaves_the_old_folder_whole_and_is_resumed(
+    tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    old, new = (tmp_path / f"{name}.jsonl" for name in ("old", "new"))
+    for path, count in ((old, 3_000), (new, 6_000)):
+        lines = [
+            json.dumps({"text": f"{path.stem} {sentence(number, 40)}"}) + "\n" for number in range(count)
+        ]
+        path.write_text("".join(lines), encoding="utf-8")
+    folder, whole = tmp_path / "grown", tmp_path / "whole"
+    options: dict[str, Any] = {"max_length": 256, "shard_size": "2MB"}
+    fastpack.pack_dir([old], folder, tokenizer=str(tokenizer_dir), keep_tokens=True, **options)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    opened = fastpack.read(folder)
+    kill(at_work(start(new, tokenizer_dir, folder, code=APPEND, pause=True)))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert not fastpack.verify(folder).problems
+    said, wrong = start(new, tokenizer_dir, folder, code=APPEND).communicate(timeout=300)
+    assert said.startswith("rows"), (said, wrong)
+    fastpack.pack_dir([old, new], whole, tokenizer=str(tokenizer_dir), keep_tokens=True, **options)
+    same_output(folder, whole)
+    assert opened.num_rows < fastpack.read(folder).num_rows
+
+
+def test_an_append_that_was_killed_before_the_exchange_or_after_it_is_finished(
+    parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    folder, whole, beside = tmp_path / "grown", tmp_path / "whole", tmp_path / "grown.append"
+    given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": True, **OPTIONS}
+    fastpack.pack_dir(parts[:1], folder, **given)
+    fastpack.pack_dir(parts[:2], whole, **given)
+    # Killed when all was made and nothing exchanged.
+    shutil.copytree(whole, beside)
+    fastpack.pack_dir(parts[1], folder, append=True, **given)
+    same_output(folder, whole)
+    # Killed when the old output was at the other place.
+    shutil.copytree(whole, beside)
+    fastpack.pack_dir(parts[1], folder, append=True, **given)
+    same_output(folder, whole)
+    shutil.copytree(whole, beside)
+    fastpack.pack_dir(parts[2], folder, append=True, **given)
+    assert not beside.exists()
+    assert len(documents(folder, "train")) == 300
+
+
+def test_the_command_line_appends(parts: list[Path], tokenizer_dir: Path, tmp_path: Path) -> None:
+    from fastpack.cli import main
+
+    folder, whole = tmp_path / "grown", tmp_path / "whole"
+    line = ["-t", str(tokenizer_dir), "-m", "256", "--shard-size", "20kB"]
+    for path in parts:
+        assert main(["pack", str(path), "-o", str(folder), *line, "--append"]) == 0
+    assert main(["pack", *map(str, parts), "-o", str(whole), *line, "--keep-tokens"]) == 0
+    same_output(folder, whole)
+    assert main(["pack", "--like", str(folder), "-o", str(tmp_path / "like")]) == 0
+    same_output(tmp_path / "like", whole)
