@@ -345,6 +345,49 @@ def test_one_next_reads_at_most_one_pass_of_each_lane(
             assert 0 < table.num_rows <= lanes // world
 
 
+@pytest.mark.parametrize("seed", range(tries(12, 600)))
+def test_one_next_of_a_finite_run_reads_each_lane_to_the_end_of_its_epochs_at_most(
+    seed: int, tmp_path: Path, write_jsonl: Callable[..., Path]
+) -> None:
+    """The same state machine, for every end of a finite run, a mixture and ranks; `repeat` begins the epochs anew."""
+    chance = random.Random(seed)
+    lanes, kinds = chance.choice([2, 4, 8]), 3
+    count = chance.choice([8, 40, 120, 400])
+    mixed = chance.random() < 0.4
+    world = chance.choice([1, 2])
+    epochs = chance.choice([1, 2, 5])
+    drops = Drops()
+    sources = {
+        name: write_jsonl([{**ids(1 + at, 4), "kind": chance.randrange(kinds)} for at in range(count)], name)
+        for name in ("a.jsonl", "b.jsonl")[: 1 + mixed]
+    }
+    options: dict[str, Any] = {"cache_dir": tmp_path / "counts"} if world > 1 else {}
+    passes = epochs
+    if mixed:
+        on_exhausted = chance.choice(["drop", "stop", "repeat"])
+        options |= {"weights": dict.fromkeys(sources, 1), "on_exhausted": on_exhausted}
+        # A source that is repeated has as many passes to come back.
+        passes += CHANCES if on_exhausted == "repeat" else 0
+    stream = fastpack.stream(
+        sources if mixed else sources["a.jsonl"], max_length=LENGTH, strategy="none", pad_token_id=PAD,
+        epochs=epochs, on_end=chance.choice(["pad", "repeat", "drop", *[None] * (world == 1)]), lanes=lanes,
+        batch_size=lanes // world, rank=world - 1, world_size=world, shuffle=chance.random() < 0.5, seed=seed,
+        threads=2, filter=fastpack.Function(drops, fingerprint="v1"), **options,
+    )  # fmt: skip
+    # The lanes are counted by one run over all epochs, where several ranks need to know the end.
+    whole = passes * count * len(sources)
+    with stream:
+        for step in range(1, 100):
+            if chance.random() < 0.4:
+                drops.dropped = set(chance.sample(range(kinds), chance.choice([0, 1, 2, 3, 3])))
+            try:
+                next(stream)
+            except (StopIteration, fastpack.FastpackError):
+                break
+            finally:
+                assert drops.read <= (step + AHEAD + 2) * whole + BLOCK, step
+
+
 @pytest.mark.filterwarnings("ignore:lane .* rows of padding")
 @pytest.mark.parametrize("seed", range(tries(4, 100)))
 def test_a_lane_without_a_packed_document_in_a_pass_holds_padding_until_it_packs_one(

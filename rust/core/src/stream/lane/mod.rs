@@ -113,6 +113,8 @@ enum Supply {
     Document,
     /// No document was packed in a whole pass, and others may follow.
     Padding,
+    /// The epochs of this round are over, and what follows has no document so far.
+    Passed,
     Nothing,
 }
 
@@ -356,6 +358,7 @@ impl Lane {
                     return Ok(if past { Next::End } else { Next::Document(0) });
                 }
                 Supply::Padding => return Ok(Next::Padding),
+                Supply::Passed => return Ok(Next::End),
                 Supply::Nothing => {}
             }
         }
@@ -370,16 +373,22 @@ impl Lane {
             if has_rows(pool) {
                 return Ok(Next::Row(pool));
             }
-            match self.supply(pool, bench)? {
-                Supply::Document => {
+            let supply = self.supply(pool, bench)?;
+            match supply {
+                Supply::Document | Supply::Passed => {
                     let has_passed =
                         |at: usize| bench.mix.is_past(self.pools[at].next.0.epoch, self.round);
                     let mut reading = weighed.iter().filter(|&&at| !self.pools[at].ended);
                     if reading.all(|&at| has_passed(at)) {
                         return Ok(Next::End);
                     }
-                    if bench.mix.on_exhausted == OnExhausted::Repeat || !has_passed(pool) {
-                        return Ok(Next::Document(pool));
+                    let is_read_on = bench.mix.on_exhausted == OnExhausted::Repeat;
+                    match supply {
+                        Supply::Passed if is_read_on => continue,
+                        Supply::Document if is_read_on || !has_passed(pool) => {
+                            return Ok(Next::Document(pool));
+                        }
+                        _ => {}
                     }
                 }
                 Supply::Padding => return Ok(Next::Padding),
@@ -473,9 +482,14 @@ impl Lane {
                 places: places.clone(),
                 lengths,
             });
+            // An error of its block is raised before anything else of it.
+            let is_without_documents = numbers.is_empty() && end.is_none();
             pool.current = Some(Current { numbers, places: places.into(), address, hash, end });
             if is_empty && bench.mix.is_endless() {
                 return Ok(Supply::Padding);
+            }
+            if is_without_documents && bench.mix.is_past(address.epoch, self.round) {
+                return Ok(Supply::Passed);
             }
         }
     }
