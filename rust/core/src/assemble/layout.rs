@@ -134,16 +134,18 @@ impl Layout {
 /// The files that documents come from, by number.
 #[derive(Clone, Debug, Default)]
 pub struct NumberedFiles {
-    paths: Arc<Vec<Arc<Path>>>,
-    numbers: Arc<HashMap<Arc<Path>, i32>>,
+    paths: Arc<[Arc<Path>]>,
+    /// The numbers in the order of the paths. A table by path would take 41 bytes for each of many files.
+    by_path: Arc<[i32]>,
 }
 
 impl NumberedFiles {
     /// The files in their order.
     pub fn new(paths: impl IntoIterator<Item = Arc<Path>>) -> Self {
-        let paths: Vec<Arc<Path>> = paths.into_iter().collect();
-        let numbers = paths.iter().map(Arc::clone).zip(0..).collect();
-        Self { paths: Arc::new(paths), numbers: Arc::new(numbers) }
+        let paths: Arc<[Arc<Path>]> = paths.into_iter().collect();
+        let mut by_path: Vec<i32> = (0..).take(paths.len()).collect();
+        by_path.sort_by_key(|&number| paths[index(number)].as_os_str());
+        Self { paths, by_path: by_path.into() }
     }
 
     /// The names of the files, in their order.
@@ -160,13 +162,21 @@ impl NumberedFiles {
 
     /// The number of each file. A file that is read several times has one number.
     pub(crate) fn ranks(&self) -> HashMap<Arc<Path>, u64> {
-        let mut files: Vec<_> = self.numbers.iter().collect();
-        files.sort_unstable_by_key(|&(_, number)| number);
-        files.into_iter().map(|(path, _)| Arc::clone(path)).zip(0..).collect()
+        let numbered = self.paths.iter().zip(0..);
+        let files = numbered.filter(|&(path, number)| self.number(path) == number);
+        files.map(|(path, _)| Arc::clone(path)).zip(0..).collect()
     }
 
     /// The number of a file; 0 for documents without a file.
     pub(super) fn number(&self, path: &Arc<Path>) -> i32 {
-        self.numbers.get(path).copied().unwrap_or(0)
+        let path_of = |number: i32| self.paths[index(number)].as_os_str();
+        let after = self.by_path.partition_point(|&number| path_of(number) <= path.as_os_str());
+        let found = after.checked_sub(1).map(|last| self.by_path[last]);
+        found.filter(|&number| path_of(number) == path.as_os_str()).unwrap_or(0)
     }
+}
+
+/// The index of a numbered file.
+fn index(number: i32) -> usize {
+    usize::try_from(number).expect("numbers count from 0")
 }

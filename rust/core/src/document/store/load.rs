@@ -127,7 +127,7 @@ impl Store {
         let mut wanted: Vec<WantedPart> = stretches
             .iter()
             .enumerate()
-            .map(|(index, stretch)| self.wanted(stretch.document, index))
+            .map(|(index, stretch)| self.wanted(log, stretch.document, index))
             .collect();
         wanted.sort_unstable_by_key(|wanted| (wanted.offset, wanted.index));
         let share = wanted.len().div_ceil(threads.get()).max(1);
@@ -161,16 +161,20 @@ impl Store {
     }
 
     /// The input file and line of the document `number`.
+    ///
+    /// # Panics
+    ///
+    /// If it has to be read back, and the store has no log.
     pub fn origin(&self, number: u64) -> Origin {
         let (segment, index) = self.find(number);
         if let Some(documents) = &segment.documents {
             return documents.document(index).origin();
         }
-        let wanted = self.wanted(number, 0);
+        let Spilled { log, .. } = self.spilled.as_ref().expect("a store with a log");
+        let wanted = self.wanted(log, number, 0);
         let path = Arc::clone(&self.place(wanted.segment).path);
-        let head = self.spilled.as_ref().map(|spilled| self.head(&spilled.log, &wanted));
         // It is told where something else is the matter: a log that cannot be read is the next thing to be found.
-        let line = head.and_then(Result::ok).map_or(0, |head| head.line());
+        let line = self.head(log, &wanted).map_or(0, |head| head.line());
         Origin { path, line }
     }
 
@@ -185,14 +189,14 @@ impl Store {
         RecordHead::read(&words, columns).ok_or_else(|| damaged(log))
     }
 
-    fn wanted(&self, document: u64, index: usize) -> WantedPart {
+    fn wanted(&self, log: &Log, document: u64, index: usize) -> WantedPart {
         let after = self.segments.partition_point(|it| it.numbers.number(0) <= document);
         let segment = after.checked_sub(1).expect("a document of the store");
         let place = self.place(segment);
         let at = self.segments[segment].numbers.index(document);
         let start = if at == 0 { 0 } else { place.ends[at - 1] };
         WantedPart {
-            offset: place.offset() + WORD as u64 * u64::from(start),
+            offset: log.offset(place) + WORD as u64 * u64::from(start),
             bytes: WORD as u64 * u64::from(place.ends[at] - start),
             segment,
             index,

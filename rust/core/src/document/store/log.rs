@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::entry::{self, EncodedEntry, LogEntry, WORD, words};
 use crate::document::{ColumnName, Documents};
@@ -24,25 +24,13 @@ use crate::util::threads;
 pub struct LoggedBlock {
     /// The input file of the block.
     pub(super) path: Arc<Path>,
-    /// The columns of the documents.
+    /// The columns of the documents. All blocks with the same ones share their memory.
     pub(super) names: Arc<[ColumnName]>,
-    /// The place of the entry, once all blocks before it are in the log.
-    start: Arc<OnceLock<u64>>,
-    /// The first record, in bytes from there.
+    number: u64,
+    /// The first record, in bytes from the place of the entry.
     records: u64,
     /// The end of each record, in words from the first.
     pub(super) ends: Vec<u32>,
-}
-
-impl LoggedBlock {
-    /// The place of the first record.
-    ///
-    /// # Panics
-    ///
-    /// If a block before it is not in the log yet.
-    pub(super) fn offset(&self) -> u64 {
-        self.start.get().expect("blocks are used in their order") + self.records
-    }
 }
 
 /// The file of finished blocks.
@@ -64,6 +52,10 @@ struct Tail {
     end: u64,
     /// The number of the block that is written next.
     next: u64,
+    /// The place of each block that is in the file.
+    starts: BTreeMap<u64, u64>,
+    /// The columns of the last block.
+    names: Arc<[ColumnName]>,
     /// The blocks that were finished before it, which a killed run loses: at most as many as are unfinished at a time, some
     /// for each thread (`ordered.rs`).
     early: BTreeMap<u64, FinishedEntry>,
@@ -75,9 +67,18 @@ struct Tail {
 /// An entry that is to be written.
 #[derive(Debug)]
 struct FinishedEntry {
+    number: u64,
     entry: EncodedEntry,
-    /// The place that it gets.
-    start: Arc<OnceLock<u64>>,
+}
+
+impl Tail {
+    /// The columns `names`, in the memory of those of the last block if they are the same.
+    fn share(&mut self, names: &[ColumnName]) -> Arc<[ColumnName]> {
+        if *self.names != *names {
+            self.names = names.into();
+        }
+        Arc::clone(&self.names)
+    }
 }
 
 impl Log {
@@ -98,7 +99,15 @@ impl Log {
 
     fn of(path: &Path, file: File, Frames { found, end, .. }: Frames) -> Self {
         let writeback = Writeback::new(end, CachePolicy::Release);
-        let tail = Tail { end, next: 0, early: BTreeMap::new(), brought: 0, writeback };
+        let tail = Tail {
+            end,
+            next: 0,
+            starts: BTreeMap::new(),
+            names: Arc::default(),
+            early: BTreeMap::new(),
+            brought: 0,
+            writeback,
+        };
         let (path, file) = (path.to_owned(), ClosedInBackground(Some(file)));
         let log = Self { path, file, found, tail: Mutex::new(tail) };
         log.begin_at(0);
@@ -107,7 +116,19 @@ impl Log {
 
     /// Says the number of the first block, if it is not 0.
     pub fn begin_at(&self, first: u64) {
-        self.tail().next = self.behind_found(first);
+        let mut tail = self.tail();
+        tail.next = self.behind_found(first);
+    }
+
+    /// The place of the first record of a block.
+    ///
+    /// # Panics
+    ///
+    /// If a block before it is not in the log yet.
+    pub(super) fn offset(&self, block: &LoggedBlock) -> u64 {
+        let tail = self.tail();
+        let start = tail.starts.get(&block.number).expect("blocks are used in their order");
+        start + block.records
     }
 
     /// The first number from `number` on that was not there when the file was opened.
@@ -142,12 +163,12 @@ impl Log {
         ledger: &Ledger,
     ) -> Result<LoggedBlock> {
         let mut entry = entry::write(number, fingerprint, documents, ledger);
-        let (path, names) = (Arc::clone(documents.path()), documents.names().into());
-        let (start, records) = (Arc::default(), entry.records as u64);
+        let (path, records) = (Arc::clone(documents.path()), entry.records as u64);
         let ends = std::mem::take(&mut entry.ends);
-        let place = LoggedBlock { path, names, start: Arc::clone(&start), records, ends };
         let mut tail = self.tail();
-        tail.early.insert(number, FinishedEntry { entry, start });
+        let names = tail.share(&documents.names());
+        let place = LoggedBlock { path, names, number, records, ends };
+        tail.early.insert(number, FinishedEntry { number, entry });
         let ready = self.take_ready(&mut tail, number);
         self.write(tail, ready)?;
         Ok(place)
@@ -173,12 +194,13 @@ impl Log {
         let mut places = Vec::with_capacity(ready.len());
         // Once the headers are there, what follows the entries is found though their payloads are not all there yet: so
         // threads write next to each other.
-        for FinishedEntry { entry, start } in ready {
+        for FinishedEntry { number, entry } in ready {
             let EncodedEntry { header, payload, .. } = entry;
             if let Err(failure) = write_at(&self.file, &header, tail.end) {
                 return Err(self.give_room_back(&mut tail, first, failure));
             }
-            start.get_or_init(|| tail.end);
+            let start = tail.end;
+            tail.starts.insert(number, start);
             places.push((tail.end + header.len() as u64, payload));
             tail.end = places.last().map_or(first, |(at, payload)| at + payload.len() as u64);
         }
@@ -215,9 +237,12 @@ impl Log {
         let payload = frame.payload(&self.file).map_err(Error::io(&self.path))?;
         let entry = payload.and_then(|payload| LogEntry::read(&payload, path));
         let Some((entry, records, ends)) = entry else { return Ok(None) };
-        let (path, names) = (Arc::clone(entry.documents.path()), entry.documents.names().into());
-        let (start, records) = (Arc::new(frame.start.into()), records as u64);
-        let place = LoggedBlock { path, names, start, records, ends };
+        let (path, records) = (Arc::clone(entry.documents.path()), records as u64);
+        let mut tail = self.tail();
+        tail.starts.insert(number, frame.start);
+        let names = tail.share(&entry.documents.names());
+        drop(tail);
+        let place = LoggedBlock { path, names, number, records, ends };
         Ok(Some((entry, place)))
     }
 
