@@ -63,13 +63,20 @@ pub(super) fn shard_name(split: Split, number: usize, extension: &str) -> String
 
 /// Whether this is the name of a shard of `split`, of any job and format.
 pub(super) fn is_shard_of(split: Split, name: &str) -> bool {
-    let number = name.strip_prefix(split.name()).and_then(|rest| rest.strip_prefix('-'));
-    let parts = number.and_then(|rest| rest.split_once('.'));
-    parts.is_some_and(|(digits, extension)| {
-        digits.len() >= 5
-            && digits.bytes().all(|digit| digit.is_ascii_digit())
-            && Format::all().any(|format| format.extension() == extension)
-    })
+    digits_of_shard(split, name).is_some()
+}
+
+/// The number in the name of a shard of any split, job and format.
+pub(super) fn number_of_shard(name: &str) -> Option<usize> {
+    Split::ALL.into_iter().find_map(|split| digits_of_shard(split, name))?.parse().ok()
+}
+
+fn digits_of_shard(split: Split, name: &str) -> Option<&str> {
+    let rest = name.strip_prefix(split.name())?.strip_prefix('-')?;
+    let (digits, extension) = rest.split_once('.')?;
+    let is_number = digits.len() >= 5 && digits.bytes().all(|digit| digit.is_ascii_digit());
+    let is_known = Format::all().any(|format| format.extension() == extension);
+    (is_number && is_known).then_some(digits)
 }
 
 /// The names of the folders of splits.

@@ -18,6 +18,8 @@ impl Folder {
     /// Takes over whole shards from elsewhere, as the last ones of the current series. They stay where they are too.
     pub fn adopt(&mut self, shards: &[(PathBuf, File)], control: &Control) -> Result<()> {
         let named = self.numbered(shards)?;
+        // Whose they are is known once they are listed.
+        named.iter().try_for_each(|(_, shard)| self.list.add(shard))?;
         let (work, mut left) = (self.work(), named.into_iter());
         let link = |(from, shard): (&Path, File)| -> Result<File> {
             control.tick()?;

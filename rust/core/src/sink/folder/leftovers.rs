@@ -10,7 +10,7 @@ use crate::sink::files::{
     GROUPS, GROUPS_REMOVED, LOCK, MANIFEST, REPLACED, STARTED, STARTED_NEW, WORK,
 };
 use crate::sink::manifest::Manifest;
-use crate::sink::work_names::{foreign, is_ours};
+use crate::sink::work_names::{Written, foreign};
 use crate::util::control::Control;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
@@ -38,11 +38,12 @@ impl Leftovers {
         if started.is_none() && work.join(STARTED).symlink_metadata().is_ok() {
             return Err(foreign(dir, STARTED));
         }
+        let written = Written::find(&work);
         for entry in fs::read_dir(&work).map_err(Error::io(&work))? {
             let entry = entry.map_err(Error::io(&work))?;
             let ours = entry.file_type().is_ok_and(|it| it.is_file())
                 && entry.file_name().to_str().is_some_and(|name| match &started {
-                    Some(started) => is_ours(name, &started.job),
+                    Some(started) => written.has(name, &started.job),
                     None => name == LOCK || (name == STARTED_NEW && is_torn(&entry)),
                 });
             let is_groups = [GROUPS, GROUPS_REMOVED].iter().any(|name| entry.file_name() == *name)

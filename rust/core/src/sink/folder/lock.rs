@@ -1,5 +1,6 @@
 //! [`Lock`]: the work folder and the lock in it, which the system releases when its process dies.
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
@@ -12,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::failure::SharedFailure;
-use crate::sink::files::{LOCK, STARTED, WORK};
-use crate::sink::work_names;
+use crate::sink::files::{LOCK, SHARDS, STARTED, WORK};
+use crate::sink::work_names::{self, Written};
 use crate::util::control::Control;
 use crate::util::disk::regular::{self, Links, is_at};
 use crate::util::disk::removal::{
@@ -126,13 +127,13 @@ impl Lock {
 
     /// The files of `job` in the work folder.
     pub(crate) fn files<'a>(&'a self, job: &'a Identity) -> WorkFiles<'a> {
-        WorkFiles { work: &self.work, job }
+        WorkFiles { work: &self.work, job, written: OnceCell::new() }
     }
 
-    /// Removes all files of `job` from the work folder but the lock and those that `kept` accepts by name. The record of the
-    /// started job goes last, because it says whose the other files are.
+    /// Removes all files of `job` from the work folder but the lock and those that `kept` accepts by name. The list of shards and
+    /// the record of the started job go last, because they say whose the other files are.
     pub(crate) fn clear(&self, job: &Identity, kept: impl Fn(&str) -> bool) -> Result<()> {
-        let mut last = None;
+        let mut last = [None, None];
         let files = self.files(job);
         let remove = |path: PathBuf| -> Result<()> {
             let Some(proof) = prove(&files, &path) else { return Ok(()) };
@@ -144,21 +145,22 @@ impl Lock {
             if path.file_name().is_some_and(stays) {
                 continue;
             }
-            if path.ends_with(STARTED) {
-                last = Some(path);
-            } else {
-                remove(path)?;
+            match [SHARDS, STARTED].iter().position(|name| path.ends_with(name)) {
+                Some(at) => last[at] = Some(path),
+                None => remove(path)?,
             }
         }
-        last.map_or(Ok(()), remove)
+        last.into_iter().flatten().try_for_each(remove)
     }
 }
 
 /// The files of a job in a work folder that this run has locked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct WorkFiles<'a> {
     work: &'a Path,
     job: &'a Identity,
+    /// What runs have written there, once it is asked for.
+    written: OnceCell<Written>,
 }
 
 impl WorkFiles<'_> {
@@ -176,9 +178,10 @@ impl WorkFiles<'_> {
 impl Evidence<Disk> for WorkFiles<'_> {
     fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
         let name = path.file_name().and_then(OsStr::to_str);
-        let is_ours = name.is_some_and(|name| work_names::is_ours(name, self.job));
-        let is_inside = path.parent() == Some(self.work);
-        if is_ours && is_inside && Stamp::at(path).is_some() { Claim::Name } else { Claim::None }
+        let is_inside = path.parent() == Some(self.work) && Stamp::at(path).is_some();
+        let written = || self.written.get_or_init(|| Written::find(self.work));
+        let is_ours = is_inside && name.is_some_and(|name| written().has(name, self.job));
+        if is_ours { Claim::Name } else { Claim::None }
     }
 }
 

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::sink::files::{GROUPS, GROUPS_REMOVED, MANIFEST, TOKENS, WORK};
+use crate::sink::files::{GROUPS, GROUPS_REMOVED, MANIFEST, SHARDS, TOKENS, WORK, number_of_shard};
 use crate::sink::manifest::Manifest;
-use crate::sink::work_names::is_of_any_job;
+use crate::sink::work_names::{Written, is_of_any_job};
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{
@@ -76,7 +76,7 @@ impl Evidence<Disk> for GroupFiles {
                 None => name.starts_with(DECIDED),
             },
             [name, WORK, group, groups, WORK] if is_groups(groups) && is_group(group) => {
-                is_of_any_job(name)
+                path.parent().is_some_and(|work| Written::find(work).has_of_any_job(name))
             }
             _ => false,
         };
@@ -137,7 +137,10 @@ pub(crate) fn remove(work: &Path) {
         Ok::<_, Infallible>(())
     };
     let Ok(()) = ordered(WAITING, || Ok(entries.next()), || remove, Ok);
-    let _ = remove_empty(&removed);
+    if remove_empty(&removed).is_err() && !regular::is_folder(&groups) {
+        // What stays is somebody else's, and keeps its name.
+        let _ = regular::rename(&removed, &groups);
+    }
 }
 
 /// Removes the folder of a group, as far as fastpack wrote what is in it: what its work folder holds, and what its manifest lists.
@@ -154,12 +157,13 @@ pub(crate) fn remove_group(folder: &Path) {
     let names = manifests.iter().flatten().flat_map(Manifest::names);
     let mut listed: HashSet<PathBuf> = names.map(|name| folder.join(name)).collect();
     if listed.is_empty() {
-        // Its manifest is damaged.
+        // Its manifest is damaged. Shards are numbered from 0 on.
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let found = entries.filter(|entry| {
-            entry.file_name().to_str().is_some_and(|it| it == TOKENS || is_of_any_job(it))
-        });
-        listed.extend(found.map(|entry| entry.path()));
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let names: Vec<String> = names.filter(|it| it == TOKENS || is_of_any_job(it)).collect();
+        let shards = names.iter().filter(|name| number_of_shard(name).is_some()).count();
+        let found = names.iter().filter(|name| number_of_shard(name).is_none_or(|it| it < shards));
+        listed.extend(found.map(|name| folder.join(name)));
     }
     let own = folder.join(MANIFEST);
     listed.insert(own.clone());
@@ -171,7 +175,12 @@ pub(crate) fn remove_group(folder: &Path) {
     }
     if regular::is_folder(&work) {
         let entries = fs::read_dir(&work).into_iter().flatten().flatten();
-        entries.for_each(|entry| remove_own(&entry.path()));
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        // The list of shards says which of them are fastpack's.
+        paths.sort_unstable_by_key(|path| path.ends_with(SHARDS));
+        for path in &paths {
+            remove_own(path);
+        }
         let _ = remove_empty(&work);
     }
     let _ = remove_empty(folder);

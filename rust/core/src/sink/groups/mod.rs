@@ -211,9 +211,11 @@ fn started_job(dir: &Path) -> Result<Option<Manifest>> {
     Manifest::read(&dir.join(WORK).join(STARTED), Links::Refused)
 }
 
-/// Whether the groups of a job are being packed in the folder `dir`.
+/// Whether the groups of a job are being packed in the folder `dir`. Without the record of the job, what is there is somebody
+/// else's.
 fn is_underway(dir: &Path) -> bool {
-    regular::is_folder(&group_files::folder(&dir.join(WORK)))
+    let work = dir.join(WORK);
+    regular::is_folder(&group_files::folder(&work)) && work.join(STARTED).symlink_metadata().is_ok()
 }
 
 /// Begins the job, unless another process does so, or has finished it.
@@ -252,7 +254,9 @@ fn gather_in_folder(output: &Output, job: &Arc<Identity>, control: &Control) -> 
     let (lock, _) = Lock::take(dir, None, output.wait, control)?;
     let finished = survey::finished(dir, job)?;
     let is_same = |it: &Manifest| it.job.differences(job).is_none();
-    let Some(started) = started_job(dir)?.filter(is_same).filter(|_| is_underway(dir)) else {
+    // It names every input: its memory is freed before that of another is needed.
+    let started = started_job(dir)?.filter(is_same).map(|it| it.now);
+    let Some(now) = started.filter(|_| is_underway(dir)) else {
         return Ok(finished.map_or(Started::Gone, Started::Finished));
     };
     if let Some(report) = finished.filter(|_| !output.overwrite) {
@@ -261,7 +265,7 @@ fn gather_in_folder(output: &Output, job: &Arc<Identity>, control: &Control) -> 
         lock.clear(job, |_| false)?;
         return Ok(Started::Finished(report));
     }
-    let folder = prepare(output, job, started.now, (lock, false), control)?;
+    let folder = prepare(output, job, now, (lock, false), control)?;
     Ok(Started::Ready(folder, None))
 }
 
