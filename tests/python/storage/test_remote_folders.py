@@ -314,6 +314,8 @@ def test_a_large_shard_is_checked_by_its_parts(tmp_path, tokenizer_dir, write_js
     (shard,) = Folder(tmp_path / "packed").shards
     part = 8 << 20
     assert shard.file.bytes > part
+    # The hash that was made of the parts is that of the file.
+    assert fastpack.verify(tmp_path / "packed", sample=0).ok
     assert len(shard.file.parts) == 64 * -(-shard.file.bytes // part)
     with of_web(tmp_path / "packed", tmp_path / "web") as web:
         assert fastpack.read(web.url, **cache) == fastpack.read(tmp_path / "packed")
