@@ -19,17 +19,22 @@ if TYPE_CHECKING:
 
     from fastpack.options.option import Option
 
-__all__ = ["FLAGS", "Function", "add_flags", "with_values"]
+__all__ = ["ALL", "FLAGS", "TOPICS", "Function", "add_flags", "with_values"]
 
 Function: TypeAlias = "Callable[..., object]"  # type: ignore[explicit-any]  # its options are what is looked at
 
 
 def add_flags(
-    command: argparse.ArgumentParser, own: Sequence[Flag], function: Function, *, complete: bool
+    command: argparse.ArgumentParser,
+    own: Sequence[Flag],
+    function: Function,
+    *,
+    complete: bool,
+    topic: str | None = None,
 ) -> None:
     """Adds a flag for each option of a command's function: the command's own flags first, then those of the table.
 
-    Unless the command line is `complete`, none is required.
+    Unless the command line is `complete`, none is required. The help shows the common flags, or those of a `topic`.
     """
     parameters = inspect.signature(function).parameters
     missing = {name: parameter.default for name, parameter in parameters.items()}
@@ -44,16 +49,20 @@ def add_flags(
         known = [flag for flag in flags if flag.option in missing]
         group = command.add_argument_group(title) if title and known else command
         for flag in known:
-            _add(flag, group, missing.pop(flag.option), complete=complete)
+            is_common = title is None or flag.option in _COMMON
+            is_shown = topic == ALL or (is_common if topic is None else TOPICS.get(topic) == title)
+            _add(flag, group, missing.pop(flag.option), complete=complete, shown=is_shown)
 
 
-def _add(flag: Flag, group: argparse._ActionsContainer, default: object, *, complete: bool) -> None:
+def _add(
+    flag: Flag, group: argparse._ActionsContainer, default: object, *, complete: bool, shown: bool
+) -> None:
     """Adds a flag to a parser. If it is not given, the function's default applies."""
     words = get_args(getattr(_types, flag.words)) if flag.words else ()
     help = flag.help + (f": {', '.join(words)}" if words else "")  # noqa: A001
     if not flag.on:
         help += _default(flag, default)  # noqa: A001
-    rest: dict[str, object] = {"help": help, "default": argparse.SUPPRESS}
+    rest: dict[str, object] = {"help": help if shown else argparse.SUPPRESS, "default": argparse.SUPPRESS}
     if flag.switch:
         rest |= {"action": argparse.BooleanOptionalAction}
     elif flag.on:
@@ -87,6 +96,28 @@ def _default(flag: Flag, default: object) -> str:
 
 _FIRST: Final = ("output", "tokenizer", "max_length")
 """The options that the help lists first, without a title."""
+
+_COMMON: Final = frozenset(
+    {
+        "strategy",
+        "overlong",
+        "objective",
+        "train_on",
+        "format",
+        "validation",
+        "overwrite",
+        "threads",
+        "epochs",
+        "batch_size",
+    }
+)
+"""The options that the help of a command lists; a topic has the others."""
+
+ALL: Final = "all"
+"""The topic of the help that lists all flags."""
+
+TOPICS: Final = dict(zip(("rows", "objective", "tokens", "records", "output", "work"), GROUPS, strict=True))
+"""The titles of flags in the help, by the words that ask for them."""
 
 
 def _flags(options: Iterable[Option]) -> tuple[Flag, ...]:

@@ -12,7 +12,7 @@ import fastpack
 from fastpack._fastpack import one_line
 from fastpack.arguments.checks import nearest
 from fastpack.cli.commands import COMMANDS, Command
-from fastpack.cli.flags import FLAGS, add_flags
+from fastpack.cli.flags import ALL, FLAGS, TOPICS, add_flags
 from fastpack.cli.messages import spelled
 from fastpack.options.foreign import FOREIGN_COMMANDS, FOREIGN_OPTIONS, OPTION_ADVICE
 from fastpack.options.suggestions import nearest_option
@@ -63,8 +63,8 @@ def flags_of(command: Command) -> list[Flag]:
     return [*command.flags, *chain.from_iterable(FLAGS.values())]
 
 
-def parser(*, complete: bool = True) -> argparse.ArgumentParser:
-    """Makes the parser of the whole command line; unless it is `complete`, no flag is required."""
+def parser(*, complete: bool = True, topic: str | None = None) -> argparse.ArgumentParser:
+    """Makes the parser of the whole command line; unless it is `complete`, no flag is required. The help is of a `topic`."""
     top = _Parser(
         prog="fastpack",
         description="Packs conversations into Arrow rows of token ids, exactly as transformers makes them.",
@@ -80,11 +80,13 @@ def parser(*, complete: bool = True) -> argparse.ArgumentParser:
             help=command.help,
             description=command.description,
             usage=f"fastpack {name} {command.usage}",
-            epilog=_epilog(command),
+            epilog=_epilog(command) if topic is None else None,
             formatter_class=_Help,
             allow_abbrev=False,
         )
-        add_flags(added, command.flags, command.function(), complete=complete)
+        add_flags(added, command.flags, command.function(), complete=complete, topic=topic)
+        if topic is None and (named := _topics(command)):
+            added.epilog = f"{named}\nexamples:\n{command.examples}"
     return top
 
 
@@ -95,7 +97,8 @@ def parse(arguments: Sequence[str]) -> dict[str, object]:
     if fallback:
         given = ["pack", *given]
     complete = not fallback and not any(it.partition("=")[0] in _RECIPES for it in given)
-    top = parser(complete=complete)
+    given, topic = _without_topic(given)
+    top = parser(complete=complete, topic=topic)
     trainer = None
     if given[:1] == ["stream"] and "--" in given:
         at = given.index("--")
@@ -111,6 +114,14 @@ def parse(arguments: Sequence[str]) -> dict[str, object]:
             top.error("`--` must be followed by a command")
         values["trainer"] = trainer
     return {**values, "fallback": True} if fallback else values
+
+
+def _without_topic(given: list[str]) -> tuple[list[str], str | None]:
+    """A command line without the topic of `--help TOPIC`, and the topic."""
+    at = next((at for at, typed in enumerate(given) if typed in {"-h", "--help"}), len(given))
+    if given[at + 1 : at + 2] and given[at + 1] in {ALL, *TOPICS}:
+        return [*given[: at + 1], *given[at + 2 :]], given[at + 1]
+    return given, None
 
 
 _OWN: Final = frozenset({"-h", "--help", "-V", "--version"})
@@ -186,6 +197,13 @@ def _options(command: Command) -> Iterable[str]:
 
     yield from inspect.signature(command.function()).parameters
     yield from (flag.option for flag in command.flags)
+
+
+def _topics(command: Command) -> str:
+    """The topics of the help of a command, if it has more flags than the help lists."""
+    taken = {*_options(command)}
+    topics = [topic for topic, title in TOPICS.items() if any(flag.holder in taken for flag in FLAGS[title])]
+    return f"more flags:\n  --help {'|'.join([*topics, ALL])}\n" if topics else ""
 
 
 def _epilog(*commands: Command) -> str:
