@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fastpack_core::document::store::{Log, Store, Stretch};
+use fastpack_core::document::store::{DocumentPart, Log, Store};
 use fastpack_core::document::{Document, Documents, INPUTS, TrainedRun};
 use fastpack_core::report::ledger::{Ledger, Reason};
 use fastpack_core::{Control, Origin};
@@ -172,13 +172,13 @@ proptest! {
         }
         prop_assert!(spilled.is_spilled() && !kept.is_spilled());
         let count = usize::try_from(kept.end()).expect("few");
-        let stretches: Vec<Stretch> = wanted.iter().map(|(which, start, length)| {
+        let stretches: Vec<DocumentPart> = wanted.iter().map(|(which, start, length)| {
             let document = which.index(count) as u64;
             let tokens = kept.document(document).column(INPUTS).len();
             let start = start.index(tokens);
             let length = 1 + length.index(tokens - start);
             let small = |number| u32::try_from(number).expect("few");
-            Stretch { document, start: small(start), length: small(length) }
+            DocumentPart { document, start: small(start), length: small(length) }
         }).collect();
         let threads = NonZeroUsize::new(threads).expect("not 0");
         let whole = spilled.load(&stretches, true, threads, &Control::default()).expect("readable");
@@ -250,7 +250,7 @@ fn a_damaged_block_behind_a_missing_one_waits_for_none() {
     for (documents, place) in places {
         store.push(documents, Some(place));
     }
-    let stretches = [0, 1].map(|document| Stretch { document, start: 0, length: 9 });
+    let stretches = [0, 1].map(|document| DocumentPart { document, start: 0, length: 9 });
     let loaded =
         store.load(&stretches, true, NonZeroUsize::MIN, &Control::default()).expect("readable");
     assert_eq!(
@@ -325,7 +325,7 @@ fn documents_beyond_four_gibibytes_are_found() {
         let place = log.append(number, "", &documents, &Ledger::default()).expect("room");
         store.push(documents, Some(place));
     }
-    let stretches = [2, 0, 1].map(|document| Stretch { document, start: 4, length: 2 });
+    let stretches = [2, 0, 1].map(|document| DocumentPart { document, start: 4, length: 2 });
     let loaded =
         store.load(&stretches, false, NonZeroUsize::MIN, &Control::default()).expect("readable");
     let ids: Vec<&[u32]> = (0..3).map(|index| loaded.document(index).column(INPUTS)).collect();
@@ -346,7 +346,7 @@ fn a_stretch_of_a_document_of_megabytes_is_read_alone() {
     let place = log.append(0, "", &documents, &Ledger::default()).expect("room");
     let mut store = Store::over(log, 0);
     store.push(documents, Some(place));
-    let stretch = Stretch { document: 1, start: 599_990, length: 20 };
+    let stretch = DocumentPart { document: 1, start: 599_990, length: 20 };
     let loaded =
         store.load(&[stretch], false, NonZeroUsize::MIN, &Control::default()).expect("readable");
     let ids: Vec<u32> = (599_990..600_010).collect();

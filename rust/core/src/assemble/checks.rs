@@ -25,7 +25,7 @@ pub struct CheckedRows {
 
 /// A rule of rows. Problems are told in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Rule {
+enum RowRule {
     Token(RowColumn),
     MaxLength(RowColumn),
     Class,
@@ -70,7 +70,7 @@ pub fn check_rows(
     let most_truths = most_truths(batches, options);
     for batch in batches {
         control.tick()?;
-        let columns = Columns::of(batch, options)?;
+        let columns = RuleColumns::of(batch, options)?;
         if options.objective == Some(ObjectiveName::MultiLabel) {
             check.truths(batch, most_truths)?;
         } else if options.objective == Some(ObjectiveName::Classification) {
@@ -89,7 +89,7 @@ pub fn check_rows(
 }
 
 /// The columns that rules are about.
-struct Columns {
+struct RuleColumns {
     boundaries: Boundaries,
     /// The columns with a value for each token.
     per_token: Vec<(RowColumn, Lists)>,
@@ -99,7 +99,7 @@ struct Columns {
     target_lengths: Option<NumberLists<Int64Type>>,
 }
 
-impl Columns {
+impl RuleColumns {
     fn of(batch: &RecordBatch, options: &PackedOptions) -> Result<Self> {
         let one_document = options.has_one_document();
         let is_span = options.objective == Some(ObjectiveName::Span);
@@ -137,17 +137,17 @@ impl Columns {
 /// The rules that are broken so far.
 struct Check<'a> {
     options: &'a PackedOptions,
-    found: BTreeMap<Rule, (usize, String)>,
+    found: BTreeMap<RowRule, (usize, String)>,
     first_row: usize,
 }
 
 impl Check<'_> {
-    fn broken(&mut self, rule: Rule, row: usize, says: impl FnOnce() -> String) {
+    fn broken(&mut self, rule: RowRule, row: usize, says: impl FnOnce() -> String) {
         let row = self.first_row + row;
         self.found.entry(rule).or_insert_with(|| (row, says()));
     }
 
-    fn row(&mut self, columns: &Columns, row: usize) {
+    fn row(&mut self, columns: &RuleColumns, row: usize) {
         let mut prompt = 0;
         for (column, answer) in &columns.answers {
             let ids = answer.row(row);
@@ -161,7 +161,7 @@ impl Check<'_> {
             let values = lists.len(row);
             if values != ids.len() {
                 fits = false;
-                self.broken(Rule::Values(*column), row, || {
+                self.broken(RowRule::Values(*column), row, || {
                     let name = column.name();
                     format!("column `{name}` has {values} values, but `input_ids` {}", ids.len())
                 });
@@ -193,12 +193,14 @@ impl Check<'_> {
     fn ids(&mut self, column: RowColumn, ids: &[i64], others: usize, row: usize) {
         let name = column.name();
         if let Some(id) = ids.iter().find(|id| **id < 0) {
-            self.broken(Rule::Token(column), row, || format!("column `{name}` has the token {id}"));
+            self.broken(RowRule::Token(column), row, || {
+                format!("column `{name}` has the token {id}")
+            });
         }
         if let Some(most) = self.options.max_length
             && (ids.len() + others) as u64 > most
         {
-            self.broken(Rule::MaxLength(column), row, || too_many(name, "max_length", most));
+            self.broken(RowRule::MaxLength(column), row, || too_many(name, "max_length", most));
         }
     }
 
@@ -213,18 +215,18 @@ impl Check<'_> {
         let (lengths, positions) = (&columns.lengths, &columns.positions);
         if lengths.is_none() && positions.is_none() {
             let says = "neither `seq_lengths` nor `position_ids` says where documents begin";
-            self.broken(Rule::Boundaries, row, || says.to_owned());
+            self.broken(RowRule::Boundaries, row, || says.to_owned());
             return false;
         }
         if let Some(lengths) = lengths.as_ref().map(|lengths| lengths.row(row)) {
             if let Some(length) = lengths.iter().find(|length| **length < 1) {
-                self.broken(Rule::Length, row, || {
+                self.broken(RowRule::Length, row, || {
                     format!("column `seq_lengths` has {length}, which is no length")
                 });
             }
             let total: i64 = lengths.iter().sum();
             if usize::try_from(total) != Ok(ids.len()) {
-                self.broken(Rule::Lengths, row, || {
+                self.broken(RowRule::Lengths, row, || {
                     let tokens = ids.len();
                     format!(
                         "column `seq_lengths` comes to {total}, but `input_ids` has {tokens} tokens"
@@ -237,7 +239,7 @@ impl Check<'_> {
             return fits;
         };
         if let Some(first) = positions.first().filter(|first| **first != 0) {
-            self.broken(Rule::FirstPosition, row, || {
+            self.broken(RowRule::FirstPosition, row, || {
                 format!("column `position_ids` begins at {first}, not at 0")
             });
             return false;
@@ -249,7 +251,9 @@ impl Check<'_> {
             } else {
                 "count up by 1"
             };
-            self.broken(Rule::Position, row, || format!("column `position_ids` does not {what}"));
+            self.broken(RowRule::Position, row, || {
+                format!("column `position_ids` does not {what}")
+            });
         }
         true
     }
@@ -257,7 +261,7 @@ impl Check<'_> {
     /// Checks labels that are tokens, or none.
     fn numbers(&mut self, labels: &[i64], row: usize) {
         if let Some(label) = labels.iter().find(|label| **label < 0 && !is_untrained(**label)) {
-            self.broken(Rule::Number, row, || {
+            self.broken(RowRule::Number, row, || {
                 format!("column `labels` has {label}, which is no token")
             });
         }
@@ -267,12 +271,12 @@ impl Check<'_> {
         if let Some(most) = self.options.max_target_length
             && targets as u64 > most
         {
-            self.broken(Rule::MaxTargets, row, || {
+            self.broken(RowRule::MaxTargets, row, || {
                 too_many(RowColumn::Labels.name(), "max_target_length", most)
             });
         }
         if lengths.is_some_and(|it| usize::try_from(it.iter().sum::<i64>()) != Ok(targets)) {
-            self.broken(Rule::TargetLengths, row, || {
+            self.broken(RowRule::TargetLengths, row, || {
                 format!(
                     "column `target_seq_lengths` does not come to the {targets} tokens of `labels`"
                 )
@@ -290,14 +294,14 @@ impl Check<'_> {
                 let label = labels[at];
                 let token = ids.get(at + usize::from(is_shifted)).copied();
                 if at == edge {
-                    self.broken(Rule::EdgeLabel, row, || {
+                    self.broken(RowRule::EdgeLabel, row, || {
                         let which = if is_shifted { "last" } else { "first" };
                         format!(
                             "column `labels` has {label} at the {which} token of a document, where -100 belongs"
                         )
                     });
                 } else if token != Some(label) {
-                    self.broken(Rule::Label, row, || {
+                    self.broken(RowRule::Label, row, || {
                         let token = token.unwrap_or_default();
                         format!(
                             "column `labels` has {label} where the token is {token}, and not -100"
@@ -313,7 +317,7 @@ impl Check<'_> {
             !weight.is_finite() || weight < 0.0 || is_untrained(label) && weight != 0.0
         };
         if let Some((weight, label)) = weights.iter().zip(labels).find(is_wrong) {
-            self.broken(Rule::Weight, row, || {
+            self.broken(RowRule::Weight, row, || {
                 let weight = weight.to_string().to_lowercase();
                 format!("column `loss_weights` has {weight} for the label {label}")
             });
@@ -329,7 +333,7 @@ impl Check<'_> {
         let classes = cast(labels, &DataType::Int64)?;
         for (row, &class) in classes.as_primitive::<Int64Type>().values().iter().enumerate() {
             if class < 0 && !is_untrained(class) {
-                self.broken(Rule::Class, row, || {
+                self.broken(RowRule::Class, row, || {
                     format!("column `labels` has {class}, which is no class")
                 });
             }
@@ -348,13 +352,13 @@ impl Check<'_> {
             let truths = lists.numbers::<Float64Type>(row..row + 1)?;
             if !truths.is_empty() && truths.len() != most {
                 let values = truths.len();
-                self.broken(Rule::Truths, row, || {
+                self.broken(RowRule::Truths, row, || {
                     format!("column `labels` has {values} values, others have {most}")
                 });
             }
             let is_no_truth = |truth: &&f64| ![0.0, 1.0].contains(*truth);
             if let Some(truth) = truths.values().iter().find(is_no_truth) {
-                self.broken(Rule::Truth, row, || {
+                self.broken(RowRule::Truth, row, || {
                     format!("column `labels` has {truth}, which is neither 0 nor 1")
                 });
             }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use crate::document::Document;
-use crate::document::store::{Loaded, Store, Stretch};
+use crate::document::store::{DocumentPart, Loaded, Store};
 use crate::error::Result;
 use crate::pack::{MadeSizes, Plan};
 use crate::util::control::Control;
@@ -69,9 +69,9 @@ impl<'a> Gathered<'a> {
             return Ok(Self::kept(store, plan));
         }
         let first = plan.first_piece(rows.start);
-        let stretches: Vec<Stretch> = plan
+        let stretches: Vec<DocumentPart> = plan
             .pieces(rows)
-            .map(|piece| Stretch {
+            .map(|piece| DocumentPart {
                 document: plan.first_document() + u64::from(piece.document),
                 start: piece.start,
                 length: piece.length,

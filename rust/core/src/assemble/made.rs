@@ -11,14 +11,14 @@ use super::gathered::Gathered;
 use super::layout::Layout;
 use super::lists::item;
 use crate::config::{Number, Per, RowColumn};
-use crate::objective::{Column, Fill, Part, Values};
+use crate::objective::{Fill, ObjectiveColumn, RowPart, Values};
 
 /// The columns that the objective of a layout makes, piece by piece.
 pub(super) struct MadeColumns<'a> {
     gathered: &'a Gathered<'a>,
     rows: Range<usize>,
     layout: &'a Layout,
-    columns: Vec<Column>,
+    columns: Vec<ObjectiveColumn>,
     values: Vec<Values>,
     /// The labels in each of these rows; none in rows that are repeated.
     labels: Vec<u64>,
@@ -47,7 +47,7 @@ impl<'a> MadeColumns<'a> {
             let mut in_row = 0;
             for piece in gathered.pieces(row..row + 1) {
                 let (document, start, length) = (piece.document, piece.start, piece.length);
-                let part = Part { document, start, length, first: piece.first };
+                let part = RowPart { document, start, length, first: piece.first };
                 let made = objective.make(part, piece.made.key, &mut values);
                 in_row += if row < plan.distinct_rows() { made } else { 0 };
                 for values in &mut values {
@@ -84,7 +84,7 @@ impl<'a> MadeColumns<'a> {
 
     fn numbers<T: ArrowPrimitiveType>(
         &self,
-        column: Column,
+        column: ObjectiveColumn,
         values: &Values,
         number: impl Fn(i32) -> T::Native,
     ) -> ArrayRef {

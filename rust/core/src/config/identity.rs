@@ -42,7 +42,7 @@ const TRANSFORM: &str = "transform";
 const RUN: &str = "run";
 
 /// Options by their names.
-type Fields = Map<String, Value>;
+type OptionFields = Map<String, Value>;
 
 /// The identity of a job or a stream. The manifest of a folder and the state of a stream hold it as JSON.
 ///
@@ -67,7 +67,7 @@ pub struct Identity {
     pub output: Option<Output>,
     /// The options that decide the rows of a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream_options: Option<Fields>,
+    pub stream_options: Option<OptionFields>,
     /// A unique number of the run, where the records or functions have no identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
@@ -184,7 +184,7 @@ pub struct MadeBy {
 impl Identity {
     /// The options of a stream, without those that are absent or skipped.
     #[expect(clippy::missing_panics_doc, reason = "it cannot")]
-    pub fn stream_options(options: &impl Serialize) -> Fields {
+    pub fn stream_options(options: &impl Serialize) -> OptionFields {
         let options = serde_json::to_value(options).expect("strings and numbers become JSON");
         let Value::Object(mut options) = options else { return Map::new() };
         options.retain(|_, value| !value.is_null());
@@ -246,7 +246,7 @@ impl Identity {
 
     /// The identity without some options of a stream, in whichever group they are.
     pub(crate) fn without_stream_options(&self, left_out: &[&str]) -> Self {
-        fn clear(options: &mut Fields, left_out: &[&str]) {
+        fn clear(options: &mut OptionFields, left_out: &[&str]) {
             options.retain(|name, _| !left_out.contains(&&**name));
             let groups = options.values_mut().filter_map(Value::as_object_mut);
             groups.for_each(|group| clear(group, left_out));
@@ -322,7 +322,7 @@ impl Comparison<'_> {
         }
     }
 
-    fn compare_fields(&mut self, name: &str, old: &Fields, new: &Fields) {
+    fn compare_fields(&mut self, name: &str, old: &OptionFields, new: &OptionFields) {
         let added = new.keys().filter(|key| !old.contains_key(*key));
         let keys = old.keys().chain(added).filter(|key| !name.is_empty() || *key != RUN);
         for key in keys {

@@ -1,4 +1,4 @@
-//! [`Frames`]: what a tokenizer puts around texts.
+//! [`SurroundingTokens`]: what a tokenizer puts around texts.
 
 use fastpack_tokenize::{Part, SpecialTokens, Tokenizer};
 
@@ -7,12 +7,12 @@ use crate::report::ledger::Reason;
 
 /// The tokens that a tokenizer puts around one text and around two, asked for where they are first needed.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(super) struct SurroundingTokens {
     tokenizer: Tokenizer,
     parts: [Option<Vec<Part>>; 2],
 }
 
-impl Frames {
+impl SurroundingTokens {
     pub(super) fn of(tokenizer: &Tokenizer) -> Self {
         Self { tokenizer: tokenizer.clone(), parts: [None, None] }
     }

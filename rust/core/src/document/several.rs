@@ -68,7 +68,7 @@ impl From<PartKind> for u32 {
 }
 
 /// A part of a document: its ids, and what they are.
-struct Ids {
+struct IdsPart {
     ids: Vec<u32>,
     kind: PartKind,
 }
@@ -114,7 +114,7 @@ impl DocumentMaker {
     ///
     /// The prompt ends where its ids differ from those of a text, as in the trainers of TRL: a tokenizer may merge its end
     /// with an answer.
-    fn answers(&mut self, texts: &[(String, TextKind)]) -> Result<Vec<Ids>, Fault> {
+    fn answers(&mut self, texts: &[(String, TextKind)]) -> Result<Vec<IdsPart>, Fault> {
         let mut encoded = Vec::with_capacity(texts.len());
         for (at, (text, kind)) in texts.iter().enumerate() {
             encoded.push(self.encode_whole(text, *kind, at > 0)?);
@@ -126,11 +126,11 @@ impl DocumentMaker {
         let end = wholes.iter().map(shared).min().unwrap_or(prompt.len());
         let kind = PartKind { text: Some(0), token_type: 0 };
         let parts = [&prompt[..end]].into_iter().chain(wholes.iter().map(|whole| &whole[end..]));
-        Ok(parts.map(|ids| Ids { ids: ids.to_vec(), kind }).collect())
+        Ok(parts.map(|ids| IdsPart { ids: ids.to_vec(), kind }).collect())
     }
 
     /// The ids of one text or of two, between the tokens that the tokenizer puts around them.
-    fn framed(&mut self, texts: &[(String, TextKind)]) -> Result<Vec<Ids>, Fault> {
+    fn framed(&mut self, texts: &[(String, TextKind)]) -> Result<Vec<IdsPart>, Fault> {
         let mut frame = self.frames.parts(texts.len())?;
         if let Some(before) = self.ending.left_out_before(&frame, false) {
             frame.remove(before);
@@ -145,7 +145,7 @@ impl DocumentMaker {
                 Some(text) => self.encode_text(&texts[text].0, SpecialTokens::Omit)?.to_vec(),
                 None => vec![part.id],
             };
-            Ok(Ids { ids, kind: PartKind { text, token_type: part.kind } })
+            Ok(IdsPart { ids, kind: PartKind { text, token_type: part.kind } })
         };
         frame.into_iter().map(part).collect()
     }

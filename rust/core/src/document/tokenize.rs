@@ -5,7 +5,7 @@ use std::ops::Range;
 use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 
 use super::ending::{Ending, TextKind};
-use super::frames::Frames;
+use super::frames::SurroundingTokens;
 use super::literals::Literals;
 use super::turns::Edges;
 use super::{Documents, TURN_ENDS, TrainedRun};
@@ -23,7 +23,7 @@ const KEPT: usize = 1 << 22;
 pub struct DocumentMaker {
     pub(super) encoder: Encoder,
     /// The tokens that the tokenizer puts around texts.
-    pub(super) frames: Frames,
+    pub(super) frames: SurroundingTokens,
     pub(super) ending: Ending,
     literals: Literals,
     pub(super) encoding: Encoding,
@@ -39,7 +39,7 @@ impl DocumentMaker {
     pub fn new(tokenizer: &Tokenizer, ending: Ending) -> Self {
         Self {
             encoder: tokenizer.encoder(),
-            frames: Frames::of(tokenizer),
+            frames: SurroundingTokens::of(tokenizer),
             ending,
             literals: Literals::default(),
             encoding: Encoding::default(),

@@ -1,6 +1,6 @@
 //! [`Causal`]: each token is predicted from those before it.
 
-use super::kind::{Column, Objective, Part};
+use super::kind::{Objective, ObjectiveColumn, RowPart};
 
 /// Each token is predicted from those before it.
 ///
@@ -9,11 +9,11 @@ use super::kind::{Column, Objective, Part};
 pub(super) struct Causal;
 
 impl Objective for Causal {
-    fn columns(&self) -> Vec<Column> {
+    fn columns(&self) -> Vec<ObjectiveColumn> {
         Vec::new()
     }
 
-    fn learns(&self, part: Part<'_>) -> bool {
+    fn learns(&self, part: RowPart<'_>) -> bool {
         part.document.labels(part.start, part.length) > 0
     }
 }

@@ -14,13 +14,13 @@ type Name = Vec<u32>;
 /// documents were seen.
 #[derive(Debug, Default)]
 pub struct FoundClasses {
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenLabels>,
     numbers: OnceLock<BTreeMap<Name, u32>>,
 }
 
 /// The labels of the documents so far.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenLabels {
     names: BTreeSet<Name>,
     /// The first document with a name.
     named: Option<Origin>,
@@ -83,7 +83,7 @@ impl FoundClasses {
         self.numbers.get_or_init(|| self.seen().names.iter().cloned().zip(0..).collect())
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, SeenLabels> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
 //! [`Classification`]: the class of a text or of a pair of texts is predicted, or several classes are.
 
 use super::classes::FoundClasses;
-use super::kind::{Column, Fill, Limits, Objective, Part, Size, Values};
+use super::kind::{Fill, Limits, Objective, ObjectiveColumn, PartSize, RowPart, Values};
 use crate::config::{Classes, Number, Per, RowColumn, Side};
 use crate::document::{
     ColumnName, Document, INPUTS, KINDS, LABELS, PARTS, PartKind, labels as named,
@@ -22,10 +22,10 @@ pub(super) struct Classification {
 }
 
 /// A part of an encoding: how many tokens it has, and what they are.
-type Stretch = (u32, PartKind);
+type EncodingPart = (u32, PartKind);
 
 /// The parts of a document.
-fn parts(document: Document<'_>) -> impl Iterator<Item = Stretch> {
+fn parts(document: Document<'_>) -> impl Iterator<Item = EncodingPart> {
     let kinds = document.column(KINDS).iter().map(|&kind| PartKind::from(kind));
     document.column(PARTS).iter().copied().zip(kinds)
 }
@@ -69,8 +69,9 @@ impl Objective for Classification {
         &[INPUTS, PARTS, KINDS, LABELS]
     }
 
-    fn columns(&self) -> Vec<Column> {
-        let column = |name, fill| Column { name, number: Number::Int32, per: Per::Token, fill };
+    fn columns(&self) -> Vec<ObjectiveColumn> {
+        let column =
+            |name, fill| ObjectiveColumn { name, number: Number::Int32, per: Per::Token, fill };
         let (number, per, fill) = if self.several {
             (Number::Float32, Per::List, Fill::With(0))
         } else {
@@ -80,12 +81,12 @@ impl Objective for Classification {
             column(RowColumn::InputIds, Fill::Padding),
             column(RowColumn::TokenTypeIds, Fill::With(0)),
             column(RowColumn::AttentionMask, Fill::With(0)),
-            Column { name: RowColumn::Labels, number, per, fill },
+            ObjectiveColumn { name: RowColumn::Labels, number, per, fill },
         ]
     }
 
-    fn size(&self, part: Part<'_>, _: u64) -> Option<Size> {
-        Some(Size { tokens: part.length, targets: 0 })
+    fn size(&self, part: RowPart<'_>, _: u64) -> Option<PartSize> {
+        Some(PartSize { tokens: part.length, targets: 0 })
     }
 
     fn longest(&self, document: Document<'_>, _: u32, _: u64, limits: Limits) -> Option<u32> {
@@ -98,7 +99,7 @@ impl Objective for Classification {
         self.found.as_ref()
     }
 
-    fn make(&self, part: Part<'_>, _: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [Values]) -> u64 {
         let [inputs, types, mask, labels] = columns else { return 0 };
         let (texts, around) = lengths(part.document);
         let kept = within(texts, part.length.saturating_sub(around));

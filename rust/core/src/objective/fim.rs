@@ -3,9 +3,10 @@
 use fastpack_tokenize::Tokenizer;
 
 use super::kind::{
-    Column, Limits, Objective, Part, Size, UNTRAINED, Values, Vocabulary, inputs_and_labels,
+    Limits, Objective, ObjectiveColumn, PartSize, RowPart, UNTRAINED, Values, Vocabulary,
+    inputs_and_labels,
 };
-use super::vocabulary::{Ids, special_ids};
+use super::vocabulary::{TokenSet, special_ids};
 use crate::config::FimOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -36,7 +37,7 @@ pub(super) struct Fim {
     suffix: i32,
     middle: i32,
     /// The special tokens, which stay where they are at the ends of a document.
-    special: Ids,
+    special: TokenSet,
     /// Whether each label stands one place before its token.
     shift: bool,
 }
@@ -100,7 +101,7 @@ fn found(tokenizer: &Tokenizer, tokens: [&str; 3]) -> Option<[i32; 3]> {
 }
 
 impl Objective for Fim {
-    fn columns(&self) -> Vec<Column> {
+    fn columns(&self) -> Vec<ObjectiveColumn> {
         inputs_and_labels()
     }
 
@@ -108,9 +109,9 @@ impl Objective for Fim {
         true
     }
 
-    fn size(&self, part: Part<'_>, key: u64) -> Option<Size> {
+    fn size(&self, part: RowPart<'_>, key: u64) -> Option<PartSize> {
         let tokens = part.length + 3;
-        self.cuts(KeyedRandom::of(key, part.first)).then_some(Size { tokens, targets: 0 })
+        self.cuts(KeyedRandom::of(key, part.first)).then_some(PartSize { tokens, targets: 0 })
     }
 
     fn longest(&self, _: Document<'_>, start: u32, key: u64, limits: Limits) -> Option<u32> {
@@ -118,11 +119,11 @@ impl Objective for Fim {
         Some(limits.tokens.saturating_sub(marks))
     }
 
-    fn learns(&self, part: Part<'_>) -> bool {
+    fn learns(&self, part: RowPart<'_>) -> bool {
         part.length > 1
     }
 
-    fn make(&self, part: Part<'_>, key: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, key: u64, columns: &mut [Values]) -> u64 {
         let [inputs, labels] = columns else { unreachable!("two columns") };
         let (chance, ids) = (KeyedRandom::of(key, part.first), part.ids());
         let start = inputs.numbers.len();

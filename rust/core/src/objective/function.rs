@@ -1,6 +1,8 @@
 //! [`Function`]: a function of the caller gives documents their labels.
 
-use super::kind::{Column, Fill, Objective, Part, UNTRAINED, Values, inputs_and_labels};
+use super::kind::{
+    Fill, Objective, ObjectiveColumn, RowPart, UNTRAINED, Values, inputs_and_labels,
+};
 use crate::config::{Number, Per, RowColumn};
 use crate::document::{ColumnName, INPUTS, MADE_LABELS, MADE_TYPES};
 
@@ -16,19 +18,20 @@ impl Objective for Function {
         &[INPUTS, MADE_LABELS, MADE_TYPES]
     }
 
-    fn columns(&self) -> Vec<Column> {
-        let column = |name, number| Column { name, number, per: Per::Token, fill: Fill::With(0) };
+    fn columns(&self) -> Vec<ObjectiveColumn> {
+        let column =
+            |name, number| ObjectiveColumn { name, number, per: Per::Token, fill: Fill::With(0) };
         let mut columns = inputs_and_labels();
         columns.push(column(RowColumn::LossWeights, Number::Float32));
         columns.push(column(RowColumn::TokenTypeIds, Number::Int32));
         columns
     }
 
-    fn learns(&self, part: Part<'_>) -> bool {
+    fn learns(&self, part: RowPart<'_>) -> bool {
         labels(part).any(|label| label != UNTRAINED)
     }
 
-    fn make(&self, part: Part<'_>, _: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [Values]) -> u64 {
         let [inputs, made_labels, weights, types] = columns else { return 0 };
         inputs.numbers.extend(part.ids().iter().map(|id| id.cast_signed()));
         let first = made_labels.numbers.len();
@@ -59,7 +62,7 @@ impl Objective for Function {
 }
 
 /// The labels of a part.
-fn labels(part: Part<'_>) -> impl Iterator<Item = i32> {
+fn labels(part: RowPart<'_>) -> impl Iterator<Item = i32> {
     let made = &part.document.column(MADE_LABELS)[part.start as usize..][..part.length as usize];
     let goes_on = part.first > 0;
     made.iter().enumerate().map(

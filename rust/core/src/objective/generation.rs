@@ -1,6 +1,6 @@
 //! [`Generation`]: a prompt is answered.
 
-use super::kind::{Column, Fill, Objective, Part, Values};
+use super::kind::{Fill, Objective, ObjectiveColumn, RowPart, Values};
 use crate::config::{Number, Per, RowColumn};
 
 /// A prompt is answered: rows hold the ids of prompts, and no labels.
@@ -8,15 +8,16 @@ use crate::config::{Number, Per, RowColumn};
 pub(super) struct Generation;
 
 impl Objective for Generation {
-    fn columns(&self) -> Vec<Column> {
-        let column = |name, fill| Column { name, number: Number::Int32, per: Per::Token, fill };
+    fn columns(&self) -> Vec<ObjectiveColumn> {
+        let column =
+            |name, fill| ObjectiveColumn { name, number: Number::Int32, per: Per::Token, fill };
         vec![
             column(RowColumn::InputIds, Fill::Padding),
             column(RowColumn::AttentionMask, Fill::With(0)),
         ]
     }
 
-    fn make(&self, part: Part<'_>, _: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [Values]) -> u64 {
         let [ids, mask] = columns else { return 0 };
         ids.numbers.extend(part.ids().iter().map(|id| id.cast_signed()));
         mask.numbers.extend(part.ids().iter().map(|_| 1));

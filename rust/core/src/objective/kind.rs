@@ -9,7 +9,7 @@ use crate::document::{ColumnName, Document, INPUTS};
 
 /// A part of a document that is packed into a row.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct RowPart<'a> {
     /// The document, or the stretch of it that was read back.
     pub document: Document<'a>,
     /// The first token of the part in it.
@@ -20,7 +20,7 @@ pub struct Part<'a> {
     pub first: u32,
 }
 
-impl<'a> Part<'a> {
+impl<'a> RowPart<'a> {
     /// The ids of the part.
     pub fn ids(&self) -> &'a [u32] {
         &self.document.column(INPUTS)[self.start as usize..][..self.length as usize]
@@ -46,7 +46,7 @@ impl Limits {
 
 /// The tokens of a part in its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct PartSize {
     /// The tokens that count against `max_length`.
     pub tokens: u32,
     /// The tokens that count against `max_target_length`.
@@ -55,7 +55,7 @@ pub struct Size {
 
 /// A column that an objective makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Column {
+pub struct ObjectiveColumn {
     /// Its name.
     pub name: RowColumn,
     /// Its numbers.
@@ -70,8 +70,9 @@ pub struct Column {
 pub(crate) const UNTRAINED: i32 = -100;
 
 /// The tokens of rows, and a label for each.
-pub(super) fn inputs_and_labels() -> Vec<Column> {
-    let column = |name, fill| Column { name, number: Number::Int32, per: Per::Token, fill };
+pub(super) fn inputs_and_labels() -> Vec<ObjectiveColumn> {
+    let column =
+        |name, fill| ObjectiveColumn { name, number: Number::Int32, per: Per::Token, fill };
     vec![
         column(RowColumn::InputIds, Fill::Padding),
         column(RowColumn::Labels, Fill::With(UNTRAINED)),
@@ -112,7 +113,7 @@ pub trait Objective: Debug + Send + Sync {
     }
 
     /// The columns that it makes. None if rows hold the ids of documents and their trained runs as they are.
-    fn columns(&self) -> Vec<Column>;
+    fn columns(&self) -> Vec<ObjectiveColumn>;
 
     /// Whether it makes random choices, so that each document needs a key.
     fn is_random(&self) -> bool {
@@ -120,7 +121,7 @@ pub trait Objective: Debug + Send + Sync {
     }
 
     /// The tokens of a part in its row, of a document with this key; `None` if they are as many as in the document.
-    fn size(&self, part: Part<'_>, key: u64) -> Option<Size> {
+    fn size(&self, part: RowPart<'_>, key: u64) -> Option<PartSize> {
         let _ = (part, key);
         None
     }
@@ -138,12 +139,12 @@ pub trait Objective: Debug + Send + Sync {
     }
 
     /// Whether something can be learned from a part.
-    fn learns(&self, part: Part<'_>) -> bool {
+    fn learns(&self, part: RowPart<'_>) -> bool {
         part.length > 0
     }
 
     /// Appends the values of a part to each of its columns, in their order. Returns the number of labels.
-    fn make(&self, part: Part<'_>, key: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, key: u64, columns: &mut [Values]) -> u64 {
         let _ = (part, key, columns);
         0
     }

@@ -1,7 +1,9 @@
 //! [`Mlm`]: some tokens are masked, and predicted from those on both sides.
 
-use super::kind::{Column, Objective, Part, UNTRAINED, Values, Vocabulary, inputs_and_labels};
-use super::vocabulary::{Ids, Words, id_of, special_ids, words};
+use super::kind::{
+    Objective, ObjectiveColumn, RowPart, UNTRAINED, Values, Vocabulary, inputs_and_labels,
+};
+use super::vocabulary::{TokenSet, WordStarts, id_of, special_ids, words};
 use crate::config::MlmOptions;
 use crate::error::{Error, Result};
 use crate::util::random::KeyedRandom;
@@ -26,9 +28,9 @@ pub(super) struct Mlm {
     /// The number of tokens that a random token is drawn from.
     vocabulary: usize,
     /// The special tokens, which are never chosen.
-    special: Ids,
+    special: TokenSet,
     /// The beginnings of words, if whole words are chosen.
-    words: Option<Words>,
+    words: Option<WordStarts>,
 }
 
 impl Mlm {
@@ -81,7 +83,7 @@ impl Mlm {
 }
 
 impl Objective for Mlm {
-    fn columns(&self) -> Vec<Column> {
+    fn columns(&self) -> Vec<ObjectiveColumn> {
         inputs_and_labels()
     }
 
@@ -89,7 +91,7 @@ impl Objective for Mlm {
         true
     }
 
-    fn make(&self, part: Part<'_>, key: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, key: u64, columns: &mut [Values]) -> u64 {
         let [inputs, labels] = columns else { unreachable!("two columns") };
         let (ids, chance) = (part.ids(), KeyedRandom::of(key, part.first));
         let start = inputs.numbers.len();

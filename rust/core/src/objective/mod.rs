@@ -26,7 +26,7 @@ use crate::error::Result;
 
 pub use classes::FoundClasses;
 pub(crate) use kind::UNTRAINED;
-pub use kind::{Column, Fill, Limits, Objective, Part, Size, Values, Vocabulary};
+pub use kind::{Fill, Limits, Objective, ObjectiveColumn, PartSize, RowPart, Values, Vocabulary};
 
 /// The columns of documents of a kind, as they are made of records: what their objectives [`read`](Objective::reads), but
 /// for what a function of the caller makes of them.

@@ -1,6 +1,6 @@
 //! [`Preference`]: an answer is preferred to another, or judged.
 
-use super::kind::{Column, Fill, Limits, Objective, Part, Size, Values};
+use super::kind::{Fill, Limits, Objective, ObjectiveColumn, PartSize, RowPart, Values};
 use crate::config::{Number, Per, PreferenceForm, RowColumn};
 use crate::document::{ColumnName, Document, INPUTS, LABELS, PARTS};
 
@@ -14,12 +14,12 @@ pub(super) struct Preference {
 }
 
 /// The tokens of a prompt, and of each of its answers.
-struct Lengths<'a> {
+struct AnswerLengths<'a> {
     prompt: u32,
     answers: &'a [u32],
 }
 
-impl<'a> Lengths<'a> {
+impl<'a> AnswerLengths<'a> {
     fn of(document: Document<'a>) -> Self {
         let parts = document.column(PARTS).split_first();
         let (prompt, answers) = parts.map_or((0, &[][..]), |(prompt, answers)| (*prompt, answers));
@@ -70,10 +70,14 @@ impl Objective for Preference {
         }
     }
 
-    fn columns(&self) -> Vec<Column> {
-        let list =
-            |name| Column { name, number: Number::Int32, per: Per::List, fill: Fill::Padding };
-        let label = Column {
+    fn columns(&self) -> Vec<ObjectiveColumn> {
+        let list = |name| ObjectiveColumn {
+            name,
+            number: Number::Int32,
+            per: Per::List,
+            fill: Fill::Padding,
+        };
+        let label = ObjectiveColumn {
             name: RowColumn::Label,
             number: Number::Bool,
             per: Per::Row,
@@ -94,14 +98,14 @@ impl Objective for Preference {
         }
     }
 
-    fn size(&self, part: Part<'_>, _: u64) -> Option<Size> {
-        let lengths = Lengths::of(part.document);
+    fn size(&self, part: RowPart<'_>, _: u64) -> Option<PartSize> {
+        let lengths = AnswerLengths::of(part.document);
         let tokens = lengths.row(lengths.most(part.length));
-        Some(Size { tokens: tokens.max(1), targets: 0 })
+        Some(PartSize { tokens: tokens.max(1), targets: 0 })
     }
 
     fn longest(&self, document: Document<'_>, _: u32, _: u64, limits: Limits) -> Option<u32> {
-        let lengths = Lengths::of(document);
+        let lengths = AnswerLengths::of(document);
         let room = limits.tokens.saturating_sub(lengths.prompt);
         Some(if lengths.row(u32::MAX) <= limits.tokens {
             lengths.all()
@@ -112,12 +116,12 @@ impl Objective for Preference {
         })
     }
 
-    fn learns(&self, part: Part<'_>) -> bool {
-        part.length > Lengths::of(part.document).prompt
+    fn learns(&self, part: RowPart<'_>) -> bool {
+        part.length > AnswerLengths::of(part.document).prompt
     }
 
-    fn make(&self, part: Part<'_>, _: u64, columns: &mut [Values]) -> u64 {
-        let lengths = Lengths::of(part.document);
+    fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [Values]) -> u64 {
+        let lengths = AnswerLengths::of(part.document);
         let most = lengths.most(part.length);
         let ids = part.document.column(INPUTS);
         let (prompt, mut rest) = ids.split_at(lengths.prompt as usize);

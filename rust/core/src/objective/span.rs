@@ -1,6 +1,8 @@
 //! [`Span`]: spans of tokens are replaced by sentinels, and predicted by a decoder, as T5 was trained.
 
-use super::kind::{Column, Fill, Limits, Objective, Part, Size, UNTRAINED, Values, Vocabulary};
+use super::kind::{
+    Fill, Limits, Objective, ObjectiveColumn, PartSize, RowPart, UNTRAINED, Values, Vocabulary,
+};
 use crate::config::{Noise, Number, Per, RowColumn, SpanOptions};
 use crate::document::{Document, INPUTS};
 use crate::error::{Error, Result};
@@ -22,7 +24,7 @@ pub(super) struct Span {
 }
 
 /// A stretch of tokens that stay, and the span after it.
-struct Pair {
+struct SpanPair {
     kept: u32,
     noise: u32,
 }
@@ -63,7 +65,7 @@ impl Span {
     }
 
     /// The tokens of a part without the end-of-text token at its end.
-    fn body<'a>(&self, part: &Part<'a>) -> &'a [u32] {
+    fn body<'a>(&self, part: &RowPart<'a>) -> &'a [u32] {
         match part.ids() {
             [body @ .., last] if *last == self.eos_id => body,
             body => body,
@@ -88,27 +90,27 @@ impl Span {
 
     /// The tokens of a part of `length` tokens in its row, without the end of the text; `None` where there are not
     /// enough sentinels.
-    fn size_of(&self, length: u32, way: Noise, chance: KeyedRandom) -> Option<Size> {
+    fn size_of(&self, length: u32, way: Noise, chance: KeyedRandom) -> Option<PartSize> {
         let (spans, noise) = self.noise(length, way, chance);
         let fits = spans as usize <= self.sentinels.len();
-        fits.then_some(Size { tokens: length - noise + spans + 1, targets: noise + spans + 1 })
+        fits.then_some(PartSize { tokens: length - noise + spans + 1, targets: noise + spans + 1 })
     }
 
     /// The stretches and spans of a part of `length` tokens.
-    fn pairs(&self, length: u32, way: Noise, chance: KeyedRandom) -> Vec<Pair> {
+    fn pairs(&self, length: u32, way: Noise, chance: KeyedRandom) -> Vec<SpanPair> {
         match way {
             Noise::Density { .. } => {
                 let (spans, noise) = self.noise(length, way, chance);
                 let kept = segments(length - noise, spans, chance, 0);
                 let noise = segments(noise, spans, chance, 1 << 40);
-                kept.into_iter().zip(noise).map(|(kept, noise)| Pair { kept, noise }).collect()
+                kept.into_iter().zip(noise).map(|(kept, noise)| SpanPair { kept, noise }).collect()
             }
             Noise::Gaps { gap, length: mean } => {
                 let (mut pairs, mut left, mut number) = (Vec::new(), length, 0);
                 while left > 0 {
                     let kept = chance.around(gap.get(), number).min(left);
                     let noise = chance.around(mean.get(), number + 1).max(1).min(left - kept);
-                    pairs.push(Pair { kept, noise });
+                    pairs.push(SpanPair { kept, noise });
                     left -= kept + noise;
                     number += 2;
                 }
@@ -127,8 +129,8 @@ impl Span {
 }
 
 impl Objective for Span {
-    fn columns(&self) -> Vec<Column> {
-        let column = |name, per, fill| Column { name, number: Number::Int32, per, fill };
+    fn columns(&self) -> Vec<ObjectiveColumn> {
+        let column = |name, per, fill| ObjectiveColumn { name, number: Number::Int32, per, fill };
         vec![
             column(RowColumn::InputIds, Per::Token, Fill::Padding),
             column(RowColumn::Labels, Per::Target, Fill::With(UNTRAINED)),
@@ -139,7 +141,7 @@ impl Objective for Span {
         true
     }
 
-    fn size(&self, part: Part<'_>, key: u64) -> Option<Size> {
+    fn size(&self, part: RowPart<'_>, key: u64) -> Option<PartSize> {
         let chance = KeyedRandom::of(key, part.first);
         let length = small(self.body(&part).len());
         if length < 2 {
@@ -171,18 +173,18 @@ impl Objective for Span {
         Some(fitting)
     }
 
-    fn learns(&self, part: Part<'_>) -> bool {
+    fn learns(&self, part: RowPart<'_>) -> bool {
         self.body(&part).len() >= 2
     }
 
-    fn make(&self, part: Part<'_>, key: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, key: u64, columns: &mut [Values]) -> u64 {
         let [inputs, targets] = columns else { unreachable!("two columns") };
         let chance = KeyedRandom::of(key, part.first);
         let mut rest = self.body(&part);
         let before = targets.numbers.len();
         let pairs = self.pairs(small(rest.len()), self.way(chance), chance);
         let mut sentinels = self.sentinels.iter();
-        for Pair { kept, noise } in pairs {
+        for SpanPair { kept, noise } in pairs {
             let (stays, after) = rest.split_at(kept as usize);
             let (span, after) = after.split_at(noise as usize);
             rest = after;

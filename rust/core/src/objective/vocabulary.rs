@@ -7,11 +7,11 @@ use crate::error::{Error, Result};
 
 /// Some tokens, by their ids.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ids {
+pub(super) struct TokenSet {
     bits: Vec<u64>,
 }
 
-impl Ids {
+impl TokenSet {
     fn add(&mut self, id: u32) {
         let (word, bit) = (id as usize / 64, id % 64);
         if word >= self.bits.len() {
@@ -33,8 +33,8 @@ pub(super) fn id_of(vocabulary: Vocabulary<'_>, name: &str) -> Option<u32> {
 }
 
 /// The special tokens: named ones, and added ones that are marked as special.
-pub(super) fn special_ids(vocabulary: Vocabulary<'_>) -> Ids {
-    let mut ids = Ids::default();
+pub(super) fn special_ids(vocabulary: Vocabulary<'_>) -> TokenSet {
+    let mut ids = TokenSet::default();
     let Some(tokenizer) = vocabulary.tokenizer else { return ids };
     let named = vocabulary.named.iter().map(|(_, content)| content);
     let contents = named.chain(tokenizer.special_tokens());
@@ -44,15 +44,15 @@ pub(super) fn special_ids(vocabulary: Vocabulary<'_>) -> Ids {
 
 /// The tokens that begin words.
 #[derive(Clone, Debug)]
-pub(super) struct Words {
-    places: Vec<Place>,
+pub(super) struct WordStarts {
+    places: Vec<WordPlace>,
 }
 
 /// Whether a token begins a word, and whether one begins after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place(u8);
+pub(super) struct WordPlace(u8);
 
-impl Place {
+impl WordPlace {
     const BEGINS: Self = Self(1);
     const ENDS: Self = Self(2);
 
@@ -71,9 +71,9 @@ impl Place {
     }
 }
 
-impl Words {
+impl WordStarts {
     /// The place of a token among words.
-    pub(super) fn place(&self, id: u32) -> Place {
+    pub(super) fn place(&self, id: u32) -> WordPlace {
         self.places.get(id as usize).copied().unwrap_or_default()
     }
 }
@@ -87,27 +87,27 @@ const GOES_ON: &str = "##";
 /// The tokens that begin words: with `WordPiece` those without `##`, else those that begin with white space.
 ///
 /// Fails with [`Error::Option`] where tokens have neither mark.
-pub(super) fn words(tokenizer: &Tokenizer, special: &Ids) -> Result<Words> {
+pub(super) fn words(tokenizer: &Tokenizer, special: &TokenSet) -> Result<WordStarts> {
     let (mut pieces, mut spaced) = (0_u32, 0_u32);
     let ids = 0..=tokenizer.largest_id().unwrap_or(0);
-    let (mut by_pieces, mut by_spaces): (Vec<Place>, Vec<Place>) =
-        ids.clone().map(|_| (Place::default(), Place::default())).unzip();
+    let (mut by_pieces, mut by_spaces): (Vec<WordPlace>, Vec<WordPlace>) =
+        ids.clone().map(|_| (WordPlace::default(), WordPlace::default())).unzip();
     for ((id, piece), space) in ids.zip(&mut by_pieces).zip(&mut by_spaces) {
         if special.has(id) {
-            piece.add(Place::ENDS);
-            space.add(Place::ENDS);
+            piece.add(WordPlace::ENDS);
+            space.add(WordPlace::ENDS);
         }
         let Some(token) = tokenizer.id_to_token(id) else { continue };
         if token.len() > GOES_ON.len() && token.starts_with(GOES_ON) {
             pieces += 1;
         } else {
-            piece.add(Place::BEGINS);
+            piece.add(WordPlace::BEGINS);
         }
         if token.starts_with(BLANKS) {
             spaced += 1;
-            space.add(Place::BEGINS);
+            space.add(WordPlace::BEGINS);
             if token.chars().all(|character| BLANKS.contains(&character)) {
-                space.add(Place::ENDS);
+                space.add(WordPlace::ENDS);
             }
         }
     }
@@ -115,5 +115,5 @@ pub(super) fn words(tokenizer: &Tokenizer, special: &Ids) -> Result<Words> {
         let reason = "cannot be given: the tokens of this tokenizer do not say where words begin";
         return Err(Error::option("objective.whole_words", reason));
     }
-    Ok(Words { places: if pieces > spaced { by_pieces } else { by_spaces } })
+    Ok(WordStarts { places: if pieces > spaced { by_pieces } else { by_spaces } })
 }

@@ -19,7 +19,7 @@ mod runs;
 
 pub use documents::made::DocumentFunction;
 pub use documents::rendering::chat::{Chat, chat, render};
-pub use documents::transform::{Filter, Mapping, Transform};
+pub use documents::transform::{Mapping, RowFilter, Transform};
 pub use groups::status::{GroupCount, Status, status, status_in_bucket, status_of_manifest};
 pub use job::{Job, JobTemplate};
 pub use runs::append::append_dir;
@@ -38,5 +38,5 @@ pub(crate) use documents::intake::Outcome;
 pub(crate) use documents::side::{SplitSide, SplitThreshold};
 pub(crate) use documents::single::{FileHeads, SingleBlocks, WantedRecords};
 pub(crate) use rows::draw::check_split;
-pub(crate) use rows::row_packer::{Packed, RowPacker};
+pub(crate) use rows::row_packer::{ClosedRow, RowPacker};
 pub(crate) use runs::folder::made_by;

@@ -16,7 +16,7 @@ use super::formats::format::{Container, InputFormat};
 use super::formats::json::ArrayReader;
 use super::formats::lines::LineReader;
 use super::formats::mds::MdsReader;
-use super::formats::rows::Columns;
+use super::formats::rows::ColumnChoice;
 use super::formats::text::TextReader;
 use super::formats::{ipc, parquet};
 use super::input::InputBytes;
@@ -273,7 +273,7 @@ fn open(
     let input = || InputBytes::open(&file.location, compression);
     let columns = || {
         let reading = reading.clone();
-        chooser.map(|choose| -> Columns { Box::new(move |rows| choose(&reading, rows)) })
+        chooser.map(|choose| -> ColumnChoice { Box::new(move |rows| choose(&reading, rows)) })
     };
     Ok(match container {
         Container::Lines | Container::Json => {

@@ -67,7 +67,7 @@ impl Compression {
         file: impl Read + Send + 'static,
         offset: Arc<AtomicU64>,
     ) -> io::Result<Box<dyn Read + Send>> {
-        let file = Counted { file: BufReader::with_capacity(READ_BYTES, file), offset };
+        let file = CountedReader { file: BufReader::with_capacity(READ_BYTES, file), offset };
         Ok(match self {
             Self::Gzip => Box::new(GzMembers { member: Some(GzDecoder::new(file)) }),
             Self::Zstd => {
@@ -124,12 +124,12 @@ fn skip_zeros(file: &mut impl BufRead) -> io::Result<bool> {
 }
 
 /// A file that counts the bytes that were read of it.
-struct Counted<R> {
+struct CountedReader<R> {
     file: BufReader<R>,
     offset: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer)?;
         self.offset.fetch_add(read as u64, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-impl<R: Read> BufRead for Counted<R> {
+impl<R: Read> BufRead for CountedReader<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.file.fill_buf()
     }

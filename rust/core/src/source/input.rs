@@ -42,13 +42,13 @@ enum ByteSource {
         taken: usize,
     },
     /// Decompressed by the reader, which counts the bytes of the file that it used.
-    Stretch(Stretch),
+    Stretch(DecodedReader),
 }
 
 /// A reader of decompressed bytes, and the bytes of the file that it used.
-struct Stretch(Box<dyn Read + Send>, Arc<AtomicU64>);
+struct DecodedReader(Box<dyn Read + Send>, Arc<AtomicU64>);
 
-impl fmt::Debug for Stretch {
+impl fmt::Debug for DecodedReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Stretch").field(&self.1).finish()
     }
@@ -100,7 +100,7 @@ impl InputBytes {
     ) -> Self {
         Self {
             location: location.clone(),
-            bytes: ByteSource::Stretch(Stretch(reader, offset)),
+            bytes: ByteSource::Stretch(DecodedReader(reader, offset)),
             peeked: Vec::new(),
             position: 0,
             damage: None,
@@ -180,7 +180,7 @@ impl Read for InputBytes {
                 self.position += read as u64;
                 return Ok(read);
             }
-            ByteSource::Stretch(Stretch(reader, offset)) => {
+            ByteSource::Stretch(DecodedReader(reader, offset)) => {
                 let read = reader.read(buffer);
                 self.position = offset.load(Ordering::Relaxed);
                 return match read {

@@ -5,7 +5,7 @@ use std::ops::{Range, RangeInclusive};
 
 use serde::Serialize;
 
-use super::wanted::Wanted;
+use super::wanted::WantedValues;
 use crate::config::Validation;
 use crate::document::{Documents, INPUTS};
 use crate::record::{Fault, object_of};
@@ -17,7 +17,7 @@ use crate::source::{Block, Raw, RawRecord};
 pub struct Choice {
     /// The wanted values of fields.
     #[serde(rename = "where")]
-    pub fields: Vec<(String, Wanted)>,
+    pub fields: Vec<(String, WantedValues)>,
     /// The least tokens of a document.
     #[serde(rename = "min_document_tokens")]
     pub min_tokens: Option<u32>,
@@ -63,7 +63,7 @@ impl Numbers {
 }
 
 /// The records of a block that are taken.
-pub(super) struct Chosen {
+pub(super) struct ChosenRecords {
     /// Whether each record is taken.
     pub(super) taken: Vec<bool>,
     /// The records, among those that are taken, of which a field that is asked for cannot be read: their places, and why.
@@ -91,7 +91,7 @@ impl Choice {
         of_split: &dyn Fn(Raw<'_>) -> bool,
         range: &Range<u64>,
         first: u64,
-    ) -> Chosen {
+    ) -> ChosenRecords {
         let (mut left_out, mut refused) = (0, Vec::new());
         let taken = (first..).zip(block.records().enumerate()).map(|(number, (place, record))| {
             if !self.numbers.has(range, number) {
@@ -109,7 +109,7 @@ impl Choice {
             }
         });
         let taken = taken.collect();
-        Chosen { taken, refused, left_out }
+        ChosenRecords { taken, refused, left_out }
     }
 
     /// Whether the fields of a record have wanted values. Fails for a record of which they cannot be read.

@@ -1,4 +1,4 @@
-//! [`Counted`]: the rows that each lane of a finite run has, counted once and kept in a folder.
+//! [`RowCounts`]: the rows that each lane of a finite run has, counted once and kept in a folder.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ const DIGITS: usize = 32;
 
 /// The rows that each lane of a finite run has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct RowCounts {
     /// The rows of each lane.
     pub rows: Vec<u64>,
     /// The tokens in all rows.
@@ -36,13 +36,13 @@ pub struct Counted {
 
 /// The file of a count.
 #[derive(Serialize, Deserialize)]
-struct Written<T> {
+struct CountFile<T> {
     /// The hash of all that decides the count.
     run: String,
     counted: T,
 }
 
-impl Counted {
+impl RowCounts {
     /// The number of steps of all ranks from the row `first` of the run on.
     pub fn steps(&self, end: OnEnd, share: Share, first: u64) -> u64 {
         let lanes = self.rows.len() as u64;
@@ -87,7 +87,7 @@ pub(super) fn kept<T: Serialize + DeserializeOwned + Clone>(
         return Ok(counted);
     }
     let counted = count()?;
-    sealed::keep(&path, &Written { run: run.to_owned(), counted: counted.clone() })?;
+    sealed::keep(&path, &CountFile { run: run.to_owned(), counted: counted.clone() })?;
     Ok(counted)
 }
 
@@ -96,7 +96,7 @@ fn read<T: DeserializeOwned>(path: &Path, run: &str) -> Result<Option<T>> {
     let Sealed::Whole(text) = sealed::read(path, Links::Refused).map_err(Error::io(path))? else {
         return Ok(None);
     };
-    let written: Option<Written<T>> = serde_json::from_slice(&text).ok();
+    let written: Option<CountFile<T>> = serde_json::from_slice(&text).ok();
     Ok(written.filter(|written| written.run == run).map(|written| written.counted))
 }
 
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn ranks_end_with_the_last_row_or_before_the_first_that_is_missing() {
         let share = |world_size| Share { lanes: 4, batch: 1, rank: 0, world_size };
-        let counted = |rows: &[u64]| Counted { rows: rows.to_vec(), tokens: 0, steps: 0 };
+        let counted = |rows: &[u64]| RowCounts { rows: rows.to_vec(), tokens: 0, steps: 0 };
         // Row 10 is the third of lane 2; row 3, of lane 3, is the first that is missing.
         let uneven = counted(&[1, 2, 3, 0]);
         assert_eq!(uneven.steps(OnEnd::Pad, share(2), 0), 6);

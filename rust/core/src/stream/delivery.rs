@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 
-use super::counts::Counted;
-use super::lane::made::Made;
+use super::counts::RowCounts;
+use super::lane::made::PackedBlock;
 use super::lane::mix::Mix;
 use super::lane::rounds::Rounds;
 use super::lane::{Bench, Lane};
@@ -15,7 +15,7 @@ use super::options::{Deal, OnEnd};
 use super::run::{End, Run};
 use super::state::carried::{AddedLengths, Carried, MOST_LENGTHS};
 use super::state::numbered::NumberedFiles;
-use super::state::places::{PLACES_KEY, Place, places_text};
+use super::state::places::{PLACES_KEY, RowState, places_text};
 use super::state::{Counts, STATE_KEY, Saved, State};
 use super::step_rows::{StepRows, count_documents};
 use crate::assemble::{Gathered, Layout, assembled, schema};
@@ -25,7 +25,7 @@ use crate::pipeline::Books;
 use crate::report::ledger::Count;
 
 /// Returns the next documents of a feed.
-pub(super) type Take<'t> = &'t mut dyn FnMut(usize) -> Result<Option<Made>>;
+pub(super) type Take<'t> = &'t mut dyn FnMut(usize) -> Result<Option<PackedBlock>>;
 
 /// Makes tables from the rows of a rank's lanes.
 pub(super) struct Delivery<'d, 'a> {
@@ -349,7 +349,7 @@ impl Delivery<'_, '_> {
                 (self.next, self.step) = (step.next, self.step + 1);
                 let counts = Counts::of(self.books, named(&self.names, &self.shares), padded);
                 let saved = std::mem::take(&mut step.saved);
-                places.push(Place::new((step.next, self.step), counts, saved));
+                places.push(RowState::new((step.next, self.step), counts, saved));
             }
             made.batch
         };
@@ -379,7 +379,7 @@ impl Delivery<'_, '_> {
     }
 
     /// Counts the rows of all lanes, and makes no table.
-    pub(super) fn count(&mut self, take: Take<'_>) -> Result<Counted> {
+    pub(super) fn count(&mut self, take: Take<'_>) -> Result<RowCounts> {
         let mut rows = vec![0; self.lanes.len()];
         let mut tokens = 0;
         while !self.lanes.iter().all(Lane::is_ended) {
@@ -399,7 +399,7 @@ impl Delivery<'_, '_> {
         self.books.rows += rows.iter().sum::<u64>();
         // Blocks of epochs that are read again may have been taken.
         self.books.end_early();
-        Ok(Counted { rows, tokens, steps: 0 })
+        Ok(RowCounts { rows, tokens, steps: 0 })
     }
 
     /// Calls `ask` with a lane and what it packs with.
@@ -425,7 +425,7 @@ impl Delivery<'_, '_> {
     }
 
     /// The state after a step. The lanes have gone on by those that are given up.
-    fn state(&self, after: Place, given_up: &[StepRows]) -> State {
+    fn state(&self, after: RowState, given_up: &[StepRows]) -> State {
         let share = self.run.share;
         let lanes = (0..self.lanes.len()).map(|at| self.numbered(at, &self.lanes[at].state()));
         let mut states: BTreeMap<usize, Arc<str>> = lanes.collect();

@@ -46,24 +46,24 @@ use crate::util::control::{Control, Phase};
 use delivery::{Delivery, no_padding};
 use lane::Lane;
 use lane::board::Board;
-use lane::made::Made;
+use lane::made::PackedBlock;
 use lane::mix::Mix;
 use lane::order::Order;
 use lane::rounds::{Rounds, floor_of};
-use lane::walk::{Files, Walk};
+use lane::walk::{Walk, WalkFiles};
 use run::{End, Run};
 use state::carried::MOST_LENGTHS;
 use state::numbered::NumberedFiles;
 use state::place::{LaneState, PoolState, ReadHashes};
 
 pub use choice::{Choice, Numbers};
-pub use counts::Counted;
+pub use counts::RowCounts;
 pub use lane::rounds::Supplies;
 pub use options::{Deal, MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
 pub use run::Agree;
 pub use state::places::{PLACES_KEY, state_after_row};
 pub use state::{STATE_KEY, State, merge_states};
-pub use wanted::{Number, Scalar, Wanted};
+pub use wanted::{Number, Scalar, WantedValues};
 
 /// Packs `inputs` on the fly and hands over a table for each step, with the state after it in its metadata.
 ///
@@ -104,7 +104,7 @@ pub fn count(
     (inputs, supplies): (&Inputs, &Supplies),
     options: &StreamOptions,
     control: &Control,
-) -> Result<Counted> {
+) -> Result<RowCounts> {
     job.validate(inputs)?;
     let found = discover(inputs, control)?;
     let run = Run::new(job, &found, supplies, options, None, control)?;
@@ -117,7 +117,7 @@ pub fn count(
         Some(end) => counted.steps(end, run.share, 0),
         None => counted.rows.iter().sum::<u64>().div_ceil(run.share.step()),
     };
-    Ok(Counted { steps, ..counted })
+    Ok(RowCounts { steps, ..counted })
 }
 
 impl Run<'_> {
@@ -151,7 +151,7 @@ impl Run<'_> {
 
     /// The rows of each lane: from the folder `dir`, or counted now and written there. One of several
     /// processes counts, and the others wait for it.
-    fn counted(&self, dir: Option<&Path>) -> Result<Counted> {
+    fn counted(&self, dir: Option<&Path>) -> Result<RowCounts> {
         if self.options.epochs.is_none() {
             let reason = "has no end, so the rows of the stream cannot be counted";
             return Err(Error::option("epochs", reason));
@@ -168,7 +168,7 @@ impl Run<'_> {
     }
 
     /// Counts the rows of all lanes.
-    fn count(&self) -> Result<Counted> {
+    fn count(&self) -> Result<RowCounts> {
         let options = StreamOptions { rank_source: None, max_steps: None, ..self.options.clone() };
         let run = self.alone(&options, false);
         let (_, counted) = run.with_lanes(Instant::now(), |delivery, take| delivery.count(take))?;
@@ -205,7 +205,7 @@ impl Run<'_> {
         started: Instant,
         work: impl FnOnce(
             &mut Delivery<'_, '_>,
-            &mut dyn FnMut(usize) -> Result<Option<Made>>,
+            &mut dyn FnMut(usize) -> Result<Option<PackedBlock>>,
         ) -> Result<T>,
     ) -> Result<(Report, T)> {
         let Self { job, found, control, options, share, .. } = *self;
@@ -238,7 +238,7 @@ impl Run<'_> {
         let shown = names.iter().zip(&orders);
         let shown = shown.map(|(name, order)| format!("`{name}` ({})", order.shown_files()));
         let mix = mix.showing(shown.collect());
-        let files = Files { heads: &heads, single: &single, control };
+        let files = WalkFiles { heads: &heads, single: &single, control };
 
         let (begun, step) = self.begun();
         let numbers = share.lanes_of_rank(begun);
@@ -354,7 +354,7 @@ impl<'a> Run<'a> {
 
 /// The threads that make documents for the lanes.
 struct Makers<'m, 'w, 'a> {
-    board: &'m Board<Made>,
+    board: &'m Board<PackedBlock>,
     /// The walks of each lane, one for each pool.
     walks: &'m [Mutex<Walk<'w, 'a>>],
     orders: &'m [Order<'a>],
@@ -367,7 +367,7 @@ impl Makers<'_, '_, '_> {
     fn run<T>(
         &self,
         threads: usize,
-        deliver: impl FnOnce(&mut dyn FnMut(usize) -> Result<Option<Made>>) -> Result<T>,
+        deliver: impl FnOnce(&mut dyn FnMut(usize) -> Result<Option<PackedBlock>>) -> Result<T>,
     ) -> Result<T> {
         let alone = RefCell::new(None);
         self.board.served(
@@ -394,7 +394,7 @@ impl Makers<'_, '_, '_> {
     /// Makes the documents of the next block of a feed.
     fn make(
         &self,
-        claim: lane::board::Claim,
+        claim: lane::board::FeedClaim,
         work: &mut impl FnMut(
             crate::source::Block,
             Option<Arc<crate::record::Shape>>,
@@ -408,7 +408,7 @@ impl Makers<'_, '_, '_> {
                 // The caller's functions see the blocks of a lane in order.
                 Some(found) => {
                     let block = self.single.transformed(found.block)?;
-                    Ok(Some(lane::walk::Found { block, ..found }))
+                    Ok(Some(lane::walk::WalkedBlock { block, ..found }))
                 }
             })
         };
@@ -421,7 +421,8 @@ impl Makers<'_, '_, '_> {
             Ok(Some(found)) => {
                 self.board.was_read(claim, false);
                 let order = &self.orders[claim.feed % self.orders.len()];
-                self.board.put(claim, Made::of(found, order, self.single, work, self.control));
+                self.board
+                    .put(claim, PackedBlock::of(found, order, self.single, work, self.control));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! [`Wanted`]: the wanted values of a field. Numbers are compared exactly, whatever their types and sizes.
+//! [`WantedValues`]: the wanted values of a field. Numbers are compared exactly, whatever their types and sizes.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 /// The wanted values of a field.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
-pub enum Wanted {
+pub enum WantedValues {
     /// One of these.
     OneOf(Vec<Scalar>),
     /// A number in this range, the ends included.
@@ -41,7 +41,7 @@ pub enum Number {
     Float(f64),
 }
 
-impl Wanted {
+impl WantedValues {
     /// Whether a value is wanted.
     pub(super) fn has(&self, value: Option<&Json>) -> bool {
         match self {

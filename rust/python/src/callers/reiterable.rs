@@ -35,13 +35,13 @@ impl PyReiterable {
 #[derive(Debug)]
 struct Reader {
     object: Arc<Py<PyAny>>,
-    place: Arc<Mutex<Place>>,
+    place: Arc<Mutex<ReaderPlace>>,
     caller: Caller,
 }
 
 /// The place of a reader.
 #[derive(Debug, Default)]
-enum Place {
+enum ReaderPlace {
     #[default]
     Closed,
     Open(Py<PyIterator>),
@@ -53,16 +53,16 @@ impl Reader {
     /// Runs `work` with the iterator of the epoch. What it raises is raised by all later calls too.
     fn with<T: Send + 'static>(
         &self,
-        work: impl FnOnce(Python<'_>, &Py<PyAny>, &mut Place) -> PyResult<T> + Send + 'static,
+        work: impl FnOnce(Python<'_>, &Py<PyAny>, &mut ReaderPlace) -> PyResult<T> + Send + 'static,
     ) -> Result<T> {
         let (object, place) = (Arc::clone(&self.object), Arc::clone(&self.place));
         self.caller.call(move |py| {
             let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Place::Failed(before) = &*place {
+            if let ReaderPlace::Failed(before) = &*place {
                 return Err(before.clone_ref(py));
             }
             work(py, &object, &mut place).inspect_err(|raised| {
-                *place = Place::Failed(raised.clone_ref(py));
+                *place = ReaderPlace::Failed(raised.clone_ref(py));
             })
         })
     }
@@ -72,8 +72,8 @@ impl Reader {
         work: impl FnOnce(&Bound<'_, PyIterator>) -> PyResult<T> + Send + 'static,
     ) -> Result<Option<T>> {
         self.with(|py, _, place| match place {
-            Place::Open(iterator) => work(iterator.bind(py)).map(Some),
-            Place::Closed | Place::Failed(_) => Ok(None),
+            ReaderPlace::Open(iterator) => work(iterator.bind(py)).map(Some),
+            ReaderPlace::Closed | ReaderPlace::Failed(_) => Ok(None),
         })
     }
 }
@@ -83,9 +83,9 @@ impl Reiterable for Reader {
         let at = at.map(str::to_owned);
         self.with(move |py, object, place| {
             // The iterator before is given up before another begins.
-            *place = Place::Closed;
+            *place = ReaderPlace::Closed;
             let iterator = object.call_method1(py, "begin", (epoch, at))?;
-            *place = Place::Open(iterator.bind(py).try_iter()?.unbind());
+            *place = ReaderPlace::Open(iterator.bind(py).try_iter()?.unbind());
             Ok(())
         })
     }

@@ -34,7 +34,7 @@ impl PyTransform {
                     .as_boolean_opt()
                     .cloned()
                     .unwrap_or_else(|| BooleanArray::from(Vec::<bool>::new())))
-            }) as fastpack_core::pipeline::Filter
+            }) as fastpack_core::pipeline::RowFilter
         });
         let of_batches = |option, given| {
             let call = function::<PyArrowType<RecordBatch>>(option, given, caller);

@@ -9,7 +9,7 @@ use arrow::array::RecordBatch;
 use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::stream::{
     Agree, Choice, Deal, MOST_LANES, MixUnit, Number, Numbers, OnEnd, OnExhausted, Scalar, State,
-    StreamOptions, Together, Wanted, count, stream,
+    StreamOptions, Together, WantedValues, count, stream,
 };
 use fastpack_core::{Control, Report};
 use pyo3::prelude::*;
@@ -97,7 +97,7 @@ impl<'py> FromPyObject<'_, 'py> for PySkip {
 }
 
 /// The wanted values of a field: a value, several in a list or set, or a tuple of the least and the most.
-struct PyWanted(Wanted);
+struct PyWanted(WantedValues);
 
 impl<'py> FromPyObject<'_, 'py> for PyWanted {
     type Error = PyErr;
@@ -115,7 +115,7 @@ impl<'py> FromPyObject<'_, 'py> for PyWanted {
                     whole_or_real(end).map(Some).ok_or_else(refused)
                 }
             };
-            return Ok(Self(Wanted::Between(end(&ends.0)?, end(&ends.1)?)));
+            return Ok(Self(WantedValues::Between(end(&ends.0)?, end(&ends.1)?)));
         }
         let several = value.is_instance_of::<PyList>()
             || value.is_instance_of::<PySet>()
@@ -125,7 +125,7 @@ impl<'py> FromPyObject<'_, 'py> for PyWanted {
         } else {
             vec![scalar(&value).ok_or_else(refused)?]
         };
-        Ok(Self(Wanted::OneOf(values)))
+        Ok(Self(WantedValues::OneOf(values)))
     }
 }
 

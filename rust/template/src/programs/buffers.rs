@@ -46,7 +46,7 @@ pub struct ProgramBuffers<'m> {
 }
 
 /// Finds the part of a text to cut out.
-type Part<'p> = dyn Fn(&str, &Meter<'_>) -> Outcome<Range<usize>> + 'p;
+type CutFinder<'p> = dyn Fn(&str, &Meter<'_>) -> Outcome<Range<usize>> + 'p;
 
 impl<'m> ProgramBuffers<'m> {
     /// An empty buffers, whose work `meter` counts.
@@ -83,7 +83,7 @@ impl<'m> ProgramBuffers<'m> {
 
     /// Adds the next cut: a text, or a part of another cut.
     pub(crate) fn cut(&mut self, cut: &Cut, input: ReplayInput<'_>) -> Outcome<()> {
-        let (of, part): (usize, &Part<'_>) = match cut {
+        let (of, part): (usize, &CutFinder<'_>) = match cut {
             Cut::Whole(text) => {
                 self.cuts.push(CutRange { made: false, range: input.texts[*text].clone() });
                 return Ok(());

@@ -26,14 +26,14 @@ pub(crate) struct AddedToken {
 /// normalized text.
 pub(crate) struct Matcher {
     trie: Trie,
-    tokens: Vec<Rule>,
+    tokens: Vec<AddedRule>,
     /// The text that each token matches.
     contents: Vec<Box<str>>,
 }
 
 /// The id and the matching options of one added token.
 #[derive(Clone, Copy)]
-struct Rule {
+struct AddedRule {
     id: u32,
     single_word: bool,
     lstrip: bool,
@@ -67,7 +67,7 @@ impl Matcher {
             if !trie.insert(pattern.as_bytes(), index) {
                 return None;
             }
-            rules.push(Rule {
+            rules.push(AddedRule {
                 id: token.id,
                 single_word: token.single_word,
                 lstrip: token.lstrip,
@@ -109,7 +109,7 @@ impl Matcher {
     /// All matches in `text`, with their rules.
     ///
     /// The search continues after the content of a match, before any whitespace that the match strips.
-    fn found<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (Rule, Range<usize>)> + 'a {
+    fn found<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (AddedRule, Range<usize>)> + 'a {
         let (mut from, mut emitted) = (0, 0);
         std::iter::from_fn(move || {
             loop {

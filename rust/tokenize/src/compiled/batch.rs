@@ -6,9 +6,9 @@
 use std::ops::Range;
 
 use super::gaps;
-use super::memory::{BATCH, Gap, Memory, NOWHERE, Waiting};
+use super::memory::{BATCH, Gap, NOWHERE, QueuedPiece, ThreadMemory};
 use super::spans::Watch;
-use crate::pieces::{Key, LONGEST, MOST, PieceCache};
+use crate::pieces::{LONGEST, MOST, PieceCache, PieceKey};
 use crate::split::Cursor;
 
 /// The bytes of a stretch, and their source ranges.
@@ -57,14 +57,14 @@ pub(super) trait Pieces {
     }
 
     /// Announces that [`Self::learn`] may be called for a piece.
-    fn expect(&self, _: Key) {}
+    fn expect(&self, _: PieceKey) {}
 
     /// Puts the ids of all absent pieces into the gaps and into the cache, if that is faster than one at a
     /// time.
-    fn learn(&self, _: &[u8], _: &mut [Gap], _: &mut Memory) {}
+    fn learn(&self, _: &[u8], _: &mut [Gap], _: &mut ThreadMemory) {}
 
     /// Appends the ids of a piece, or of a part of one, that no cache has.
-    fn miss(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>);
+    fn miss(&self, piece: &[u8], part: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>);
 
     /// Tells the watch the source ranges of the tokens of the piece `text[begin..]`; the first token is at
     /// `position`.
@@ -84,7 +84,7 @@ pub(super) fn encode(
     model: &impl Pieces,
     text: &[u8],
     start: usize,
-    memory: &mut Memory,
+    memory: &mut ThreadMemory,
     out: &mut Output<'_>,
 ) {
     encode_from(model, text, start, Cursor::new(start), memory, out);
@@ -95,7 +95,7 @@ pub(super) fn encode_listed(
     model: &impl Pieces,
     text: &[u8],
     start: usize,
-    memory: &mut Memory,
+    memory: &mut ThreadMemory,
     out: &mut Output<'_>,
 ) {
     encode_from(model, text, start, Cursor::new(0), memory, out);
@@ -108,7 +108,7 @@ fn encode_from(
     text: &[u8],
     start: usize,
     mut cursor: Cursor,
-    memory: &mut Memory,
+    memory: &mut ThreadMemory,
     out: &mut Output<'_>,
 ) {
     let (mut begin, mut at) = (start, start);
@@ -138,15 +138,15 @@ fn encode_from(
 
 /// Queues the leading pieces that are short, and returns their number.
 #[inline]
-fn wait(text: &[u8], mut begin: usize, ends: &[u32], memory: &mut Memory) -> usize {
-    let Memory { short, waiting, count: waits, .. } = memory;
+fn wait(text: &[u8], mut begin: usize, ends: &[u32], memory: &mut ThreadMemory) -> usize {
+    let ThreadMemory { short, waiting, count: waits, .. } = memory;
     let mut count = 0;
     for (end, place) in ends.iter().zip(&mut waiting[*waits..]) {
         let length = *end as usize - begin;
         if length > LONGEST {
             break;
         }
-        *place = short_piece(Key::new(text, begin, length), *end, short);
+        *place = short_piece(PieceKey::new(text, begin, length), *end, short);
         begin = *end as usize;
         count += 1;
     }
@@ -156,10 +156,10 @@ fn wait(text: &[u8], mut begin: usize, ends: &[u32], memory: &mut Memory) -> usi
 
 /// A queued short piece, whose set in the cache is prefetched.
 #[inline]
-fn short_piece(key: Key, end: u32, cache: &PieceCache) -> Waiting {
+fn short_piece(key: PieceKey, end: u32, cache: &PieceCache) -> QueuedPiece {
     let place = cache.place(key);
     cache.prefetch(place);
-    Waiting { key, place, end }
+    QueuedPiece { key, place, end }
 }
 
 /// Queues the parts of a long piece, and returns the start of the queued text.
@@ -169,7 +169,7 @@ fn long(
     text: &[u8],
     piece: Range<usize>,
     mut begin: usize,
-    memory: &mut Memory,
+    memory: &mut ThreadMemory,
     out: &mut Output<'_>,
 ) -> usize {
     let mut at = piece.start;
@@ -182,11 +182,11 @@ fn long(
         let end = at + model.cut(&text[at..piece.end], at == piece.start);
         let part = model.tells_parts() && (at..end) != piece;
         let waiting = if end - at <= LONGEST {
-            let key = Key::new(text, at, end - at);
+            let key = PieceKey::new(text, at, end - at);
             short_piece(if part { key.part() } else { key }, position(end), &memory.short)
         } else {
-            let key = if part { Key::default().part() } else { Key::default() };
-            Waiting { key, place: NOWHERE, end: position(end) }
+            let key = if part { PieceKey::default().part() } else { PieceKey::default() };
+            QueuedPiece { key, place: NOWHERE, end: position(end) }
         };
         memory.waiting[memory.count] = waiting;
         memory.count += 1;
@@ -206,14 +206,14 @@ pub(super) fn position(at: usize) -> u32 {
 }
 
 /// The queued pieces of a text; each begins at the end of the piece before it.
-pub(super) struct Run<'a> {
+pub(super) struct QueuedRun<'a> {
     pub(super) text: &'a [u8],
     /// The start of the first piece.
     begin: usize,
-    pub(super) pieces: &'a [Waiting],
+    pub(super) pieces: &'a [QueuedPiece],
 }
 
-impl Run<'_> {
+impl QueuedRun<'_> {
     /// The byte range of a piece.
     pub(super) fn range(&self, index: usize) -> Range<usize> {
         let before = index.checked_sub(1).map(|before| self.pieces[before].end as usize);
@@ -231,14 +231,14 @@ fn flush(
     model: &impl Pieces,
     text: &[u8],
     begin: usize,
-    memory: &mut Memory,
+    memory: &mut ThreadMemory,
     out: &mut Output<'_>,
 ) {
     if memory.count == 0 {
         return;
     }
     let waiting = std::mem::take(&mut memory.waiting);
-    let run = Run { text, begin, pieces: &waiting[..memory.count] };
+    let run = QueuedRun { text, begin, pieces: &waiting[..memory.count] };
     memory.count = 0;
     let copied = answer(run.pieces, memory);
     if !memory.gaps.is_empty() {
@@ -255,9 +255,9 @@ fn flush(
 /// Copies the ids of the pieces that the cache has, notes the position of each piece's ids and the pieces
 /// that are missing, and returns the number of ids.
 #[inline]
-fn answer(pieces: &[Waiting], memory: &mut Memory) -> usize {
+fn answer(pieces: &[QueuedPiece], memory: &mut ThreadMemory) -> usize {
     let sets = memory.short.sets();
-    let Memory { copied, positions, missing, gaps, .. } = memory;
+    let ThreadMemory { copied, positions, missing, gaps, .. } = memory;
     let (positions, missing) = (&mut positions[..pieces.len()], &mut missing[..pieces.len()]);
     let copied = &mut copied[..];
     let (mut filled, mut count) = (0, 0);
@@ -285,13 +285,13 @@ fn answer(pieces: &[Waiting], memory: &mut Memory) -> usize {
 #[inline(never)]
 fn tell(
     model: &impl Pieces,
-    run: &Run<'_>,
+    run: &QueuedRun<'_>,
     mut from: usize,
     copied: usize,
-    memory: &Memory,
+    memory: &ThreadMemory,
     out: &mut Output<'_>,
 ) {
-    let Memory { positions, gaps, .. } = memory;
+    let ThreadMemory { positions, gaps, .. } = memory;
     let mut gaps = gaps.iter().peekable();
     let mut index = 0;
     loop {

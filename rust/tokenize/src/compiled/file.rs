@@ -35,13 +35,13 @@ pub(crate) struct File<'a> {
     pub(crate) post_processor: Value,
     pub(crate) decoder: Value,
     #[serde(borrow)]
-    pub(crate) model: Written<'a>,
+    pub(crate) model: WrittenModel<'a>,
 }
 
 /// A model with the fields of all types, as a file writes them.
 #[derive(Debug, serde::Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "the file's own flags")]
-pub(crate) struct Written<'a> {
+pub(crate) struct WrittenModel<'a> {
     #[serde(rename = "type", default)]
     pub(crate) kind: String,
     #[serde(default)]
@@ -85,7 +85,7 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A merge, in either notation.
 #[derive(serde::Deserialize)]
-struct Pair<'a>(#[serde(borrow)] Text<'a>, #[serde(borrow)] Text<'a>);
+struct WrittenMerge<'a>(#[serde(borrow)] Text<'a>, #[serde(borrow)] Text<'a>);
 
 /// A token with its score.
 #[derive(serde::Deserialize)]
@@ -130,7 +130,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Merges<'a> {
             }
             fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
                 let mut merges = Vec::new();
-                while let Some(Pair(Text(left), Text(right))) = list.next_element()? {
+                while let Some(WrittenMerge(Text(left), Text(right))) = list.next_element()? {
                     merges.push([left, right]);
                 }
                 Ok(Merges(merges))
@@ -158,7 +158,7 @@ impl<'a> File<'a> {
     }
 }
 
-impl<'a> Written<'a> {
+impl<'a> WrittenModel<'a> {
     /// Whether the fields are as the model's type needs them.
     fn is_complete(&self) -> bool {
         if self.kind == UNIGRAM {

@@ -4,16 +4,16 @@
 
 use std::ops::Range;
 
-use super::batch::{Pieces, Run};
-use super::memory::{Absent, Gap, Memory, NOWHERE, STEP, Waiting};
+use super::batch::{Pieces, QueuedRun};
+use super::memory::{Absent, Gap, NOWHERE, QueuedPiece, STEP, ThreadMemory};
 use crate::pieces::MOST;
 
 /// Finds or makes the ids of the missing pieces.
 #[inline(never)]
-pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
+pub(super) fn fill(model: &impl Pieces, run: &QueuedRun<'_>, memory: &mut ThreadMemory) {
     let mut gaps = std::mem::take(&mut memory.gaps);
     for Gap { index, .. } in &gaps {
-        let Waiting { key, place, .. } = run.pieces[*index];
+        let QueuedPiece { key, place, .. } = run.pieces[*index];
         if place == NOWHERE {
             memory.long.prefetch(&run.text[run.range(*index)], key.is_part());
         } else {
@@ -54,15 +54,15 @@ pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
 
 /// Whether the caches may hold a piece.
 #[inline]
-fn holds(model: &impl Pieces, waiting: &Waiting, length: usize) -> bool {
+fn holds(model: &impl Pieces, waiting: &QueuedPiece, length: usize) -> bool {
     waiting.place != NOWHERE || model.keeps(length)
 }
 
 /// Appends the ids of all pieces: the `copied` ids from the cache, and the ids of the gaps, which are known
 /// by now.
 #[inline]
-pub(super) fn assemble(copied: usize, memory: &Memory, ids: &mut Vec<u32>) {
-    let Memory { copied: known, positions, gaps, made, .. } = memory;
+pub(super) fn assemble(copied: usize, memory: &ThreadMemory, ids: &mut Vec<u32>) {
+    let ThreadMemory { copied: known, positions, gaps, made, .. } = memory;
     if gaps.is_empty() {
         ids.extend_from_slice(&known[..copied]);
         return;

@@ -1,4 +1,4 @@
-//! [`Memory`]: the caches and buffers that one thread writes to while it encodes.
+//! [`ThreadMemory`]: the caches and buffers that one thread writes to while it encodes.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use super::normalizers::normalize::Normalized;
 use crate::error::Error;
 use crate::models::merge::{Lanes, Symbol, Windows};
 use crate::models::viterbi::Ways;
-use crate::pieces::{Key, LongCache, MOST, PieceCache, Shared};
+use crate::pieces::{LongCache, MOST, PieceCache, PieceKey, SharedCache};
 use crate::stop::Stop;
 
 /// The number of pieces that are cut and looked up together. It is enough for a prefetch to arrive, and for
@@ -32,9 +32,9 @@ const LONG_SHARE: usize = 8;
 /// A queued piece, or a part of one, between the two passes over a batch. It begins at the end of the piece
 /// before it.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Waiting {
+pub(super) struct QueuedPiece {
     /// The key of the piece. If the piece is too long for a key, the key holds only the bit for parts.
-    pub(super) key: Key,
+    pub(super) key: PieceKey,
     /// The piece's set in the cache, or [`NOWHERE`].
     pub(super) place: u32,
     pub(super) end: u32,
@@ -54,7 +54,7 @@ pub(super) struct Gap {
     pub(super) count: usize,
     /// The ids, if there are at most [`MOST`]; later entries are arbitrary.
     pub(super) ids: [u32; MOST],
-    /// The start of the ids in [`Memory::made`], if there are more than [`MOST`].
+    /// The start of the ids in [`ThreadMemory::made`], if there are more than [`MOST`].
     pub(super) from: usize,
 }
 
@@ -75,7 +75,7 @@ impl Gap {
 /// A piece that no cache had when it was looked up.
 #[derive(Clone, Copy)]
 pub(super) struct Absent {
-    pub(super) waiting: Waiting,
+    pub(super) waiting: QueuedPiece,
     /// The index of its gap.
     pub(super) gap: usize,
     pub(super) start: usize,
@@ -90,7 +90,7 @@ impl Absent {
 }
 
 /// The caches and buffers that one thread uses.
-pub(crate) struct Memory {
+pub(crate) struct ThreadMemory {
     pub(super) short: PieceCache,
     pub(super) long: LongCache,
     pub(super) windows: Windows,
@@ -108,7 +108,7 @@ pub(crate) struct Memory {
     /// The ends of the pieces of a batch.
     pub(super) ends: Box<[u32]>,
     /// The queued pieces, and parts of pieces, which are to be looked up.
-    pub(super) waiting: Box<[Waiting]>,
+    pub(super) waiting: Box<[QueuedPiece]>,
     /// The number of queued pieces.
     pub(super) count: usize,
     /// The ids of the pieces that the cache has, one piece after the other.
@@ -144,7 +144,7 @@ const ALL_LONG: usize = 128 << 20;
 /// The caches of all threads of a tokenizer: what they share, and how much each may use besides.
 #[derive(Clone)]
 pub(crate) struct Caches {
-    short: Arc<Shared>,
+    short: Arc<SharedCache>,
     /// Bytes of a thread's cache for long pieces.
     long: usize,
 }
@@ -153,7 +153,7 @@ impl Caches {
     /// Caches of at most `bytes` for one thread.
     pub(crate) fn new(bytes: usize) -> Self {
         let long = bytes / LONG_SHARE;
-        Self { short: Arc::new(Shared::new(bytes - long)), long }
+        Self { short: Arc::new(SharedCache::new(bytes - long)), long }
     }
 }
 
@@ -163,7 +163,7 @@ impl fmt::Debug for Caches {
     }
 }
 
-impl Memory {
+impl ThreadMemory {
     /// The part of one thread in `caches`, and its buffers.
     pub(crate) fn new(caches: &Caches) -> Self {
         Self {
@@ -177,7 +177,7 @@ impl Memory {
             pre_tokenized: PreTokenized::default(),
             ways: Ways::default(),
             ends: vec![0; BATCH].into(),
-            waiting: vec![Waiting::default(); MOST_WAITING].into(),
+            waiting: vec![QueuedPiece::default(); MOST_WAITING].into(),
             count: 0,
             copied: vec![0; MOST * MOST_WAITING + STEP].into(),
             positions: vec![0; MOST_WAITING].into(),
@@ -234,7 +234,7 @@ impl Memory {
     }
 }
 
-impl Memory {
+impl ThreadMemory {
     /// Makes room in the caches before a batch.
     #[inline]
     pub(super) fn make_room(&mut self) {
@@ -244,8 +244,8 @@ impl Memory {
 
     /// Puts the ids of a piece into its gap, if a cache has them, and says whether one had.
     #[inline]
-    pub(super) fn recall(&mut self, piece: &[u8], waiting: &Waiting, gap: &mut Gap) -> bool {
-        let Waiting { key, place, .. } = *waiting;
+    pub(super) fn recall(&mut self, piece: &[u8], waiting: &QueuedPiece, gap: &mut Gap) -> bool {
+        let QueuedPiece { key, place, .. } = *waiting;
         if place != NOWHERE {
             match self.short.get(key) {
                 None => return false,
@@ -261,8 +261,8 @@ impl Memory {
     }
 
     /// Stores the ids of a piece in the caches, unless they were stored since the look-up.
-    pub(super) fn remember(&mut self, piece: &[u8], waiting: &Waiting, ids: &[u32]) {
-        let Waiting { key, place, .. } = *waiting;
+    pub(super) fn remember(&mut self, piece: &[u8], waiting: &QueuedPiece, ids: &[u32]) {
+        let QueuedPiece { key, place, .. } = *waiting;
         if place != NOWHERE {
             self.short.insert(key, ids);
             if ids.len() <= MOST {
@@ -275,7 +275,7 @@ impl Memory {
     }
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for ThreadMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").finish_non_exhaustive()
     }
@@ -288,8 +288,8 @@ mod tests {
     #[test]
     fn the_caches_of_sixty_four_threads_take_at_most_300_mb() {
         let caches = Caches::new(64 << 20);
-        let mut threads: Vec<_> = (0..64).map(|_| Memory::new(&caches)).collect();
-        let waiting = Waiting { place: NOWHERE, ..Waiting::default() };
+        let mut threads: Vec<_> = (0..64).map(|_| ThreadMemory::new(&caches)).collect();
+        let waiting = QueuedPiece { place: NOWHERE, ..QueuedPiece::default() };
         for (thread, memory) in threads.iter_mut().enumerate() {
             for number in 0..40_000 {
                 let piece = format!("{number} of {thread}, which is too long for a key");

@@ -27,9 +27,9 @@ use engines::byte_level::ByteLevel;
 use engines::general::General;
 use engines::sentence::Sentence;
 use engines::unigram::Unigram;
-use engines::words::Words;
-pub(crate) use file::{File, Written};
-pub(crate) use memory::{Caches, Memory};
+use engines::words::WordPieceEngine;
+pub(crate) use file::{File, WrittenModel};
+pub(crate) use memory::{Caches, ThreadMemory};
 pub(crate) use models::byte_letters;
 pub(crate) use names::Names;
 use normalizers::normalize::Normalizer;
@@ -47,7 +47,7 @@ enum Model {
     General(General),
     Sentence(Sentence),
     Unigram(Unigram),
-    Words(Words),
+    Words(WordPieceEngine),
 }
 
 /// A recognised tokenizer, shared by all threads.
@@ -93,7 +93,7 @@ impl Compiled {
         settled: impl Iterator<Item = (usize, &'s Settled)> + Clone,
         spans: &[Range<usize>],
         special: SpecialTokens,
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
         out: &mut Encoding,
     ) {
         let mut watch = match self.normalizer {
@@ -151,7 +151,7 @@ impl Compiled {
     }
 
     /// The part of `text` whose ids do not depend on the surrounding text, if there is one.
-    pub(crate) fn settle(&self, text: &str, memory: &mut Memory) -> Option<Settled> {
+    pub(crate) fn settle(&self, text: &str, memory: &mut ThreadMemory) -> Option<Settled> {
         let range = self.raw.settled(text)?;
         let (mut ids, mut watch) = (Vec::new(), Watch::all(false));
         let mut from = range.start;
@@ -177,7 +177,7 @@ impl Compiled {
         &self,
         text: &str,
         settled: impl Iterator<Item = (usize, &'s Settled)>,
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,
         watch: &mut Watch,
     ) {
@@ -201,7 +201,7 @@ impl Compiled {
         &self,
         text: &str,
         part: Range<usize>,
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,
         watch: &mut Watch,
     ) {
@@ -230,7 +230,7 @@ impl Compiled {
         &self,
         text: &str,
         gap: Range<usize>,
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,
         watch: &mut Watch,
     ) {
@@ -272,7 +272,7 @@ impl Compiled {
         text: &str,
         start: usize,
         origin: Origin<'_>,
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,
         watch: &mut Watch,
     ) {
@@ -294,7 +294,7 @@ impl Compiled {
         text: &str,
         range: Range<usize>,
         origin: Origin<'_>,
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,
         watch: &mut Watch,
     ) {
@@ -320,7 +320,7 @@ impl Compiled {
         bytes: &[u8],
         start: usize,
         normalized: bool,
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
         out: &mut Output<'_>,
     ) {
         match &self.model {

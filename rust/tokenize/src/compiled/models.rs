@@ -11,8 +11,8 @@ use super::engines::unigram;
 use super::engines::unigram::Unigram;
 use super::engines::word_piece;
 use super::engines::word_piece::WordPiece;
-use super::engines::words::Words;
-use super::file::{UNIGRAM, Vocab, WORD_LEVEL, WORD_PIECE, Written};
+use super::engines::words::WordPieceEngine;
+use super::file::{UNIGRAM, Vocab, WORD_LEVEL, WORD_PIECE, WrittenModel};
 use super::normalizers::bert::Bert;
 use super::pre_tokenizer::Spaces;
 use crate::loading::beside::both;
@@ -68,7 +68,7 @@ struct Spelled {
 /// Reads a BPE model. `spell` appends a token in the spelling of pieces, and says whether a piece can contain
 /// it.
 fn bpe(
-    model: &Written<'_>,
+    model: &WrittenModel<'_>,
     spell: impl Fn(&str, &mut Vec<u8>) -> bool + Sync,
 ) -> Result<Spelled, String> {
     if model.kind != "BPE" {
@@ -156,7 +156,7 @@ fn continued(listed: &[[Cow<'_, str>; 2]], vocabulary: &Vocabulary, prefix: &str
 }
 
 /// Refuses a model with `continuing_subword_prefix` or `end_of_word_suffix`.
-fn without_affixes(model: &Written<'_>) -> Result<(), String> {
+fn without_affixes(model: &WrittenModel<'_>) -> Result<(), String> {
     let affixes = [
         ("continuing_subword_prefix", &model.continuing_subword_prefix),
         ("end_of_word_suffix", &model.end_of_word_suffix),
@@ -200,7 +200,10 @@ fn known(
 }
 
 /// A byte-level model: tokens are written in the alphabet of bytes.
-pub(super) fn byte_level(model: &Written<'_>, splitter: Splitter) -> Result<ByteLevel, String> {
+pub(super) fn byte_level(
+    model: &WrittenModel<'_>,
+    splitter: Splitter,
+) -> Result<ByteLevel, String> {
     without_affixes(model)?;
     let alphabet = byte_alphabet();
     let spell = |token: &str, out: &mut Vec<u8>| {
@@ -239,7 +242,7 @@ pub(super) fn byte_level(model: &Written<'_>, splitter: Splitter) -> Result<Byte
 
 /// A `SentencePiece`-style model: tokens are text with `▁` for the space, and every byte has a token or there is an
 /// unknown token.
-pub(super) fn sentence(model: &Written<'_>, spaces: Spaces) -> Result<Sentence, String> {
+pub(super) fn sentence(model: &WrittenModel<'_>, spaces: Spaces) -> Result<Sentence, String> {
     let spell = |token: &str, out: &mut Vec<u8>| {
         // Every space becomes `▁`, so no text contains a token with a space.
         let possible = !token.contains(' ');
@@ -271,12 +274,12 @@ pub(super) fn sentence(model: &Written<'_>, spaces: Spaces) -> Result<Sentence, 
         Missing::Unknown { token, fuse: model.fuse_unk }
     };
     let Spaces { prefix, split } = spaces;
-    Sentence::new(sentence::Parts { vocabulary, ids, merges, missing, prefix, split })
+    Sentence::new(sentence::SentenceParts { vocabulary, ids, merges, missing, prefix, split })
         .ok_or_else(|| "model BPE whose merges take in byte tokens or the unk_token".to_owned())
 }
 
 /// A BPE model over the characters of pieces.
-fn characters(model: &Written<'_>) -> Result<Characters, String> {
+fn characters(model: &WrittenModel<'_>) -> Result<Characters, String> {
     let spell = |token: &str, out: &mut Vec<u8>| {
         out.extend_from_slice(token.as_bytes());
         true
@@ -319,7 +322,7 @@ fn characters(model: &Written<'_>) -> Result<Characters, String> {
 }
 
 /// A model of any type, for the engine that encodes one piece at a time.
-pub(super) fn any(model: &Written<'_>) -> Result<Maker, String> {
+pub(super) fn any(model: &WrittenModel<'_>) -> Result<Maker, String> {
     Ok(match model.kind.as_str() {
         WORD_PIECE => Maker::WordPiece(WordPiece::new(word_piece(model)?)),
         WORD_LEVEL => Maker::WordLevel(word_level(model)?),
@@ -329,7 +332,7 @@ pub(super) fn any(model: &Written<'_>) -> Result<Maker, String> {
 }
 
 /// Refuses ids that are far larger than the number of tokens, and ids that two tokens share.
-fn check_ids(model: &Written<'_>) -> Result<(), String> {
+fn check_ids(model: &WrittenModel<'_>) -> Result<(), String> {
     let kind = &model.kind;
     let mut seen = vec![false; model.vocab.0.len() * SPARSEST + 1];
     for (_, id) in &model.vocab.0 {
@@ -344,7 +347,7 @@ fn check_ids(model: &Written<'_>) -> Result<(), String> {
 }
 
 /// A model whose tokens are whole pieces.
-fn word_level(model: &Written<'_>) -> Result<WordLevel, String> {
+fn word_level(model: &WrittenModel<'_>) -> Result<WordLevel, String> {
     check_ids(model)?;
     let tokens = &model.vocab.0;
     let (mut vocabulary, mut ids) = (Vocabulary::with_capacity(tokens.len()), Vec::new());
@@ -362,12 +365,12 @@ fn word_level(model: &Written<'_>) -> Result<WordLevel, String> {
 }
 
 /// A `WordPiece` model behind BERT's normalizer, which is applied to its pieces.
-pub(super) fn words(model: &Written<'_>, bert: Bert) -> Result<Words, String> {
-    Ok(Words::new(bert, word_piece(model)?))
+pub(super) fn words(model: &WrittenModel<'_>, bert: Bert) -> Result<WordPieceEngine, String> {
+    Ok(WordPieceEngine::new(bert, word_piece(model)?))
 }
 
 /// The parts of a `WordPiece` model.
-fn word_piece<'a>(model: &'a Written<'_>) -> Result<word_piece::Parts<'a>, String> {
+fn word_piece<'a>(model: &'a WrittenModel<'_>) -> Result<word_piece::WordPieceParts<'a>, String> {
     let (Some(unknown), Some(prefix), Some(most)) =
         (&model.unk_token, &model.continuing_subword_prefix, model.max_input_chars_per_word)
     else {
@@ -383,12 +386,12 @@ fn word_piece<'a>(model: &'a Written<'_>) -> Result<word_piece::Parts<'a>, Strin
         return Err(format!("model WordPiece whose unk_token `{unknown}` is not in its vocab"));
     };
     let tokens = model.vocab.0.iter().map(|(token, id)| (token.as_bytes(), *id)).collect();
-    Ok(word_piece::Parts { tokens, prefix, unknown: *unknown, most })
+    Ok(word_piece::WordPieceParts { tokens, prefix, unknown: *unknown, most })
 }
 
 /// A unigram model: tokens are text with `▁` for the space, and each has a score.
 pub(super) fn unigram(
-    model: &Written<'_>,
+    model: &WrittenModel<'_>,
     cutting: unigram::Cutting,
     prefix: Prefix,
 ) -> Result<Unigram, String> {
@@ -396,7 +399,7 @@ pub(super) fn unigram(
 }
 
 /// The tokens and scores of a unigram model.
-fn viterbi(model: &Written<'_>) -> Result<Viterbi, String> {
+fn viterbi(model: &WrittenModel<'_>) -> Result<Viterbi, String> {
     let Vocab(tokens, scores) = &model.vocab;
     if tokens.is_empty() || scores.len() != tokens.len() {
         return Err("model Unigram without a list of pieces".to_owned());

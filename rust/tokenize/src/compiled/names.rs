@@ -4,7 +4,7 @@ use std::fmt;
 
 use tokenizers::{Decoder, DecoderWrapper};
 
-use super::file::Written;
+use super::file::WrittenModel;
 use crate::added::AddedToken;
 use crate::machine::AHEAD;
 use crate::pieces::Vocabulary;
@@ -30,7 +30,7 @@ impl Names {
     /// Makes the names. `None` if a token occurs twice, if ids are far larger than the number of tokens, or
     /// if the reference would give an added token another id than the file does.
     pub(crate) fn new(
-        model: &Written<'_>,
+        model: &WrittenModel<'_>,
         added: &[AddedToken],
         decoder: Option<DecoderWrapper>,
     ) -> Option<Self> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::names::Names;
 use super::template::Trim;
-use super::{Compiled, Memory};
+use super::{Compiled, ThreadMemory};
 use crate::compiled::spans::{Source, Watch};
 use crate::encoding::SpecialTokens;
 
@@ -23,7 +23,7 @@ impl Compiled {
         text: &str,
         special: SpecialTokens,
         names: &Names,
-        (memory, blanks): (&mut Memory, &mut Blanks),
+        (memory, blanks): (&mut ThreadMemory, &mut Blanks),
         ids: &mut Vec<u32>,
         offsets: &mut Vec<Range<usize>>,
     ) -> bool {
@@ -97,20 +97,20 @@ fn around(token: &str) -> [usize; 2] {
 }
 
 /// The number of the character of each byte of a text; none if the text is ASCII.
-struct Places(Vec<u32>);
+struct CharacterNumbers(Vec<u32>);
 
-fn characters(text: &str) -> Places {
+fn characters(text: &str) -> CharacterNumbers {
     if text.is_ascii() {
-        return Places(Vec::new());
+        return CharacterNumbers(Vec::new());
     }
     let mut places = Vec::with_capacity(text.len());
     for (number, character) in (0..).zip(text.chars()) {
         places.extend(std::iter::repeat_n(number, character.len_utf8()));
     }
-    Places(places)
+    CharacterNumbers(places)
 }
 
-impl Places {
+impl CharacterNumbers {
     /// The characters of a range of bytes, which is not empty; a part of a character counts as the whole.
     fn of(&self, text: &str, range: Range<usize>) -> Range<usize> {
         if self.0.is_empty() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::engines::general::General;
 use super::engines::sentence::{META_CHARACTER, Prefix};
-use super::file::{UNIGRAM, WORD_LEVEL, WORD_PIECE, Written};
+use super::file::{UNIGRAM, WORD_LEVEL, WORD_PIECE, WrittenModel};
 use super::normalizers::bert::Bert;
 use super::normalizers::chain::Chain;
 use super::normalizers::compose::Composer;
@@ -28,7 +28,7 @@ pub(crate) struct Description<'a> {
     /// `added_tokens` of `tokenizer.json`, with the ids that the engine gives them.
     pub(crate) added_tokens: &'a [AddedToken],
     /// `model` of `tokenizer.json`.
-    pub(crate) model: &'a Written<'a>,
+    pub(crate) model: &'a WrittenModel<'a>,
 }
 
 /// Compiles the tokenizer; the error names the component that is not supported.

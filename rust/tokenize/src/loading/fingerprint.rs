@@ -17,7 +17,7 @@ const TAKES_ALL: &str = "a hasher takes every byte";
 
 /// The parts of a `tokenizer.json`, besides the model, that decide the ids, as the file writes them.
 #[derive(Deserialize)]
-struct Parts<'a> {
+struct OutlineParts<'a> {
     #[serde(borrow)]
     added_tokens: &'a RawValue,
     #[serde(borrow)]
@@ -45,8 +45,8 @@ pub(crate) fn of_file(json: &str, outline: Option<&Value>) -> String {
     add(model);
     if let Some(outline) = outline {
         write_sorted(&mut hasher, outline).expect(TAKES_ALL);
-    } else if let Ok(parts) = serde_json::from_str::<Parts<'_>>(&before) {
-        let Parts { added_tokens, normalizer, pre_tokenizer, post_processor } = parts;
+    } else if let Ok(parts) = serde_json::from_str::<OutlineParts<'_>>(&before) {
+        let OutlineParts { added_tokens, normalizer, pre_tokenizer, post_processor } = parts;
         for part in [added_tokens, normalizer, pre_tokenizer, post_processor] {
             add(part.get());
         }

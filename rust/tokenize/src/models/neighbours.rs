@@ -21,19 +21,19 @@ pub(crate) struct Neighbours {
     /// For each pair of ASCII characters, whether one follows the other in some token.
     ascii: Box<[bool]>,
     /// A filter over all other pairs of characters.
-    wide: Filter,
+    wide: PairFilter,
     /// A bit for each code point that has a token, if adjacent characters without one belong together.
     known: Option<Box<[u64]>>,
 }
 
 /// A bit for each hash of a pair of code points; several pairs can share a bit.
-struct Filter {
+struct PairFilter {
     words: Box<[u64]>,
     /// The right shift that turns a hash into the index of its bit.
     shift: u32,
 }
 
-impl Filter {
+impl PairFilter {
     fn new(pairs: &[(u32, u32)]) -> Self {
         let bits = (pairs.len() * BITS_OF_PAIR).next_power_of_two().ilog2();
         let bits = bits.clamp(*BITS.start(), *BITS.end());
@@ -74,7 +74,7 @@ impl Neighbours {
                 wide.push((left, right));
             }
         }
-        Self { ascii, wide: Filter::new(&wide), known: None }
+        Self { ascii, wide: PairFilter::new(&wide), known: None }
     }
 
     /// Makes an ASCII character the neighbour of all others of ASCII.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::class::CodePoints;
-use super::program::{Program, Step};
+use super::program::{Instruction, Program};
 use super::tree::Edge;
 
 /// The most states: a pattern with more would take too much memory.
@@ -161,16 +161,18 @@ impl<'a> Follower<'a> {
                 continue;
             }
             match self.program.steps[at] {
-                Step::Take(set) => {
+                Instruction::Take(set) => {
                     if self.sets[set][letter] {
                         next.push(at + 1);
                     }
                 }
-                Step::Ahead(edge) => stack.extend(self.ahead[edge][letter].then_some(at + 1)),
-                Step::Behind(edge) => stack.extend(behind[edge].then_some(at + 1)),
-                Step::Fork(first, second) => stack.extend([second, first]),
-                Step::Jump(to) => stack.push(to),
-                Step::Match => {
+                Instruction::Ahead(edge) => {
+                    stack.extend(self.ahead[edge][letter].then_some(at + 1));
+                }
+                Instruction::Behind(edge) => stack.extend(behind[edge].then_some(at + 1)),
+                Instruction::Fork(first, second) => stack.extend([second, first]),
+                Instruction::Jump(to) => stack.push(to),
+                Instruction::Match => {
                     matched = true;
                     break;
                 }

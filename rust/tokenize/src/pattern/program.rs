@@ -10,7 +10,7 @@ const MOST: usize = 4096;
 
 /// One instruction. Numbers of sets and conditions are indices into the program's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum Instruction {
     /// Reads a character of a set, and continues with the next step.
     Take(usize),
     /// Continues with the next step if a condition on the character after this position holds.
@@ -28,7 +28,7 @@ pub(super) enum Step {
 /// A program, with the sets and conditions of its steps.
 #[derive(Debug, Default)]
 pub(super) struct Program {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<Instruction>,
     pub(super) sets: Vec<CodePoints>,
     pub(super) ahead: Vec<Edge>,
     pub(super) behind: Vec<Edge>,
@@ -41,11 +41,11 @@ impl Program {
     pub(super) fn new(node: &Node) -> Result<Self, String> {
         let mut program = Self::default();
         program.write(node)?;
-        program.push(Step::Match)?;
+        program.push(Instruction::Match)?;
         Ok(program)
     }
 
-    fn push(&mut self, step: Step) -> Result<usize, String> {
+    fn push(&mut self, step: Instruction) -> Result<usize, String> {
         if self.steps.len() >= MOST {
             return Err("a pattern of too many steps".to_owned());
         }
@@ -66,15 +66,15 @@ impl Program {
         match node {
             Node::Set(set) => {
                 let set = self.set(set);
-                self.push(Step::Take(set))?;
+                self.push(Instruction::Take(set))?;
             }
             Node::Ahead(edge) => {
                 let number = number(&mut self.ahead, edge);
-                self.push(Step::Ahead(number))?;
+                self.push(Instruction::Ahead(number))?;
             }
             Node::Behind(edge) => {
                 let number = number(&mut self.behind, edge);
-                self.push(Step::Behind(number))?;
+                self.push(Instruction::Behind(number))?;
             }
             Node::Sequence(parts) => parts.iter().try_for_each(|part| self.write(part))?,
             Node::Choice(parts) => self.choice(parts)?,
@@ -85,9 +85,9 @@ impl Program {
                 if let Some(most) = times.most {
                     return self.optional(part, most - times.least, times.lazy);
                 }
-                let fork = self.push(Step::Fork(0, 0))?;
+                let fork = self.push(Instruction::Fork(0, 0))?;
                 self.write(part)?;
-                let end = self.push(Step::Jump(fork))? + 1;
+                let end = self.push(Instruction::Jump(fork))? + 1;
                 self.steps[fork] = forked(fork + 1, end, times.lazy);
             }
         }
@@ -101,13 +101,13 @@ impl Program {
                 self.write(part)?;
                 break;
             }
-            let fork = self.push(Step::Fork(0, 0))?;
+            let fork = self.push(Instruction::Fork(0, 0))?;
             self.write(part)?;
-            ends.push(self.push(Step::Jump(0))?);
-            self.steps[fork] = Step::Fork(fork + 1, self.steps.len());
+            ends.push(self.push(Instruction::Jump(0))?);
+            self.steps[fork] = Instruction::Fork(fork + 1, self.steps.len());
         }
         for end in ends {
-            self.steps[end] = Step::Jump(self.steps.len());
+            self.steps[end] = Instruction::Jump(self.steps.len());
         }
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Program {
     fn optional(&mut self, part: &Node, most: u32, lazy: bool) -> Result<(), String> {
         let mut forks = Vec::new();
         for _ in 0..most {
-            forks.push(self.push(Step::Fork(0, 0))?);
+            forks.push(self.push(Instruction::Fork(0, 0))?);
             self.write(part)?;
         }
         let end = self.steps.len();
@@ -127,8 +127,8 @@ impl Program {
     }
 }
 
-fn forked(into: usize, past: usize, lazy: bool) -> Step {
-    if lazy { Step::Fork(past, into) } else { Step::Fork(into, past) }
+fn forked(into: usize, past: usize, lazy: bool) -> Instruction {
+    if lazy { Instruction::Fork(past, into) } else { Instruction::Fork(into, past) }
 }
 
 fn number(edges: &mut Vec<Edge>, edge: &Edge) -> usize {

@@ -2,17 +2,17 @@
 //! line.
 
 use super::Vocabulary;
-use super::key::{Key, LONGEST};
+use super::key::{LONGEST, PieceKey};
 use super::lines::Lines;
 
 /// The id of a token, and whether the merges form the token from its own text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answer(u32);
+pub(crate) struct WholeToken(u32);
 
 /// The bit that says that the merges give other ids; ids are signed, so the bit is free.
 const UNFORMED: u32 = 1 << 31;
 
-impl Answer {
+impl WholeToken {
     /// Makes an answer; `id` is not negative as a signed number.
     pub(crate) fn new(id: u32, formed: bool) -> Self {
         Self(if formed { id } else { id | UNFORMED })
@@ -32,17 +32,17 @@ impl Answer {
 }
 
 /// A table of the tokens of a vocabulary by their bytes.
-pub(crate) struct Answers {
+pub(crate) struct WholeTokens {
     short: Lines,
     /// The tokens that are too long for a key.
     long: Vocabulary,
     /// The answer for each token in `long`.
-    of_long: Vec<Answer>,
+    of_long: Vec<WholeToken>,
 }
 
-impl Answers {
+impl WholeTokens {
     /// The tokens of `vocabulary`; `of(index)` is the answer for the token with that index.
-    pub(crate) fn new(vocabulary: &Vocabulary, of: impl Fn(u32) -> Answer) -> Self {
+    pub(crate) fn new(vocabulary: &Vocabulary, of: impl Fn(u32) -> WholeToken) -> Self {
         let tokens = vocabulary.tokens().filter(|(_, token)| token.len() > LONGEST);
         let count = tokens.clone().count();
         let (mut long, mut of_long) = (Vocabulary::with_capacity(count), Vec::with_capacity(count));
@@ -56,19 +56,19 @@ impl Answers {
 
     /// Prefetches the line that [`Self::get`] reads.
     #[inline]
-    pub(crate) fn prefetch(&self, key: Key) {
+    pub(crate) fn prefetch(&self, key: PieceKey) {
         self.short.prefetch(key);
     }
 
     /// The token with the bytes of `key`, which must not be the key of a part.
     #[inline]
-    pub(crate) fn get(&self, key: Key) -> Option<Answer> {
-        self.short.get(key).map(Answer)
+    pub(crate) fn get(&self, key: PieceKey) -> Option<WholeToken> {
+        self.short.get(key).map(WholeToken)
     }
 
     /// The token with the bytes of `piece`, of any length.
-    pub(crate) fn find(&self, piece: &[u8]) -> Option<Answer> {
-        match Key::of(piece) {
+    pub(crate) fn find(&self, piece: &[u8]) -> Option<WholeToken> {
+        match PieceKey::of(piece) {
             Some(key) => self.get(key),
             None => self.long.get(piece).map(|index| self.of_long[index as usize]),
         }
@@ -91,8 +91,9 @@ mod tests {
                 kept.push(token);
             }
         }
-        let answers =
-            Answers::new(&vocabulary, |index| Answer::new(index + 7, index.is_multiple_of(2)));
+        let answers = WholeTokens::new(&vocabulary, |index| {
+            WholeToken::new(index + 7, index.is_multiple_of(2))
+        });
         for (index, token) in (0..).zip(&kept) {
             assert_eq!(vocabulary.get(token.as_bytes()), Some(index));
             let found = answers.find(token.as_bytes()).expect("the token is there");

@@ -8,8 +8,8 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-use super::key::Key;
-use super::table::{Found, Sets, Table, entry};
+use super::key::PieceKey;
+use super::table::{FoundIds, Sets, Table, entry};
 
 /// The size of a first table in bytes, so that short runs touch little memory.
 const SMALLEST: usize = 1 << 18;
@@ -65,7 +65,7 @@ fn of_size(bytes: usize, most: usize) -> io::Result<Table> {
 
 /// A cache, as all threads see it.
 #[derive(Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedCache {
     /// The tables, once there is a thread.
     tables: Mutex<Option<Tables>>,
     version: AtomicUsize,
@@ -74,7 +74,7 @@ pub(crate) struct Shared {
     most: usize,
 }
 
-impl Shared {
+impl SharedCache {
     /// A cache of at most `bytes`.
     pub(crate) fn new(bytes: usize) -> Self {
         // There can be two tables.
@@ -107,14 +107,14 @@ impl Shared {
 /// A cache, as one thread sees it.
 pub(crate) struct PieceCache {
     tables: Tables,
-    shared: Arc<Shared>,
+    shared: Arc<SharedCache>,
     /// The number of pieces that this thread stored in the newest table since it last told it.
     stored: usize,
 }
 
 impl PieceCache {
     /// The part of one thread in a cache.
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<SharedCache>) -> Self {
         shared.threads.fetch_add(1, Ordering::Relaxed);
         let tables = match shared.tables() {
             Some(mut tables) => tables.get_or_insert_with(|| shared.first()).clone(),
@@ -162,7 +162,7 @@ impl PieceCache {
 
     /// The set of a key.
     #[inline]
-    pub(crate) fn place(&self, key: Key) -> u32 {
+    pub(crate) fn place(&self, key: PieceKey) -> u32 {
         self.tables.newest.place(key)
     }
 
@@ -174,7 +174,7 @@ impl PieceCache {
 
     /// Prefetches what [`Self::get`] reads for a piece that is not in its set at `place`.
     #[inline]
-    pub(crate) fn prefetch_other(&self, place: u32, key: Key) {
+    pub(crate) fn prefetch_other(&self, place: u32, key: PieceKey) {
         self.tables.newest.prefetch_other(place, key);
         if let Some(older) = &self.tables.older {
             older.prefetch(older.place(key));
@@ -183,14 +183,14 @@ impl PieceCache {
 
     /// The ids of the piece, if it is in the cache.
     #[inline]
-    pub(crate) fn get(&mut self, key: Key) -> Option<Found> {
+    pub(crate) fn get(&mut self, key: PieceKey) -> Option<FoundIds> {
         let found = self.tables.newest.get(key);
         if found.is_some() { found } else { self.get_older(key) }
     }
 
     /// The ids of the piece, if it is in the older table. It is stored in the newest one, too.
     #[inline]
-    fn get_older(&mut self, key: Key) -> Option<Found> {
+    fn get_older(&mut self, key: PieceKey) -> Option<FoundIds> {
         let found = self.tables.older.as_ref()?.get(key)?;
         self.tables.newest.put(key, found.entry(key));
         self.stored += 1;
@@ -198,7 +198,7 @@ impl PieceCache {
     }
 
     /// Stores the ids of a piece, or that they are too many.
-    pub(crate) fn insert(&mut self, key: Key, ids: &[u32]) {
+    pub(crate) fn insert(&mut self, key: PieceKey, ids: &[u32]) {
         self.tables.newest.put(key, entry(key, ids));
         self.stored += 1;
     }
@@ -221,8 +221,8 @@ mod tests {
     use super::*;
 
     /// The key of a number.
-    fn key(number: u32) -> Key {
-        Key::of(format!("piece {number}").as_bytes()).expect("it is short")
+    fn key(number: u32) -> PieceKey {
+        PieceKey::of(format!("piece {number}").as_bytes()).expect("it is short")
     }
 
     /// Bytes of the tables that a thread sees.
@@ -238,12 +238,12 @@ mod tests {
             most in 0..8192_usize,
             pieces in prop::collection::vec(("[a-d]{1,4}", any::<bool>(), 0..7_usize, 0..2_usize), 0..400),
         ) {
-            let shared = Arc::new(Shared::new(most));
+            let shared = Arc::new(SharedCache::new(most));
             let mut caches = [(); 2].map(|()| PieceCache::new(&shared));
             let mut known = HashMap::new();
             for (number, (text, part, count, who)) in (0_u32..).zip(&pieces) {
                 let cache = &mut caches[*who];
-                let key = Key::of(text.as_bytes()).expect("a short piece");
+                let key = PieceKey::of(text.as_bytes()).expect("a short piece");
                 let key = if *part { key.part() } else { key };
                 let ids = known.entry((text, part)).or_insert_with(|| vec![number; *count]);
                 if let Some(found) = cache.get(key) {
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_cache_keeps_what_it_knows_when_it_grows_and_forgets_the_older_half_when_it_is_full() {
-        let shared = Arc::new(Shared::new(2 * GROWTH * SMALLEST));
+        let shared = Arc::new(SharedCache::new(2 * GROWTH * SMALLEST));
         let mut cache = PieceCache::new(&shared);
         let mut number = 0;
         for version in 0..3 {
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn threads_learn_from_each_other_while_the_tables_change() {
-        let shared = Arc::new(Shared::new(8 * SMALLEST));
+        let shared = Arc::new(SharedCache::new(8 * SMALLEST));
         let (threads, pieces) = (4, 60_000_u32);
         let learned: u32 = thread::scope(|scope| {
             let run = |from: u32| {
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_cannot_get_the_lock_goes_on_with_a_table_of_its_own() {
-        let shared = Arc::new(Shared::new(8 * SMALLEST));
+        let shared = Arc::new(SharedCache::new(8 * SMALLEST));
         let held = shared.tables().expect("nobody else has it");
         let mut cache = PieceCache::new(&shared);
         for number in 0..100_000 {

@@ -1,4 +1,4 @@
-//! [`Key`]: a short piece as two words, which is compared without a loop.
+//! [`PieceKey`]: a short piece as two words, which is compared without a loop.
 
 use super::fold;
 
@@ -7,7 +7,7 @@ pub(crate) const LONGEST: usize = 15;
 
 /// The bytes of a piece, with their number in the last byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct PieceKey {
     pub(super) low: u64,
     pub(super) high: u64,
 }
@@ -33,7 +33,7 @@ const MASKS: [[u64; 2]; LONGEST + 1] = {
 /// The bit of keys of parts of a longer piece, if a part can have other ids than a whole piece.
 const PART: u64 = 0b0001_0000 << 56;
 
-impl Key {
+impl PieceKey {
     /// The key of `text[start..start + length]`, which is 1 to [`LONGEST`] bytes long.
     #[inline]
     pub(crate) fn new(text: &[u8], start: usize, length: usize) -> Self {

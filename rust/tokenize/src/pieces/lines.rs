@@ -1,6 +1,6 @@
 //! A hash table from short pieces to numbers: a look-up reads one cache line.
 
-use super::key::Key;
+use super::key::PieceKey;
 use super::memory::{Line, LineMemory};
 
 /// The number of pieces in a line: six words of keys, then their numbers, and a byte that says whether a
@@ -30,7 +30,7 @@ impl Lines {
 
     /// The line of a piece, unless it overflowed to a later one.
     #[inline]
-    fn place(&self, key: Key) -> u32 {
+    fn place(&self, key: PieceKey) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are taken")]
         let hash = key.hash() as u32;
         hash & self.mask
@@ -38,12 +38,12 @@ impl Lines {
 
     /// Prefetches the line that [`Self::get`] reads.
     #[inline]
-    pub(super) fn prefetch(&self, key: Key) {
+    pub(super) fn prefetch(&self, key: PieceKey) {
         self.memory.prefetch(self.place(key) as usize);
     }
 
     /// Adds a piece; returns `false` if the table has it already.
-    pub(super) fn insert(&mut self, key: Key, value: u32) -> bool {
+    pub(super) fn insert(&mut self, key: PieceKey, value: u32) -> bool {
         let mut place = self.place(key);
         loop {
             let line = &mut self.memory.lines_mut()[place as usize];
@@ -52,7 +52,7 @@ impl Lines {
                 if known == key {
                     return false;
                 }
-                if known == Key::default() {
+                if known == PieceKey::default() {
                     line[2 * index] = key.low.to_le_bytes();
                     line[2 * index + 1] = key.high.to_le_bytes();
                     set_value(line, index, value);
@@ -66,7 +66,7 @@ impl Lines {
 
     /// The number of a piece.
     #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<u32> {
+    pub(super) fn get(&self, key: PieceKey) -> Option<u32> {
         let mut place = self.place(key);
         loop {
             let line = &self.memory.lines()[place as usize];
@@ -85,7 +85,7 @@ impl Lines {
         let mut mapped = LineMemory::new(self.memory.lines().len()).expect("the system has memory");
         for (line, known) in mapped.lines_mut().iter_mut().zip(self.memory.lines()) {
             *line = *known;
-            for index in (0..WIDTH).filter(|index| key_of(known, *index) != Key::default()) {
+            for index in (0..WIDTH).filter(|index| key_of(known, *index) != PieceKey::default()) {
                 set_value(line, index, of(values(known)[index]));
             }
         }
@@ -94,9 +94,9 @@ impl Lines {
 }
 
 #[inline]
-fn key_of(line: &Line, index: usize) -> Key {
+fn key_of(line: &Line, index: usize) -> PieceKey {
     let [low, high] = [line[2 * index], line[2 * index + 1]].map(u64::from_le_bytes);
-    Key { low, high }
+    PieceKey { low, high }
 }
 
 #[inline]

@@ -10,9 +10,9 @@ mod prefixes;
 mod table;
 mod vocabulary;
 
-pub(crate) use answers::{Answer, Answers};
-pub(crate) use cache::{PieceCache, Shared};
-pub(crate) use key::{Key, LONGEST};
+pub(crate) use answers::{WholeToken, WholeTokens};
+pub(crate) use cache::{PieceCache, SharedCache};
+pub(crate) use key::{LONGEST, PieceKey};
 pub(crate) use long::LongCache;
 pub(crate) use prefixes::{Prefixes, ROOT};
 pub(crate) use table::MOST;

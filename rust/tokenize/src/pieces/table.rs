@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::key::{Key, SPARE};
+use super::key::{PieceKey, SPARE};
 use super::memory::{LARGE, LineMemory, SharedLine, SharedLines};
 use crate::machine::AHEAD;
 
@@ -31,14 +31,14 @@ const FEWEST: usize = 1024;
 
 /// The ids of a piece in a table.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundIds {
     /// The ids, two in each word.
     ids: [u64; 2],
     /// The number of ids plus one, or 0 if the cache of long pieces has the ids.
     next: usize,
 }
 
-impl Found {
+impl FoundIds {
     /// Whether the ids are here; if not, the cache of long pieces has them.
     #[inline]
     pub(crate) fn is_whole(self) -> bool {
@@ -61,7 +61,7 @@ impl Found {
     }
 
     /// The entry of the piece with these ids.
-    pub(super) fn entry(self, key: Key) -> Entry {
+    pub(super) fn entry(self, key: PieceKey) -> Entry {
         let [first, second] = self.ids;
         [key.low, key.high & !SPARE | (self.next as u64) << COUNT, first, second]
     }
@@ -77,7 +77,7 @@ impl Found {
 type Entry = [u64; ENTRY];
 
 /// The entry of a piece.
-pub(super) fn entry(key: Key, ids: &[u32]) -> Entry {
+pub(super) fn entry(key: PieceKey, ids: &[u32]) -> Entry {
     let next = if ids.len() > MOST { 0 } else { ids.len() as u64 + 1 };
     let id = |index: usize| u64::from(ids.get(index).copied().unwrap_or(0));
     [key.low, key.high & !SPARE | next << COUNT, id(0) | id(1) << 32, id(2) | id(3) << 32]
@@ -132,13 +132,13 @@ impl Table {
 
     /// The set of a key.
     #[inline]
-    pub(super) fn place(&self, key: Key) -> u32 {
+    pub(super) fn place(&self, key: PieceKey) -> u32 {
         (((key.hash() >> 32) * self.sets) >> 32) as u32
     }
 
     /// The sets of a key after its first one; as long as a set is not full, no piece is in a later one.
     #[inline]
-    fn other_places(&self, key: Key) -> impl Iterator<Item = u32> + use<> {
+    fn other_places(&self, key: PieceKey) -> impl Iterator<Item = u32> + use<> {
         let (sets, hash) = (self.sets, key.hash() & u64::from(u32::MAX));
         #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^31 sets")]
         let place = move |more: u64| ((((hash * sets) >> 32) + more) % sets) as u32;
@@ -153,7 +153,7 @@ impl Table {
 
     /// If the set at `place` is full, prefetches the next set that [`Self::get`] reads for a piece.
     #[inline]
-    pub(super) fn prefetch_other(&self, place: u32, key: Key) {
+    pub(super) fn prefetch_other(&self, place: u32, key: PieceKey) {
         if self.is_set_full(place) {
             self.other_places(key).take(1).for_each(|place| self.prefetch(place));
         }
@@ -174,7 +174,7 @@ impl Table {
 
     /// The ids of the piece, if it is in the table.
     #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<Found> {
+    pub(super) fn get(&self, key: PieceKey) -> Option<FoundIds> {
         let mut place = self.place(key);
         let mut others = self.other_places(key);
         loop {
@@ -187,7 +187,7 @@ impl Table {
     }
 
     /// Stores an entry, unless its piece has one or finds no free one.
-    pub(super) fn put(&self, key: Key, entry: Entry) {
+    pub(super) fn put(&self, key: PieceKey, entry: Entry) {
         let [low, high, first, second] = entry;
         for place in std::iter::once(self.place(key)).chain(self.other_places(key)) {
             for known in self.memory.lines()[place as usize].as_chunks::<ENTRY>().0 {
@@ -224,7 +224,7 @@ impl Table {
             let high = high.load(Ordering::Acquire);
             let [low, first, second] =
                 [low, first, second].map(|word| word.load(Ordering::Relaxed));
-            let stored = || (Key::stored(low, high), [low, high, first, second]);
+            let stored = || (PieceKey::stored(low, high), [low, high, first, second]);
             (high != 0 && high != WRITING).then(stored)
         });
         let mut ahead = keyed.clone().skip(AHEAD);
@@ -247,7 +247,7 @@ pub(crate) struct Sets<'a>(&'a [SharedLine]);
 impl Sets<'_> {
     /// The ids of the piece, if it is in the set at `place`.
     #[inline]
-    pub(crate) fn get(self, place: u32, key: Key) -> Option<Found> {
+    pub(crate) fn get(self, place: u32, key: PieceKey) -> Option<FoundIds> {
         let set = self.0.get(place as usize)?;
         // The spare bits of the key are zeros, so the spare bits of the difference are those of the entry.
         let differs = |entry: usize, order: Ordering| {
@@ -259,7 +259,7 @@ impl Sets<'_> {
         let entry = usize::from(!is(differs(0, Ordering::Relaxed))) * ENTRY;
         let difference = differs(entry, Ordering::Acquire);
         let ids = [2, 3].map(|word| set[entry + word].load(Ordering::Relaxed));
-        is(difference).then_some(Found { ids, next: (difference[1] >> COUNT) as usize })
+        is(difference).then_some(FoundIds { ids, next: (difference[1] >> COUNT) as usize })
     }
 }
 
@@ -270,8 +270,8 @@ mod tests {
     use super::*;
 
     /// The key of a number, and the ids that belong to it.
-    fn piece(number: u32) -> (Key, Vec<u32>) {
-        let key = Key::of(format!("piece {number}").as_bytes()).expect("it is short");
+    fn piece(number: u32) -> (PieceKey, Vec<u32>) {
+        let key = PieceKey::of(format!("piece {number}").as_bytes()).expect("it is short");
         (key, (0..number % 6).map(|id| number * 8 + id).collect())
     }
 

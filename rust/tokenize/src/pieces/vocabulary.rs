@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use super::hash;
-use super::key::{Key, LONGEST};
+use super::key::{LONGEST, PieceKey};
 use super::lines::Lines;
 
 /// The position of a token's bytes in a text, for a look-up.
 pub(crate) struct Name {
     place: Range<usize>,
-    key: Option<Key>,
+    key: Option<PieceKey>,
 }
 
 impl Name {
@@ -18,7 +18,7 @@ impl Name {
 
     fn new(text: &[u8], place: Range<usize>) -> Self {
         let fits = (1..=LONGEST).contains(&place.len());
-        Self { key: fits.then(|| Key::new(text, place.start, place.len())), place }
+        Self { key: fits.then(|| PieceKey::new(text, place.start, place.len())), place }
     }
 }
 
@@ -108,7 +108,7 @@ impl Vocabulary {
     /// The index of a token.
     #[inline]
     pub(crate) fn get(&self, token: &[u8]) -> Option<u32> {
-        match Key::of(token) {
+        match PieceKey::of(token) {
             Some(key) => self.short.get(key),
             None => self.find(token).ok(),
         }

@@ -234,21 +234,35 @@ impl Backend {
             content.map(|content| Ok((content.clone(), self.known_id(&content)?))).transpose()
         };
         let (bos, eos) = (token("bos_token", self.add_bos)?, token("eos_token", self.add_eos)?);
-        let around = |text: Piece<'static>, kind: u32| {
+        let around = |text: TemplatePiece<'static>, kind: u32| {
             let [bos, eos] = [&bos, &eos].map(|token| {
-                token.as_ref().map(|(content, id)| (Piece::Token(content.as_str(), *id), kind))
+                token
+                    .as_ref()
+                    .map(|(content, id)| (TemplatePiece::Token(content.as_str(), *id), kind))
             });
-            bos.into_iter().chain([(text, kind)]).chain(eos).collect::<Vec<(Piece<'_>, u32)>>()
+            bos.into_iter()
+                .chain([(text, kind)])
+                .chain(eos)
+                .collect::<Vec<(TemplatePiece<'_>, u32)>>()
         };
-        let single = around(Piece::Text, 0);
-        let pair: Vec<_> = single.iter().copied().chain(around(Piece::Second, 1)).collect();
+        let single = around(TemplatePiece::Text, 0);
+        let pair: Vec<_> = single.iter().copied().chain(around(TemplatePiece::Second, 1)).collect();
         self.set_parts(&single, &pair)
     }
 
     /// Sets a post-processor that puts one token before a text and one after it.
-    pub(super) fn set_template(&mut self, before: &str, behind: &str, pair: Pair) -> Result<()> {
+    pub(super) fn set_template(
+        &mut self,
+        before: &str,
+        behind: &str,
+        pair: PairTemplate,
+    ) -> Result<()> {
         let (first, last) = (self.known_id(before)?, self.known_id(behind)?);
-        let pieces = [Piece::Token(before, first), Piece::Text, Piece::Token(behind, last)];
+        let pieces = [
+            TemplatePiece::Token(before, first),
+            TemplatePiece::Text,
+            TemplatePiece::Token(behind, last),
+        ];
         self.set_pieces(&pieces, pair)
     }
 
@@ -267,42 +281,54 @@ impl Backend {
     }
 
     /// Sets a post-processor with this template for a single text, and one for two texts by a rule.
-    pub(super) fn set_pieces(&mut self, pieces: &[Piece<'_>], pair: Pair) -> Result<()> {
-        let at = pieces.iter().position(|piece| matches!(piece, Piece::Text)).unwrap_or_default();
+    pub(super) fn set_pieces(
+        &mut self,
+        pieces: &[TemplatePiece<'_>],
+        pair: PairTemplate,
+    ) -> Result<()> {
+        let at = pieces
+            .iter()
+            .position(|piece| matches!(piece, TemplatePiece::Text))
+            .unwrap_or_default();
         let (before, after) = (&pieces[..at], pieces.get(at + 1..).unwrap_or_default());
-        let parts: [Vec<(Piece<'_>, u32)>; 4] = match pair {
-            Pair::Followed(kind) => {
-                [of(before, 0), of(after, 0), vec![(Piece::Second, kind)], of(after, kind)]
+        let parts: [Vec<(TemplatePiece<'_>, u32)>; 4] = match pair {
+            PairTemplate::Followed(kind) => {
+                [of(before, 0), of(after, 0), vec![(TemplatePiece::Second, kind)], of(after, kind)]
             }
-            Pair::Doubled => {
+            PairTemplate::Doubled => {
                 let twice = of(&[after, after].concat(), 0);
-                [of(before, 0), twice, vec![(Piece::Second, 0)], of(after, 0)]
+                [of(before, 0), twice, vec![(TemplatePiece::Second, 0)], of(after, 0)]
             }
-            Pair::Joined(kind) => {
-                [of(before, 0), vec![(Piece::Second, kind)], of(after, kind), Vec::new()]
+            PairTemplate::Joined(kind) => {
+                [of(before, 0), vec![(TemplatePiece::Second, kind)], of(after, kind), Vec::new()]
             }
-            Pair::Bare => [Vec::new(), vec![(Piece::Second, 1)], Vec::new(), Vec::new()],
+            PairTemplate::Bare => {
+                [Vec::new(), vec![(TemplatePiece::Second, 1)], Vec::new(), Vec::new()]
+            }
         };
         let [front, rest @ ..] = parts;
-        let pair: Vec<_> =
-            front.into_iter().chain([(Piece::Text, 0)]).chain(rest.into_iter().flatten()).collect();
+        let pair: Vec<_> = front
+            .into_iter()
+            .chain([(TemplatePiece::Text, 0)])
+            .chain(rest.into_iter().flatten())
+            .collect();
         self.set_parts(&of(pieces, 0), &pair)
     }
 
     /// Sets a post-processor with these templates for one text and for two; each piece with its type.
     pub(super) fn set_parts(
         &mut self,
-        single: &[(Piece<'_>, u32)],
-        pair: &[(Piece<'_>, u32)],
+        single: &[(TemplatePiece<'_>, u32)],
+        pair: &[(TemplatePiece<'_>, u32)],
     ) -> Result<()> {
         let mut special = serde_json::Map::new();
-        let mut write = |pieces: &[(Piece<'_>, u32)]| -> Result<Vec<Value>> {
+        let mut write = |pieces: &[(TemplatePiece<'_>, u32)]| -> Result<Vec<Value>> {
             let mut template = Vec::new();
             for (piece, kind) in pieces {
                 template.push(match piece {
-                    Piece::Text => json!({"Sequence": {"id": "A", "type_id": kind}}),
-                    Piece::Second => json!({"Sequence": {"id": "B", "type_id": kind}}),
-                    Piece::Token(content, id) => {
+                    TemplatePiece::Text => json!({"Sequence": {"id": "A", "type_id": kind}}),
+                    TemplatePiece::Second => json!({"Sequence": {"id": "B", "type_id": kind}}),
+                    TemplatePiece::Token(content, id) => {
                         if content.is_empty()
                             || content.starts_with('$')
                             || content.contains([' ', ':', '\t', '\n'])
@@ -383,7 +409,7 @@ impl Backend {
 
 /// A part of a post-processor's template.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Piece<'a> {
+pub(super) enum TemplatePiece<'a> {
     /// The text itself; of two texts, the first.
     Text,
     /// The second of two texts.
@@ -393,13 +419,13 @@ pub(super) enum Piece<'a> {
 }
 
 /// Pieces of one type.
-fn of<'p>(pieces: &[Piece<'p>], kind: u32) -> Vec<(Piece<'p>, u32)> {
+fn of<'p>(pieces: &[TemplatePiece<'p>], kind: u32) -> Vec<(TemplatePiece<'p>, u32)> {
     pieces.iter().map(|piece| (*piece, kind)).collect()
 }
 
 /// The template for two texts, as the template for one text gives it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Pair {
+pub(super) enum PairTemplate {
     /// `[CLS] A [SEP] B [SEP]`, with this type for the second text and its tokens.
     Followed(u32),
     /// `<s> A </s> </s> B </s>`.

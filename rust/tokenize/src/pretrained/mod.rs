@@ -111,7 +111,8 @@ impl Pretrained {
         let published = (class == BACKEND).then(|| scores::as_published(&json)).flatten();
         let json = published.unwrap_or(json);
         let mut call = of_calls(&class, &tokenizer_config);
-        let files = Files { folder: &folder, class: &class, converted, config: tokenizer_config };
+        let files =
+            FolderFiles { folder: &folder, class: &class, converted, config: tokenizer_config };
         // Most tokenizers can be built without their merges, in a fraction of the time. Otherwise the whole
         // file is read, which also finds and reports its faults.
         let quick = load::parse_without_merges(&json).and_then(|outline| {
@@ -185,7 +186,7 @@ fn take_sides(call: &mut Value, tokenizer: &Value) {
 }
 
 /// The folder, its tokenizer class and its configuration.
-struct Files<'a> {
+struct FolderFiles<'a> {
     folder: &'a Folder<'a>,
     class: &'a str,
     /// The file that the folder has instead of a `tokenizer.json`, as one.
@@ -193,7 +194,7 @@ struct Files<'a> {
     config: Map<String, Value>,
 }
 
-impl Files<'_> {
+impl FolderFiles<'_> {
     /// Builds the tokenizer from `tokenizer`, the value of `json`; also returns the model that it was built
     /// from.
     fn backend(&self, mut tokenizer: Value, json: &str) -> Result<(Backend, Value)> {

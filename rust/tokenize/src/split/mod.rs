@@ -24,7 +24,7 @@ pub(crate) use contraction::Contraction;
 pub(crate) use deepseek::DeepSeek;
 pub(crate) use gpt2::Gpt2;
 pub(crate) use o200k::O200k;
-pub(crate) use steps::{Behavior, MOST_STEPS, Step};
+pub(crate) use steps::{Behavior, MOST_STEPS, SplitStep};
 pub(crate) use text::{Stretch, decode};
 pub(crate) use window::window;
 
@@ -53,7 +53,7 @@ pub(crate) enum Splitter {
     /// `DeepSeek` V3's sequence of splits.
     DeepSeek,
     /// Any other sequence of at most [`MOST_STEPS`] splits.
-    Steps(Arc<[Step]>),
+    Steps(Arc<[SplitStep]>),
 }
 
 /// The state of cutting a stretch.

@@ -17,13 +17,13 @@ pub(crate) enum Behavior {
     MergedWithPrevious,
     /// A delimiter begins the piece after it.
     MergedWithNext,
-    /// Delimiters are removed from the text: see [`Step::kept`].
+    /// Delimiters are removed from the text: see [`SplitStep::kept`].
     Removed,
 }
 
 /// One split.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct SplitStep {
     pub(crate) automaton: Automaton,
     pub(crate) behavior: Behavior,
     /// Whether the delimiters are the texts between the matches.
@@ -32,19 +32,26 @@ pub(crate) struct Step {
 
 /// A match, or the text before the next match.
 #[derive(Clone, Copy)]
-struct Item {
+struct SplitItem {
     end: usize,
     /// Whether the item is a delimiter.
     delimits: bool,
 }
 
-impl Step {
+impl SplitStep {
     /// The item at `at`, which is before the end of `text`; the part that is being split begins at `from`.
     #[inline]
-    fn item(&self, text: &[u8], from: usize, at: usize, level: usize, tails: &mut Tails) -> Item {
+    fn item(
+        &self,
+        text: &[u8],
+        from: usize,
+        at: usize,
+        level: usize,
+        tails: &mut Tails,
+    ) -> SplitItem {
         let matched = self.automaton.match_at(text, from, at, level, tails);
         let end = matched.unwrap_or_else(|| self.before(text, from, at, level, tails));
-        Item { end, delimits: matched.is_some() != self.invert }
+        SplitItem { end, delimits: matched.is_some() != self.invert }
     }
 
     /// The start of the first match after `at`, or the end of the text.
@@ -84,7 +91,7 @@ impl Step {
         tails: &mut Tails,
     ) -> usize {
         let first = self.item(text, from, at, level, tails);
-        let mut next = |item: Item| {
+        let mut next = |item: SplitItem| {
             (item.end < text.len()).then(|| self.item(text, from, item.end, level, tails))
         };
         match (self.behavior, first.delimits) {
@@ -107,7 +114,12 @@ impl Step {
 }
 
 /// Writes the ends of the next pieces, as [`super::Splitter::fill`].
-pub(super) fn fill(steps: &[Step], text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+pub(super) fn fill(
+    steps: &[SplitStep],
+    text: &[u8],
+    cursor: &mut Cursor,
+    ends: &mut [u32],
+) -> usize {
     if let [step] = steps
         && step.behavior == Behavior::Isolated
     {
@@ -142,7 +154,7 @@ pub(super) fn fill(steps: &[Step], text: &[u8], cursor: &mut Cursor, ends: &mut 
 }
 
 /// As [`fill`], for a single split whose matches are all pieces.
-fn alone(step: &Step, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+fn alone(step: &SplitStep, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
     let (mut count, mut at) = (0, cursor.at);
     for end in ends {
         if at >= text.len() {

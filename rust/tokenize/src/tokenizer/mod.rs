@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::added::AddedToken;
 use crate::compiled::{
-    Blanks, Caches, Compiled, Description, File, Memory, Names, Settled, Written, recognise,
+    Blanks, Caches, Compiled, Description, File, Names, Settled, ThreadMemory, WrittenModel,
+    recognise,
 };
 use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::{Error, Result};
@@ -125,7 +126,8 @@ impl Tokenizer {
     /// A tokenizer around an engine of the Hugging Face crate, compiled if every component is supported;
     /// `model` is the `model` object that the engine was built from.
     pub(crate) fn from_engine(model: &Value, engine: tokenizers::Tokenizer) -> Self {
-        let compiled = Written::from_value(model).and_then(|model| compile_engine(&model, &engine));
+        let compiled =
+            WrittenModel::from_value(model).and_then(|model| compile_engine(&model, &engine));
         Self {
             reference: Arc::new(Lazy::of(Reference::new(model, engine))),
             compiled: compiled.map(Arc::new).map_err(Arc::from),
@@ -176,7 +178,7 @@ impl Tokenizer {
     /// A new encoder for one thread.
     pub fn encoder(&self) -> Encoder {
         let compiled = self.compiled.as_ref().ok();
-        let memory = compiled.map(|_| Memory::new(&self.caches));
+        let memory = compiled.map(|_| ThreadMemory::new(&self.caches));
         let expands = self.compiled.as_ref().is_ok_and(|compiled| compiled.0.expands());
         let longest = if expands { LONGEST_EXPANDED } else { LONGEST_TEXT };
         Encoder { tokenizer: self.clone(), memory, longest, blanks: Blanks::default() }
@@ -287,7 +289,7 @@ fn compile_file(json: &str) -> Option<(Compiled, Names)> {
 
 /// Compiles the components of a finished engine.
 fn compile_engine(
-    model: &Written<'_>,
+    model: &WrittenModel<'_>,
     engine: &tokenizers::Tokenizer,
 ) -> std::result::Result<(Compiled, Names), String> {
     if engine.get_encode_special_tokens() {
@@ -313,7 +315,7 @@ fn compile_engine(
 #[derive(Debug)]
 pub struct Encoder {
     tokenizer: Tokenizer,
-    memory: Option<Memory>,
+    memory: Option<ThreadMemory>,
     /// Bytes of the longest text that the compiled engine takes.
     longest: usize,
     blanks: Blanks,

@@ -35,7 +35,7 @@ const AHEAD: usize = 128;
 
 /// A part of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct DocumentPart {
     /// The number of the document.
     pub document: u64,
     /// The first token of the part.
@@ -117,7 +117,7 @@ impl Store {
     /// If the store has no log.
     pub fn load(
         &self,
-        stretches: &[Stretch],
+        stretches: &[DocumentPart],
         whole: bool,
         threads: NonZeroUsize,
         control: &Control,
@@ -208,7 +208,7 @@ impl Store {
         &self,
         log: &Log,
         wanted: &[WantedPart],
-        (stretches, whole): (&[Stretch], bool),
+        (stretches, whole): (&[DocumentPart], bool),
         control: &Control,
     ) -> Result<(Vec<Documents>, Vec<PiecePosition>)> {
         let mut read: Vec<Documents> = Vec::new();

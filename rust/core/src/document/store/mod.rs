@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::document::{ColumnName, Document, Documents};
 
 pub use entry::LogEntry;
-pub use load::{Loaded, Stretch};
+pub use load::{DocumentPart, Loaded};
 pub use log::{Log, LoggedBlock};
 
 /// Runs of documents, and their bytes, after which a search for unused ones pays: in all lanes of a stream together, or in

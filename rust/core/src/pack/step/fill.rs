@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::micro_batch::{MicroBatch, Sizes};
+use super::micro_batch::{MicroBatch, SequenceSizes};
 use super::options::Cost;
 use crate::error::Result;
 use crate::pack::strategies::best_fit;
@@ -28,7 +28,7 @@ const TRIALS: usize = 10;
 
 /// Sequences that the same ranks may have, the longest first.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct RankSequences {
     pub(super) sequences: Vec<u32>,
     /// The ranks, each with a micro-batch at each place.
     pub(super) ranks: usize,
@@ -37,10 +37,10 @@ pub(super) struct Part {
 /// Spreads the sequences of each part over `places`; `None` if that leaves one without room. First come the places that only the
 /// longest sequences make heavy.
 pub(super) fn spread(
-    parts: &[Part],
+    parts: &[RankSequences],
     places: usize,
     heavy: Heavy,
-    sizes: Sizes<'_>,
+    sizes: SequenceSizes<'_>,
 ) -> Option<Vec<Vec<MicroBatch>>> {
     let mut heaviest: Vec<Vec<Vec<MicroBatch>>> = Vec::new();
     // The parts behind each heavy place: fewer are made where the others have too little room.
@@ -53,7 +53,7 @@ pub(super) fn spread(
     }
     while let Some(rest) = left.pop() {
         let even_ones = places - left.len();
-        let to_even_ones = |part: &Part| {
+        let to_even_ones = |part: &RankSequences| {
             let empty = vec![MicroBatch::default(); even_ones * part.ranks];
             to_cheapest(&part.sequences, empty, sizes)
         };
@@ -72,11 +72,11 @@ pub(super) fn spread(
 /// The micro-batches of each part at the place of the longest sequence, and the parts without them; `None` if the mean micro-batch
 /// costs as much.
 fn fill_place(
-    parts: &[Part],
+    parts: &[RankSequences],
     places: usize,
     heavy: Heavy,
-    sizes: Sizes<'_>,
-) -> Option<(Vec<Vec<MicroBatch>>, Vec<Part>)> {
+    sizes: SequenceSizes<'_>,
+) -> Option<(Vec<Vec<MicroBatch>>, Vec<RankSequences>)> {
     let sequences = || parts.iter().flat_map(|it| &it.sequences).copied();
     let longest =
         parts.iter().filter_map(|it| it.sequences.first()).max_by_key(|&&it| sizes.length(it))?;
@@ -99,11 +99,11 @@ fn fill_place(
     }
     let least = sizes.cost(*longest).max(if heavy.tops_up { full } else { mean_cost });
     let budget = options.budget() as f64;
-    let filled_to = |dearest: f64| -> (Vec<Vec<MicroBatch>>, Vec<Part>) {
+    let filled_to = |dearest: f64| -> (Vec<Vec<MicroBatch>>, Vec<RankSequences>) {
         parts.iter().map(|part| fill_to(part, dearest, sizes)).unzip()
     };
-    let fits = |(place, rest): &(Vec<Vec<MicroBatch>>, Vec<Part>)| {
-        let part_fits = |part: &Part| {
+    let fits = |(place, rest): &(Vec<Vec<MicroBatch>>, Vec<RankSequences>)| {
+        let part_fits = |part: &RankSequences| {
             let tokens: f64 = part.sequences.iter().map(|&it| sizes.size(it) as f64).sum();
             tokens <= heavy.fill * budget * ((places - 1) * part.ranks) as f64
         };
@@ -130,7 +130,11 @@ fn fill_place(
 }
 
 /// Fills a micro-batch of each rank with the longest sequences, up to a cost; returns the others too.
-fn fill_to(part: &Part, dearest: f64, sizes: Sizes<'_>) -> (Vec<MicroBatch>, Part) {
+fn fill_to(
+    part: &RankSequences,
+    dearest: f64,
+    sizes: SequenceSizes<'_>,
+) -> (Vec<MicroBatch>, RankSequences) {
     let most = dearest * (1.0 + 1e-9);
     let mut place = vec![MicroBatch::default(); part.ranks];
     let room = |it: &MicroBatch| it.room(sizes.options).unwrap_or(0);
@@ -151,14 +155,14 @@ fn fill_to(part: &Part, dearest: f64, sizes: Sizes<'_>) -> (Vec<MicroBatch>, Par
             None => rest.push(sequence),
         }
     }
-    (place, Part { sequences: rest, ranks: part.ranks })
+    (place, RankSequences { sequences: rest, ranks: part.ranks })
 }
 
 /// Gives each sequence to the cheapest micro-batch that has room for it; `None` if one has none.
 fn to_cheapest(
     sequences: &[u32],
     mut micro_batches: Vec<MicroBatch>,
-    sizes: Sizes<'_>,
+    sizes: SequenceSizes<'_>,
 ) -> Option<Vec<MicroBatch>> {
     // Costs are not negative, so their bits are in their order.
     let by_cost = |it: &MicroBatch| it.cost.to_bits();
@@ -191,7 +195,7 @@ fn to_cheapest(
 /// As few micro-batches as best fit needs for sequences.
 pub(super) fn fewest(
     sequences: &[u32],
-    sizes: Sizes<'_>,
+    sizes: SequenceSizes<'_>,
     control: &Control,
 ) -> Result<Vec<MicroBatch>> {
     let packing = &sizes.options.packing;

@@ -5,7 +5,7 @@
 
 #![expect(clippy::cast_precision_loss, reason = "costs are estimates")]
 
-use super::micro_batch::{Exchange, MicroBatch, Sizes};
+use super::micro_batch::{Exchange, MicroBatch, SequenceSizes};
 use crate::error::Result;
 use crate::util::control::Control;
 
@@ -63,7 +63,7 @@ impl Grid {
     }
 
     /// Exchanges sequences until that makes the step no faster.
-    pub(super) fn even_out(&mut self, sizes: Sizes<'_>, control: &Control) -> Result<()> {
+    pub(super) fn even_out(&mut self, sizes: SequenceSizes<'_>, control: &Control) -> Result<()> {
         if self.ranks == 1 {
             return Ok(());
         }
@@ -83,7 +83,7 @@ impl Grid {
     }
 
     /// Makes the costliest micro-batch of a place cheaper until it costs what the others do.
-    fn even_out_place(&mut self, place: usize, sizes: Sizes<'_>) {
+    fn even_out_place(&mut self, place: usize, sizes: SequenceSizes<'_>) {
         let here = place * self.ranks..(place + 1) * self.ranks;
         for _ in 0..4 * self.ranks {
             let of_place = &self.micro_batches[here.clone()];
@@ -108,7 +108,7 @@ impl Grid {
         costliest: usize,
         over: f64,
         here: std::ops::Range<usize>,
-        sizes: Sizes<'_>,
+        sizes: SequenceSizes<'_>,
     ) -> bool {
         if self.stays {
             return false;
@@ -127,7 +127,7 @@ impl Grid {
         costliest: usize,
         over: f64,
         place: usize,
-        sizes: Sizes<'_>,
+        sizes: SequenceSizes<'_>,
     ) -> bool {
         let mut slack: Vec<(f64, usize)> = Vec::new();
         for (other, there) in self.micro_batches.chunks(self.ranks).enumerate() {
@@ -153,7 +153,7 @@ impl Grid {
 
     /// Moves cost from places whose micro-batches cost alike to those that wait for the costliest of another place: all of theirs
     /// become cheaper, and what waits costs nothing. Whether it could.
-    fn fill_up(&mut self, sizes: Sizes<'_>) -> bool {
+    fn fill_up(&mut self, sizes: SequenceSizes<'_>) -> bool {
         let waits = |place: &[MicroBatch]| {
             let mean = place.iter().map(|it| it.cost).sum::<f64>() / place.len() as f64;
             greatest(place) - mean
@@ -195,7 +195,12 @@ impl Grid {
 
     /// Moves cost from one micro-batch to another, as near to the first number as can be and no more than the second; whether any
     /// exchange does.
-    fn exchange(&mut self, (from, to): (usize, usize), cost: (f64, f64), sizes: Sizes<'_>) -> bool {
+    fn exchange(
+        &mut self,
+        (from, to): (usize, usize),
+        cost: (f64, f64),
+        sizes: SequenceSizes<'_>,
+    ) -> bool {
         let Ok([from, to]) = self.micro_batches.get_disjoint_mut([from, to]) else { return false };
         let found = Exchange::find(from, to, cost, sizes);
         found.is_some_and(|exchange| {

@@ -4,12 +4,12 @@ use super::options::StepOptions;
 
 /// The lengths of all sequences, beside the options.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes<'a> {
+pub(super) struct SequenceSizes<'a> {
     pub(super) lengths: &'a [u32],
     pub(super) options: &'a StepOptions,
 }
 
-impl Sizes<'_> {
+impl SequenceSizes<'_> {
     pub(super) fn cost(&self, sequence: u32) -> f64 {
         self.cost_of(self.length(sequence))
     }
@@ -41,7 +41,7 @@ pub(super) struct MicroBatch {
 }
 
 impl MicroBatch {
-    pub(super) fn push(&mut self, sequence: u32, sizes: Sizes<'_>) {
+    pub(super) fn push(&mut self, sequence: u32, sizes: SequenceSizes<'_>) {
         self.members.push(sequence);
         self.tokens += sizes.size(sequence);
         self.cost += sizes.cost(sequence);
@@ -54,7 +54,7 @@ impl MicroBatch {
     }
 
     /// Counts its tokens and its cost anew: sums of exchanges would carry their rounding.
-    fn recount(&mut self, sizes: Sizes<'_>) {
+    fn recount(&mut self, sizes: SequenceSizes<'_>) {
         self.tokens = self.members.iter().map(|&it| sizes.size(it)).sum();
         self.cost = self.members.iter().map(|&it| sizes.cost(it)).sum();
     }
@@ -73,7 +73,7 @@ impl Exchange {
         from: &MicroBatch,
         to: &MicroBatch,
         (wanted, most): (f64, f64),
-        sizes: Sizes<'_>,
+        sizes: SequenceSizes<'_>,
     ) -> Option<Self> {
         let free = sizes.options.budget() - to.tokens;
         let takes_more = to.room(sizes.options).is_some();
@@ -111,7 +111,12 @@ impl Exchange {
     }
 
     /// Does it.
-    pub(super) fn apply(self, from: &mut MicroBatch, to: &mut MicroBatch, sizes: Sizes<'_>) {
+    pub(super) fn apply(
+        self,
+        from: &mut MicroBatch,
+        to: &mut MicroBatch,
+        sizes: SequenceSizes<'_>,
+    ) {
         match self.taken {
             Some(taken) => std::mem::swap(&mut from.members[self.given], &mut to.members[taken]),
             None => to.members.push(from.members.swap_remove(self.given)),

@@ -12,9 +12,9 @@ mod micro_batch;
 mod options;
 mod split;
 
-use fill::{Heavy, Part, fewest, spread};
+use fill::{Heavy, RankSequences, fewest, spread};
 use grid::Grid;
-use micro_batch::{MicroBatch, Sizes};
+use micro_batch::{MicroBatch, SequenceSizes};
 use split::by_kind;
 
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ pub fn plan_step(
         trained[piece.document as usize] = piece.tokens();
         order.push(piece.document);
     }
-    let sizes = Sizes { lengths: &trained, options };
+    let sizes = SequenceSizes { lengths: &trained, options };
     let mut plan = StepPlan::default();
     for (number, part) in mini_batches.split(order, labels.groups, control)?.into_iter().enumerate()
     {
@@ -116,7 +116,7 @@ fn pyramid<T>(descending: Vec<T>) -> Vec<T> {
 struct OfKind<'a> {
     sequences: Vec<u32>,
     groups: Option<&'a [u32]>,
-    sizes: Sizes<'a>,
+    sizes: SequenceSizes<'a>,
 }
 
 impl OfKind<'_> {
@@ -130,7 +130,8 @@ impl OfKind<'_> {
         let multiple = self.sizes.options.multiple_of.get() as usize;
         let tight = parts.iter().map(|part| fewest(&part.sequences, self.sizes, control));
         let tight = tight.collect::<Result<Vec<_>>>()?;
-        let places_of = |(part, tight): (&Part, &Vec<MicroBatch>)| tight.len().div_ceil(part.ranks);
+        let places_of =
+            |(part, tight): (&RankSequences, &Vec<MicroBatch>)| tight.len().div_ceil(part.ranks);
         let needed = parts.iter().zip(&tight).map(places_of).max().unwrap_or(0);
         let needed = needed.next_multiple_of(multiple);
         let agreed = agree(u32::try_from(needed).unwrap_or(u32::MAX))? as usize;
@@ -152,7 +153,7 @@ impl OfKind<'_> {
         let best = best.min_by(|one, other| one.time().total_cmp(&other.time()));
         let mut grid = best.unwrap_or_else(|| {
             let empty = MicroBatch::default();
-            let fill_up = |(mut tight, part): (Vec<MicroBatch>, &Part)| {
+            let fill_up = |(mut tight, part): (Vec<MicroBatch>, &RankSequences)| {
                 tight.resize(agreed * part.ranks, empty.clone());
                 tight
             };
@@ -163,13 +164,13 @@ impl OfKind<'_> {
     }
 
     /// The sequences that the same ranks may have: all ranks any, or each rank those of its groups.
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<RankSequences> {
         let ranks = self.sizes.options.rank_count();
         match self.groups {
-            None => vec![Part { sequences: self.sequences.clone(), ranks }],
+            None => vec![RankSequences { sequences: self.sequences.clone(), ranks }],
             Some(groups) => split::to_ranks(&self.sequences, groups, self.sizes)
                 .into_iter()
-                .map(|sequences| Part { sequences, ranks: 1 })
+                .map(|sequences| RankSequences { sequences, ranks: 1 })
                 .collect(),
         }
     }

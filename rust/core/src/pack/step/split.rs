@@ -1,6 +1,6 @@
 //! Sequences of a step, divided among optimizer steps, kinds and ranks.
 
-use super::micro_batch::Sizes;
+use super::micro_batch::SequenceSizes;
 use crate::error::Result;
 use crate::util::control::Control;
 use crate::util::random::Random;
@@ -77,7 +77,11 @@ pub(super) fn by_kind(sequences: &[u32], kinds: Option<(&[u32], u32)>) -> Vec<(u
 
 /// Divides sequences, given the longest first, among ranks by whole groups: the costliest group first, each to the rank with the
 /// least to do. The sequences of each rank are the longest first again.
-pub(super) fn to_ranks(sequences: &[u32], groups: &[u32], sizes: Sizes<'_>) -> Vec<Vec<u32>> {
+pub(super) fn to_ranks(
+    sequences: &[u32],
+    groups: &[u32],
+    sizes: SequenceSizes<'_>,
+) -> Vec<Vec<u32>> {
     let cost_of = |members: &[u32]| members.iter().map(|&it| sizes.cost(it)).sum::<f64>();
     let mut groups: Vec<(f64, Vec<u32>)> =
         by_label(sequences, Some(groups)).into_iter().map(|(_, it)| (cost_of(&it), it)).collect();

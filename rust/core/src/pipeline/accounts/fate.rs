@@ -3,7 +3,7 @@
 use crate::config::{Options, Overlong, RowColumn};
 use crate::document::{Document, INPUTS};
 use crate::error::Error;
-use crate::objective::{Limits, Objective, Part};
+use crate::objective::{Limits, Objective, RowPart};
 use crate::pack::{MadeSizes, OverlongCut, Piece, Stretches, cut};
 use crate::report::ledger::Reason;
 
@@ -56,7 +56,7 @@ impl Cutter<'_> {
             Ok(stretches) => stretches,
             Err(Uncut::Dropped) => return Ok(dropped(Reason::TooLong)),
             Err(Uncut::Refused) => {
-                let whole = Part { document, start: 0, length, first: 0 };
+                let whole = RowPart { document, start: 0, length, first: 0 };
                 let size = self.objective.size(whole, key);
                 return Err(self.too_long(document, size.map_or(length, |size| size.tokens)));
             }
@@ -64,7 +64,7 @@ impl Cutter<'_> {
         let (mut kept, mut packed) = (0, 0);
         for (start, length) in even.into_iter().flatten().chain(listed) {
             packed += length;
-            let part = Part { document, start, length, first: start };
+            let part = RowPart { document, start, length, first: start };
             if self.objective.learns(part) {
                 pieces.extend([Piece {
                     document: name,
@@ -83,7 +83,7 @@ impl Cutter<'_> {
 
     /// A part of a document as a piece.
     pub(crate) fn piece(self, document: Document<'_>, name: u32, start: u32, length: u32) -> Piece {
-        let part = Part { document, start, length, first: start };
+        let part = RowPart { document, start, length, first: start };
         Piece { document: name, start, length, made: self.made(part, self.key(document)) }
     }
 
@@ -93,7 +93,7 @@ impl Cutter<'_> {
         if self.objective.is_random() { document.key(seed, self.epoch) } else { 0 }
     }
 
-    fn made(self, part: Part<'_>, key: u64) -> MadeSizes {
+    fn made(self, part: RowPart<'_>, key: u64) -> MadeSizes {
         let size = self.objective.size(part, key);
         let (tokens, targets) = size.map_or((0, 0), |size| (size.tokens, size.targets));
         MadeSizes { tokens, targets, key }

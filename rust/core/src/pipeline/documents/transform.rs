@@ -11,7 +11,7 @@ use crate::record::RecordTable;
 use crate::source::{Block, Fate};
 
 /// Selects the rows of a table to keep. A null counts as false.
-pub type Filter = Box<dyn Fn(RecordBatch) -> Result<BooleanArray> + Send + Sync>;
+pub type RowFilter = Box<dyn Fn(RecordBatch) -> Result<BooleanArray> + Send + Sync>;
 
 /// Changes each row of a table.
 pub type Mapping = Box<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
@@ -21,7 +21,7 @@ pub type Mapping = Box<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>
 #[derive(Default)]
 pub struct Transform {
     /// Selects records of the files.
-    pub filter: Option<Filter>,
+    pub filter: Option<RowFilter>,
     /// Changes the selected records.
     pub map: Option<Mapping>,
     /// Makes the documents of the objective `function`.

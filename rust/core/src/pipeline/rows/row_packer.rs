@@ -25,7 +25,7 @@ struct Packer {
 }
 
 /// A row and its packer.
-pub(crate) type Packed = (usize, Vec<Piece>);
+pub(crate) type ClosedRow = (usize, Vec<Piece>);
 
 impl RowPacker {
     /// No rows, for so many packers.
@@ -154,7 +154,7 @@ impl RowPacker {
 
     /// Restores the rows that [`closed`](Self::closed) and [`open`](Self::open) returned. Returns `false` if
     /// more are open than may be.
-    pub(crate) fn reopen(&mut self, closed: Vec<Packed>, open: Vec<(u64, Packed)>) -> bool {
+    pub(crate) fn reopen(&mut self, closed: Vec<ClosedRow>, open: Vec<(u64, ClosedRow)>) -> bool {
         for (packer, row) in closed {
             self.packers[packer].closed.push(&row);
         }

@@ -19,8 +19,7 @@ use self::earlier::Earlier;
 use self::place::BucketPlace;
 use self::uploads::{Uploads, with_each};
 use self::work::{
-    Generation, end_unfinished_uploads, remove_groups, remove_uploads, started, stopped_uploads,
-    work,
+    RunNames, end_unfinished_uploads, remove_groups, remove_uploads, started, stopped_uploads, work,
 };
 use super::files::{MANIFEST, REPORT, TOKENS, WORK};
 use super::folder::finished_files::FinishedFiles;
@@ -48,7 +47,7 @@ pub struct Bucket {
     target: Arc<Target>,
     lease: Arc<Lease>,
     /// The names of what this run uploads before it comes to its place.
-    generation: Arc<Generation>,
+    generation: Arc<RunNames>,
     /// The same output, in the folder of the local disk.
     local: Output,
     earlier: Earlier,
@@ -84,7 +83,7 @@ pub fn open_bucket(
     let guard = guard(&output.dir, &target, output.wait, control)?;
     let owner = owner(&output.dir);
     let lease = target.lock(LOCK, &owner, output.wait, control)?;
-    let generation = Generation::of(job);
+    let generation = RunNames::of(job);
     let trial = target.refuse_unconditional(&lease);
     if let Err(refused) =
         trial.and_then(|()| target.refuse_unconditional_copy(&generation.prove(TRIAL)))
@@ -114,7 +113,7 @@ pub fn open_bucket(
 impl Bucket {
     pub(super) fn new(
         target: Arc<Target>,
-        (lease, generation): (Lease, Generation),
+        (lease, generation): (Lease, RunNames),
         local: Output,
         earlier: Earlier,
         guard: fs::File,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::uploads::opened;
-use super::work::Generation;
+use super::work::RunNames;
 use crate::error::Result;
 use crate::sink::manifest::expected;
 use crate::storage::Target;
@@ -13,7 +13,7 @@ use crate::util::control::Control;
 #[derive(Clone, Copy)]
 pub(crate) struct BucketPlace<'a> {
     pub(crate) target: &'a Target,
-    pub(crate) generation: &'a Generation,
+    pub(crate) generation: &'a RunNames,
     pub(crate) dir: &'a Path,
     pub(crate) control: &'a Control,
 }

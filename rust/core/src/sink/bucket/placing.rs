@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::place::BucketPlace;
-use super::work::{Generation, end_unfinished_uploads, remove_uploads};
+use super::work::{RunNames, end_unfinished_uploads, remove_uploads};
 use super::{TRIAL, owner};
 use crate::config::RemoteOutput;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ pub struct BucketFiles {
     target: Target,
     /// The lock of the folder, until it is given back.
     lease: Option<Lease>,
-    generation: Generation,
+    generation: RunNames,
     /// The folder of the local disk in which the files are written.
     dir: PathBuf,
 }
@@ -30,7 +30,7 @@ impl BucketFiles {
     /// [`Error::Output`] if another process writes there, or the store cannot keep two writers apart.
     pub fn open(remote: &RemoteOutput, dir: &Path, control: &Control) -> Result<Self> {
         let target = Target::open(&remote.url, &remote.storage, control.flag())?;
-        let generation = Generation::named(&blake3::hash(remote.url.as_bytes()));
+        let generation = RunNames::named(&blake3::hash(remote.url.as_bytes()));
         let lease = target.lock(LOCK, &owner(dir), false, control)?;
         let files = Self { target, lease: Some(lease), generation, dir: dir.to_owned() };
         files.check(control)?;

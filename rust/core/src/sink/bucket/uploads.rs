@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::work::{Generation, WorkNames};
+use super::work::{RunNames, WorkNames};
 use crate::error::{Error, Result};
 use crate::sink::manifest::{File, expected};
 use crate::storage::{Lease, Target};
@@ -29,24 +29,24 @@ const WAITING: usize = 64;
 /// A failure is no failure of the job: what is not uploaded is uploaded again at its end, which tells why that fails.
 #[derive(Debug)]
 pub struct Uploads {
-    queue: Mutex<Option<SyncSender<Waiting>>>,
+    queue: Mutex<Option<SyncSender<WaitingShard>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    state: Arc<State>,
+    state: Arc<UploadState>,
 }
 
 /// A finished shard, which was opened in the work folder: it is renamed when the job ends.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingShard {
     file: fs::File,
     path: PathBuf,
     entry: File,
 }
 
 #[derive(Debug)]
-struct State {
+struct UploadState {
     target: Arc<Target>,
     lease: Arc<Lease>,
-    generation: Arc<Generation>,
+    generation: Arc<RunNames>,
     /// The uploads of stopped runs, by the names that they will have.
     stopped: HashMap<String, String>,
     uploaded: Mutex<Uploaded>,
@@ -62,10 +62,10 @@ impl Uploads {
     pub(crate) fn start(
         target: &Arc<Target>,
         lease: &Arc<Lease>,
-        generation: &Arc<Generation>,
+        generation: &Arc<RunNames>,
         stopped: HashMap<String, String>,
     ) -> Self {
-        let state = Arc::new(State {
+        let state = Arc::new(UploadState {
             target: Arc::clone(target),
             lease: Arc::clone(lease),
             generation: Arc::clone(generation),
@@ -89,7 +89,8 @@ impl Uploads {
         if let Some(queue) = &*locked(&self.queue)
             && let Ok(file) = regular::open(path, Links::Refused)
         {
-            let _ = queue.try_send(Waiting { file, path: path.to_owned(), entry: entry.clone() });
+            let _ =
+                queue.try_send(WaitingShard { file, path: path.to_owned(), entry: entry.clone() });
         }
     }
 
@@ -123,9 +124,9 @@ impl Drop for Uploads {
     }
 }
 
-impl State {
+impl UploadState {
     /// Uploads what comes, until nothing comes or an upload fails.
-    fn serve(&self, waiting: &Mutex<Receiver<Waiting>>) {
+    fn serve(&self, waiting: &Mutex<Receiver<WaitingShard>>) {
         loop {
             let next = locked(waiting).recv();
             let Ok(next) = next else { return };
@@ -135,7 +136,7 @@ impl State {
         }
     }
 
-    fn upload(&self, Waiting { file, path, entry }: Waiting) -> Result<()> {
+    fn upload(&self, WaitingShard { file, path, entry }: WaitingShard) -> Result<()> {
         self.target.check(&self.lease, &self.stop)?;
         let File { name, bytes, blake3, .. } = entry;
         if self.target.copies_no(bytes) {
@@ -162,7 +163,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A file that is uploaded: its name here, its name there, its size and its hash.
-pub(crate) type Wanted<'a> = (&'a str, String, u64, &'a str);
+pub(crate) type PlannedUpload<'a> = (&'a str, String, u64, &'a str);
 
 /// Does something to files, some at a time, as long as the lock is held.
 pub(crate) fn with_each<'a, T: Send>(

@@ -45,9 +45,9 @@ pub(crate) fn started_version(target: &Target) -> Result<Option<(Manifest, Versi
 
 /// The names of one run of a job for what it uploads before it comes to its place. No other run has them.
 #[derive(Debug)]
-pub(crate) struct Generation(String);
+pub(crate) struct RunNames(String);
 
-impl Generation {
+impl RunNames {
     pub(crate) fn of(job: &Identity) -> Self {
         Self::of_name(&job.name())
     }
@@ -124,7 +124,7 @@ pub(crate) fn remove_uploads(target: &Target) -> Result<()> {
 /// Removes the groups of all jobs, and what tells of them. The record of the job goes first: without it, no process takes a group.
 pub(crate) fn remove_groups(target: &Target) -> Result<()> {
     if let Some((_, version)) = started_version(target)? {
-        target.remove_own([work(STARTED)], &Started(version))?;
+        target.remove_own([work(STARTED)], &StartedRecord(version))?;
     }
     target.end_unfinished(&work(GROUPS), &WorkNames);
     for folder in [STATE, GROUPS] {
@@ -135,9 +135,9 @@ pub(crate) fn remove_groups(target: &Target) -> Result<()> {
 }
 
 /// The record of a job that has begun, which was read.
-pub(crate) struct Started(pub(crate) Version);
+pub(crate) struct StartedRecord(pub(crate) Version);
 
-impl Evidence<Target> for Started {
+impl Evidence<Target> for StartedRecord {
     fn claim(&self, name: &String) -> Claim<Version> {
         if *name == work(STARTED) { Claim::Version(self.0.clone()) } else { Claim::None }
     }

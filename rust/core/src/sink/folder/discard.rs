@@ -33,7 +33,7 @@ pub fn is_damaged(dir: &Path, job: &Identity) -> Result<bool> {
 /// Whether the folder `dir`, which only `job` uses, is not whole, and a file lies there under the name of one of its files that
 /// nothing proves to be fastpack's: somebody else's, or one that is damaged beyond recognition.
 pub fn is_barred(dir: &Path, job: &Identity) -> Result<bool> {
-    let entry = Entry { dir, is_group: false };
+    let entry = CacheEntryFiles { dir, is_group: false };
     let is_unknown = |name: &&str| {
         let path = dir.join(name);
         Stamp::at(&path).is_some() && prove(&entry, &path).is_none()
@@ -60,7 +60,7 @@ pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
     }
     lock.clear(job, |_| false)?;
     // The manifest goes first: without it, no run takes the other files for whole.
-    let entry = Entry { dir, is_group: group_files::is_group(dir) };
+    let entry = CacheEntryFiles { dir, is_group: group_files::is_group(dir) };
     for name in [MANIFEST, REPORT, TOKENS, LOTS] {
         let path = dir.join(name);
         if let Some(proof) = prove(&entry, &path) {
@@ -99,13 +99,13 @@ pub fn remove_output(dir: &Path, others: Option<&Path>, control: &Control) -> Re
 
 /// The files of an entry of the cache, whole or damaged: each begins as fastpack writes it, or holds nothing. Those of a group lie in
 /// the work folder of its job, where the name is enough.
-struct Entry<'a> {
+struct CacheEntryFiles<'a> {
     /// The folder that is named after the job.
     dir: &'a Path,
     is_group: bool,
 }
 
-impl Evidence<Disk> for Entry<'_> {
+impl Evidence<Disk> for CacheEntryFiles<'_> {
     fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
         let is_ours = || -> Option<Stamp> {
             let stamp = Stamp::at(path).filter(|_| path.parent() == Some(self.dir))?;

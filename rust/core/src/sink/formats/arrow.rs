@@ -7,14 +7,14 @@ use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow::record_batch::RecordBatch;
 
 use crate::config::Compression;
-use crate::sink::shards::disk::Disk;
+use crate::sink::shards::disk::DiskWriter;
 
 /// A file of record batches that is being written.
-pub(crate) struct ArrowRows(Box<StreamWriter<Disk>>);
+pub(crate) struct ArrowRows(Box<StreamWriter<DiskWriter>>);
 
 impl ArrowRows {
     pub(crate) fn new(
-        disk: Disk,
+        disk: DiskWriter,
         schema: &SchemaRef,
         compression: Option<Compression>,
     ) -> Result<Self, ArrowError> {
@@ -32,7 +32,7 @@ impl ArrowRows {
         if batch.num_rows() == 0 { Ok(()) } else { self.0.write(batch) }
     }
 
-    pub(crate) fn finish(mut self) -> Result<Disk, ArrowError> {
+    pub(crate) fn finish(mut self) -> Result<DiskWriter, ArrowError> {
         self.0.finish()?;
         (*self.0).into_inner()
     }

@@ -5,16 +5,16 @@ use std::io::{self, Write};
 use arrow::record_batch::RecordBatch;
 
 use super::cells::{Cell, ColumnNumbers};
-use crate::sink::shards::disk::Disk;
+use crate::sink::shards::disk::DiskWriter;
 
 /// A file of lines that is being written.
 pub(crate) struct JsonlRows {
-    disk: Disk,
+    disk: DiskWriter,
     line: Vec<u8>,
 }
 
 impl JsonlRows {
-    pub(crate) fn new(disk: Disk) -> Self {
+    pub(crate) fn new(disk: DiskWriter) -> Self {
         Self { disk, line: Vec::new() }
     }
 
@@ -44,7 +44,7 @@ impl JsonlRows {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Disk {
+    pub(crate) fn finish(self) -> DiskWriter {
         self.disk
     }
 }

@@ -7,20 +7,20 @@ use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
 use rmp::encode::{write_array_len, write_sint};
 
-use crate::sink::shards::disk::Disk;
+use crate::sink::shards::disk::DiskWriter;
 
 /// The bytes of the array's length, after its marker at the beginning of the file.
 pub(crate) const LENGTH: std::ops::Range<u64> = 1..5;
 
 /// A file of rows that is being written.
 pub(crate) struct MsgpackRows {
-    disk: Disk,
+    disk: DiskWriter,
     row: Vec<u8>,
 }
 
 impl MsgpackRows {
     /// Begins the array of rows. Its length at [`LENGTH`] is filled in at the end.
-    pub(crate) fn new(mut disk: Disk) -> io::Result<Self> {
+    pub(crate) fn new(mut disk: DiskWriter) -> io::Result<Self> {
         // The marker of an array with a 32-bit length.
         disk.write_all(&[0xdd, 0, 0, 0, 0])?;
         Ok(Self { disk, row: Vec::new() })
@@ -49,7 +49,7 @@ impl MsgpackRows {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Disk {
+    pub(crate) fn finish(self) -> DiskWriter {
         self.disk
     }
 }

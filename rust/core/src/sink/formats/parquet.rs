@@ -10,7 +10,7 @@ use parquet::file::properties::WriterProperties;
 
 use super::cells::ColumnNumbers;
 use crate::config::Compression;
-use crate::sink::shards::disk::Disk;
+use crate::sink::shards::disk::DiskWriter;
 
 /// Bytes of column data of a row group. A reader needs at least this memory, and a stream starts once it has
 /// one.
@@ -18,14 +18,14 @@ const ROW_GROUP: u64 = 16 << 20;
 
 /// A file of row groups that is being written.
 pub(crate) struct ParquetRows {
-    writer: Box<ArrowWriter<Disk>>,
+    writer: Box<ArrowWriter<DiskWriter>>,
     /// Bytes of column data in the current row group.
     bytes: u64,
 }
 
 impl ParquetRows {
     pub(crate) fn new(
-        disk: Disk,
+        disk: DiskWriter,
         schema: &SchemaRef,
         compression: Option<Compression>,
     ) -> Result<Self, ArrowError> {
@@ -64,7 +64,7 @@ impl ParquetRows {
         if batch.num_rows() == 0 { Ok(()) } else { self.writer.write(batch).map_err(unwrapped) }
     }
 
-    pub(crate) fn finish(self) -> Result<Disk, ArrowError> {
+    pub(crate) fn finish(self) -> Result<DiskWriter, ArrowError> {
         self.writer.into_inner().map_err(unwrapped)
     }
 }

@@ -34,8 +34,8 @@ use crate::config::{Output, RemoteOutput};
 use crate::error::{Error, Result};
 use crate::sink::bucket::earlier::Earlier;
 use crate::sink::bucket::record::GroupUpload;
-use crate::sink::bucket::uploads::{Wanted, locked, opened, with_each};
-use crate::sink::bucket::work::{Generation, STATE, WorkNames, remove_groups, started, work};
+use crate::sink::bucket::uploads::{PlannedUpload, locked, opened, with_each};
+use crate::sink::bucket::work::{RunNames, STATE, WorkNames, remove_groups, started, work};
 use crate::sink::bucket::{Bucket, TRIAL, finished, finished_and_tidy, guard, owner};
 use crate::sink::files::{GROUPS, MANIFEST, REPORT, STARTED};
 use crate::sink::folder::survey;
@@ -258,7 +258,7 @@ impl BucketGroups {
             .map(|(name, bytes, blake3)| (name, self.file(group, step, name), bytes, blake3));
         let target = &self.target;
         let etags = Mutex::new(BTreeMap::new());
-        let upload = |(name, key, bytes, blake3): Wanted<'_>| {
+        let upload = |(name, key, bytes, blake3): PlannedUpload<'_>| {
             let hash = || expected(name, blake3);
             let version = if let Some(there) = target.holds(&key, bytes, hash(), control)? {
                 there
@@ -398,7 +398,7 @@ impl BucketGroups {
     ) -> Result<Gathering> {
         let guard = guard(&output.dir, &self.target, output.wait, control)?;
         let lease = self.target.lock(LOCK, &self.owner, output.wait, control)?;
-        let generation = Generation::of(job);
+        let generation = RunNames::of(job);
         let trial = self.target.refuse_unconditional_copy(&generation.prove(TRIAL));
         match trial.and_then(|()| self.gather_alone(output, job, control)) {
             Ok(Alone::Ready(folder, local, earlier)) => {

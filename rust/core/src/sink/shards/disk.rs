@@ -1,4 +1,4 @@
-//! [`Disk`]: a file that is hashed and written to the disk by a background thread while it is being filled.
+//! [`DiskWriter`]: a file that is hashed and written to the disk by a background thread while it is being filled.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -19,9 +19,9 @@ const PIECE: usize = 1 << 20;
 
 /// A file that is hashed and written to the disk by a background thread while it is being filled.
 ///
-/// The thread starts with the second piece, and ends when this is dropped. Only [`Disk::finish`] waits for
+/// The thread starts with the second piece, and ends when this is dropped. Only [`DiskWriter::finish`] waits for
 /// it.
-pub(crate) struct Disk {
+pub(crate) struct DiskWriter {
     /// The piece that is being filled.
     piece: Vec<u8>,
     target: Arc<Mutex<DiskFile>>,
@@ -35,7 +35,7 @@ struct WriterThread {
     handle: JoinHandle<io::Result<()>>,
 }
 
-impl Disk {
+impl DiskWriter {
     /// Creates the file at `path`, where there must be none.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         regular::create(path).map(Self::of)
@@ -88,7 +88,7 @@ impl Disk {
     }
 }
 
-impl Write for Disk {
+impl Write for DiskWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.piece.len() == PIECE {
             self.hand_over()?;
@@ -98,7 +98,7 @@ impl Write for Disk {
         Ok(taken)
     }
 
-    /// Does nothing: the last piece is written by [`Disk::finish`].
+    /// Does nothing: the last piece is written by [`DiskWriter::finish`].
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -195,7 +195,7 @@ mod tests {
         {
             let bytes = bytes(count);
             let file = File::options().write(true).create(true).truncate(true).open(&path);
-            let mut disk = Disk::of(file.expect("a file"));
+            let mut disk = DiskWriter::of(file.expect("a file"));
             for part in bytes.chunks(step) {
                 disk.write_all(part).expect("room for it");
             }
@@ -211,7 +211,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder for temporary files");
         let path = dir.path().join("shard");
         std::fs::write(&path, "mine").expect("room for it");
-        let refused = Disk::create(&path).map(drop).map_err(|error| error.kind());
+        let refused = DiskWriter::create(&path).map(drop).map_err(|error| error.kind());
         assert_eq!(refused, Err(io::ErrorKind::AlreadyExists));
         assert_eq!(std::fs::read_to_string(&path).expect("the file"), "mine");
     }
@@ -221,7 +221,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder for temporary files");
         let path = dir.path().join("shard");
         let mut bytes = bytes(PIECE + 5);
-        let mut disk = Disk::create(&path).expect("a file");
+        let mut disk = DiskWriter::create(&path).expect("a file");
         disk.write_all(&bytes).expect("room for it");
         let mut written = disk.finish().expect("room for it");
         written.overwrite(1, b"xyz").expect("room for it");
@@ -237,7 +237,7 @@ mod tests {
         let full = Path::new("/dev/full");
         for count in [1, PIECE + 1, 10 * PIECE] {
             let file = File::options().write(true).open(full).expect("a device");
-            let mut disk = Disk::of(file);
+            let mut disk = DiskWriter::of(file);
             let failed = disk.write_all(&bytes(count)).and_then(|()| disk.finish().map(drop));
             assert_eq!(failed.map_err(|error| error.kind()), Err(io::ErrorKind::StorageFull));
         }

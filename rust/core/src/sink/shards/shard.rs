@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
-use super::disk::Disk;
+use super::disk::DiskWriter;
 use crate::config::{Coding, Format};
 use crate::error::{Error, Result};
 use crate::sink::formats::{arrow as ipc, jsonl, msgpack, parquet};
@@ -30,7 +30,7 @@ enum ShardRows {
 impl Shard {
     /// Creates the file at `path`.
     pub(crate) fn create(path: PathBuf, coding: Coding, schema: &SchemaRef) -> Result<Self> {
-        let file = Disk::create(&path).map_err(Error::io(&path))?;
+        let file = DiskWriter::create(&path).map_err(Error::io(&path))?;
         let rows = match coding.format {
             Format::Arrow => {
                 ipc::ArrowRows::new(file, schema, coding.compression).map(ShardRows::Arrow)

@@ -35,12 +35,12 @@ pub enum GivenRecords {
 }
 
 /// Returns the next records; `None` after the last.
-enum Supply {
+enum NextRecords {
     Table(vec::IntoIter<RecordBatch>),
     Caller(Box<dyn FnMut() -> Result<Option<GivenRecords>> + Send>),
 }
 
-impl Supply {
+impl NextRecords {
     fn next(&mut self) -> Result<Option<GivenRecords>> {
         match self {
             Self::Table(batches) => Ok(batches.next().map(|batch| match fault(&batch) {
@@ -62,7 +62,7 @@ pub struct Memory {
     pub(crate) size: u64,
     /// The identity of the records, where the caller knows it.
     known_as: Option<String>,
-    supply: Supply,
+    supply: NextRecords,
 }
 
 impl fmt::Debug for Memory {
@@ -83,7 +83,7 @@ impl Memory {
     /// The rows of a table.
     pub fn table(batches: Vec<RecordBatch>) -> Self {
         let size = batches.iter().map(|batch| batch.get_array_memory_size() as u64).sum();
-        Self { size, ..Self::new("table", Supply::Table(batches.into_iter())) }
+        Self { size, ..Self::new("table", NextRecords::Table(batches.into_iter())) }
     }
 
     /// The records of `next`, until it returns `None`. `format` is their name in reports.
@@ -91,10 +91,10 @@ impl Memory {
         format: &'static str,
         next: impl FnMut() -> Result<Option<GivenRecords>> + Send + 'static,
     ) -> Self {
-        Self::new(format, Supply::Caller(Box::new(next)))
+        Self::new(format, NextRecords::Caller(Box::new(next)))
     }
 
-    fn new(format: &'static str, supply: Supply) -> Self {
+    fn new(format: &'static str, supply: NextRecords) -> Self {
         let name = Arc::from(Path::new(&format!("<{format}>")));
         Self { name, format, size: 0, known_as: None, supply }
     }
@@ -109,8 +109,8 @@ impl Memory {
     /// reading them would tell.
     pub fn identity(&self, control: &Control) -> Result<Option<String>> {
         match &self.supply {
-            Supply::Table(batches) => fingerprint(batches.as_slice(), control).map(Some),
-            Supply::Caller(_) => Ok(self.known_as.clone()),
+            NextRecords::Table(batches) => fingerprint(batches.as_slice(), control).map(Some),
+            NextRecords::Caller(_) => Ok(self.known_as.clone()),
         }
     }
 }
@@ -137,7 +137,7 @@ fn fingerprint(batches: &[RecordBatch], control: &Control) -> Result<String> {
 
 /// The blocks of records in memory.
 pub(crate) struct MemoryReader {
-    supply: Supply,
+    supply: NextRecords,
     rows: Option<BatchSlices>,
     next_row: u64,
     position: u64,

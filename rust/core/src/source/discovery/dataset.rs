@@ -37,7 +37,7 @@ struct DataFile {
 
 /// The fields that are read from [`INDEX`].
 #[derive(Deserialize)]
-struct Index {
+struct DatasetIndex {
     shards: Vec<ListedShard>,
 }
 
@@ -54,7 +54,7 @@ struct ShardFile {
     basename: PathBuf,
 }
 
-impl Index {
+impl DatasetIndex {
     /// The files of the shards in the folder `dir`: those that are not compressed, where there are both; `None` if a
     /// shard is of another format.
     fn files(self, dir: &Path) -> Option<Vec<PathBuf>> {
@@ -117,7 +117,7 @@ fn list_in(dir: &Path) -> Result<Option<(&'static str, Vec<PathBuf>)>> {
         return Ok(Some((STATE, named)));
     }
     if let Some(text) = text(&dir.join(INDEX))?
-        && let Ok(index) = serde_json::from_slice::<Index>(&text)
+        && let Ok(index) = serde_json::from_slice::<DatasetIndex>(&text)
     {
         return Ok(index.files(dir).map(|named| (INDEX, named)));
     }

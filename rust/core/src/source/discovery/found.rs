@@ -90,14 +90,14 @@ impl SourceFile {
 /// The part of a file that holds wanted records. Of a source that is read as a whole, its first file has the part of
 /// all its files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Part {
+pub(crate) struct FilePart {
     /// The bytes that hold the records: whole lines of a line file, otherwise all bytes.
     pub(crate) bytes: Range<u64>,
     /// The numbers of the records in the file, from 0.
     pub(crate) records: Range<u64>,
 }
 
-impl Part {
+impl FilePart {
     pub(crate) fn whole(file: &SourceFile) -> Self {
         Self { bytes: 0..file.size, records: 0..u64::MAX }
     }

@@ -64,7 +64,7 @@ pub(crate) fn open_lines(file: &SourceFile, range: Range<u64>) -> InputBytes {
         location: file.location.clone(),
         size: file.size,
         decoder: None,
-        step: if range.start == 0 { Step::Inside } else { Step::Before },
+        step: if range.start == 0 { NextByte::Inside } else { NextByte::Before },
         rest: Vec::new(),
         offset: Arc::clone(&offset),
         range,
@@ -80,7 +80,7 @@ struct FrameLines {
     /// The frames.
     range: Range<u64>,
     decoder: Option<Box<dyn Read + Send>>,
-    step: Step,
+    step: NextByte,
     /// Bytes that were decoded with the line before the first.
     rest: Vec<u8>,
     /// Bytes of the file that were used.
@@ -89,7 +89,7 @@ struct FrameLines {
 
 /// The place of the next byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum NextByte {
     /// In the line that goes on from the frames before.
     Before,
     /// In the frames.
@@ -121,11 +121,11 @@ impl FrameLines {
         loop {
             let read = self.decode(self.range.clone(), &mut bytes)?;
             if read == 0 {
-                self.step = Step::Ended;
+                self.step = NextByte::Ended;
                 return Ok(());
             }
             if let Some(newline) = memchr::memchr(b'\n', &bytes[..read]) {
-                self.step = Step::Inside;
+                self.step = NextByte::Inside;
                 self.rest.extend_from_slice(&bytes[newline + 1..read]);
                 return Ok(());
             }
@@ -137,33 +137,33 @@ impl Read for FrameLines {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.step {
-                Step::Before => self.pass_over()?,
-                Step::Inside if !self.rest.is_empty() => {
+                NextByte::Before => self.pass_over()?,
+                NextByte::Inside if !self.rest.is_empty() => {
                     let read = self.rest.as_slice().read(buffer)?;
                     self.rest.drain(..read);
                     return Ok(read);
                 }
-                Step::Inside => {
+                NextByte::Inside => {
                     let read = self.decode(self.range.clone(), buffer)?;
                     if read > 0 {
                         return Ok(read);
                     }
                     self.decoder = None;
                     let goes_on = self.range.end < self.size;
-                    self.step = if goes_on { Step::After } else { Step::Ended };
+                    self.step = if goes_on { NextByte::After } else { NextByte::Ended };
                 }
-                Step::After => {
+                NextByte::After => {
                     let before = self.offset.load(Ordering::Relaxed);
                     let read = self.decode(self.range.end..self.size, buffer)?;
                     // These bytes are counted with the frames that hold them.
                     self.offset.store(before, Ordering::Relaxed);
                     let newline = memchr::memchr(b'\n', &buffer[..read]);
                     if read == 0 || newline.is_some() {
-                        self.step = Step::Ended;
+                        self.step = NextByte::Ended;
                     }
                     return Ok(newline.map_or(read, |newline| newline + 1));
                 }
-                Step::Ended => return Ok(0),
+                NextByte::Ended => return Ok(0),
             }
         }
     }
@@ -176,7 +176,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::source::extents::zstd_frames::Frames;
+    use crate::source::extents::zstd_frames::ZstdFrames;
 
     /// The lines of an extent, each with its number or identity.
     fn lines_of(file: &SourceFile, range: Range<u64>, line: u64) -> Vec<(u64, Vec<u8>)> {
@@ -213,11 +213,11 @@ mod tests {
             let control = Control::default();
             let location = Location::from(&*path);
             let file = SourceFile::open(location, 0, &control).expect("a file");
-            let frames = ranges.iter().map(|range| Frames::frame(range.clone())).collect();
-            let frames = Frames { frames, indexed: false };
+            let frames = ranges.iter().map(|range| ZstdFrames::frame(range.clone())).collect();
+            let frames = ZstdFrames { frames, indexed: false };
             let mut lines = Vec::new();
             for (number, range) in ranges.into_iter().enumerate() {
-                for (identity, line) in lines_of(&file, range, Frames::first_line(number)) {
+                for (identity, line) in lines_of(&file, range, ZstdFrames::first_line(number)) {
                     let number = frames.line(&file, identity, &control).expect("a whole file");
                     lines.push((number, line));
                 }

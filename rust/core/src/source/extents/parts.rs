@@ -6,7 +6,7 @@ use super::line_extent::LineExtent;
 use super::position::{blocks_of, is_line_file};
 use crate::error::Result;
 use crate::source::block::{Content, Reader};
-use crate::source::discovery::found::{FoundFiles, Part, SourceFile};
+use crate::source::discovery::found::{FilePart, FoundFiles, SourceFile};
 use crate::source::discovery::index::Index;
 use crate::source::formats::format::Container;
 use crate::source::formats::ipc;
@@ -23,9 +23,9 @@ pub(crate) fn parts(
     wanted: &Range<u64>,
     index: Index<'_>,
     control: &Control,
-) -> Result<Vec<Part>> {
-    let none = || Part { bytes: 0..0, records: 0..0 };
-    let mut parts: Vec<Part> = found.files.iter().map(|_| none()).collect();
+) -> Result<Vec<FilePart>> {
+    let none = || FilePart { bytes: 0..0, records: 0..0 };
+    let mut parts: Vec<FilePart> = found.files.iter().map(|_| none()).collect();
     let mut before = 0_u64;
     for &source in sources {
         let files = (0..).zip(&found.files).filter(|(_, file)| file.source == source);
@@ -38,18 +38,18 @@ pub(crate) fn parts(
                 return Ok(parts);
             }
             if !file.is_file() {
-                parts[number] = Part { bytes: 0..0, records: rest };
+                parts[number] = FilePart { bytes: 0..0, records: rest };
                 continue;
             }
             if rest == (0..u64::MAX) {
-                parts[number] = Part::whole(file);
+                parts[number] = FilePart::whole(file);
                 continue;
             }
             let count = || counted(found, file, limited, &rest, control);
             let asked = ("records", &rest);
             let (bytes, count) =
                 if limited { count()? } else { index.kept(file, &asked, count)? };
-            parts[number] = Part { bytes, records: rest.start..rest.end.min(count) };
+            parts[number] = FilePart { bytes, records: rest.start..rest.end.min(count) };
             before = before.saturating_add(count);
         }
     }

@@ -1,4 +1,4 @@
-//! [`Place`]: where an extent of a file begins and ends, and [`places`], those of a file.
+//! [`ExtentPlace`]: where an extent of a file begins and ends, and [`places`], those of a file.
 
 use std::io::Read;
 use std::ops::Range;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::frame_lines::FrameExtent;
 use super::line_extent::{beginning, line_behind, records_of_lines, text_of};
-use super::zstd_frames::Frames;
+use super::zstd_frames::ZstdFrames;
 use crate::error::{Error, Result};
 use crate::source::block::{Block, Reader};
-use crate::source::discovery::found::{Part, SourceFile};
+use crate::source::discovery::found::{FilePart, SourceFile};
 use crate::source::discovery::index::Index;
 use crate::source::formats::format::Container;
 use crate::source::formats::ipc;
@@ -29,7 +29,7 @@ const MOST_CUTS: u64 = 2048;
 
 /// The place of an extent in its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Place {
+pub(crate) enum ExtentPlace {
     /// All files of a source with a limit, up to the limit.
     Source,
     /// The whole file.
@@ -49,7 +49,7 @@ pub(crate) enum Place {
     Batch { batch: BatchPlace, first_row: u64 },
 }
 
-impl Place {
+impl ExtentPlace {
     /// The place in few words. Of a shard they tell where the records lie, not the offsets of all others.
     pub(crate) fn in_words(&self) -> String {
         match self {
@@ -77,20 +77,20 @@ pub(crate) struct Placed {
     pub(crate) bytes: u64,
     pub(crate) first_record: u64,
     pub(crate) decoded: u64,
-    pub(crate) place: Place,
+    pub(crate) place: ExtentPlace,
 }
 
 /// The extents of the part of one file. What takes time to find is kept in the index.
 pub(crate) fn places(
     file: &SourceFile,
-    part: &Part,
+    part: &FilePart,
     most: u64,
     numbering: Numbering,
     index: Index<'_>,
     control: &Control,
 ) -> Result<Vec<Placed>> {
     let whole =
-        || vec![Placed { bytes: file.size, first_record: 0, decoded: 0, place: Place::File }];
+        || vec![Placed { bytes: file.size, first_record: 0, decoded: 0, place: ExtentPlace::File }];
     let asked = ("places", part, most, numbering);
     if is_line_file(file)? {
         let lines = || places_of_lines(file, part, most, numbering, control);
@@ -105,7 +105,7 @@ pub(crate) fn places(
             // The extent counts its share of the file's size, whatever size the groups state.
             let share = u128::from(file.size) * u128::from(group.bytes) / u128::from(all.max(1));
             let bytes = u64::try_from(share).unwrap_or(file.size);
-            let place = move |first_row| Place::Group { number, first_row };
+            let place = move |first_row| ExtentPlace::Group { number, first_row };
             (group.rows, bytes, group.bytes, place)
         });
         return Ok(if groups.is_empty() { whole() } else { places_of_rows(part, placed) });
@@ -114,7 +114,7 @@ pub(crate) fn places(
         && let Some(batches) = ipc::batches(file)
     {
         let placed = batches.into_iter().map(|(batch, rows)| {
-            let place = move |first_row| Place::Batch { batch, first_row };
+            let place = move |first_row| ExtentPlace::Batch { batch, first_row };
             (rows, batch.bytes(), batch.bytes(), place)
         });
         return Ok(places_of_rows(part, placed));
@@ -125,16 +125,16 @@ pub(crate) fn places(
         let head = Arc::new(head);
         let placed = head.stretches(most).into_iter().map(|records| {
             let (rows, range) = (records.len() as u64, head.bytes(&records));
-            let place = |_| Place::Records { head: Arc::clone(&head), records };
+            let place = |_| ExtentPlace::Records { head: Arc::clone(&head), records };
             (rows, range.end - range.start, 0, place)
         });
         return Ok(places_of_rows(part, placed));
     }
-    if !Frames::may_be_of(file) {
+    if !ZstdFrames::may_be_of(file) {
         return Ok(whole());
     }
     index.kept(file, &asked, || {
-        Ok(match Frames::of(file, control)? {
+        Ok(match ZstdFrames::of(file, control)? {
             Some(frames) => places_of_frames(file, &frames, part, most, numbering, control)?,
             None => whole(),
         })
@@ -144,8 +144,8 @@ pub(crate) fn places(
 /// The extents of the part of a file of zstd frames: some neighbouring frames each.
 fn places_of_frames(
     file: &SourceFile,
-    Frames { frames, indexed }: &Frames,
-    part: &Part,
+    ZstdFrames { frames, indexed }: &ZstdFrames,
+    part: &FilePart,
     most: u64,
     numbering: Numbering,
     control: &Control,
@@ -160,7 +160,7 @@ fn places_of_frames(
         let more = frames[at + 1..].iter().take_while(|next| next.range.end - start <= most);
         let end = at + 1 + more.count();
         let range = start..frames[end - 1].range.end;
-        let first_line = if numbering.lines { line } else { Frames::first_line(at) };
+        let first_line = if numbering.lines { line } else { ZstdFrames::first_line(at) };
         let mut records = 0;
         if numbering.lines || counts_records {
             let mut lines = FrameExtent::open(file, range.clone(), line, *indexed);
@@ -175,7 +175,7 @@ fn places_of_frames(
         if is_wanted || !counts_records {
             let largest = frames[at..end].iter().map(|frame| frame.decoded).max().unwrap_or(0);
             let bytes = range.end - range.start;
-            let place = Place::Frames { range, first_line, indexed: *indexed, largest };
+            let place = ExtentPlace::Frames { range, first_line, indexed: *indexed, largest };
             places.push(Placed { bytes, first_record, decoded: 0, place });
         }
         (first_record, at) = (behind, end);
@@ -185,8 +185,8 @@ fn places_of_frames(
 
 /// The extents of the wanted rows of a table. Of each extent are given its rows, its bytes in the file and in memory, and
 /// the place that it has with the number of its first row.
-fn places_of_rows<P: FnOnce(u64) -> Place>(
-    part: &Part,
+fn places_of_rows<P: FnOnce(u64) -> ExtentPlace>(
+    part: &FilePart,
     extents: impl Iterator<Item = (u64, u64, u64, P)>,
 ) -> Vec<Placed> {
     let mut first_record = 0_u64;
@@ -204,7 +204,7 @@ fn places_of_rows<P: FnOnce(u64) -> Place>(
 /// The extents of the part of a line file.
 fn places_of_lines(
     file: &SourceFile,
-    part: &Part,
+    part: &FilePart,
     most: u64,
     numbering: Numbering,
     control: &Control,
@@ -218,7 +218,7 @@ fn places_of_lines(
                 bytes: range.end - range.start,
                 first_record: 0,
                 decoded: 0,
-                place: Place::Near(range),
+                place: ExtentPlace::Near(range),
             })
             .collect());
     }
@@ -245,7 +245,7 @@ fn places_of_lines(
             bytes,
             first_record,
             decoded: 0,
-            place: Place::Lines { range, first_line },
+            place: ExtentPlace::Lines { range, first_line },
         });
     }
     Ok(places)

@@ -9,12 +9,12 @@ use std::ops::Range;
 use super::frame_lines::FrameExtent;
 use super::line_extent::LineExtent;
 use super::line_file::LineFile;
-use super::places::{Place, Placed, line_of, places};
-use super::zstd_frames::Frames;
+use super::places::{ExtentPlace, Placed, line_of, places};
+use super::zstd_frames::ZstdFrames;
 use crate::error::{Origin, Result};
 use crate::source::block::{Block, Content, Reader, short};
 use crate::source::blocks::Blocks;
-use crate::source::discovery::found::{FoundFiles, Part, SourceFile};
+use crate::source::discovery::found::{FilePart, FoundFiles, SourceFile};
 use crate::source::discovery::index::Index;
 use crate::source::formats::format::Container;
 use crate::source::formats::ipc;
@@ -41,13 +41,13 @@ pub(crate) struct Extent {
     /// Bytes of a row group or batch in memory, which are taken while the extent is read; 0 for other extents, which are
     /// read in blocks.
     pub(crate) decoded: u64,
-    place: Place,
+    place: ExtentPlace,
 }
 
 impl Extent {
     /// A block of records that the caller gives.
     pub(crate) fn of_records(file: usize, number: u32, first_record: u64) -> Self {
-        let (bytes, weight, decoded, place) = (0, 0, 0, Place::File);
+        let (bytes, weight, decoded, place) = (0, 0, 0, ExtentPlace::File);
         Self { file, number, bytes, weight, first_record, decoded, place }
     }
 
@@ -65,7 +65,7 @@ impl Extent {
     /// Its range of an uncompressed line file, if it is of one.
     pub(crate) fn lines(&self) -> Option<&Range<u64>> {
         match &self.place {
-            Place::Lines { range, .. } | Place::Near(range) => Some(range),
+            ExtentPlace::Lines { range, .. } | ExtentPlace::Near(range) => Some(range),
             _ => None,
         }
     }
@@ -76,8 +76,8 @@ impl Extent {
         let format = found.files[self.file].format;
         let is_text = matches!(format.container, Container::Lines | Container::Json);
         match self.place {
-            Place::File if is_text && format.compression.is_some() => self.bytes,
-            Place::Frames { largest, .. } => largest,
+            ExtentPlace::File if is_text && format.compression.is_some() => self.bytes,
+            ExtentPlace::Frames { largest, .. } => largest,
             _ => 0,
         }
     }
@@ -89,7 +89,7 @@ impl Extent {
 pub(crate) fn extents(
     found: &FoundFiles,
     files: &[usize],
-    parts: &[Part],
+    parts: &[FilePart],
     most: u64,
     numbering: Numbering,
     index: Index<'_>,
@@ -105,7 +105,7 @@ pub(crate) fn extents(
                 bytes: found.bytes_of_source(source.source),
                 first_record: 0,
                 decoded: 0,
-                place: Place::Source,
+                place: ExtentPlace::Source,
             }]
         } else {
             places(source, &parts[file], most, numbering, index, control)?
@@ -120,7 +120,7 @@ pub(crate) fn extents(
 
 /// The blocks of an extent, in order.
 pub(crate) struct ExtentBlocks {
-    reading: Reading,
+    reading: ExtentReader,
     file: usize,
     source: usize,
     /// The file, for a check at the end that it has not changed; `None` where [`Blocks`] checks.
@@ -131,7 +131,7 @@ pub(crate) struct ExtentBlocks {
     read: Option<LineFile>,
 }
 
-enum Reading {
+enum ExtentReader {
     Files(Box<Blocks>),
     Stretch(Box<dyn Reader>),
     Ended,
@@ -151,44 +151,46 @@ impl ExtentBlocks {
         let file = &found.files[extent.file];
         let entered = Some(file.clone());
         let (reading, entered) = match &extent.place {
-            Place::Source => {
+            ExtentPlace::Source => {
                 let files = found.files.iter().filter(|it| it.source == file.source);
-                (Reading::Files(Box::new(blocks_of(found, files, true))), None)
+                (ExtentReader::Files(Box::new(blocks_of(found, files, true))), None)
             }
-            Place::File => (Reading::Files(Box::new(blocks_of(found, [file], false))), None),
-            Place::Lines { range, first_line } => {
+            ExtentPlace::File => {
+                (ExtentReader::Files(Box::new(blocks_of(found, [file], false))), None)
+            }
+            ExtentPlace::Lines { range, first_line } => {
                 file.unchanged()?;
                 let reader =
                     LineExtent::open_after(&file.location, range.clone(), *first_line, before)?;
-                (Reading::Stretch(Box::new(reader)), entered)
+                (ExtentReader::Stretch(Box::new(reader)), entered)
             }
-            Place::Near(range) => {
+            ExtentPlace::Near(range) => {
                 file.unchanged()?;
                 let reader = LineExtent::near(file, range.clone(), before, control)?;
                 let left = reader.left();
-                let reading = Reading::Stretch(Box::new(reader));
+                let reading = ExtentReader::Stretch(Box::new(reader));
                 let (file, source) = (extent.file, file.source);
                 return Ok(Self { reading, file, source, entered, left, read: None });
             }
-            Place::Frames { range, first_line, indexed, .. } => {
+            ExtentPlace::Frames { range, first_line, indexed, .. } => {
                 file.unchanged()?;
                 let reader = FrameExtent::open(file, range.clone(), *first_line, *indexed);
-                (Reading::Stretch(Box::new(reader)), entered)
+                (ExtentReader::Stretch(Box::new(reader)), entered)
             }
-            Place::Batch { batch, first_row } => {
+            ExtentPlace::Batch { batch, first_row } => {
                 file.unchanged()?;
                 let reader = ipc::open_batch(file, *batch, *first_row, columns)?;
-                (Reading::Stretch(reader), entered)
+                (ExtentReader::Stretch(reader), entered)
             }
-            Place::Records { head, records } => {
+            ExtentPlace::Records { head, records } => {
                 file.unchanged()?;
                 let reader = MdsExtent::open(file, head, records.clone())?;
-                (Reading::Stretch(Box::new(reader)), entered)
+                (ExtentReader::Stretch(Box::new(reader)), entered)
             }
-            Place::Group { number, first_row } => {
+            ExtentPlace::Group { number, first_row } => {
                 file.unchanged()?;
                 let reader = parquet::open_group(file, *number, *first_row, columns)?;
-                (Reading::Stretch(reader), entered)
+                (ExtentReader::Stretch(reader), entered)
             }
         };
         let (file, source, left) = (extent.file, file.source, extent.bytes);
@@ -198,21 +200,21 @@ impl ExtentBlocks {
     /// The open file, if another extent of it can be read with it.
     fn into_file(self) -> Option<LineFile> {
         match self.reading {
-            Reading::Stretch(reader) => reader.into_file(),
-            Reading::Files(_) | Reading::Ended => self.read,
+            ExtentReader::Stretch(reader) => reader.into_file(),
+            ExtentReader::Files(_) | ExtentReader::Ended => self.read,
         }
     }
 
     /// The next block; `None` after the last.
     pub(crate) fn next_block(&mut self, control: &Control) -> Result<Option<Block>> {
         let block = match &mut self.reading {
-            Reading::Ended => return Ok(None),
-            Reading::Files(blocks) => blocks.next_block(control)?.map(|mut block| {
+            ExtentReader::Ended => return Ok(None),
+            ExtentReader::Files(blocks) => blocks.next_block(control)?.map(|mut block| {
                 block.file += self.file;
                 block.source = self.source;
                 block
             }),
-            Reading::Stretch(reader) => {
+            ExtentReader::Stretch(reader) => {
                 let file = self.entered.as_ref().expect("a stretch is of a file");
                 reader.next_content(control)?.map(|content| {
                     let size = reader.position().min(self.left);
@@ -226,7 +228,9 @@ impl ExtentBlocks {
                 file.unchanged()?;
             }
         } else {
-            if let Reading::Stretch(reader) = std::mem::replace(&mut self.reading, Reading::Ended) {
+            if let ExtentReader::Stretch(reader) =
+                std::mem::replace(&mut self.reading, ExtentReader::Ended)
+            {
                 self.read = reader.into_file();
             }
             if let Some(file) = &self.entered {
@@ -265,7 +269,7 @@ pub(crate) fn first_blocks(found: &FoundFiles, file: usize) -> ExtentBlocks {
     let files = vec![SourceFile { source: 0, location, ..found_file.clone() }];
     let alone = FoundFiles { sources: vec![source], files, passed_over: Vec::new() };
     ExtentBlocks {
-        reading: Reading::Files(Box::new(Blocks::new(alone))),
+        reading: ExtentReader::Files(Box::new(Blocks::new(alone))),
         file,
         source: found_file.source,
         entered: None,
@@ -287,7 +291,7 @@ pub(crate) fn number_line(
     {
         if is_line_file(file)? {
             origin.line = line_of(file, origin.line, control)?;
-        } else if let Some(frames) = Frames::of(file, control)? {
+        } else if let Some(frames) = ZstdFrames::of(file, control)? {
             origin.line = frames.line(file, origin.line, control)?;
         }
     }
@@ -331,7 +335,7 @@ mod tests {
         let inputs = Inputs { sources: vec![source], ..Inputs::default() };
         let control = Control::default();
         let found = discover(&inputs, &control).expect("a file");
-        let parts: Vec<Part> = found.files.iter().map(Part::whole).collect();
+        let parts: Vec<FilePart> = found.files.iter().map(FilePart::whole).collect();
         let numbering = Numbering { lines: false, records: false };
         extents(&found, &[0], &parts, 100, numbering, Index(None), &control).expect("a shard")
     }

@@ -1,4 +1,4 @@
-//! [`Frames`]: the frames of a zstd file of lines, at each of which a decoder can begin.
+//! [`ZstdFrames`]: the frames of a zstd file of lines, at each of which a decoder can begin.
 //!
 //! They come from the seek table at the end of the file, as the seekable format of zstd has it. Without one the headers of
 //! the blocks of a local file are read, without decoding them.
@@ -49,7 +49,7 @@ const WINDOW: usize = 4 << 10;
 
 /// A frame, or some small frames one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct ZstdFrame {
     /// Its bytes of the file.
     pub(crate) range: Range<u64>,
     /// Its decoded bytes, or a lower bound of them.
@@ -58,13 +58,13 @@ pub(crate) struct Frame {
 
 /// The frames of a file, two or more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Frames {
-    pub(crate) frames: Vec<Frame>,
+pub(crate) struct ZstdFrames {
+    pub(crate) frames: Vec<ZstdFrame>,
     /// Whether an index line stands before each record.
     pub(crate) indexed: bool,
 }
 
-impl Frames {
+impl ZstdFrames {
     /// The frames of a file; `None` if it is not entered at frames: a file of another kind, of one frame, or damaged.
     pub(crate) fn of(file: &SourceFile, control: &Control) -> Result<Option<Self>> {
         if !Self::may_be_of(file) {
@@ -88,8 +88,8 @@ impl Frames {
 
     /// A frame of a file in tests.
     #[cfg(test)]
-    pub(crate) fn frame(range: Range<u64>) -> Frame {
-        Frame { range, decoded: 0 }
+    pub(crate) fn frame(range: Range<u64>) -> ZstdFrame {
+        ZstdFrame { range, decoded: 0 }
     }
 
     /// The identity of the first line that begins in the frame `number`: lines are identified by the frame that they begin
@@ -119,7 +119,7 @@ impl Frames {
 }
 
 /// The frames of a file, if they are found and are two or more.
-fn frames(file: &SourceFile, control: &Control) -> Result<Option<Vec<Frame>>> {
+fn frames(file: &SourceFile, control: &Control) -> Result<Option<Vec<ZstdFrame>>> {
     let found = match seek_table(file) {
         Ok(None) if !file.location.is_remote() => walked(file, control)?,
         found => found.map_err(Error::io(&*file.path))?,
@@ -128,7 +128,7 @@ fn frames(file: &SourceFile, control: &Control) -> Result<Option<Vec<Frame>>> {
 }
 
 /// The frames that a seek table lists, if the file ends with one that fits it.
-fn seek_table(file: &SourceFile) -> io::Result<Option<Vec<Frame>>> {
+fn seek_table(file: &SourceFile) -> io::Result<Option<Vec<ZstdFrame>>> {
     let Some(at) = file.size.checked_sub(FOOTER) else { return Ok(None) };
     let parts = file.location.open_parts()?;
     let footer = parts.bytes(at, 9)?;
@@ -150,14 +150,14 @@ fn seek_table(file: &SourceFile) -> io::Result<Option<Vec<Frame>>> {
     let frames = entries.chunks_exact(usize::try_from(size).expect("8 or 12")).map(|entry| {
         let (bytes, decoded) = (u64::from(number(entry)), u64::from(number(&entry[4..])));
         start += bytes;
-        Frame { range: start - bytes..start, decoded }
+        ZstdFrame { range: start - bytes..start, decoded }
     });
-    let frames: Vec<Frame> = frames.collect();
+    let frames: Vec<ZstdFrame> = frames.collect();
     Ok((start == end).then_some(frames))
 }
 
 /// The frames by the headers of their blocks; `None` if the file is damaged, or a frame is larger than [`MOST`].
-fn walked(file: &SourceFile, control: &Control) -> Result<Option<Vec<Frame>>> {
+fn walked(file: &SourceFile, control: &Control) -> Result<Option<Vec<ZstdFrame>>> {
     let opened =
         file.location.open_scattered(std::iter::empty()).map_err(Error::io(&*file.path))?;
     let path = Arc::clone(&file.path);
@@ -177,8 +177,8 @@ fn walked(file: &SourceFile, control: &Control) -> Result<Option<Vec<Frame>>> {
 }
 
 /// Frames of at least [`LEAST`] bytes: smaller ones are joined to those before them.
-fn together(frames: Vec<Frame>) -> Vec<Frame> {
-    let mut joined: Vec<Frame> = Vec::new();
+fn together(frames: Vec<ZstdFrame>) -> Vec<ZstdFrame> {
+    let mut joined: Vec<ZstdFrame> = Vec::new();
     for frame in frames {
         match joined.last_mut() {
             Some(last) if last.range.end - last.range.start < LEAST || frame.decoded == 0 => {
@@ -220,7 +220,7 @@ impl Window {
     }
 
     /// The frame that begins at an offset; `None` if there is none.
-    fn frame(&mut self, start: u64, control: &Control) -> Result<Option<Frame>> {
+    fn frame(&mut self, start: u64, control: &Control) -> Result<Option<ZstdFrame>> {
         let header = self.bytes(start, HEADER)?.to_vec();
         if header.len() < 8 {
             return Ok(None);
@@ -228,7 +228,7 @@ impl Window {
         let (magic, descriptor) = (number(&header), header[4]);
         if magic & !0xF == SKIPPED {
             let end = start + 8 + u64::from(number(&header[4..]));
-            return Ok(Some(Frame { range: start..end, decoded: 0 }));
+            return Ok(Some(ZstdFrame { range: start..end, decoded: 0 }));
         }
         // A frame that needs a dictionary is not decoded.
         if magic != FRAME || descriptor & 3 != 0 {
@@ -260,7 +260,7 @@ impl Window {
             }
         }
         at += if descriptor & 4 == 0 { 0 } else { 4 };
-        Ok(Some(Frame { range: start..at, decoded: decoded.max(at - start) }))
+        Ok(Some(ZstdFrame { range: start..at, decoded: decoded.max(at - start) }))
     }
 }
 
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
     use crate::storage::Location;
 
-    fn found(bytes: &[u8]) -> Option<Vec<Frame>> {
+    fn found(bytes: &[u8]) -> Option<Vec<ZstdFrame>> {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("a.jsonl.zst");
         fs::write(&path, bytes).expect("a file");

@@ -42,7 +42,7 @@ pub(crate) struct CsvReader {
 }
 
 /// The next line of a table.
-enum Line {
+enum CsvLine {
     /// A record, and the line on which it begins.
     Cells(u64, Cells),
     /// A record that cannot be read, and the reason.
@@ -85,13 +85,13 @@ impl CsvReader {
     }
 
     /// The next record, or the end.
-    fn read(&mut self, control: &Control) -> Result<Line> {
+    fn read(&mut self, control: &Control) -> Result<CsvLine> {
         // Bytes and cells of the record, and newlines in its cells.
         let (mut length, mut count, mut own) = (0, 0, 0);
         let mut too_long = None;
         loop {
             if self.at == self.chunk.len() && !self.read_on(control)? {
-                return Ok(Line::End(Some(self.line(own))));
+                return Ok(CsvLine::End(Some(self.line(own))));
             }
             let (result, read, wrote, ended) = self.parser.read_record(
                 &self.chunk[self.at..],
@@ -109,16 +109,16 @@ impl CsvReader {
                     let ends_line = u64::from(parsed.last() == Some(&b'\n'));
                     let line = self.line(own) - ends_line;
                     if self.is_behind && self.at > 1 {
-                        return Ok(Line::End(None));
+                        return Ok(CsvLine::End(None));
                     }
                     if self.is_behind && self.input.is_damaged() {
-                        return Ok(Line::Damage(line));
+                        return Ok(CsvLine::Damage(line));
                     }
                     if let Some(reason) = too_long {
-                        return Ok(Line::TooLong(line, reason));
+                        return Ok(CsvLine::TooLong(line, reason));
                     }
                     let cells = Cells::new(&self.texts[..length], &self.ends[..count]);
-                    return Ok(Line::Cells(line, cells));
+                    return Ok(CsvLine::Cells(line, cells));
                 }
                 ReadRecordResult::OutputFull if length > LONGEST_RECORD => {
                     too_long = Some(format!("a record of more than {LONGEST_RECORD} bytes"));
@@ -148,11 +148,11 @@ impl CsvReader {
     }
 
     /// The unreadable end of the file, if `line` is one.
-    fn end(&mut self, line: &Line) -> Option<Content> {
+    fn end(&mut self, line: &CsvLine) -> Option<Content> {
         self.ended = true;
         let damage = self.input.take_damage();
         let line = match line {
-            Line::Damage(line) | Line::End(Some(line)) => *line,
+            CsvLine::Damage(line) | CsvLine::End(Some(line)) => *line,
             // [`BEHIND`] has two newlines.
             _ if damage.is_some() => self.newlines - 1,
             _ => return None,
@@ -166,14 +166,14 @@ impl CsvReader {
     /// Reads the names of the columns, or the reason that there are none.
     fn read_names(&mut self, control: &Control) -> Result<Option<Content>> {
         let (line, reason, message) = match self.read(control)? {
-            Line::Cells(line, cells) => match names(&cells) {
+            CsvLine::Cells(line, cells) => match names(&cells) {
                 Ok(names) => {
                     self.names = Some(names);
                     return Ok(None);
                 }
                 Err((reason, message)) => (line, reason, message),
             },
-            Line::TooLong(line, message) => (line, Reason::LineTooLong, message),
+            CsvLine::TooLong(line, message) => (line, Reason::LineTooLong, message),
             end => return Ok(self.end(&end)),
         };
         self.ended = true;
@@ -215,11 +215,11 @@ impl Reader for CsvReader {
         let mut bytes = 0;
         while bytes < BLOCK_BYTES && !self.ended {
             match self.read(control)? {
-                Line::Cells(line, cells) => {
+                CsvLine::Cells(line, cells) => {
                     bytes += cells.text().len();
                     lines.push((line, cells));
                 }
-                Line::TooLong(line, message) => {
+                CsvLine::TooLong(line, message) => {
                     let reason = Reason::LineTooLong;
                     self.next = Some(Content::Refused { line, reason, message });
                     break;

@@ -47,13 +47,13 @@ impl BatchSlices {
 }
 
 /// Chooses the columns to read, from the first rows; `None` for all.
-pub(crate) type Columns = Box<dyn Fn(&RecordBatch) -> Option<Vec<String>> + Send>;
+pub(crate) type ColumnChoice = Box<dyn Fn(&RecordBatch) -> Option<Vec<String>> + Send>;
 
 /// A batch, and the bytes of the file used so far.
 pub(crate) type Rows = (RecordBatch, u64);
 
 /// A batch, or the reason that there is none.
-pub(crate) type Batch = std::result::Result<Rows, String>;
+pub(crate) type ReadBatch = std::result::Result<Rows, String>;
 
 /// The most characters of a library's message in an error.
 const SHOWN: usize = 200;
@@ -65,7 +65,7 @@ pub(crate) fn said(error: impl Display) -> String {
 
 /// The rows of one file.
 pub(crate) struct RowReader {
-    batches: Background<Batch>,
+    batches: Background<ReadBatch>,
     /// The current batch.
     batch: Option<BatchSlices>,
     /// The bytes of the file used before the current batch, and including it.
@@ -78,7 +78,7 @@ impl RowReader {
     /// Reads batches until the last, or until one fails.
     pub(crate) fn start(
         path: &Arc<Path>,
-        mut next: impl FnMut() -> Option<Batch> + Send + 'static,
+        mut next: impl FnMut() -> Option<ReadBatch> + Send + 'static,
     ) -> Result<Self> {
         let mut failed = false;
         let batches = Background::start(BATCHES_AHEAD, move || {

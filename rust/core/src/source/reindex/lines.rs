@@ -28,7 +28,7 @@ pub(super) fn write(
     control: &Control,
 ) -> Result<u64> {
     let mut input = InputBytes::open(&file.location, file.format.compression)?;
-    let mut frames = Frames::new().map_err(Error::io(path))?;
+    let mut frames = SeekTable::new().map_err(Error::io(path))?;
     let mut bytes: Vec<u8> = Vec::new();
     let mut lines = 0;
     loop {
@@ -60,12 +60,12 @@ pub(super) fn write(
 }
 
 /// The frames that were written: the compressed and decoded bytes of each.
-struct Frames {
+struct SeekTable {
     compressor: Compressor<'static>,
     table: Vec<(u32, u32)>,
 }
 
-impl Frames {
+impl SeekTable {
     fn new() -> io::Result<Self> {
         let mut compressor = Compressor::new(LEVEL)?;
         compressor.include_checksum(true)?;

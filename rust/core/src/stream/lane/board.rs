@@ -18,7 +18,7 @@ const BLOCKS_PER_THREAD: u64 = 4;
 /// Ordered results for several feeds. A free thread makes the next one.
 #[derive(Debug)]
 pub(crate) struct Board<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<BoardState<T>>,
     /// Wakes the thread that waits for a result.
     result: Condvar,
     /// Wakes the threads that wait for a claim.
@@ -27,7 +27,7 @@ pub(crate) struct Board<T> {
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct BoardState<T> {
     feeds: Vec<Feed<T>>,
     /// The feed that is being waited for, or was last.
     wanted: usize,
@@ -51,7 +51,7 @@ struct Feed<T> {
 
 /// A place in the order of a feed, for which a thread reads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Claim {
+pub(crate) struct FeedClaim {
     pub(crate) feed: usize,
     number: u64,
 }
@@ -61,18 +61,18 @@ impl<T> Board<T> {
         let feed =
             || Feed { begun: 0, taken: 0, ready: BTreeMap::new(), reading: false, ended: false };
         let feeds = (0..feeds).map(|_| feed()).collect();
-        let state = State { feeds, wanted: 0, waiting: false, idle: 0, closed: false };
+        let state = BoardState { feeds, wanted: 0, waiting: false, idle: 0, closed: false };
         let (result, claimable) = (Condvar::new(), Condvar::new());
         Self { state: Mutex::new(state), result, claimable, threads: threads as u64 }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+    fn state(&self) -> MutexGuard<'_, BoardState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The feed that a free thread reads next, once there is one; `None` when all is done. The caller must
     /// call [`was_read`](Self::was_read).
-    pub(crate) fn claim(&self) -> Option<Claim> {
+    pub(crate) fn claim(&self) -> Option<FeedClaim> {
         let mut state = self.state();
         loop {
             if state.closed || state.feeds.iter().all(|feed| feed.ended) {
@@ -88,7 +88,7 @@ impl<T> Board<T> {
     }
 
     /// Releases the state after a change of `feed`. Wakes a thread that waits for a claim, or all that wait if the feed has ended.
-    fn release(&self, state: MutexGuard<'_, State<T>>, feed: usize) {
+    fn release(&self, state: MutexGuard<'_, BoardState<T>>, feed: usize) {
         let ended = state.feeds[feed].ended;
         let (waits, idle) = (state.waiting && state.wanted == feed, state.idle > 0);
         drop(state);
@@ -104,14 +104,14 @@ impl<T> Board<T> {
     }
 
     /// [`claim`](Self::claim) without waiting.
-    pub(crate) fn try_claim(&self) -> Option<Claim> {
+    pub(crate) fn try_claim(&self) -> Option<FeedClaim> {
         let mut state = self.state();
         self.choose(&mut state)
     }
 
     /// The feed that is being waited for, so that the first rows come soon. Otherwise the feed with the fewest
     /// blocks in progress; of several, the one that is needed first.
-    fn choose(&self, state: &mut State<T>) -> Option<Claim> {
+    fn choose(&self, state: &mut BoardState<T>) -> Option<FeedClaim> {
         let open = state.feeds.iter().filter(|feed| !feed.ended).count() as u64;
         let most = (self.threads * BLOCKS_PER_THREAD).div_ceil(open.max(1)).max(LEAST_AHEAD);
         let count = state.feeds.len();
@@ -129,11 +129,11 @@ impl<T> Board<T> {
         let chosen = &mut state.feeds[feed];
         chosen.reading = true;
         chosen.begun += 1;
-        Some(Claim { feed, number: chosen.begun - 1 })
+        Some(FeedClaim { feed, number: chosen.begun - 1 })
     }
 
     /// Reports that a thread has read for its claim, and whether the feed has ended.
-    pub(crate) fn was_read(&self, claim: Claim, ended: bool) {
+    pub(crate) fn was_read(&self, claim: FeedClaim, ended: bool) {
         let mut state = self.state();
         let feed = &mut state.feeds[claim.feed];
         feed.reading = false;
@@ -142,7 +142,7 @@ impl<T> Board<T> {
     }
 
     /// Stores the result of a claim.
-    pub(crate) fn put(&self, claim: Claim, result: Result<T>) {
+    pub(crate) fn put(&self, claim: FeedClaim, result: Result<T>) {
         let mut state = self.state();
         state.feeds[claim.feed].ready.insert(claim.number, result);
         if state.waiting && state.wanted == claim.feed {
@@ -184,7 +184,7 @@ impl<T> Board<T> {
     }
 
     /// Takes back the claim of a feed that has ended.
-    pub(crate) fn nothing(&self, claim: Claim) {
+    pub(crate) fn nothing(&self, claim: FeedClaim) {
         let mut state = self.state();
         let feed = &mut state.feeds[claim.feed];
         feed.begun -= 1;
@@ -195,7 +195,7 @@ impl<T> Board<T> {
 
     /// Calls `deliver` on this thread, which takes results, while up to `threads` others make them for the claims that they
     /// get. It is told whether there are any. A panic of a thread is raised again once all have ended.
-    pub(crate) fn served<W: FnMut(Claim), R>(
+    pub(crate) fn served<W: FnMut(FeedClaim), R>(
         &self,
         threads: usize,
         worker: impl Fn() -> W + Sync,
@@ -258,7 +258,7 @@ mod tests {
         for threads in [1, 3] {
             let board = Board::new(4, threads);
             let worker = || {
-                |claim: Claim| {
+                |claim: FeedClaim| {
                     assert!(claim.number < 5, "the sixth block of feed {}", claim.feed);
                     board.was_read(claim, false);
                     board.put(claim, Ok(claim.number));

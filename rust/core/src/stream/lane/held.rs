@@ -1,14 +1,14 @@
-//! [`Held`]: a block whose documents are in the store of a lane.
+//! [`HeldBlock`]: a block whose documents are in the store of a lane.
 
 use std::collections::VecDeque;
 
 use crate::document::{Documents, INPUTS};
-use crate::stream::lane::order::Address;
+use crate::stream::lane::order::BlockAddress;
 
 /// A block whose documents are in the store.
-pub(super) struct Held {
+pub(super) struct HeldBlock {
     pub(super) pool: usize,
-    pub(super) address: Address,
+    pub(super) address: BlockAddress,
     /// The hash of its records.
     pub(super) hash: u32,
     /// The number of its first document.
@@ -18,7 +18,7 @@ pub(super) struct Held {
     pub(super) lengths: Vec<usize>,
 }
 
-impl Held {
+impl HeldBlock {
     /// The number after that of its last document.
     pub(super) fn end(&self) -> u64 {
         self.first + self.places.len() as u64
@@ -31,7 +31,7 @@ impl Held {
 }
 
 /// The block of a document.
-pub(super) fn held(held: &VecDeque<Held>, number: u64) -> &Held {
+pub(super) fn held(held: &VecDeque<HeldBlock>, number: u64) -> &HeldBlock {
     let after = held.partition_point(|held| held.first <= number);
     &held[after.checked_sub(1).expect("the block of a document in a row")]
 }

@@ -1,9 +1,9 @@
-//! [`Made`]: the documents of a block of a lane, in packing order.
+//! [`PackedBlock`]: the documents of a block of a lane, in packing order.
 
 use std::sync::Arc;
 
-use super::order::{Address, Order};
-use super::walk::{Chosen, Found};
+use super::order::{BlockAddress, Order};
+use super::walk::{ChosenDocuments, WalkedBlock};
 use crate::document::{Documents, INPUTS, Pass};
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::{Outcome, SingleBlocks, WantedRecords};
@@ -17,8 +17,8 @@ use crate::util::control::Control;
 
 /// The documents of a block of a lane.
 #[derive(Debug)]
-pub(crate) struct Made {
-    pub(crate) address: Address,
+pub(crate) struct PackedBlock {
+    pub(crate) address: BlockAddress,
     /// The hash of its records, and that of the extents of the lane in its portion, if there are any.
     pub(crate) hash: u32,
     pub(crate) dealt: Option<u32>,
@@ -38,16 +38,17 @@ fn too_many(origin: &Origin) -> Error {
     Fault::new(Reason::Unmaskable, message).into_error(origin.clone())
 }
 
-impl Made {
+impl PackedBlock {
     /// Makes the documents of a block by `work`.
     pub(crate) fn of(
-        found: Found,
+        found: WalkedBlock,
         order: &Order<'_>,
         single: &SingleBlocks<'_>,
         work: impl FnOnce(Block, Option<Arc<Shape>>, WantedRecords) -> Result<Outcome>,
         control: &Control,
     ) -> Result<Self> {
-        let Found { address, extent, chosen, first_record, block, shape, hash, dealt } = found;
+        let WalkedBlock { address, extent, chosen, first_record, block, shape, hash, dealt } =
+            found;
         let count = block.records().count();
         let records = order.records(&address, &extent, count, control)?;
         let mut places = vec![0_u64; count];
@@ -55,19 +56,19 @@ impl Made {
             places[record as usize] = place;
         }
         let is_chosen = |place: &u64| match &chosen {
-            Chosen::From(first) => place >= first,
-            Chosen::Only(some) => some.binary_search(place).is_ok(),
+            ChosenDocuments::From(first) => place >= first,
+            ChosenDocuments::Only(some) => some.binary_search(place).is_ok(),
         };
         let is_wanted = |&record: &u64| match &chosen {
-            Chosen::From(first) => record >= record_and_number(*first).0,
-            Chosen::Only(some) => {
+            ChosenDocuments::From(first) => record >= record_and_number(*first).0,
+            ChosenDocuments::Only(some) => {
                 let at = some.partition_point(|place| record_and_number(*place).0 < record);
                 some.get(at).is_some_and(|place| record_and_number(*place).0 == record)
             }
         };
         let mut wanted: WantedRecords = places.iter().map(is_wanted).collect();
         let size = block.size;
-        let is_new = matches!(chosen, Chosen::From(0));
+        let is_new = matches!(chosen, ChosenDocuments::From(0));
         let of_split = |raw: Raw<'_>| single.is_of_split(raw, block.source, shape.as_deref());
         let chosen_records = order.chosen(&block, &extent, first_record, &of_split);
         let (block, left_out) = match chosen_records {

@@ -15,9 +15,9 @@ pub(super) mod walk;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use self::made::Made;
+use self::made::PackedBlock;
 use self::mix::Mix;
-use self::order::Address;
+use self::order::BlockAddress;
 use self::rounds::{Round, floor_of};
 use super::options::OnExhausted;
 use super::state::encode;
@@ -30,7 +30,7 @@ use crate::objective::Objective;
 use crate::pack::{OpenPacks, Piece};
 use crate::pipeline::{Books, Cutter, RowPacker};
 use crate::util::wording::{message, set};
-use held::{Held, held, lengths_of};
+use held::{HeldBlock, held, lengths_of};
 
 /// Further passes or rounds in which a lane may pack nothing after it has packed documents: each may deal it others, and a
 /// row of padding takes the place of each.
@@ -42,8 +42,8 @@ pub(super) struct Lane {
     packed: RowPacker,
     store: Store,
     /// The blocks of the documents in the store.
-    held: VecDeque<Held>,
-    pools: Vec<Pool>,
+    held: VecDeque<HeldBlock>,
+    pools: Vec<PoolPlace>,
     /// Its number, and the number of lanes.
     number: u64,
     lanes: u64,
@@ -69,8 +69,8 @@ pub(super) struct Lane {
 
 /// The place of a lane in a pool.
 #[derive(Default)]
-struct Pool {
-    next: (Address, u64),
+struct PoolPlace {
+    next: (BlockAddress, u64),
     current: Option<Current>,
     /// Whether it gives no more documents in this round.
     ended: bool,
@@ -79,11 +79,11 @@ struct Pool {
     /// The credit of the pool in this lane.
     credit: i64,
     /// The block whose records are counted already, though it is read again, and their hash, if it is known.
-    counted: Option<(Address, Option<u32>)>,
+    counted: Option<(BlockAddress, Option<u32>)>,
     /// The hash of the extents of the lane in the portion of the last block.
     dealt: Option<u32>,
     /// The place from which on no document was packed, and whether there was one.
-    unpacked_from: Address,
+    unpacked_from: BlockAddress,
     found: bool,
     /// The further passes that may pack none.
     chances: u64,
@@ -109,7 +109,7 @@ enum NextRow {
 }
 
 /// The next document of a pool, or the reason that there is none.
-enum Supply {
+enum NextDocument {
     Document,
     /// No document was packed in a whole pass, and others may follow.
     Padding,
@@ -123,7 +123,7 @@ struct Current {
     /// The numbers of its documents that remain to be packed.
     numbers: std::ops::Range<u64>,
     places: VecDeque<u64>,
-    address: Address,
+    address: BlockAddress,
     /// The hash of its records.
     hash: u32,
     end: Option<Error>,
@@ -137,7 +137,7 @@ pub(super) struct Bench<'b> {
     /// The counts of the lane.
     pub(super) books: &'b mut Books,
     /// The next block of a pool.
-    pub(super) take: &'b mut dyn FnMut(usize) -> Result<Option<Made>>,
+    pub(super) take: &'b mut dyn FnMut(usize) -> Result<Option<PackedBlock>>,
     /// Returns the line of a record that is identified by its offset.
     pub(super) line_of: &'b dyn Fn(&Document<'_>) -> Result<u64>,
 }
@@ -168,7 +168,7 @@ impl Lane {
             let counted = from.counted.then_some((next.0, hashes.next));
             let (current, dealt, chances) = (None, hashes.dealt, from.chances);
             let ended = from.ended;
-            Pool {
+            PoolPlace {
                 next,
                 current,
                 ended,
@@ -353,13 +353,13 @@ impl Lane {
         }
         if self.pools.len() == 1 && !self.pools[0].ended {
             match self.supply(0, bench)? {
-                Supply::Document => {
+                NextDocument::Document => {
                     let past = bench.mix.is_past(self.pools[0].next.0.epoch, self.round);
                     return Ok(if past { Next::End } else { Next::Document(0) });
                 }
-                Supply::Padding => return Ok(Next::Padding),
-                Supply::Passed => return Ok(Next::End),
-                Supply::Nothing => {}
+                NextDocument::Padding => return Ok(Next::Padding),
+                NextDocument::Passed => return Ok(Next::End),
+                NextDocument::Nothing => {}
             }
         }
         loop {
@@ -375,7 +375,7 @@ impl Lane {
             }
             let supply = self.supply(pool, bench)?;
             match supply {
-                Supply::Document | Supply::Passed => {
+                NextDocument::Document | NextDocument::Passed => {
                     let has_passed =
                         |at: usize| bench.mix.is_past(self.pools[at].next.0.epoch, self.round);
                     let mut reading = weighed.iter().filter(|&&at| !self.pools[at].ended);
@@ -384,15 +384,15 @@ impl Lane {
                     }
                     let is_read_on = bench.mix.on_exhausted == OnExhausted::Repeat;
                     match supply {
-                        Supply::Passed if is_read_on => continue,
-                        Supply::Document if is_read_on || !has_passed(pool) => {
+                        NextDocument::Passed if is_read_on => continue,
+                        NextDocument::Document if is_read_on || !has_passed(pool) => {
                             return Ok(Next::Document(pool));
                         }
                         _ => {}
                     }
                 }
-                Supply::Padding => return Ok(Next::Padding),
-                Supply::Nothing => {
+                NextDocument::Padding => return Ok(Next::Padding),
+                NextDocument::Nothing => {
                     if self.pools[pool].chances == 0 && bench.mix.pools() > 1 {
                         self.refuse_empty(pool, bench)?;
                     }
@@ -435,12 +435,12 @@ impl Lane {
     }
 
     /// The next document of a pool. Takes blocks until a document is ready to be packed, or a whole pass has packed none.
-    fn supply(&mut self, number: usize, bench: &mut Bench<'_>) -> Result<Supply> {
+    fn supply(&mut self, number: usize, bench: &mut Bench<'_>) -> Result<NextDocument> {
         loop {
             let pool = &mut self.pools[number];
             if let Some(current) = &mut pool.current {
                 if !current.numbers.is_empty() {
-                    return Ok(Supply::Document);
+                    return Ok(NextDocument::Document);
                 }
                 if let Some(end) = current.end.take() {
                     return Err(end);
@@ -449,16 +449,16 @@ impl Lane {
                 pool.current = None;
             }
             if self.pools[number].gone {
-                return Ok(Supply::Nothing);
+                return Ok(NextDocument::Nothing);
             }
-            let Some(made) = (bench.take)(number)? else { return Ok(Supply::Nothing) };
+            let Some(made) = (bench.take)(number)? else { return Ok(NextDocument::Nothing) };
             let pool = &mut self.pools[number];
             let is_empty = made.address >= pool.unpacked_from.next_epoch()
                 && bench.mix.may_end(made.address.epoch, self.round);
             if is_empty {
                 if pool.chances == 0 {
                     pool.gone = true;
-                    return Ok(Supply::Nothing);
+                    return Ok(NextDocument::Nothing);
                 }
                 pool.chances -= 1;
                 (pool.unpacked_from, pool.found) = (made.address, false);
@@ -468,13 +468,13 @@ impl Lane {
             if pool.counted.take().is_none_or(|(address, _)| address != made.address) {
                 bench.books.ledger.merge(made.ledger);
             }
-            let Made { address, hash, places, end, .. } = made;
+            let PackedBlock { address, hash, places, end, .. } = made;
             pool.dealt = made.dealt;
             let lengths = lengths_of(&made.documents);
             let numbers = self.store.push(made.documents, None);
             let from = if pool.next.0 == address { pool.next.1 } else { 0 };
             pool.next = (address, from.max(places.first().copied().unwrap_or(0)));
-            self.held.push_back(Held {
+            self.held.push_back(HeldBlock {
                 pool: number,
                 address,
                 hash,
@@ -486,10 +486,10 @@ impl Lane {
             let is_without_documents = numbers.is_empty() && end.is_none();
             pool.current = Some(Current { numbers, places: places.into(), address, hash, end });
             if is_empty && bench.mix.is_endless() {
-                return Ok(Supply::Padding);
+                return Ok(NextDocument::Padding);
             }
             if is_without_documents && bench.mix.is_past(address.epoch, self.round) {
-                return Ok(Supply::Passed);
+                return Ok(NextDocument::Passed);
             }
         }
     }

@@ -13,8 +13,8 @@ use crate::error::Result;
 use crate::source::extents::parts::parts;
 use crate::source::extents::position::{Extent, Numbering, extents};
 use crate::source::extents::weigh::weigh;
-use crate::source::{Block, FoundFiles, Index, Part, Raw};
-use crate::stream::choice::{Choice, Chosen};
+use crate::source::{Block, FilePart, FoundFiles, Index, Raw};
+use crate::stream::choice::{Choice, ChosenRecords};
 use crate::util::control::Control;
 use crate::util::message::{ShownPath, counted};
 use crate::util::random::{Random, number_of};
@@ -39,7 +39,7 @@ const LARGEST: u64 = 4 << 20;
 
 /// The address of a block in the order of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Address {
+pub(crate) struct BlockAddress {
     pub(crate) epoch: u64,
     pub(crate) pass: u64,
     pub(crate) portion: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Address {
     pub(crate) block: u64,
 }
 
-impl Address {
+impl BlockAddress {
     /// The block behind it in its extent, if there is one.
     pub(crate) fn next_block(&self) -> Self {
         Self { block: self.block.saturating_add(1), ..*self }
@@ -82,7 +82,7 @@ impl Dealt {
 }
 
 /// A portion, by epoch, pass and number.
-type Key = (u64, u64, u64);
+type PortionKey = (u64, u64, u64);
 
 /// The order of the records of sources that are read as one.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ pub(crate) struct Order<'a> {
     /// The records that are taken.
     pub(crate) choice: &'a Choice,
     /// The part of each file that holds them.
-    parts: Vec<Part>,
+    parts: Vec<FilePart>,
     lanes: usize,
     /// Whether lines are counted.
     counted: bool,
@@ -104,7 +104,7 @@ pub(crate) struct Order<'a> {
     /// The extents of a small input, which are the same in all epochs, and its files.
     small: Mutex<Option<Known>>,
     /// The portions that lanes are reading.
-    dealt: Mutex<HashMap<Key, Weak<Dealt>>>,
+    dealt: Mutex<HashMap<PortionKey, Weak<Dealt>>>,
     /// The most bytes in memory of an extent that was dealt, and the file of the extent.
     largest: Mutex<(u64, usize)>,
     /// The compressed files of which much is decoded to enter a place.
@@ -208,7 +208,7 @@ impl<'a> Order<'a> {
     }
 
     /// The number of times that a source was read before in the epoch of an address.
-    pub(crate) fn repetition(&self, at: &Address, source: usize) -> u64 {
+    pub(crate) fn repetition(&self, at: &BlockAddress, source: usize) -> u64 {
         let before = self.sources.iter().take_while(|&&other| other != source);
         let repeats = before.map(|&source| self.found.sources[source].repeat.get());
         let first = if self.shuffle { 0 } else { repeats.fold(0, u64::saturating_add) };
@@ -216,7 +216,7 @@ impl<'a> Order<'a> {
     }
 
     /// The extents of a portion; `None` after the last of its pass.
-    pub(crate) fn dealt(&self, at: &Address, control: &Control) -> Result<Option<Arc<Dealt>>> {
+    pub(crate) fn dealt(&self, at: &BlockAddress, control: &Control) -> Result<Option<Arc<Dealt>>> {
         let key = (at.epoch, at.pass, at.portion);
         let mut known = self.dealt.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dealt) = known.get(&key).and_then(Weak::upgrade) {
@@ -231,7 +231,7 @@ impl<'a> Order<'a> {
     }
 
     /// The files of a pass, in order. For a source with a limit, which is read as one, its first file.
-    fn files(&self, at: &Address) -> Vec<usize> {
+    fn files(&self, at: &BlockAddress) -> Vec<usize> {
         let mut sources: Vec<usize> = Vec::new();
         let mut before = 0_u64;
         for &source in &self.sources {
@@ -306,7 +306,7 @@ impl<'a> Order<'a> {
 
     /// Deals the extents of some files to the lanes: the larger ones first, each to the lane with the least. Without
     /// `shuffle`, in the order of the input.
-    fn deal(&self, files: &[usize], at: &Address, control: &Control) -> Result<Dealt> {
+    fn deal(&self, files: &[usize], at: &BlockAddress, control: &Control) -> Result<Dealt> {
         let all = self.extents(files, control)?;
         let mut order: Vec<usize> = (0..all.len()).collect();
         if let Some(extent) = all.iter().max_by_key(|extent| extent.decoded) {
@@ -371,7 +371,7 @@ impl<'a> Order<'a> {
         extent: &Extent,
         first: u64,
         of_split: &dyn Fn(Raw<'_>) -> bool,
-    ) -> Option<Chosen> {
+    ) -> Option<ChosenRecords> {
         let range = &self.parts[extent.file].records;
         (!self.choice.is_all()).then(|| self.choice.records(block, of_split, range, first))
     }
@@ -379,7 +379,7 @@ impl<'a> Order<'a> {
     /// The packing order of the records of a block, as indices.
     pub(crate) fn records(
         &self,
-        at: &Address,
+        at: &BlockAddress,
         extent: &Extent,
         count: usize,
         control: &Control,

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Bench, Held, Lane, Pool, held, lengths_of};
+use super::{Bench, HeldBlock, Lane, PoolPlace, held, lengths_of};
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::pack::Piece;
-use crate::pipeline::Packed;
-use crate::stream::lane::order::Address;
+use crate::pipeline::ClosedRow;
+use crate::stream::lane::order::BlockAddress;
 use crate::stream::lane::rounds::{LAST, Round, round_of};
 use crate::stream::lane::walk::{Again, hash_of_blocks};
 use crate::stream::state::place::{
@@ -17,7 +17,7 @@ use crate::stream::state::place::{
 impl Lane {
     /// The blocks with the documents of the rows in a state, for each pool.
     pub(in crate::stream) fn blocks_again(state: &LaneState, pools: usize) -> Vec<VecDeque<Again>> {
-        let mut blocks: Vec<BTreeMap<Address, Vec<u64>>> = vec![BTreeMap::new(); pools];
+        let mut blocks: Vec<BTreeMap<BlockAddress, Vec<u64>>> = vec![BTreeMap::new(); pools];
         let rows = state.closed.iter().chain(state.open.iter().map(|(_, row)| row));
         for piece in rows.flatten() {
             let DocumentPlace { pool, address, place } = piece.document;
@@ -25,7 +25,7 @@ impl Lane {
                 blocks.entry(address).or_default().push(place);
             }
         }
-        let sorted = |(address, mut places): (Address, Vec<u64>)| {
+        let sorted = |(address, mut places): (BlockAddress, Vec<u64>)| {
             places.sort_unstable();
             places.dedup();
             Again { address, places }
@@ -49,8 +49,8 @@ impl Lane {
         }
         let closed = rows - ages.len();
         let open_blocks = self.hashes_of_blocks(&pieces);
-        let pool = |(pool, open): (&Pool, Option<u32>)| {
-            let Pool { next, credit, ended, gone, dealt, unpacked_from, found, .. } = *pool;
+        let pool = |(pool, open): (&PoolPlace, Option<u32>)| {
+            let PoolPlace { next, credit, ended, gone, dealt, unpacked_from, found, .. } = *pool;
             let read = match &pool.current {
                 Some(current) => Some(Some(current.hash)),
                 None => {
@@ -80,9 +80,9 @@ impl Lane {
     fn hashes_of_blocks(&self, pieces: &[(Piece, usize)]) -> Vec<Option<u32>> {
         let first = self.packed.first_document();
         let numbers = pieces.iter().map(|(piece, _)| first + u64::from(piece.document));
-        let mut blocks: BTreeMap<(usize, Address), u32> = BTreeMap::new();
+        let mut blocks: BTreeMap<(usize, BlockAddress), u32> = BTreeMap::new();
         for number in numbers {
-            let Held { pool, address, hash, .. } = *held(&self.held, number);
+            let HeldBlock { pool, address, hash, .. } = *held(&self.held, number);
             blocks.insert((pool, address), hash);
         }
         let of_pool = |number: usize| {
@@ -111,7 +111,7 @@ impl Lane {
             let at = held.index(number);
             let is_whole = piece.start == 0 && piece.length as usize == held.lengths[at];
             let part = (!is_whole).then_some((piece.start, piece.length));
-            let Held { pool, address, .. } = **held;
+            let HeldBlock { pool, address, .. } = **held;
             let document = DocumentPlace { pool, address, place: held.places[at] };
             RowPiece { piece: PiecePlace { document, part }, row, index }
         };
@@ -125,7 +125,7 @@ impl Lane {
     /// The first round of each pool that the state after the last row needs.
     pub(super) fn find_floors(&self) -> Vec<Round> {
         let first = self.packed.first_document();
-        let next = |pool: &Pool| if pool.gone { LAST } else { round_of(&pool.next.0) };
+        let next = |pool: &PoolPlace| if pool.gone { LAST } else { round_of(&pool.next.0) };
         let mut floors: Vec<Round> = self.pools.iter().map(next).collect();
         for piece in self.packed.pieces() {
             let held = held(&self.held, first + u64::from(piece.document));
@@ -152,7 +152,7 @@ impl Lane {
                         .map(|&place| DocumentPlace { pool, address, place })
                         .zip(documents),
                 );
-                self.held.push_back(Held {
+                self.held.push_back(HeldBlock {
                     pool,
                     address,
                     hash,
@@ -183,7 +183,7 @@ impl Lane {
             if row.is_empty() || room > most { Err(missing()) } else { Ok(row) }
         };
         let apart = bench.mix.chooses_rows();
-        let of_packer = |pieces: &[PiecePlace]| -> Result<Packed> {
+        let of_packer = |pieces: &[PiecePlace]| -> Result<ClosedRow> {
             let packer = pieces.first().filter(|_| apart).map_or(0, |piece| piece.document.pool);
             Ok((packer, row(pieces)?))
         };

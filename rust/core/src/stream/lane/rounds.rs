@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::order::Address;
+use super::order::BlockAddress;
 use crate::error::{Error, Result};
 use crate::source::extents::position::Extent;
 use crate::source::{Block, FoundFiles, Reiterable, Values};
@@ -72,13 +72,13 @@ pub(crate) struct Rounds<'a> {
     first: Vec<Option<Round>>,
     /// The first records, once the source is open.
     head: OnceLock<Values>,
-    reading: Mutex<Reading>,
-    waiting: Mutex<Waiting>,
+    reading: Mutex<RoundPlace>,
+    waiting: Mutex<WaitingBlocks>,
     control: &'a Control,
 }
 
 /// The place of the reader.
-struct Reading {
+struct RoundPlace {
     /// Whether the epoch is open.
     is_open: bool,
     /// The snapshot to start at.
@@ -98,7 +98,7 @@ struct Reading {
 
 /// Blocks and snapshots that may still be needed.
 #[derive(Default)]
-struct Waiting {
+struct WaitingBlocks {
     /// By lane.
     blocks: Vec<BTreeMap<Round, Arc<Values>>>,
     /// The lanes that take no more blocks.
@@ -119,7 +119,7 @@ pub(crate) fn floor_of(state: &LaneState, pool: usize) -> Round {
 }
 
 /// The round of a block.
-pub(crate) fn round_of(address: &Address) -> Round {
+pub(crate) fn round_of(address: &BlockAddress) -> Round {
     (address.epoch, address.block)
 }
 
@@ -140,7 +140,7 @@ impl<'a> Rounds<'a> {
         let at = first.iter().flatten().min().copied().unwrap_or_default();
         let from = from.filter(|saved| saved.epoch == at.0 && saved.round <= at.1).cloned();
         let ahead = Values::default();
-        let reading = Reading {
+        let reading = RoundPlace {
             is_open: false,
             from,
             at,
@@ -150,7 +150,7 @@ impl<'a> Rounds<'a> {
             is_empty: false,
             snapshot_at: Some(BETWEEN_SNAPSHOTS),
         };
-        let waiting = Waiting {
+        let waiting = WaitingBlocks {
             blocks: vec![BTreeMap::new(); lanes],
             gone: vec![false; lanes],
             snapshots: VecDeque::new(),
@@ -242,7 +242,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Opens the source at the first round that a lane needs.
-    fn begin(&self, reading: &mut Reading, supply: &mut dyn Reiterable) -> Result<()> {
+    fn begin(&self, reading: &mut RoundPlace, supply: &mut dyn Reiterable) -> Result<()> {
         supply.begin(0, None)?;
         let head = Values::of(supply.next(HEAD)?);
         let (epoch, round) = reading.at;
@@ -265,7 +265,7 @@ impl<'a> Rounds<'a> {
     /// Goes from a record of an epoch to the first of a round.
     fn go_to(
         &self,
-        reading: &mut Reading,
+        reading: &mut RoundPlace,
         supply: &mut dyn Reiterable,
         from: u64,
         round: u64,
@@ -290,7 +290,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Reads the next block, and keeps it for its lane.
-    fn read_block(&self, reading: &mut Reading, supply: &mut dyn Reiterable) -> Result<()> {
+    fn read_block(&self, reading: &mut RoundPlace, supply: &mut dyn Reiterable) -> Result<()> {
         let (epoch, round) = reading.at;
         if !reading.is_open {
             supply.begin(epoch, None)?;
@@ -330,13 +330,13 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    fn next_epoch(reading: &mut Reading) {
+    fn next_epoch(reading: &mut RoundPlace) {
         (reading.at, reading.turn) = ((reading.at.0 + 1, 0), 0);
         (reading.ahead, reading.ended, reading.is_open) = (Values::default(), false, false);
     }
 
     /// The next records, those at hand first.
-    fn next(reading: &mut Reading, supply: &mut dyn Reiterable, most: u64) -> Result<Values> {
+    fn next(reading: &mut RoundPlace, supply: &mut dyn Reiterable, most: u64) -> Result<Values> {
         let ahead = reading.ahead.take(small(most));
         let rest = most - ahead.len() as u64;
         if rest == 0 || reading.ended {
@@ -365,7 +365,7 @@ impl<'a> Rounds<'a> {
     /// Takes a snapshot before the record `first`, if it is time.
     fn snapshot(
         &self,
-        reading: &mut Reading,
+        reading: &mut RoundPlace,
         supply: &mut dyn Reiterable,
         first: u64,
     ) -> Result<()> {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::order::{Address, Dealt, Order};
+use super::order::{BlockAddress, Dealt, Order};
 use super::rounds::{Rounds, round_of};
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::{FileHeads, SingleBlocks};
@@ -17,7 +17,7 @@ use crate::util::message::ShownPath;
 
 /// The documents of a block that are packed, by their places in the order of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Chosen {
+pub(crate) enum ChosenDocuments {
     /// The documents from this place on.
     From(u64),
     /// The documents at these places, ascending: they are in open rows.
@@ -27,7 +27,7 @@ pub(crate) enum Chosen {
 /// A block with documents of open rows, which is read again.
 #[derive(Debug)]
 pub(crate) struct Again {
-    pub(crate) address: Address,
+    pub(crate) address: BlockAddress,
     /// The places of the documents in the rows, ascending.
     pub(crate) places: Vec<u64>,
 }
@@ -39,10 +39,10 @@ pub(crate) fn hash_of_blocks(hashes: &[u32]) -> u32 {
 }
 
 /// A block of a lane.
-pub(crate) struct Found {
-    pub(crate) address: Address,
+pub(crate) struct WalkedBlock {
+    pub(crate) address: BlockAddress,
     pub(crate) extent: Extent,
-    pub(crate) chosen: Chosen,
+    pub(crate) chosen: ChosenDocuments,
     /// The number of the first record in its file, from 0, if records are numbered.
     pub(crate) first_record: u64,
     pub(crate) block: Block,
@@ -52,21 +52,21 @@ pub(crate) struct Found {
     pub(crate) dealt: Option<u32>,
 }
 
-impl Found {
+impl WalkedBlock {
     /// The block at an address, with all its documents.
     fn of(
-        address: Address,
+        address: BlockAddress,
         (extent, first_record, block, shape): (Extent, u64, Block, Option<Arc<Shape>>),
         (hash, dealt): (u32, Option<u32>),
     ) -> Self {
-        let chosen = Chosen::From(0);
+        let chosen = ChosenDocuments::From(0);
         Self { address, extent, chosen, first_record, block, shape, hash, dealt }
     }
 }
 
 /// The files of a run, and the parts that a walk needs to read them.
 #[derive(Clone, Copy)]
-pub(crate) struct Files<'w, 'a> {
+pub(crate) struct WalkFiles<'w, 'a> {
     pub(crate) heads: &'w FileHeads<'a>,
     pub(crate) single: &'w SingleBlocks<'a>,
     pub(crate) control: &'w Control,
@@ -77,7 +77,7 @@ pub(crate) struct Walk<'w, 'a> {
     order: &'w Order<'a>,
     /// The records that the caller gives, if the pool is no files.
     rounds: Option<&'w Rounds<'a>>,
-    files: Files<'w, 'a>,
+    files: WalkFiles<'w, 'a>,
     lane: usize,
     /// The number of epochs; endless if `None`.
     epochs: Option<u64>,
@@ -86,18 +86,18 @@ pub(crate) struct Walk<'w, 'a> {
     /// The hashes of the state, until they are compared.
     known: ReadHashes,
     /// The next block, and the place of the next document in it.
-    next: (Address, u64),
+    next: (BlockAddress, u64),
     /// Whether the lane is known to read a block in each epoch.
     reads: bool,
-    entered: Option<Entered>,
+    entered: Option<OpenExtent>,
     /// The extent before, whose file the next one may be of.
     before: Option<ExtentBlocks>,
 }
 
 /// An extent that is being read.
-struct Entered {
+struct OpenExtent {
     /// The address of its next block.
-    at: Address,
+    at: BlockAddress,
     dealt: Arc<Dealt>,
     extent: Extent,
     /// The number of the next record in its file, if records are numbered.
@@ -110,13 +110,13 @@ impl<'w, 'a> Walk<'w, 'a> {
     /// The blocks from `next` on, after those of `again` in ascending order.
     pub(crate) fn new(
         (order, rounds): (&'w Order<'a>, Option<&'w Rounds<'a>>),
-        files: Files<'w, 'a>,
+        files: WalkFiles<'w, 'a>,
         lane: usize,
         epochs: Option<u64>,
         again: VecDeque<Again>,
-        (next, known): ((Address, u64), ReadHashes),
+        (next, known): ((BlockAddress, u64), ReadHashes),
     ) -> Self {
-        let reads = next != (Address::default(), 0);
+        let reads = next != (BlockAddress::default(), 0);
         // Records that the caller gives lie in no file that could be changed, and are read once.
         let known = if rounds.is_some() { ReadHashes::default() } else { known };
         let (entered, before) = (None, None);
@@ -124,12 +124,13 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// The next block; `None` after the last.
-    pub(crate) fn next(&mut self) -> Result<Option<Found>> {
+    pub(crate) fn next(&mut self) -> Result<Option<WalkedBlock>> {
         self.compare_extents()?;
         self.compare_blocks()?;
         if let Some(Again { address, places }) = self.again.pop_front() {
             let found = self.go_to(address)?;
-            let found = found.map(|found| Found { chosen: Chosen::Only(places), ..found });
+            let found =
+                found.map(|found| WalkedBlock { chosen: ChosenDocuments::Only(places), ..found });
             return match found {
                 Some(found) => Ok(Some(found)),
                 // The lane reports the missing documents of this block.
@@ -160,7 +161,8 @@ impl<'w, 'a> Walk<'w, 'a> {
                 if !std::mem::take(&mut self.reads) {
                     return Ok(None);
                 }
-                self.next = (Address { epoch: address.epoch + 1, ..Address::default() }, 0);
+                self.next =
+                    (BlockAddress { epoch: address.epoch + 1, ..BlockAddress::default() }, 0);
                 continue;
             }
             if address.pass >= self.order.passes() {
@@ -168,39 +170,42 @@ impl<'w, 'a> Walk<'w, 'a> {
                     return Ok(None);
                 }
                 self.reads = false;
-                self.next = (Address { epoch: address.epoch + 1, ..Address::default() }, 0);
+                self.next =
+                    (BlockAddress { epoch: address.epoch + 1, ..BlockAddress::default() }, 0);
                 continue;
             }
             let Some(dealt) = self.dealt(&address)? else {
-                let Address { epoch, pass, .. } = address;
-                self.next = (Address { epoch, pass: pass + 1, ..Address::default() }, 0);
+                let BlockAddress { epoch, pass, .. } = address;
+                self.next = (BlockAddress { epoch, pass: pass + 1, ..BlockAddress::default() }, 0);
                 continue;
             };
             if address.extent >= dealt.of_lane(self.lane).len() as u64 {
-                self.next =
-                    (Address { portion: address.portion + 1, extent: 0, block: 0, ..address }, 0);
+                self.next = (
+                    BlockAddress { portion: address.portion + 1, extent: 0, block: 0, ..address },
+                    0,
+                );
                 continue;
             }
             if let Some(found) = self.go_to(address)? {
                 return Ok(Some(self.pass(found, place)));
             }
             self.before = self.entered.take().map(|entered| entered.blocks);
-            self.next = (Address { extent: address.extent + 1, block: 0, ..address }, 0);
+            self.next = (BlockAddress { extent: address.extent + 1, block: 0, ..address }, 0);
         }
     }
 
     /// The documents from `place` on of a block; the next block is the one behind it.
-    fn pass(&mut self, found: Found, place: u64) -> Found {
+    fn pass(&mut self, found: WalkedBlock, place: u64) -> WalkedBlock {
         let address = found.address;
         self.reads = true;
-        self.next = (Address { block: address.block + 1, ..address }, 0);
-        Found { chosen: Chosen::From(place), ..found }
+        self.next = (BlockAddress { block: address.block + 1, ..address }, 0);
+        WalkedBlock { chosen: ChosenDocuments::From(place), ..found }
     }
 
     /// The extents of a portion.
-    fn dealt(&self, at: &Address) -> Result<Option<Arc<Dealt>>> {
+    fn dealt(&self, at: &BlockAddress) -> Result<Option<Arc<Dealt>>> {
         match &self.entered {
-            Some(Entered { at: here, dealt, .. })
+            Some(OpenExtent { at: here, dealt, .. })
                 if (here.epoch, here.pass, here.portion) == (at.epoch, at.pass, at.portion) =>
             {
                 Ok(Some(Arc::clone(dealt)))
@@ -228,7 +233,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     /// first of them may not be used before the last is compared.
     fn compare_blocks(&mut self) -> Result<()> {
         let Some(known) = self.known.open.take() else { return Ok(()) };
-        let addresses: Vec<Address> = self.again.iter().map(|again| again.address).collect();
+        let addresses: Vec<BlockAddress> = self.again.iter().map(|again| again.address).collect();
         let (mut hashes, mut places) = (Vec::new(), None);
         for address in addresses {
             let Some(found) = self.go_to(address)? else {
@@ -248,7 +253,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// The place of the first record of a block.
-    fn origin_of(&self, found: &Found) -> Result<Origin> {
+    fn origin_of(&self, found: &WalkedBlock) -> Result<Origin> {
         self.origin((Arc::clone(&found.block.path), first_line(found)))
     }
 
@@ -262,7 +267,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// The file of a block that is not there, as messages show it.
-    fn file_of(&self, address: &Address) -> Result<String> {
+    fn file_of(&self, address: &BlockAddress) -> Result<String> {
         let found = self.order.found;
         let dealt = if self.rounds.is_none() { self.dealt(address)? } else { None };
         let extents = dealt.as_ref().map_or(&[][..], |dealt| dealt.of_lane(self.lane));
@@ -274,8 +279,8 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// The block at an address, with all its records; `None` if there is none.
-    fn go_to(&mut self, address: Address) -> Result<Option<Found>> {
-        let Files { heads, single, control, .. } = self.files;
+    fn go_to(&mut self, address: BlockAddress) -> Result<Option<WalkedBlock>> {
+        let WalkFiles { heads, single, control, .. } = self.files;
         if let Some(rounds) = self.rounds {
             let Some((block, extent, first_record)) =
                 rounds.block(self.lane, round_of(&address))?
@@ -285,9 +290,9 @@ impl<'w, 'a> Walk<'w, 'a> {
             let mut head = rounds.head();
             let shape = heads.shape_by(rounds.file(), single, || Ok(head.take()))?;
             let read = (extent, first_record, block, shape);
-            return Ok(Some(Found::of(address, read, (0, None))));
+            return Ok(Some(WalkedBlock::of(address, read, (0, None))));
         }
-        let in_extent = |at: &Address| Address { block: 0, ..*at };
+        let in_extent = |at: &BlockAddress| BlockAddress { block: 0, ..*at };
         let stays = self.entered.as_ref().is_some_and(|entered| {
             in_extent(&entered.at) == in_extent(&address) && entered.at.block <= address.block
         });
@@ -305,7 +310,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             let blocks = ExtentBlocks::enter(found, &extent, columns.as_deref(), before, control)?;
             let at = in_extent(&address);
             let record = extent.first_record;
-            self.entered = Some(Entered { at, dealt, extent, record, blocks, shape });
+            self.entered = Some(OpenExtent { at, dealt, extent, record, blocks, shape });
         }
         let Some(entered) = &mut self.entered else { return Ok(None) };
         loop {
@@ -325,14 +330,14 @@ impl<'w, 'a> Walk<'w, 'a> {
                 let block = block.read_again(repetition);
                 let hashes = (block.short_hash()?, Some(entered.dealt.hash_of_lane(self.lane)));
                 let read = (entered.extent.clone(), first_record, block, shape);
-                return Ok(Some(Found::of(address, read, hashes)));
+                return Ok(Some(WalkedBlock::of(address, read, hashes)));
             }
         }
     }
 }
 
 /// The line of the first record of a block.
-fn first_line(found: &Found) -> u64 {
+fn first_line(found: &WalkedBlock) -> u64 {
     found.block.records().next().map_or(1, |record| record.line)
 }
 

@@ -28,12 +28,12 @@ const NAMED: usize = 5;
 /// The files of a source, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileList {
-    files: Vec<Listed>,
+    files: Vec<KnownFile>,
 }
 
 /// A file of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Listed {
+struct KnownFile {
     /// Its name below the common folder of the files.
     name: String,
     size: u64,
@@ -49,7 +49,7 @@ impl FileList {
     ) -> Result<Self> {
         let files: Vec<&SourceFile> = files.collect();
         let shared = shared_folder(files.iter().map(|file| &*file.path));
-        let listed = |file: &SourceFile| -> Result<Listed> {
+        let listed = |file: &SourceFile| -> Result<KnownFile> {
             control.tick()?;
             let name = file.path.strip_prefix(shared).unwrap_or(&file.path);
             let mut hasher = blake3::Hasher::new();
@@ -65,7 +65,7 @@ impl FileList {
                 file.location.open_scattered(iter::empty()).map_err(Error::io(&*file.path))?;
             sample(&mut opened, file.size, &mut hasher).map_err(Error::io(&*file.path))?;
             let hash = short(&hasher.finalize().to_hex()).to_owned();
-            Ok(Listed { name: name.display().to_string(), size: file.size, hash })
+            Ok(KnownFile { name: name.display().to_string(), size: file.size, hash })
         };
         let files = files.iter().map(|file| listed(file)).collect::<Result<_>>()?;
         Ok(Self { files })

@@ -1,7 +1,7 @@
 //! [`LaneState`]: the position of a lane in a compact form: its place in each pool, and the places of the
 //! documents of its open rows.
 
-use crate::stream::lane::order::Address;
+use crate::stream::lane::order::BlockAddress;
 use crate::util::bits::{BitReader, BitWriter};
 
 /// Bits of the number of a document among those of its record, at the end of its place in the order of its block.
@@ -23,7 +23,7 @@ pub(crate) fn record_and_number(place: u64) -> (u64, u64) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DocumentPlace {
     pub(crate) pool: usize,
-    pub(crate) address: Address,
+    pub(crate) address: BlockAddress,
     pub(crate) place: u64,
 }
 
@@ -74,7 +74,7 @@ impl ReadHashes {
 #[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on each other")]
 pub(crate) struct PoolState {
     /// The next block, and the place of the next document in it.
-    pub(crate) next: (Address, u64),
+    pub(crate) next: (BlockAddress, u64),
     /// The credit of the pool, in parts of a unit of its weight.
     pub(crate) credit: i64,
     /// Whether it gives no more documents in this round, and in any.
@@ -84,7 +84,7 @@ pub(crate) struct PoolState {
     pub(crate) counted: bool,
     pub(crate) hashes: ReadHashes,
     /// The place from which on no document was packed, and whether there was one.
-    pub(crate) unpacked_from: Address,
+    pub(crate) unpacked_from: BlockAddress,
     pub(crate) found: bool,
     /// The further passes that may pack none before it is given up.
     pub(crate) chances: u64,
@@ -285,8 +285,8 @@ impl LaneState {
 }
 
 /// Whether two blocks are of extents in the same list, the second not before the first.
-fn same_list(a: &Address, b: &Address) -> bool {
-    let list = |it: &Address| (it.epoch, it.pass, it.portion);
+fn same_list(a: &BlockAddress, b: &BlockAddress) -> bool {
+    let list = |it: &BlockAddress| (it.epoch, it.pass, it.portion);
     list(a) == list(b) && (a.extent, a.block) <= (b.extent, b.block)
 }
 
@@ -299,16 +299,16 @@ fn bits_for(count: usize) -> u32 {
 /// The bits of a hash.
 const HASH: u32 = 32;
 
-fn write_address(bits: &mut BitWriter, address: &Address) {
-    let Address { epoch, pass, portion, extent, block } = *address;
+fn write_address(bits: &mut BitWriter, address: &BlockAddress) {
+    let BlockAddress { epoch, pass, portion, extent, block } = *address;
     for number in [epoch, pass, portion, extent, block] {
         bits.number(number);
     }
 }
 
-fn read_address(bits: &mut BitReader<'_>) -> Option<Address> {
+fn read_address(bits: &mut BitReader<'_>) -> Option<BlockAddress> {
     let mut number = || bits.number();
-    Some(Address {
+    Some(BlockAddress {
         epoch: number()?,
         pass: number()?,
         portion: number()?,
@@ -322,7 +322,7 @@ fn write_pieces(bits: &mut BitWriter, pieces: &[RowPiece]) {
     let block_of = |it: &RowPiece| (it.piece.document.pool, it.piece.document.address);
     let blocks = || pieces.chunk_by(|a, b| block_of(a) == block_of(b));
     bits.number(blocks().count() as u64);
-    let mut before: Option<(usize, Address)> = None;
+    let mut before: Option<(usize, BlockAddress)> = None;
     for block in blocks() {
         let (pool, address) = block_of(&block[0]);
         let near = before.filter(|before| before.0 == pool);
@@ -371,7 +371,7 @@ fn write_pieces(bits: &mut BitWriter, pieces: &[RowPiece]) {
 
 fn read_pieces(bits: &mut BitReader<'_>) -> Option<Vec<PiecePlace>> {
     let mut pieces = Vec::new();
-    let mut before: Option<(usize, Address)> = None;
+    let mut before: Option<(usize, BlockAddress)> = None;
     for _ in 0..bits.number()? {
         let same_pool = bits.take(1)? == 1;
         let pool = if same_pool { before?.0 } else { usize::try_from(bits.number()?).ok()? };
@@ -380,7 +380,7 @@ fn read_pieces(bits: &mut BitReader<'_>) -> Option<Vec<PiecePlace>> {
             let extents = bits.rice(1)?;
             let block = bits.number()?;
             let block = if extents == 0 { near.block.checked_add(block)? } else { block };
-            Address { extent: near.extent.checked_add(extents)?, block, ..near }
+            BlockAddress { extent: near.extent.checked_add(extents)?, block, ..near }
         } else {
             read_address(bits)?
         };
@@ -411,9 +411,15 @@ mod tests {
 
     use super::*;
 
-    fn address() -> impl Strategy<Value = Address> {
+    fn address() -> impl Strategy<Value = BlockAddress> {
         (0..3_u64, 0..2_u64, 0..3_u64, 0..50_u64, 0..4_u64).prop_map(
-            |(epoch, pass, portion, extent, block)| Address { epoch, pass, portion, extent, block },
+            |(epoch, pass, portion, extent, block)| BlockAddress {
+                epoch,
+                pass,
+                portion,
+                extent,
+                block,
+            },
         )
     }
 

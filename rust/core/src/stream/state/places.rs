@@ -1,4 +1,4 @@
-//! [`Place`]: the state between two rows of a table, as far as it differs from the state after the table.
+//! [`RowState`]: the state between two rows of a table, as far as it differs from the state after the table.
 //!
 //! A table of rows that are dealt one by one carries the state after it, and a place for each row before its last. Only the lane
 //! of a row changes with it, so a place holds the states of one lane or of few, as they were before the next row.
@@ -17,7 +17,7 @@ pub const PLACES_KEY: &str = "fastpack_places";
 
 /// The state after a row, as far as it differs from the state after the next row.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct RowState {
     /// The number of rows that all ranks together have delivered.
     pub(crate) rows: u64,
     /// The number of steps.
@@ -31,7 +31,7 @@ pub(crate) struct Place {
     pub(crate) lanes: BTreeMap<usize, Arc<str>>,
 }
 
-impl Place {
+impl RowState {
     /// The place after so many rows and steps.
     pub(crate) fn new(
         (rows, step): (u64, u64),
@@ -52,7 +52,7 @@ impl Place {
 }
 
 /// The places of a table, from its first row on, as JSON.
-pub(crate) fn places_text(places: &[Place]) -> String {
+pub(crate) fn places_text(places: &[RowState]) -> String {
     serde_json::to_string(places).expect("strings and numbers become JSON")
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn places_text(places: &[Place]) -> String {
 pub fn state_after_row(state: &str, places: &str, row: usize) -> Result<String> {
     let mut state = State::from_json(state)?;
     let none = || Error::option("state", format!("is not of a table with a row {row}"));
-    let mut places: Vec<Place> = serde_json::from_str(places).map_err(|_| none())?;
+    let mut places: Vec<RowState> = serde_json::from_str(places).map_err(|_| none())?;
     if row > places.len() {
         return Err(none());
     }

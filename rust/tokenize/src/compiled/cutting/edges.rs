@@ -5,7 +5,7 @@
 //! by one.
 
 use super::cuts::Cuts;
-use super::windows::{self, Places};
+use super::windows::{self, CutPlaces};
 use crate::pieces::LONGEST;
 use crate::split::{Cursor, Masks};
 
@@ -34,7 +34,7 @@ impl Edges {
     }
 }
 
-impl Places for Edges {
+impl CutPlaces for Edges {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
     fn between(&self, masks: Masks, edges: u64, text: &[u8]) -> u64 {

@@ -8,7 +8,7 @@ use crate::split::{Cursor, Masks, WINDOW, classify_portable, window};
 const WORTH: usize = 12;
 
 /// The places at which a text can be cut.
-pub(crate) trait Places {
+pub(crate) trait CutPlaces {
     /// The cuts in the window at the start of `text`: bit `i` is set if a piece begins at byte `i`. Only bits of
     /// `edges`, which are between two ASCII characters, may be set.
     fn between(&self, masks: Masks, edges: u64, text: &[u8]) -> u64;
@@ -25,7 +25,7 @@ pub(crate) trait Places {
 
 /// Writes the ends of the next pieces, and returns how many.
 pub(crate) fn fill(
-    places: &impl Places,
+    places: &impl CutPlaces,
     text: &[u8],
     cursor: &mut Cursor,
     ends: &mut [u32],
@@ -41,7 +41,7 @@ pub(crate) fn fill(
 
 /// As [`fill`], on any machine.
 pub(crate) fn fill_portable(
-    places: &impl Places,
+    places: &impl CutPlaces,
     text: &[u8],
     cursor: &mut Cursor,
     ends: &mut [u32],
@@ -52,14 +52,14 @@ pub(crate) fn fill_portable(
 /// As [`fill`], with AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn fill_avx2(places: &impl Places, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+fn fill_avx2(places: &impl CutPlaces, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
     fill_with(places, text, cursor, ends, |window| crate::split::classify_avx2(window))
 }
 
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
 fn fill_with(
-    places: &impl Places,
+    places: &impl CutPlaces,
     text: &[u8],
     cursor: &mut Cursor,
     ends: &mut [u32],

@@ -1,16 +1,16 @@
 //! BPE over symbols: the part that byte-level and `SentencePiece` models share.
 
-use crate::compiled::memory::{Gap, Memory, NOWHERE};
+use crate::compiled::memory::{Gap, NOWHERE, ThreadMemory};
 use crate::machine::{AHEAD, prefetch};
 use crate::models::merge::{Lanes, Merge, Merges, Symbol};
-use crate::pieces::{Answer, Answers, Key, Vocabulary};
+use crate::pieces::{PieceKey, Vocabulary, WholeToken, WholeTokens};
 
 /// The most bytes of a piece that may fit into a lane: a character has four bytes at most.
 const MOST_BYTES: usize = 4 * Lanes::LONGEST;
 
 /// Vocabulary and merges, shared by all threads.
 pub(crate) struct Bpe {
-    answers: Answers,
+    answers: WholeTokens,
     pub(crate) merges: Merges,
     /// The id of each symbol.
     ids: Vec<u32>,
@@ -37,7 +37,7 @@ impl Bpe {
         spell: impl Fn(u32, &mut Vec<u32>) -> bool + Sync,
     ) -> Self {
         let answer = |merges: &Merges, index: u32| {
-            Answer::new(ids[index as usize], merges.is_reachable(index))
+            WholeToken::new(ids[index as usize], merges.is_reachable(index))
         };
         Self::with_answers(
             vocabulary.len(),
@@ -56,19 +56,19 @@ impl Bpe {
         merges: &[Merge],
         ignore_merges: bool,
         spell: impl Fn(u32, &mut Vec<u32>) -> bool + Sync,
-        (texts, answer): (&Vocabulary, impl Fn(&Merges, u32) -> Answer),
+        (texts, answer): (&Vocabulary, impl Fn(&Merges, u32) -> WholeToken),
     ) -> Self {
         let merges = Merges::new(count, merges, spell);
-        let answers = Answers::new(texts, |index| answer(&merges, index));
+        let answers = WholeTokens::new(texts, |index| answer(&merges, index));
         let ids = merges.tokens().iter().map(|index| ids[*index as usize]).collect();
         Self { answers, merges, ids, ignore_merges }
     }
 
     /// The id of a piece, or of a part of a piece, that is a token.
     #[inline]
-    fn token(&self, answer: Option<Answer>, part: bool) -> Option<u32> {
-        let counts = |answer: &Answer| answer.is_formed() || self.ignore_merges && !part;
-        answer.filter(counts).map(Answer::id)
+    fn token(&self, answer: Option<WholeToken>, part: bool) -> Option<u32> {
+        let counts = |answer: &WholeToken| answer.is_formed() || self.ignore_merges && !part;
+        answer.filter(counts).map(WholeToken::id)
     }
 
     /// Whether a whole piece is a token of the vocabulary.
@@ -78,7 +78,7 @@ impl Bpe {
 
     /// Prefetches the memory that [`Self::learn`] reads first.
     #[inline]
-    pub(crate) fn prefetch(&self, key: Key) {
+    pub(crate) fn prefetch(&self, key: PieceKey) {
         self.answers.prefetch(key.whole());
     }
 
@@ -88,7 +88,7 @@ impl Bpe {
         speller: &impl Spell,
         text: &[u8],
         gaps: &mut [Gap],
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
     ) {
         let absent = std::mem::take(&mut memory.absent);
         let mut lanes = std::mem::take(&mut memory.lanes);
@@ -146,7 +146,7 @@ impl Bpe {
         speller: &impl Spell,
         piece: &[u8],
         part: bool,
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,
     ) {
         match self.token(self.answers.find(piece), part) {
@@ -160,13 +160,13 @@ impl Bpe {
         &self,
         speller: &impl Spell,
         piece: &[u8],
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,
     ) {
         if memory.refuses(piece) {
             return;
         }
-        let Memory { word, start, windows, .. } = memory;
+        let ThreadMemory { word, start, windows, .. } = memory;
         word.clear();
         speller.spell(piece, word);
         start.clear();

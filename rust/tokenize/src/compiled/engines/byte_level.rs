@@ -6,10 +6,10 @@ use std::ops::Range;
 use super::bpe::{Bpe, Spell};
 use crate::compiled::batch::{Origin, Pieces};
 use crate::compiled::cutting::cuts::Cuts;
-use crate::compiled::memory::{Gap, Memory};
+use crate::compiled::memory::{Gap, ThreadMemory};
 use crate::compiled::spans::Watch;
 use crate::models::merge::{Merge, NONE, Symbol};
-use crate::pieces::{Key, LONGEST, Vocabulary};
+use crate::pieces::{LONGEST, PieceKey, Vocabulary};
 use crate::split::{Cursor, Splitter};
 
 /// A byte-level BPE model, shared by all threads.
@@ -239,15 +239,15 @@ impl Pieces for ByteLevel {
     }
 
     #[inline]
-    fn expect(&self, key: Key) {
+    fn expect(&self, key: PieceKey) {
         self.bpe.prefetch(key);
     }
 
-    fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut Memory) {
+    fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut ThreadMemory) {
         self.bpe.learn(self, text, gaps, memory);
     }
 
-    fn miss(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+    fn miss(&self, piece: &[u8], part: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
         self.bpe.encode(self, piece, part, memory, ids);
     }
 

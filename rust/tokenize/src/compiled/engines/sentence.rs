@@ -12,11 +12,11 @@ use crate::compiled::batch;
 use crate::compiled::batch::{Origin, Output, Pieces};
 use crate::compiled::cutting::cuts::Cuts;
 use crate::compiled::cutting::edges::Edges;
-use crate::compiled::cutting::windows::Places;
-use crate::compiled::memory::{Gap, Memory};
+use crate::compiled::cutting::windows::CutPlaces;
+use crate::compiled::memory::{Gap, ThreadMemory};
 use crate::compiled::spans::Watch;
 use crate::models::merge::{Merge, NONE, Symbol};
-use crate::pieces::{Key, Vocabulary};
+use crate::pieces::{PieceKey, Vocabulary};
 use crate::split::{Cursor, decode};
 
 /// The bytes of `▁`.
@@ -86,7 +86,7 @@ impl<T: Copy> Missing<T> {
 }
 
 /// The parts of a [`Sentence`].
-pub(crate) struct Parts {
+pub(crate) struct SentenceParts {
     /// The tokens, with spaces in place of `▁`.
     pub(crate) vocabulary: Vocabulary,
     /// The id of each token.
@@ -104,8 +104,8 @@ pub(crate) struct Parts {
 impl Sentence {
     /// Makes a model. `None` if a token for characters without one takes part in a merge, or if there is no
     /// token for the space.
-    pub(crate) fn new(parts: Parts) -> Option<Self> {
-        let Parts { vocabulary, ids, merges, missing, prefix, split } = parts;
+    pub(crate) fn new(parts: SentenceParts) -> Option<Self> {
+        let SentenceParts { vocabulary, ids, merges, missing, prefix, split } = parts;
         let space = vocabulary.get(b" ")?;
         let mut unmerged = vec![false; vocabulary.len()];
         for token in missing.tokens() {
@@ -186,7 +186,7 @@ impl Sentence {
         text: &[u8],
         start: usize,
         normalized: bool,
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
         out: &mut Output<'_>,
     ) {
         let spaced = text[start..].starts_with(b" ") || text[start..].starts_with(META.as_bytes());
@@ -211,10 +211,10 @@ impl Sentence {
     }
 
     /// Appends the ids of a piece with a space in front.
-    fn prefixed(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
+    fn prefixed(&self, piece: &[u8], memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
         let start = ids.len();
         // In other engines this bit marks parts of pieces; here it marks pieces with a space in front.
-        let short = Key::of(piece).map(Key::part);
+        let short = PieceKey::of(piece).map(PieceKey::part);
         let found = short.and_then(|key| memory.short.get(key));
         if let Some(found) = found.filter(|found| found.is_whole()) {
             ids.extend(found.ids());
@@ -330,15 +330,15 @@ impl Pieces for Sentence {
     }
 
     #[inline]
-    fn expect(&self, key: Key) {
+    fn expect(&self, key: PieceKey) {
         self.bpe.prefetch(key);
     }
 
-    fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut Memory) {
+    fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut ThreadMemory) {
         self.bpe.learn(self, text, gaps, memory);
     }
 
-    fn miss(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+    fn miss(&self, piece: &[u8], part: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
         self.bpe.encode(self, piece, part, memory, ids);
     }
 

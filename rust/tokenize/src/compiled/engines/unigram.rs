@@ -12,12 +12,12 @@ use crate::compiled::batch;
 use crate::compiled::batch::{Origin, Output, Pieces};
 use crate::compiled::cutting::alphanumeric::run_end;
 use crate::compiled::cutting::windows;
-use crate::compiled::cutting::windows::Places;
-use crate::compiled::memory::Memory;
+use crate::compiled::cutting::windows::CutPlaces;
+use crate::compiled::memory::ThreadMemory;
 use crate::compiled::normalizers::normalize::Normalized;
 use crate::compiled::spans::Watch;
 use crate::models::viterbi::{Viterbi, Ways};
-use crate::pieces::Key;
+use crate::pieces::PieceKey;
 use crate::split::{Cursor, Masks, decode};
 
 /// The code point of the space.
@@ -60,7 +60,7 @@ impl Unigram {
         &self,
         text: &[u8],
         start: usize,
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
         out: &mut Output<'_>,
     ) {
         let spaced = text[start..].starts_with(b" ") || text[start..].starts_with(META.as_bytes());
@@ -88,10 +88,10 @@ impl Unigram {
     }
 
     /// Appends the ids of a piece with `▁` in front.
-    fn prefixed(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
+    fn prefixed(&self, piece: &[u8], memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
         let start = ids.len();
         // In other engines this bit marks parts of pieces; here it marks pieces with `▁` in front.
-        let short = Key::of(piece).map(Key::part);
+        let short = PieceKey::of(piece).map(PieceKey::part);
         let found = short.and_then(|key| memory.short.get(key));
         if let Some(found) = found.filter(|found| found.is_whole()) {
             ids.extend(found.ids());
@@ -104,11 +104,11 @@ impl Unigram {
     }
 
     /// Appends the ids of a piece that no cache has.
-    fn make(&self, piece: &[u8], prefixed: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+    fn make(&self, piece: &[u8], prefixed: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
         if memory.refuses(piece) {
             return;
         }
-        let Memory { spelled, ways, .. } = memory;
+        let ThreadMemory { spelled, ways, .. } = memory;
         self.spell(piece, prefixed, spelled);
         self.each(spelled, ways, |_, id| ids.push(id));
     }
@@ -321,7 +321,7 @@ fn is_whitespace(code_point: u32) -> bool {
     char::from_u32(code_point).is_some_and(char::is_whitespace)
 }
 
-impl Places for Unigram {
+impl CutPlaces for Unigram {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
     fn between(&self, masks: Masks, edges: u64, text: &[u8]) -> u64 {
@@ -357,7 +357,7 @@ impl Pieces for Unigram {
         windows::fill(self, text, cursor, ends)
     }
 
-    fn miss(&self, piece: &[u8], _: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+    fn miss(&self, piece: &[u8], _: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
         self.make(piece, false, memory, ids);
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct WordPiece {
 }
 
 /// The parts of a [`WordPiece`].
-pub(crate) struct Parts<'a> {
+pub(crate) struct WordPieceParts<'a> {
     /// The tokens and their ids. The ids are distinct and not far larger than the number of tokens.
     pub(crate) tokens: Vec<(&'a [u8], u32)>,
     /// The prefix of tokens that continue a word.
@@ -26,8 +26,8 @@ pub(crate) struct Parts<'a> {
 }
 
 impl WordPiece {
-    pub(crate) fn new(parts: Parts<'_>) -> Self {
-        let Parts { tokens, prefix, unknown, most } = parts;
+    pub(crate) fn new(parts: WordPieceParts<'_>) -> Self {
+        let WordPieceParts { tokens, prefix, unknown, most } = parts;
         let tokens = Prefixes::new(tokens);
         Self { continuing: tokens.node(prefix.as_bytes()), tokens, unknown, most }
     }

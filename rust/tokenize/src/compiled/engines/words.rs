@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::word_piece::{self, WordPiece};
 use crate::compiled::batch::{Origin, Pieces};
 use crate::compiled::cutting::alphanumeric::run_end;
-use crate::compiled::memory::Memory;
+use crate::compiled::memory::ThreadMemory;
 use crate::compiled::normalizers::bert::{Bert, Role};
 use crate::compiled::normalizers::normalize::Normalized;
 use crate::compiled::spans::Watch;
@@ -17,7 +17,7 @@ use crate::unicode::bert::{CONTROL, MOVES, STRIPS, VALUES, WHITESPACE};
 use crate::unicode::{bert_bits, stripped};
 
 /// A `WordPiece` model, shared by all threads.
-pub(crate) struct Words {
+pub(crate) struct WordPieceEngine {
     /// The normalizer of pieces; it does nothing if whole texts are normalized before.
     bert: Bert,
     /// The roles by which raw text is cut into pieces.
@@ -113,9 +113,9 @@ impl Roles {
     }
 }
 
-impl Words {
+impl WordPieceEngine {
     /// Makes an engine; `bert` normalizes each piece.
-    pub(crate) fn new(bert: Bert, parts: word_piece::Parts<'_>) -> Self {
+    pub(crate) fn new(bert: Bert, parts: word_piece::WordPieceParts<'_>) -> Self {
         let largest = parts.tokens.iter().map(|(_, id)| *id as usize).max().unwrap_or(0);
         let mut lengths = vec![0; largest + 1];
         for (token, id) in &parts.tokens {
@@ -170,7 +170,7 @@ impl Words {
     }
 }
 
-impl Pieces for Words {
+impl Pieces for WordPieceEngine {
     #[inline]
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
         let mut count = 0;
@@ -185,7 +185,7 @@ impl Pieces for Words {
         count
     }
 
-    fn miss(&self, piece: &[u8], _: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+    fn miss(&self, piece: &[u8], _: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
         let normalized = &mut memory.normalized;
         normalized.text.clear();
         self.bert.normalize(Self::text(piece), 0, false, normalized);

@@ -19,7 +19,7 @@ const BLANKS: [&str; 4] = [r"\s+", " +", " {2,}", r"\s{2,}"];
 
 /// Several normalizers, in their order.
 pub(crate) struct Chain {
-    steps: Vec<Step>,
+    steps: Vec<NormalizerStep>,
     /// The whole sequence as the reference's normalizer.
     whole: NormalizerWrapper,
     /// Whether one of the normalizers composes letters and marks.
@@ -29,7 +29,7 @@ pub(crate) struct Chain {
 }
 
 /// One normalizer.
-enum Step {
+enum NormalizerStep {
     Composer(Composer),
     /// NFD, or NFKD if `compatible`.
     Decomposer {
@@ -74,13 +74,13 @@ impl Chain {
             rest: None,
         };
         for step in &written {
-            let step = Step::new(step).map_err(|reason| {
+            let step = NormalizerStep::new(step).map_err(|reason| {
                 format!("normalizer {}{reason}", step["type"].as_str().unwrap_or_default())
             })?;
-            chain.composes |= matches!(step, Step::Composer(_));
+            chain.composes |= matches!(step, NormalizerStep::Composer(_));
             chain.steps.push(step);
         }
-        if chain.steps.iter().all(Step::keeps_parts) {
+        if chain.steps.iter().all(NormalizerStep::keeps_parts) {
             let steps: Vec<Value> = written.into_iter().filter_map(behind_first).collect();
             let rest = json!({"type": "Sequence", "normalizers": steps});
             chain.rest = NormalizerWrapper::deserialize(rest).ok();
@@ -101,17 +101,17 @@ impl Chain {
     /// Whether the words of a text can be normalized apart, as [`super::normalize::Normalizer::keeps_words`] says.
     pub(crate) fn keeps_words(&self) -> bool {
         self.steps.iter().all(|step| match step {
-            Step::Composer(_)
-            | Step::Decomposer { .. }
-            | Step::Bert(_)
-            | Step::Characters(_)
-            | Step::Lowercase => true,
-            Step::Pattern { content, blanks, .. } => *blanks && content == " ",
-            Step::Charsmap(_)
-            | Step::Literal { .. }
-            | Step::Prepend(_)
-            | Step::Strip { .. }
-            | Step::Bytes => false,
+            NormalizerStep::Composer(_)
+            | NormalizerStep::Decomposer { .. }
+            | NormalizerStep::Bert(_)
+            | NormalizerStep::Characters(_)
+            | NormalizerStep::Lowercase => true,
+            NormalizerStep::Pattern { content, blanks, .. } => *blanks && content == " ",
+            NormalizerStep::Charsmap(_)
+            | NormalizerStep::Literal { .. }
+            | NormalizerStep::Prepend(_)
+            | NormalizerStep::Strip { .. }
+            | NormalizerStep::Bytes => false,
         })
     }
 
@@ -149,9 +149,9 @@ impl Chain {
         for step in &self.steps {
             let text = changed.as_deref().unwrap_or(text);
             let next = match step {
-                Step::Prepend(_) if !first => None,
-                Step::Strip { right, .. } if !first => {
-                    Step::Strip { left: false, right: *right }.apply(text)
+                NormalizerStep::Prepend(_) if !first => None,
+                NormalizerStep::Strip { right, .. } if !first => {
+                    NormalizerStep::Strip { left: false, right: *right }.apply(text)
                 }
                 step => step.apply(text),
             };
@@ -194,7 +194,7 @@ fn flatten<'a>(step: &'a Value, steps: &mut Vec<&'a Value>) {
     }
 }
 
-impl Step {
+impl NormalizerStep {
     /// Reads a step; the error names the part of it that is not supported.
     fn new(step: &Value) -> Result<Self, String> {
         Ok(match step["type"].as_str() {

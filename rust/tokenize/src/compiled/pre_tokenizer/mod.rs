@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::engines::general;
 use super::engines::sentence::Prefix;
-use crate::split::{Behavior, MOST_STEPS, Splitter, Step};
+use crate::split::{Behavior, MOST_STEPS, SplitStep, Splitter};
 use metaspace::metaspace;
 pub(super) use metaspace::{Spaces, spaces, words};
 use splits::{Understood, splitter, understand};
@@ -90,7 +90,7 @@ pub(super) fn stages(
             _ => match understand(step) {
                 Ok(Understood { pattern, behavior: Behavior::Removed, invert }) => {
                     let (automaton, behavior) = (pattern.automaton()?, Behavior::Removed);
-                    general::Stage::Remove(Step { automaton, behavior, invert })
+                    general::Stage::Remove(SplitStep { automaton, behavior, invert })
                 }
                 Ok(_) => {
                     splits.push(step);

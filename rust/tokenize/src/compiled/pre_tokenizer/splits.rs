@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::describe;
 use super::scanners::{GPT2, scanner, usual};
 use crate::pattern::{Length, Pattern};
-use crate::split::{Behavior, MOST_STEPS, Splitter, Step};
+use crate::split::{Behavior, MOST_STEPS, SplitStep, Splitter};
 use crate::unicode::bert::PUNCTUATION;
 use crate::unicode::{self, bert_bits};
 
@@ -45,7 +45,7 @@ fn by_meaning(splits: &[&Value], gpt2: bool) -> Result<Splitter, String> {
         return Ok(splitter);
     }
     let steps = understood.into_iter().map(|Understood { pattern, behavior, invert }| {
-        Ok(Step { automaton: pattern.automaton()?, behavior, invert })
+        Ok(SplitStep { automaton: pattern.automaton()?, behavior, invert })
     });
     Ok(Splitter::Steps(steps.collect::<Result<Vec<_>, String>>()?.into()))
 }

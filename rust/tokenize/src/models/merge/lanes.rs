@@ -8,7 +8,7 @@ use super::pairs::{PairKey, PairTable};
 use super::{Merges, NONE, PLACE_BITS, SHORT, SMALL, Symbol, TINY, placed, smallest};
 
 /// A set of places in a word, one bit each.
-type Places = u64;
+type WordPlaces = u64;
 
 /// Short words, by length: a lane that is no longer than needed finds the smallest rank sooner.
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Lanes {
 /// An iterator over the remaining symbols of a word.
 pub(crate) struct Symbols<'a> {
     symbols: &'a [Symbol],
-    alive: Places,
+    alive: WordPlaces,
 }
 
 impl Symbols<'_> {
@@ -89,7 +89,7 @@ pub(super) struct Lane<const N: usize> {
     /// For each symbol, the rank of its pair with the next symbol, combined with its place.
     ranks: [u32; N],
     /// The places of the remaining symbols.
-    alive: Places,
+    alive: WordPlaces,
     /// The pairs that the last merge made, with their places. They have no ranks yet.
     made: [(PairKey, usize); 2],
     /// The rank of the last merge.
@@ -115,7 +115,7 @@ impl<const N: usize> Lane<N> {
         Self {
             symbols,
             ranks,
-            alive: Places::MAX >> (Places::BITS as usize - word.len()),
+            alive: WordPlaces::MAX >> (WordPlaces::BITS as usize - word.len()),
             made: [(PairKey::NONE, 0); 2],
             last: NONE,
             name,
@@ -157,10 +157,10 @@ impl<const N: usize> Lane<N> {
         }
         let at = best as usize % SHORT % N;
         let before = self.alive & ((1 << at) - 1);
-        let behind = self.alive & (Places::MAX << at << 1);
+        let behind = self.alive & (WordPlaces::MAX << at << 1);
         let right = behind.trailing_zeros() as usize % N;
         let behind = behind & behind.wrapping_sub(1);
-        let left = (Places::BITS - 1).wrapping_sub(before.leading_zeros()) as usize % N;
+        let left = (WordPlaces::BITS - 1).wrapping_sub(before.leading_zeros()) as usize % N;
         let next = behind.trailing_zeros() as usize % N;
         self.last = best >> PLACE_BITS;
         let made = made_by(self.last);

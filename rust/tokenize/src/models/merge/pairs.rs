@@ -24,12 +24,12 @@ const FILL: usize = 4;
 /// Used entries come first.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
-struct Line([u64; WIDTH]);
+struct PairLine([u64; WIDTH]);
 
 /// A hash table whose look-ups read one cache line and compare all of it, because the number of used entries
 /// cannot be predicted.
 pub(super) struct PairTable {
-    lines: Box<[Line]>,
+    lines: Box<[PairLine]>,
     shift: u32,
 }
 
@@ -39,7 +39,7 @@ impl PairTable {
         // There are at least two lines: a word cannot be shifted by all of its bits.
         let size = (pairs.clone().count() / FILL + 2).next_power_of_two();
         let shift = 64 - size.trailing_zeros();
-        let mut table = Self { lines: vec![Line::default(); size].into_boxed_slice(), shift };
+        let mut table = Self { lines: vec![PairLine::default(); size].into_boxed_slice(), shift };
         let mut ahead = pairs.clone().skip(AHEAD);
         for [left, right, value] in pairs {
             if let Some([left, right, _]) = ahead.next() {
@@ -86,7 +86,7 @@ impl PairTable {
         let mut place = self.place(key);
         let PairKey(key) = key;
         loop {
-            let Line(entries) = &self.lines[place & (self.lines.len() - 1)];
+            let PairLine(entries) = &self.lines[place & (self.lines.len() - 1)];
             // At most one of the entries is for the pair.
             let found = entries.iter().fold(0, |found, entry| {
                 found | if entry >> VALUE_BITS == key { *entry } else { 0 }
@@ -156,7 +156,7 @@ mod tests {
         });
         // The table is emptied, so it has room for all pairs of one crowded line. The line after the last one
         // is the first.
-        table.lines.fill(Line::default());
+        table.lines.fill(PairLine::default());
         for rights in crowded {
             for right in &rights[..2 * WIDTH] {
                 table.insert(1, *right, *right);
@@ -165,7 +165,7 @@ mod tests {
                 assert_eq!(table.get(PairKey::new(1, *right)), *right);
             }
             assert_eq!(table.get(PairKey::new(1, rights[2 * WIDTH])), u32::MAX);
-            table.lines.fill(Line::default());
+            table.lines.fill(PairLine::default());
         }
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::buckets::Buckets;
-use super::windows::{Size, Sizes};
+use super::windows::{WindowSize, WindowSizes};
 use super::*;
 
 /// A random model over four letters: tokens as texts, merges in the order of their ranks.
@@ -116,12 +116,13 @@ fn repetitive() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Sizes so small that words of a hundred letters reach every branch.
-fn sizes() -> impl Strategy<Value = Sizes> {
+fn sizes() -> impl Strategy<Value = WindowSizes> {
     let size = |windows: Range<usize>| {
-        (windows, 1..9_usize).prop_map(|(window, overlap)| Size { window, overlap })
+        (windows, 1..9_usize).prop_map(|(window, overlap)| WindowSize { window, overlap })
     };
-    (size(20..70), size(17..30), 1..9_usize, 1..6_usize)
-        .prop_map(|(large, small, lanes, long_token)| Sizes { large, small, lanes, long_token })
+    (size(20..70), size(17..30), 1..9_usize, 1..6_usize).prop_map(
+        |(large, small, lanes, long_token)| WindowSizes { large, small, lanes, long_token },
+    )
 }
 
 /// Merges that double a token, and some others: they make tokens longer than a lane.

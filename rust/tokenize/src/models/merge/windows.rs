@@ -15,11 +15,11 @@ use crate::stop::Stop;
 
 /// The sizes of windows and lanes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
+pub(super) struct WindowSizes {
     /// The size of a window that is merged alone.
-    pub(super) large: Size,
+    pub(super) large: WindowSize,
     /// The size of a window that is merged where two lanes have no common token.
-    pub(super) small: Size,
+    pub(super) small: WindowSize,
     /// The number of lanes that are merged in step.
     pub(super) lanes: usize,
     /// The average number of symbols of a token from which on windows are merged alone.
@@ -29,7 +29,7 @@ pub(super) struct Sizes {
 /// The length of a window, and its overlap with the next one. The overlap is as long as some of the longest
 /// tokens, so that the two have a common token.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
+pub(super) struct WindowSize {
     pub(super) window: usize,
     pub(super) overlap: usize,
 }
@@ -38,9 +38,9 @@ pub(super) struct Size {
 /// caches. In lanes, random letters take two thirds of the time that they take in large windows, and one
 /// repeated letter takes a quarter more (llama3, AMD EPYC, 2026-11-22): most merges of long tokens are made
 /// in two lanes.
-const SIZES: Sizes = Sizes {
-    large: Size { window: 2048, overlap: 256 },
-    small: Size { window: 96, overlap: 32 },
+const SIZES: WindowSizes = WindowSizes {
+    large: WindowSize { window: 2048, overlap: 256 },
+    small: WindowSize { window: 96, overlap: 32 },
     lanes: TOGETHER,
     long_token: 3,
 };
@@ -49,7 +49,7 @@ const SIZES: Sizes = Sizes {
 const VERY_LONG: usize = 1 << 20;
 
 /// A lane, merged in step with others.
-type Stretch = Lane<SMALL>;
+type WindowLane = Lane<SMALL>;
 
 /// The overlap of each lane with the one before it, so that the two have a common token.
 const LANE_OVERLAP: usize = 8;
@@ -67,7 +67,7 @@ pub(crate) struct Windows {
     end: usize,
     /// The tokens of the next window.
     next: Vec<Token>,
-    lanes: Vec<Stretch>,
+    lanes: Vec<WindowLane>,
     /// The flag that stops the merging of a very long word.
     pub(crate) stop: Stop,
 }
@@ -88,7 +88,7 @@ impl Windows {
         merges: &Merges,
         word: &mut Vec<Symbol>,
         initial: impl Fn(usize) -> Symbol,
-        sizes: Sizes,
+        sizes: WindowSizes,
     ) {
         self.tokens.clear();
         self.end = 0;
@@ -112,15 +112,15 @@ impl Windows {
         merges: &Merges,
         word: &[Symbol],
         initial: &impl Fn(usize) -> Symbol,
-        sizes: Sizes,
+        sizes: WindowSizes,
     ) {
         let mut lanes = std::mem::take(&mut self.lanes);
         self.fill(&mut lanes, word, initial, sizes.lanes);
         merges.merge_all(&mut lanes);
-        lanes.sort_unstable_by_key(Stretch::name);
+        lanes.sort_unstable_by_key(WindowLane::name);
         let mut bridged = false;
         for lane in &lanes {
-            let (from, end) = (lane.name(), word.len().min(lane.name() + Stretch::LONGEST));
+            let (from, end) = (lane.name(), word.len().min(lane.name() + WindowLane::LONGEST));
             if end <= self.end {
                 continue;
             }
@@ -145,17 +145,17 @@ impl Windows {
     /// Makes lanes of the next stretches of the word; the name of a lane is its start.
     fn fill(
         &self,
-        lanes: &mut Vec<Stretch>,
+        lanes: &mut Vec<WindowLane>,
         word: &[Symbol],
         initial: &impl Fn(usize) -> Symbol,
         most: usize,
     ) {
         lanes.clear();
         let begin = self.end.saturating_sub(LANE_OVERLAP);
-        let begins = (begin..word.len()).step_by(Stretch::LONGEST - LANE_OVERLAP).take(most);
+        let begins = (begin..word.len()).step_by(WindowLane::LONGEST - LANE_OVERLAP).take(most);
         lanes.extend(begins.map(|from| {
-            let end = word.len().min(from + Stretch::LONGEST);
-            Stretch::new(from, &word[from..end], |at| initial(from + at))
+            let end = word.len().min(from + WindowLane::LONGEST);
+            WindowLane::new(from, &word[from..end], |at| initial(from + at))
         }));
     }
 
@@ -165,7 +165,7 @@ impl Windows {
         merges: &Merges,
         word: &[Symbol],
         initial: &impl Fn(usize) -> Symbol,
-        size: Size,
+        size: WindowSize,
     ) {
         if !self.window(merges, word, initial, size) {
             self.whole(merges, word, initial);
@@ -179,7 +179,7 @@ impl Windows {
         merges: &Merges,
         word: &[Symbol],
         initial: &impl Fn(usize) -> Symbol,
-        Size { window, mut overlap }: Size,
+        WindowSize { window, mut overlap }: WindowSize,
     ) -> bool {
         loop {
             let first = self.tokens.partition_point(|(at, _)| *at as usize + overlap <= self.end);

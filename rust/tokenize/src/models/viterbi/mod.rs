@@ -47,7 +47,7 @@ const UNKNOWN: u32 = u32::MAX;
 
 /// A token of a text.
 #[derive(Clone, Copy)]
-struct Found {
+struct FoundToken {
     start: u32,
     end: u32,
     token: u32,
@@ -58,7 +58,7 @@ struct Found {
 pub(crate) struct Ways {
     best: Vec<Best>,
     /// The tokens on the best path, from the end of the text back.
-    path: Vec<Found>,
+    path: Vec<FoundToken>,
 }
 
 impl Viterbi {
@@ -113,7 +113,7 @@ impl Viterbi {
         while end > 0 {
             let Best { start, place, .. } = best[end];
             let token = if place == UNKNOWN { self.unknown } else { self.trie.token(place) };
-            path.push(Found { start, end: position(end), token });
+            path.push(FoundToken { start, end: position(end), token });
             end = start as usize;
         }
         let mut rest = path.as_slice();

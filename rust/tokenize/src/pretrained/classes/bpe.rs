@@ -7,7 +7,7 @@ use super::{
     regex, replace, set_roberta, tokenizer,
 };
 use crate::error::Result;
-use crate::pretrained::backend::{Backend, Pair};
+use crate::pretrained::backend::{Backend, PairTemplate};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::token::Token;
 use crate::pretrained::vocabulary::Vocabulary;
@@ -91,7 +91,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             Recipe { prepare: prepare_blenderbot, ..plain(ROBERTA_TOKENS, byte_level_spaced) }
         }
         "DebertaTokenizer" => Recipe {
-            finish: |backend, _| frame_in_cls_and_sep(backend, Pair::Doubled),
+            finish: |backend, _| frame_in_cls_and_sep(backend, PairTemplate::Doubled),
             ..plain(
                 &[
                     ("bos_token", Some("[CLS]")),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{Recipe, tokenizer};
 use crate::error::Result;
 use crate::loading::load::malformed;
-use crate::pretrained::backend::{Backend, Pair, Piece};
+use crate::pretrained::backend::{Backend, PairTemplate, TemplatePiece};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::vocabulary::Vocabulary;
 
@@ -59,6 +59,10 @@ fn finish(backend: &mut Backend, _: &Settings) -> Result<()> {
         Ok((content, id))
     };
     let (cls, eos) = (token("cls_token")?, token("eos_token")?);
-    let pieces = [Piece::Token(&cls.0, cls.1), Piece::Text, Piece::Token(&eos.0, eos.1)];
-    backend.set_pieces(&pieces, Pair::Bare)
+    let pieces = [
+        TemplatePiece::Token(&cls.0, cls.1),
+        TemplatePiece::Text,
+        TemplatePiece::Token(&eos.0, eos.1),
+    ];
+    backend.set_pieces(&pieces, PairTemplate::Bare)
 }

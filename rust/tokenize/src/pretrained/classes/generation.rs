@@ -7,7 +7,7 @@ use super::{
     Recipe, as_added, bpe, frame, frame_as_bert, metaspace, regex, replace, text, tokenizer,
 };
 use crate::error::Result;
-use crate::pretrained::backend::{Backend, Pair, Piece};
+use crate::pretrained::backend::{Backend, PairTemplate, TemplatePiece};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::vocabulary::Vocabulary;
 
@@ -38,7 +38,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             build: pegasus,
             finish: |backend, _| {
                 let eos = backend.known_id(&backend.required("eos_token")?)?;
-                frame(backend, &[], &[eos], Pair::Joined(0))
+                frame(backend, &[], &[eos], PairTemplate::Joined(0))
             },
         },
         "ReformerTokenizer" => Recipe {
@@ -166,7 +166,7 @@ fn finish_xglm(backend: &mut Backend, _: &Settings) -> Result<()> {
     let eos = backend.known_id(&backend.required("eos_token")?)?;
     backend.known_id(&backend.required("bos_token")?)?;
     let name = backend.required("eos_token")?;
-    let token = (Piece::Token(&name, eos), 0);
-    let (first, second) = ((Piece::Text, 0), (Piece::Second, 0));
+    let token = (TemplatePiece::Token(&name, eos), 0);
+    let (first, second) = ((TemplatePiece::Text, 0), (TemplatePiece::Second, 0));
     backend.set_parts(&[token, first], &[token, first, token, token, second])
 }

@@ -16,7 +16,7 @@ mod wordpiece;
 
 use serde_json::{Value, json};
 
-use super::backend::{Backend, Pair, Piece};
+use super::backend::{Backend, PairTemplate, TemplatePiece};
 use super::settings::Settings;
 use super::token::{AddedToken, Token};
 use super::vocabulary::Vocabulary;
@@ -166,24 +166,24 @@ fn set_roberta(
 }
 
 /// Sets a template that puts tokens, given by their ids, before and after a text.
-fn frame(backend: &mut Backend, before: &[u32], behind: &[u32], pair: Pair) -> Result<()> {
+fn frame(backend: &mut Backend, before: &[u32], behind: &[u32], pair: PairTemplate) -> Result<()> {
     let name = |id: &u32| (backend.engine.id_to_token(*id).unwrap_or_default(), *id);
     let (before, behind): (Vec<_>, Vec<_>) =
         (before.iter().map(name).collect(), behind.iter().map(name).collect());
     let mut pieces = Vec::new();
-    pieces.extend(before.iter().map(|(content, id)| Piece::Token(content, *id)));
-    pieces.push(Piece::Text);
-    pieces.extend(behind.iter().map(|(content, id)| Piece::Token(content, *id)));
+    pieces.extend(before.iter().map(|(content, id)| TemplatePiece::Token(content, *id)));
+    pieces.push(TemplatePiece::Text);
+    pieces.extend(behind.iter().map(|(content, id)| TemplatePiece::Token(content, *id)));
     backend.set_pieces(&pieces, pair)
 }
 
 /// Puts `cls_token` before a text and `sep_token` after it.
-fn frame_in_cls_and_sep(backend: &mut Backend, pair: Pair) -> Result<()> {
+fn frame_in_cls_and_sep(backend: &mut Backend, pair: PairTemplate) -> Result<()> {
     let (cls, sep) = (backend.required("cls_token")?, backend.required("sep_token")?);
     backend.set_template(&cls, &sep, pair)
 }
 
 /// Puts `cls_token` before a text and `sep_token` after it; a second text and its `sep_token` have the type 1.
 fn frame_as_bert(backend: &mut Backend, _: &Settings) -> Result<()> {
-    frame_in_cls_and_sep(backend, Pair::Followed(1))
+    frame_in_cls_and_sep(backend, PairTemplate::Followed(1))
 }

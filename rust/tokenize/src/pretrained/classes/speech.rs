@@ -6,7 +6,7 @@ use super::languages::{WHISPER, WHISPER_ALIASES};
 use super::unigram::{self, finish_t5, prepare_t5, spaced_words};
 use super::{Recipe, as_added, bpe, frame, metaspace, text, tokenizer};
 use crate::error::Result;
-use crate::pretrained::backend::{Backend, Pair};
+use crate::pretrained::backend::{Backend, PairTemplate};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::vocabulary::Vocabulary;
 
@@ -75,7 +75,7 @@ fn finish_whisper(backend: &mut Backend, settings: &Settings) -> Result<()> {
         before.push(backend.known_id("<|notimestamps|>")?);
     }
     let eos = backend.known_id(&backend.required("eos_token")?)?;
-    frame(backend, &before, &[eos], Pair::Joined(1))
+    frame(backend, &before, &[eos], PairTemplate::Joined(1))
 }
 
 fn lasr(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {

@@ -8,7 +8,7 @@ use super::{
     ROBERTA_TOKENS, Recipe, as_added, bpe, frame, metaspace, regex, replace, text, tokenizer,
 };
 use crate::error::Result;
-use crate::pretrained::backend::{Backend, Pair};
+use crate::pretrained::backend::{Backend, PairTemplate};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::vocabulary::Vocabulary;
 
@@ -21,7 +21,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             finish: |backend, settings| {
                 let language = language(backend, settings, "src_lang", "en_XX")?;
                 let eos = eos(backend)?;
-                frame(backend, &[], &[eos, language], Pair::Joined(0))
+                frame(backend, &[], &[eos, language], PairTemplate::Joined(0))
             },
         },
         "MBart50Tokenizer" => Recipe {
@@ -50,7 +50,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             finish: |backend, settings| {
                 let language = language(backend, settings, "src_lang", "eng")?;
                 let eos = eos(backend)?;
-                frame(backend, &[language], &[eos], Pair::Joined(0))
+                frame(backend, &[language], &[eos], PairTemplate::Joined(0))
             },
         },
         _ => return None,
@@ -136,7 +136,7 @@ fn finish_mbart50(backend: &mut Backend, settings: &Settings) -> Result<()> {
     }
     let language = language(backend, settings, "src_lang", "en_XX")?;
     let eos = eos(backend)?;
-    frame(backend, &[language], &[eos], Pair::Joined(0))
+    frame(backend, &[language], &[eos], PairTemplate::Joined(0))
 }
 
 fn prepare_nllb(settings: &mut Settings) -> Result<()> {
@@ -164,9 +164,9 @@ fn finish_nllb(backend: &mut Backend, settings: &Settings) -> Result<()> {
     let language = language(backend, settings, "src_lang", "eng_Latn")?;
     let eos = eos(backend)?;
     if settings.flag("legacy_behaviour", false)? {
-        frame(backend, &[], &[eos, language], Pair::Joined(0))
+        frame(backend, &[], &[eos, language], PairTemplate::Joined(0))
     } else {
-        frame(backend, &[language], &[eos], Pair::Joined(0))
+        frame(backend, &[language], &[eos], PairTemplate::Joined(0))
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::error::Result;
 use crate::loading::load::malformed;
-use crate::pretrained::backend::{Backend, Pair, Piece};
+use crate::pretrained::backend::{Backend, PairTemplate, TemplatePiece};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::token::Token;
 use crate::pretrained::vocabulary::Vocabulary;
@@ -109,7 +109,7 @@ pub(super) fn scheme(settings: &Settings) -> Result<&'static str> {
 
 fn frame_in_bos_and_eos(backend: &mut Backend, _: &Settings) -> Result<()> {
     let (bos, eos) = (backend.required("bos_token")?, backend.required("eos_token")?);
-    backend.set_template(&bos, &eos, Pair::Doubled)
+    backend.set_template(&bos, &eos, PairTemplate::Doubled)
 }
 
 pub(super) fn prepare_t5(settings: &mut Settings) -> Result<()> {
@@ -150,7 +150,10 @@ pub(super) fn t5(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
 /// Sets T5's template. It names `</s>` whatever the token's content is, with the id of `eos_token`.
 pub(super) fn finish_t5(backend: &mut Backend, _: &Settings) -> Result<()> {
     let id = backend.known_id(&backend.required("eos_token")?)?;
-    backend.set_pieces(&[Piece::Text, Piece::Token("</s>", id)], Pair::Followed(0))
+    backend.set_pieces(
+        &[TemplatePiece::Text, TemplatePiece::Token("</s>", id)],
+        PairTemplate::Followed(0),
+    )
 }
 
 fn xlm_roberta(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
@@ -259,8 +262,12 @@ fn finish_albert(backend: &mut Backend, settings: &Settings) -> Result<()> {
         })
     };
     let (cls, sep) = (model_id(&cls)?, model_id(&sep)?);
-    let pieces = [Piece::Token("[CLS]", cls), Piece::Text, Piece::Token("[SEP]", sep)];
-    backend.set_pieces(&pieces, Pair::Followed(1))
+    let pieces = [
+        TemplatePiece::Token("[CLS]", cls),
+        TemplatePiece::Text,
+        TemplatePiece::Token("[SEP]", sep),
+    ];
+    backend.set_pieces(&pieces, PairTemplate::Followed(1))
 }
 
 fn rembert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
@@ -340,8 +347,8 @@ fn xlnet(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
 fn finish_xlnet(backend: &mut Backend, _: &Settings) -> Result<()> {
     let (sep, cls) = (backend.required("sep_token")?, backend.required("cls_token")?);
     let (sep_id, cls_id) = (backend.known_id(&sep)?, backend.known_id(&cls)?);
-    let [first, second] = [(Piece::Text, 0), (Piece::Second, 1)];
-    let sep = |kind: u32| (Piece::Token(&sep, sep_id), kind);
-    let cls = (Piece::Token(&cls, cls_id), 2);
+    let [first, second] = [(TemplatePiece::Text, 0), (TemplatePiece::Second, 1)];
+    let sep = |kind: u32| (TemplatePiece::Token(&sep, sep_id), kind);
+    let cls = (TemplatePiece::Token(&cls, cls_id), 2);
     backend.set_parts(&[first, sep(0), cls], &[first, sep(0), second, sep(1), cls])
 }

@@ -8,7 +8,7 @@ use super::{
     metaspace, nothing_more, regex, replace, set_roberta, tokenizer, wordpiece,
 };
 use crate::error::Result;
-use crate::pretrained::backend::{Backend, Pair, Piece};
+use crate::pretrained::backend::{Backend, PairTemplate, TemplatePiece};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::vocabulary::Vocabulary;
 
@@ -28,13 +28,13 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             defaults: ROBERTA_TOKENS,
             prepare: unigram::mask_strips_left,
             build: layout_xlm,
-            finish: |backend, _| frame_in_cls_and_sep(backend, Pair::Doubled),
+            finish: |backend, _| frame_in_cls_and_sep(backend, PairTemplate::Doubled),
         },
         "MarkupLMTokenizer" => Recipe {
             defaults: ROBERTA_TOKENS,
             prepare: prepare_markup,
             build: bpe::byte_level,
-            finish: |backend, _| frame_in_cls_and_sep(backend, Pair::Followed(0)),
+            finish: |backend, _| frame_in_cls_and_sep(backend, PairTemplate::Followed(0)),
         },
         "UdopTokenizer" => Recipe {
             defaults: &[
@@ -145,10 +145,14 @@ fn finish_nougat(backend: &mut Backend, settings: &Settings) -> Result<()> {
     named("pad_token")?;
     let (bos_id, eos_id) = (named("bos_token")?, named("eos_token")?);
     if bos == eos {
-        return frame(backend, &[bos_id], &[eos_id], Pair::Bare);
+        return frame(backend, &[bos_id], &[eos_id], PairTemplate::Bare);
     }
-    let pieces = [Piece::Token(&bos, bos_id), Piece::Text, Piece::Token(&eos, eos_id)];
-    backend.set_pieces(&pieces, Pair::Bare)
+    let pieces = [
+        TemplatePiece::Token(&bos, bos_id),
+        TemplatePiece::Text,
+        TemplatePiece::Token(&eos, eos_id),
+    ];
+    backend.set_pieces(&pieces, PairTemplate::Bare)
 }
 
 fn siglip2(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {

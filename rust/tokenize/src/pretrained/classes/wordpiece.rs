@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Recipe, as_added, as_given, as_in_file, frame_as_bert, set_roberta, tokenizer};
 use crate::error::Result;
-use crate::pretrained::backend::{Backend, Piece};
+use crate::pretrained::backend::{Backend, TemplatePiece};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::vocabulary::Vocabulary;
 
@@ -89,12 +89,12 @@ fn finish_splinter(backend: &mut Backend, settings: &Settings) -> Result<()> {
     let (cls, sep, question) = (cls?, sep?, question?);
     let ids = [&cls, &sep, &question].map(|content| backend.known_id(content));
     let [cls_id, sep_id, question_id] = ids;
-    let token = |content, id, kind: u32| (Piece::Token(content, id), kind);
+    let token = |content, id, kind: u32| (TemplatePiece::Token(content, id), kind);
     let (cls, sep_id, question_id) = (token(cls.as_str(), cls_id?, 0), sep_id?, question_id?);
     let (sep, dot_id) = (sep.as_str(), backend.known_id(".")?);
     let question = question.as_str();
     let ending = |kind| [token(question, question_id, kind), token(".", dot_id, kind)];
-    let [first, second] = [(Piece::Text, 0), (Piece::Second, 1)];
+    let [first, second] = [(TemplatePiece::Text, 0), (TemplatePiece::Second, 1)];
     let single = [cls, first, token(sep, sep_id, 0)];
     let left = settings.get("padding_side").and_then(Value::as_str) == Some("left");
     let mut pair = vec![cls, first];
@@ -108,10 +108,10 @@ fn finish_splinter(backend: &mut Backend, settings: &Settings) -> Result<()> {
 /// Sets Funnel's template, whose first token has a type of its own.
 fn finish_funnel(backend: &mut Backend, _: &Settings) -> Result<()> {
     let (cls, sep) = (backend.required("cls_token")?, backend.required("sep_token")?);
-    let cls = (Piece::Token(&cls, backend.known_id(&cls)?), 2);
+    let cls = (TemplatePiece::Token(&cls, backend.known_id(&cls)?), 2);
     let sep_id = backend.known_id(&sep)?;
-    let sep = |kind: u32| (Piece::Token(&sep, sep_id), kind);
-    let [first, second] = [(Piece::Text, 0), (Piece::Second, 1)];
+    let sep = |kind: u32| (TemplatePiece::Token(&sep, sep_id), kind);
+    let [first, second] = [(TemplatePiece::Text, 0), (TemplatePiece::Second, 1)];
     backend.set_parts(&[cls, first, sep(0)], &[cls, first, sep(0), second, sep(1)])
 }
 

@@ -86,7 +86,7 @@ pub(super) fn usual_file(class: &str) -> Option<&'static str> {
 }
 
 /// A piece of a model.
-struct Piece {
+struct ModelPiece {
     text: String,
     score: f64,
     kind: u64,
@@ -94,7 +94,7 @@ struct Piece {
 
 /// The parts of a `ModelProto` that decide a tokenizer.
 pub(super) struct Model {
-    pieces: Vec<Piece>,
+    pieces: Vec<ModelPiece>,
     kind: u64,
     byte_fallback: bool,
     unk_id: i64,
@@ -133,7 +133,7 @@ impl Model {
         };
         protobuf::each(bytes, |number, field| {
             match (number, field) {
-                (1, Field::Bytes(piece)) => model.pieces.push(Piece::read(piece)?),
+                (1, Field::Bytes(piece)) => model.pieces.push(ModelPiece::read(piece)?),
                 (2, Field::Bytes(trainer)) => model.read_trainer(trainer)?,
                 (3, Field::Bytes(normalizer)) => model.normalizer.read(normalizer)?,
                 _ => {}
@@ -309,7 +309,7 @@ impl Model {
             .pieces
             .iter()
             .filter(|it| matches!(it.kind, CONTROL | USER_DEFINED) && wanted(&it.text));
-        let token = |piece: &Piece| {
+        let token = |piece: &ModelPiece| {
             let mut token = AddedToken::new(&piece.text);
             (token.normalized, token.special) = (Some(false), piece.kind == CONTROL);
             token.to_value()
@@ -433,7 +433,7 @@ impl NormalizerSpec {
     }
 }
 
-impl Piece {
+impl ModelPiece {
     fn read(bytes: &[u8]) -> Option<Self> {
         let mut piece = Self { text: String::new(), score: 0.0, kind: 1 };
         protobuf::each(bytes, |number, field| {

@@ -6,8 +6,8 @@ use arrow::array::RecordBatch;
 use arrow::ipc::{MessageHeader, root_as_message};
 
 use super::damage::{Damage, FILE_MAGIC};
-use super::footer::{BatchPlace, Opened, message_at};
-use super::message::{Frame, Frames};
+use super::footer::{BatchPlace, OpenedIpc, message_at};
+use super::message::{MessageReader, NextMessage};
 use super::table::Table;
 use crate::error::{Error, Result};
 use crate::report::ledger::Reason;
@@ -44,7 +44,7 @@ fn is_file(source: &SourceFile) -> Result<bool> {
 
 /// The batches that a footer names.
 fn of_file(source: &SourceFile) -> std::result::Result<Option<Vec<(BatchPlace, u64)>>, Damage> {
-    let mut opened = Opened::new(&source.location, source.size, None)?;
+    let mut opened = OpenedIpc::new(&source.location, source.size, None)?;
     let places = opened.batches();
     let mut found = Vec::with_capacity(places.len());
     for place in places {
@@ -126,12 +126,12 @@ pub(crate) fn open_batch(
     let is_file = is_file(source)?;
     let read = || {
         if is_file {
-            let (opened, _) = Opened::unchecked(&source.location, source.size, None)?;
+            let (opened, _) = OpenedIpc::unchecked(&source.location, source.size, None)?;
             return opened.alone(place, columns);
         }
         let mut file = BufReader::new(source.location.open().map_err(said)?);
-        let first = Frames::new(&mut file, Some(source.size), 0).next()?;
-        let Some(Frame::Message(schema)) = first else {
+        let first = MessageReader::new(&mut file, Some(source.size), 0).next()?;
+        let Some(NextMessage::Message(schema)) = first else {
             return Err("the first message names no columns".to_owned());
         };
         let message = message_at(&mut file, place)?;

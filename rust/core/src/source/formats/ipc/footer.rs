@@ -9,9 +9,9 @@ use arrow::ipc::{self, root_as_footer};
 use serde::{Deserialize, Serialize};
 
 use super::damage::{Damage, FILE_MAGIC};
-use super::message::{Frame, Frames, Message};
+use super::message::{Message, MessageReader, NextMessage};
 use super::table::Table;
-use crate::source::formats::rows::{Columns, said};
+use crate::source::formats::rows::{ColumnChoice, said};
 use crate::storage::{Location, OpenFile};
 
 /// Bytes before the first message: the magic, padded to a multiple of eight.
@@ -31,12 +31,12 @@ const PUT_TOGETHER: &str = "it holds bytes that the list at its end does not nam
 pub(super) struct IpcFile {
     location: Location,
     size: u64,
-    columns: Option<Columns>,
-    opened: Option<Opened>,
+    columns: Option<ColumnChoice>,
+    opened: Option<OpenedIpc>,
 }
 
 /// A file whose footer has been read.
-pub(super) struct Opened {
+pub(super) struct OpenedIpc {
     pub(super) file: BufReader<OpenFile>,
     table: Table,
     blocks: vec::IntoIter<BatchPlace>,
@@ -59,7 +59,7 @@ impl BatchPlace {
 }
 
 impl IpcFile {
-    pub(super) fn new(location: &Location, size: u64, columns: Option<Columns>) -> Self {
+    pub(super) fn new(location: &Location, size: u64, columns: Option<ColumnChoice>) -> Self {
         Self { location: location.clone(), size, columns, opened: None }
     }
 
@@ -68,7 +68,7 @@ impl IpcFile {
         let opened = if let Some(opened) = &mut self.opened {
             opened
         } else {
-            let opened = Opened::new(&self.location, self.size, self.columns.take())?;
+            let opened = OpenedIpc::new(&self.location, self.size, self.columns.take())?;
             self.opened.insert(opened)
         };
         for block in opened.blocks.by_ref() {
@@ -84,12 +84,12 @@ impl IpcFile {
     }
 }
 
-impl Opened {
+impl OpenedIpc {
     /// Opens a file, and checks that the footer names all of it.
     pub(super) fn new(
         location: &Location,
         size: u64,
-        columns: Option<Columns>,
+        columns: Option<ColumnChoice>,
     ) -> Result<Self, Damage> {
         let (mut opened, footer_at) = Self::unchecked(location, size, columns)?;
         check_all_is_named(&mut opened.file, opened.blocks.as_slice().to_vec(), footer_at)?;
@@ -100,7 +100,7 @@ impl Opened {
     pub(super) fn unchecked(
         location: &Location,
         size: u64,
-        columns: Option<Columns>,
+        columns: Option<ColumnChoice>,
     ) -> Result<(Self, u64), Damage> {
         let mut file = BufReader::new(location.open().map_err(said)?);
         let mut ending = [0; ENDING];
@@ -189,9 +189,9 @@ fn read_at(
     most: u64,
 ) -> Result<(Message, u64), Damage> {
     file.seek(SeekFrom::Start(start)).map_err(said)?;
-    let mut frames = Frames::new(file, Some(most), start);
+    let mut frames = MessageReader::new(file, Some(most), start);
     match frames.next()? {
-        Some(Frame::Message(message)) => Ok((message, frames.at() - start)),
+        Some(NextMessage::Message(message)) => Ok((message, frames.at() - start)),
         _ => Err(format!("no message begins at byte {start}")),
     }
 }

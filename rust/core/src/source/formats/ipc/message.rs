@@ -32,14 +32,14 @@ pub(super) struct Message {
 }
 
 /// The next thing in a stream.
-pub(super) enum Frame {
+pub(super) enum NextMessage {
     Message(Message),
     /// The end of a stream. Another stream may follow.
     End,
 }
 
 /// The messages of a stream.
-pub(super) struct Frames<R> {
+pub(super) struct MessageReader<R> {
     input: R,
     /// The remaining bytes, where they are known.
     left: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) struct Frames<R> {
     at: u64,
 }
 
-impl<R: Read> Frames<R> {
+impl<R: Read> MessageReader<R> {
     /// The messages of `input`, from offset `at` of the file on, with `left` bytes if that is known.
     pub(super) fn new(input: R, left: Option<u64>, at: u64) -> Self {
         Self { input, left, ended: false, at }
@@ -65,7 +65,7 @@ impl<R: Read> Frames<R> {
     }
 
     /// The next message; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Frame>, Damage> {
+    pub(super) fn next(&mut self) -> Result<Option<NextMessage>, Damage> {
         let behind_end = std::mem::replace(&mut self.ended, false);
         let at = self.at;
         let mut start = Vec::new();
@@ -88,7 +88,7 @@ impl<R: Read> Frames<R> {
             .map_err(|_| format!("the message at byte {at} has a length below zero"))?;
         if length == 0 {
             self.ended = true;
-            return Ok(Some(Frame::End));
+            return Ok(Some(NextMessage::End));
         }
         let mut metadata = Vec::new();
         self.append(&mut metadata, length)?;
@@ -102,7 +102,7 @@ impl<R: Read> Frames<R> {
         let body = self.body(length)?.ok_or_else(|| broken_off(at))?;
         let message = Message { metadata, body };
         message.check().map_err(|reason| format!("the message at byte {at} is wrong: {reason}"))?;
-        Ok(Some(Frame::Message(message)))
+        Ok(Some(NextMessage::Message(message)))
     }
 
     /// The body of a message; `None` where the file is too short for it.

@@ -10,7 +10,7 @@ mod footer;
 mod message;
 mod table;
 
-use super::rows::{Columns, RowReader, Rows};
+use super::rows::{ColumnChoice, RowReader, Rows};
 use crate::error::Result;
 use crate::source::block::Reader;
 use crate::source::discovery::found::SourceFile;
@@ -18,7 +18,7 @@ use crate::source::input::InputBytes;
 use crate::util::control::Control;
 use damage::{Damage, FILE_MAGIC};
 use footer::IpcFile;
-use message::{Frame, Frames};
+use message::{MessageReader, NextMessage};
 use table::Table;
 
 pub(crate) use extent::{batches, open_batch};
@@ -27,7 +27,7 @@ pub(crate) use footer::BatchPlace;
 /// The rows of an Arrow IPC file or stream. Another file is damaged before its first row.
 pub(crate) fn open(
     source: &SourceFile,
-    columns: Option<Columns>,
+    columns: Option<ColumnChoice>,
     control: &Control,
 ) -> Result<Box<dyn Reader>> {
     let compression = source.format.compression;
@@ -38,7 +38,8 @@ pub(crate) fn open(
         RowReader::start(&source.path, move || file.next_batch().transpose())?
     } else {
         let left = compression.is_none().then_some(source.size);
-        let mut stream = Stream { frames: Frames::new(input, left, 0), table: None, columns };
+        let mut stream =
+            Stream { frames: MessageReader::new(input, left, 0), table: None, columns };
         RowReader::start(&source.path, move || stream.next_batch().transpose())?
     };
     Ok(Box::new(reader))
@@ -46,10 +47,10 @@ pub(crate) fn open(
 
 /// One stream, or several with the same columns, one after another.
 struct Stream {
-    frames: Frames<InputBytes>,
+    frames: MessageReader<InputBytes>,
     /// The columns of the current stream; `None` before the first stream.
     table: Option<Table>,
-    columns: Option<Columns>,
+    columns: Option<ColumnChoice>,
 }
 
 impl Stream {
@@ -65,15 +66,15 @@ impl Stream {
             match self.frames.next()? {
                 None if self.table.is_some() => return Ok(None),
                 None => return Err("the file ends before its first message".to_owned()),
-                Some(Frame::End) => {}
-                Some(Frame::Message(message)) if message.is_schema() => {
+                Some(NextMessage::End) => {}
+                Some(NextMessage::Message(message)) if message.is_schema() => {
                     let table = Table::new(&message)?;
                     self.table = Some(match self.table.take() {
                         None => table.choosing(self.columns.take()),
                         Some(before) => before.followed_by(&table)?,
                     });
                 }
-                Some(Frame::Message(message)) => {
+                Some(NextMessage::Message(message)) => {
                     let Some(table) = &mut self.table else {
                         return Err("the first message names no columns".to_owned());
                     };

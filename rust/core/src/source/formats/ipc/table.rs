@@ -13,7 +13,7 @@ use fastpack_tokenize::contain;
 
 use super::damage::Damage;
 use super::message::Message;
-use crate::source::formats::rows::{Columns, said};
+use crate::source::formats::rows::{ColumnChoice, said};
 
 /// The most rows of a batch that takes no memory: any number of rows could be stated.
 const ROWS_OF_NOTHING: usize = 1 << 16;
@@ -23,7 +23,7 @@ pub(super) struct Table {
     schema: SchemaRef,
     dictionaries: HashMap<i64, ArrayRef>,
     /// The chooser of the needed columns, before the first batch.
-    columns: Option<Columns>,
+    columns: Option<ColumnChoice>,
     /// The places of the columns that are read, if not all.
     needed: Option<Vec<usize>>,
 }
@@ -51,7 +51,7 @@ impl Table {
     }
 
     /// The same table, reading only the columns that `columns` selects by the first batch.
-    pub(super) fn choosing(self, columns: Option<Columns>) -> Self {
+    pub(super) fn choosing(self, columns: Option<ColumnChoice>) -> Self {
         Self { columns, ..self }
     }
 
@@ -115,7 +115,7 @@ fn decoded<T>(decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, Damag
 }
 
 /// The places of the needed columns; `None` if all are needed.
-fn needed_of(batch: &RecordBatch, columns: &Columns) -> Option<Vec<usize>> {
+fn needed_of(batch: &RecordBatch, columns: &ColumnChoice) -> Option<Vec<usize>> {
     let names = columns(batch)?;
     let fields = batch.schema_ref().fields().iter().enumerate();
     let places: Vec<usize> =

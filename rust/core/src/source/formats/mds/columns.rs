@@ -1,4 +1,4 @@
-//! [`Columns`]: the columns of a shard, and the JSON of its records.
+//! [`MdsColumns`]: the columns of a shard, and the JSON of its records.
 
 use std::io::Write;
 
@@ -10,14 +10,14 @@ pub(super) const WORD: usize = 4;
 
 /// The columns of the records, in order.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Columns(Vec<Column>);
+pub(super) struct MdsColumns(Vec<MdsColumn>);
 
 /// A column of the records.
 #[derive(Debug, PartialEq, Eq)]
-struct Column {
+struct MdsColumn {
     /// The name as a JSON string.
     name: Vec<u8>,
-    encoding: Encoding,
+    encoding: MdsEncoding,
     /// The bytes of a value, if they are fixed.
     size: Option<usize>,
 }
@@ -33,7 +33,7 @@ struct Config {
 
 /// The encoding of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Encoding {
+enum MdsEncoding {
     /// UTF-8 text.
     Text,
     /// JSON.
@@ -41,16 +41,16 @@ enum Encoding {
     /// A number in digits.
     Digits,
     /// A number.
-    Number(Kind),
+    Number(MdsType),
     /// Numbers, of a kind that each value names if the column does not; with a shape in front if none is fixed.
-    Numbers { kind: Option<Kind>, has_shape: bool },
+    Numbers { kind: Option<MdsType>, has_shape: bool },
     /// Anything else.
     Other,
 }
 
 /// The type of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MdsType {
     U8,
     I8,
     U16,
@@ -64,20 +64,20 @@ enum Kind {
 }
 
 /// Each type of numbers, with its name and the byte that names it in an array.
-const KINDS: [(Kind, &str, u8); 10] = [
-    (Kind::U8, "uint8", 8),
-    (Kind::I8, "int8", 9),
-    (Kind::U16, "uint16", 16),
-    (Kind::I16, "int16", 17),
-    (Kind::U32, "uint32", 32),
-    (Kind::I32, "int32", 33),
-    (Kind::F32, "float32", 34),
-    (Kind::U64, "uint64", 64),
-    (Kind::I64, "int64", 65),
-    (Kind::F64, "float64", 66),
+const KINDS: [(MdsType, &str, u8); 10] = [
+    (MdsType::U8, "uint8", 8),
+    (MdsType::I8, "int8", 9),
+    (MdsType::U16, "uint16", 16),
+    (MdsType::I16, "int16", 17),
+    (MdsType::U32, "uint32", 32),
+    (MdsType::I32, "int32", 33),
+    (MdsType::F32, "float32", 34),
+    (MdsType::U64, "uint64", 64),
+    (MdsType::I64, "int64", 65),
+    (MdsType::F64, "float64", 66),
 ];
 
-impl Kind {
+impl MdsType {
     fn named(name: &str) -> Option<Self> {
         KINDS.iter().find(|known| known.1 == name).map(|known| known.0)
     }
@@ -118,7 +118,7 @@ fn float(number: f64, out: &mut Vec<u8>) {
     serde_json::to_writer(out, &number).expect("memory takes all that is written");
 }
 
-impl Encoding {
+impl MdsEncoding {
     fn of(text: &str) -> Self {
         let (name, rest) =
             text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
@@ -126,16 +126,16 @@ impl Encoding {
             ("str", None) => Self::Text,
             ("json", None) => Self::Json,
             ("str_int" | "str_float" | "str_decimal", None) => Self::Digits,
-            ("int", None) => Self::Number(Kind::I64),
+            ("int", None) => Self::Number(MdsType::I64),
             ("ndarray", None) => Self::Numbers { kind: None, has_shape: true },
             ("ndarray", Some(rest)) => {
                 let (kind, shape) = rest.split_once(':').map_or((rest, ""), |parts| parts);
-                match Kind::named(kind) {
+                match MdsType::named(kind) {
                     Some(kind) => Self::Numbers { kind: Some(kind), has_shape: shape.is_empty() },
                     None => Self::Other,
                 }
             }
-            (name, None) => Kind::named(name).map_or(Self::Other, Self::Number),
+            (name, None) => MdsType::named(name).map_or(Self::Other, Self::Number),
             _ => Self::Other,
         }
     }
@@ -165,7 +165,7 @@ impl Encoding {
 /// Appends numbers as a JSON list. Those of several dimensions follow each other.
 fn numbers(
     mut value: &[u8],
-    kind: Option<Kind>,
+    kind: Option<MdsType>,
     has_shape: bool,
     out: &mut Vec<u8>,
 ) -> Result<(), &'static str> {
@@ -197,7 +197,7 @@ fn numbers(
     Ok(())
 }
 
-impl Columns {
+impl MdsColumns {
     /// The columns of a description. Returns the fault of what describes none.
     pub(super) fn described(text: &[u8]) -> Result<Self, String> {
         let config: Config = serde_json::from_slice(text)
@@ -208,9 +208,9 @@ impl Columns {
             return Err("the description of its columns does not name each of them".to_owned());
         }
         let columns = column_names.into_iter().zip(column_encodings).zip(column_sizes);
-        let column = |((name, encoding), size): ((String, String), Option<usize>)| Column {
+        let column = |((name, encoding), size): ((String, String), Option<usize>)| MdsColumn {
             name: serde_json::to_vec(&name).expect("a text becomes JSON"),
-            encoding: Encoding::of(&encoding),
+            encoding: MdsEncoding::of(&encoding),
             // A size of nothing is none.
             size: size.filter(|&size| size > 0),
         };
@@ -224,11 +224,11 @@ impl Columns {
         let (sizes, mut rest) = record.split_at_checked(variable * WORD).ok_or_else(short)?;
         let mut sizes = (0..variable).map(|index| word(sizes, index * WORD) as usize);
         let mut before = b'{';
-        for Column { name, encoding, size } in &self.0 {
+        for MdsColumn { name, encoding, size } in &self.0 {
             let size = size.or_else(|| sizes.next()).unwrap_or(0);
             let (value, after) = rest.split_at_checked(size).ok_or_else(short)?;
             rest = after;
-            if *encoding == Encoding::Other {
+            if *encoding == MdsEncoding::Other {
                 continue;
             }
             out.push(before);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::columns::{Columns, WORD, word};
+use super::columns::{MdsColumns, WORD, word};
 use crate::error::{Error, Result};
 use crate::source::discovery::found::SourceFile;
 use crate::source::input::InputBytes;
@@ -13,7 +13,7 @@ use crate::util::control::Control;
 pub(crate) struct Head {
     /// The offset of each record in the file, and the end of the last.
     offsets: Vec<u32>,
-    pub(super) columns: Columns,
+    pub(super) columns: MdsColumns,
 }
 
 impl Head {
@@ -42,7 +42,7 @@ impl Head {
         if input.fill(&mut text, described, control)? < described {
             return Ok(Err("the file ends within the description of its columns".to_owned()));
         }
-        Ok(Columns::described(&text).map(|columns| Self { offsets, columns }))
+        Ok(MdsColumns::described(&text).map(|columns| Self { offsets, columns }))
     }
 
     /// The head of a file whose records can be read alone; `None` if it is compressed, has no records, or is damaged, which

@@ -17,7 +17,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, RowGroupMetaData};
 
 use super::json_field;
-use super::rows::{Columns, RowReader, block_rows, said};
+use super::rows::{ColumnChoice, RowReader, block_rows, said};
 use crate::error::{self, Error};
 use crate::report::ledger::Reason;
 use crate::source::block::{Content, Reader};
@@ -31,7 +31,7 @@ const LOOKED_AT: usize = 100;
 /// The rows of a Parquet file. Another file is damaged before its first row.
 pub(crate) fn open(
     source: &SourceFile,
-    columns: Option<Columns>,
+    columns: Option<ColumnChoice>,
 ) -> error::Result<Box<dyn Reader>> {
     let file = source.location.open_parts().map_err(Error::io(&*source.path))?;
     let size = source.size;
@@ -181,14 +181,14 @@ fn decoded<T>(decode: impl FnOnce() -> Result<T>) -> std::result::Result<T, Stri
 struct Batches {
     file: Pages,
     metadata: ArrowReaderMetadata,
-    columns: Option<Columns>,
+    columns: Option<ColumnChoice>,
     /// Rows in the file.
     rows: u64,
     reader: ParquetRecordBatchReader,
 }
 
 impl Batches {
-    fn of(mut file: Pages, columns: Option<Columns>) -> Result<Self> {
+    fn of(mut file: Pages, columns: Option<ColumnChoice>) -> Result<Self> {
         let metadata = load(&mut file)?;
         let rows = metadata.metadata().file_metadata().num_rows();
         let rows = u64::try_from(rows).unwrap_or(0);

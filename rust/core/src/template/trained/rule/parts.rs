@@ -11,7 +11,7 @@ use fastpack_template::json::Map;
 
 use super::thoughts::ReasoningMarks;
 use super::tokens::shared_start;
-use super::words::{TurnPart, Words, with_reasoning, words};
+use super::words::{MessageWords, TurnPart, with_reasoning, words};
 use crate::config::TurnParts;
 use crate::template::chat::ChatTemplate;
 
@@ -34,7 +34,7 @@ pub(in crate::template) struct PartSearch<'s> {
 struct PrintedWords {
     /// The place of its message in [`PartSearch::messages`].
     message: usize,
-    words: Words,
+    words: MessageWords,
     range: Range<usize>,
 }
 
@@ -42,7 +42,7 @@ impl PartSearch<'_> {
     /// The bytes of the parts that are context, ascending; `None` if the text does not tell them from others.
     pub(in crate::template) fn masked(&mut self, parts: &TurnParts) -> Option<Vec<Range<usize>>> {
         let printed = self.printed()?;
-        let is_masked = |words: &Words| match words.part {
+        let is_masked = |words: &MessageWords| match words.part {
             TurnPart::Reasoning => parts.mask_reasoning_content,
             TurnPart::Calls => parts.mask_tool_calls,
             TurnPart::Content => false,

@@ -1,4 +1,4 @@
-//! [`Words`]: the words of one part of a message, and the message with others in their place, or without them.
+//! [`MessageWords`]: the words of one part of a message, and the message with others in their place, or without them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ pub(in crate::template) enum TurnPart {
 
 /// The words of one part of a message.
 #[derive(Clone, Debug)]
-pub(in crate::template) struct Words {
+pub(in crate::template) struct MessageWords {
     pub(in crate::template) part: TurnPart,
-    place: Place,
+    place: WordsPlace,
 }
 
 /// The place of words in a message.
 #[derive(Clone, Debug)]
-enum Place {
+enum WordsPlace {
     /// The fields of reasoning.
     Fields,
     /// The parts of a content that are thoughts.
@@ -55,7 +55,10 @@ const CALLS: [&str; 2] = ["tool_calls", "function_call"];
 
 /// The words of a message of the assistant, with the reasoning in its content told by `marks`. `None` if reasoning and
 /// answer cannot be told apart.
-pub(in crate::template) fn words(message: &Map, marks: &ReasoningMarks) -> Option<Vec<Words>> {
+pub(in crate::template) fn words(
+    message: &Map,
+    marks: &ReasoningMarks,
+) -> Option<Vec<MessageWords>> {
     let mut found = Vec::new();
     let fields = REASONING.iter().filter_map(|name| message.get(*name));
     let mut has_field = false;
@@ -67,26 +70,26 @@ pub(in crate::template) fn words(message: &Map, marks: &ReasoningMarks) -> Optio
             _ => return None,
         }
     }
-    let mut add = |part, place| found.push(Words { part, place });
+    let mut add = |part, place| found.push(MessageWords { part, place });
     if has_field {
-        add(TurnPart::Reasoning, Place::Fields);
+        add(TurnPart::Reasoning, WordsPlace::Fields);
     }
     if parts(message).iter().any(|part| thought(part).is_some_and(|text| !text.trim().is_empty())) {
-        add(TurnPart::Reasoning, Place::Thoughts);
+        add(TurnPart::Reasoning, WordsPlace::Thoughts);
     }
     let inline = inline(message, marks).ok()?;
     if let Some(inline) = inline.clone().filter(|inline| !inline.words.is_empty()) {
-        add(TurnPart::Reasoning, Place::Inline(inline));
+        add(TurnPart::Reasoning, WordsPlace::Inline(inline));
     }
     let end = |part: Option<usize>| {
         inline.as_ref().filter(|inline| inline.part == part).map_or(0, |inline| inline.end)
     };
     if texts(message).any(|(part, text)| !text[end(part)..].trim().is_empty()) {
-        add(TurnPart::Content, Place::Content(inline));
+        add(TurnPart::Content, WordsPlace::Content(inline));
     }
     let is_call = |name: &str| matches!(message.get(name), Some(Json::Map(_)));
     if has_calls(message) || is_call(CALLS[1]) {
-        add(TurnPart::Calls, Place::Calls);
+        add(TurnPart::Calls, WordsPlace::Calls);
     }
     Some(found)
 }
@@ -107,22 +110,24 @@ pub(in crate::template) fn without_reasoning(message: &Map, marks: &ReasoningMar
         left.shift_remove(name);
     }
     if parts(&left).iter().any(|part| thought(part).is_some()) {
-        left = Words { part: TurnPart::Reasoning, place: Place::Thoughts }.removed_from(&left);
+        left = MessageWords { part: TurnPart::Reasoning, place: WordsPlace::Thoughts }
+            .removed_from(&left);
     }
     Some(match inline(&left, marks).ok()? {
         Some(inline) => {
-            Words { part: TurnPart::Reasoning, place: Place::Inline(inline) }.removed_from(&left)
+            MessageWords { part: TurnPart::Reasoning, place: WordsPlace::Inline(inline) }
+                .removed_from(&left)
         }
         None => left,
     })
 }
 
-impl Words {
+impl MessageWords {
     /// The message with other words in the place of these, which begin and end otherwise.
     pub(in crate::template) fn replaced_in(&self, message: &Map) -> Map {
         let mut other = message.clone();
         match &self.place {
-            Place::Fields => {
+            WordsPlace::Fields => {
                 for name in REASONING {
                     if let Some(Json::String(text)) = message.get(name) {
                         let text = other_words(text);
@@ -130,7 +135,7 @@ impl Words {
                     }
                 }
             }
-            Place::Thoughts => change_parts(&mut other, |_, part| {
+            WordsPlace::Thoughts => change_parts(&mut other, |_, part| {
                 let Some(text) = thought(part).map(other_words) else { return Some(part.clone()) };
                 let Json::Map(part) = part else { return None };
                 let mut part = (**part).clone();
@@ -141,13 +146,13 @@ impl Words {
                 }
                 Some(Json::Map(Arc::new(part)))
             }),
-            Place::Inline(InlineReasoning { part, words, .. }) => {
+            WordsPlace::Inline(InlineReasoning { part, words, .. }) => {
                 set_text(&mut other, *part, |text| {
                     let middle = other_words(&text[words.clone()]);
                     format!("{}{middle}{}", &text[..words.start], &text[words.end..])
                 });
             }
-            Place::Content(inline) => {
+            WordsPlace::Content(inline) => {
                 for (part, text) in texts(message) {
                     let end = end_in(inline.as_ref(), part);
                     if !text[end..].trim().is_empty() {
@@ -157,7 +162,7 @@ impl Words {
                     }
                 }
             }
-            Place::Calls => {
+            WordsPlace::Calls => {
                 if let Some(Json::List(calls)) = message.get(CALLS[0]) {
                     let calls = calls.iter().map(other_call).collect();
                     other.insert(CALLS[0].into(), Json::List(Arc::new(calls)));
@@ -174,14 +179,14 @@ impl Words {
     pub(in crate::template) fn removed_from(&self, message: &Map) -> Map {
         let mut other = message.clone();
         match &self.place {
-            Place::Fields => REASONING.iter().for_each(|name| drop(other.shift_remove(*name))),
-            Place::Thoughts => {
+            WordsPlace::Fields => REASONING.iter().for_each(|name| drop(other.shift_remove(*name))),
+            WordsPlace::Thoughts => {
                 change_parts(&mut other, |_, part| thought(part).is_none().then(|| part.clone()));
             }
-            Place::Inline(InlineReasoning { part, end, .. }) => {
+            WordsPlace::Inline(InlineReasoning { part, end, .. }) => {
                 set_text(&mut other, *part, |text| text[*end..].to_owned());
             }
-            Place::Content(inline) => match message.get(CONTENT) {
+            WordsPlace::Content(inline) => match message.get(CONTENT) {
                 Some(Json::List(_)) => change_parts(&mut other, |number, part| {
                     let end = end_in(inline.as_ref(), Some(number));
                     match (text_of(part), part) {
@@ -198,7 +203,7 @@ impl Words {
                     text[..end_in(inline.as_ref(), None)].to_owned()
                 }),
             },
-            Place::Calls => CALLS.iter().for_each(|name| drop(other.shift_remove(*name))),
+            WordsPlace::Calls => CALLS.iter().for_each(|name| drop(other.shift_remove(*name))),
         }
         other
     }

@@ -9,9 +9,9 @@ use std::ops::Range;
 use super::super::alphabet::Alphabet;
 use super::super::bpe::{Bpe, Spell};
 use crate::compiled::cutting::cuts::Cuts;
-use crate::compiled::memory::{Gap, Memory};
+use crate::compiled::memory::{Gap, ThreadMemory};
 use crate::models::merge::{Merge, Merges, NONE, Symbol};
-use crate::pieces::{Answer, Key, Vocabulary};
+use crate::pieces::{PieceKey, Vocabulary, WholeToken};
 use crate::split::decode;
 
 /// The texts that a token has around its character.
@@ -142,7 +142,7 @@ impl Characters {
             (&answers, |merges: &Merges, index: u32| {
                 let token = of_answers[index as usize];
                 let formed = merges.is_reachable(token) && sides[token as usize].is_some();
-                Answer::new(ids[token as usize], formed)
+                WholeToken::new(ids[token as usize], formed)
             }),
         );
         let merges = &bpe.merges;
@@ -191,17 +191,23 @@ impl Characters {
 
     /// Prefetches the memory that [`Self::learn`] reads first.
     #[inline]
-    pub(super) fn expect(&self, key: Key) {
+    pub(super) fn expect(&self, key: PieceKey) {
         self.bpe.prefetch(key);
     }
 
     /// As [`crate::compiled::batch::Pieces::learn`].
-    pub(super) fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut Memory) {
+    pub(super) fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut ThreadMemory) {
         self.bpe.learn(self, text, gaps, memory);
     }
 
     /// Appends the ids of a piece, or of a part of a piece.
-    pub(super) fn encode(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+    pub(super) fn encode(
+        &self,
+        piece: &[u8],
+        part: bool,
+        memory: &mut ThreadMemory,
+        ids: &mut Vec<u32>,
+    ) {
         self.bpe.encode(self, piece, part, memory, ids);
     }
 

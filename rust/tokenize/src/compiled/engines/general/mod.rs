@@ -16,17 +16,17 @@ use super::sentence::Prefix;
 use super::word_piece::WordPiece;
 use crate::compiled::batch;
 use crate::compiled::batch::{Origin, Output, Pieces};
-use crate::compiled::memory::{Gap, Memory};
+use crate::compiled::memory::{Gap, ThreadMemory};
 use crate::compiled::normalizers::normalize::Normalizer;
 use crate::compiled::spans::Watch;
 use crate::error::Error;
 use crate::models::viterbi::{Viterbi, Ways};
-use crate::pieces::{Key, Vocabulary};
-use crate::split::{Cursor, Splitter, Step};
+use crate::pieces::{PieceKey, Vocabulary};
+use crate::split::{Cursor, SplitStep, Splitter};
 pub(crate) use characters::{Affixes, Characters, Fallback};
 pub(crate) use pre_tokenized::PreTokenized;
-use pre_tokenized::Stretch;
-use words::{WordEnds, Words};
+use pre_tokenized::SourceText;
+use words::{CutWords, WordEnds};
 
 /// Bytes of the longest text that a stage rewrites: a stage can make the text five times as long, and
 /// positions are 32 bits.
@@ -38,7 +38,7 @@ pub(crate) enum Stage {
     /// Splits that keep all text.
     Cut(Splitter),
     /// A split that removes its delimiters.
-    Remove(Step),
+    Remove(SplitStep),
     /// Writes a character for each space, puts one in front of pieces as `prefix` says, and cuts before each
     /// if `split`.
     Metaspace { replacement: char, prefix: Prefix, split: bool },
@@ -129,11 +129,11 @@ impl General {
         &self,
         text: &[u8],
         start: usize,
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
         out: &mut Output<'_>,
     ) {
         if let Some(ends) = &self.words {
-            return batch::encode(&Words { general: self, ends }, text, start, memory, out);
+            return batch::encode(&CutWords { general: self, ends }, text, start, memory, out);
         }
         let tells = out.watch.wants_sources();
         if !tells {
@@ -142,13 +142,13 @@ impl General {
         if out.watch.is_lost() {
             return;
         }
-        let stretch = Stretch { text, start, origin: out.origin, tells };
+        let stretch = SourceText { text, start, origin: out.origin, tells };
         let mut written = std::mem::take(&mut memory.pre_tokenized);
         if !self.pre_tokenize(&stretch, &mut written, memory) {
             return;
         }
         if let Some(begin) = written.close(&stretch) {
-            let model = Listed { maker: &self.maker, ends: written.ends() };
+            let model = ListedModel { maker: &self.maker, ends: written.ends() };
             let mut out =
                 Output { ids: out.ids, watch: out.watch, origin: written.origin(&stretch) };
             let end = written.ends().last().map_or(begin, |end| *end as usize);
@@ -160,9 +160,9 @@ impl General {
     /// Applies all stages to a stretch, and says whether encoding goes on.
     fn pre_tokenize(
         &self,
-        stretch: &Stretch<'_>,
+        stretch: &SourceText<'_>,
         written: &mut PreTokenized,
-        memory: &mut Memory,
+        memory: &mut ThreadMemory,
     ) -> bool {
         written.begin(stretch);
         for stage in &self.stages {
@@ -181,7 +181,7 @@ impl General {
 }
 
 /// A model, with the ends of the pieces of a text.
-struct Listed<'a> {
+struct ListedModel<'a> {
     maker: &'a Maker,
     ends: &'a [u32],
 }
@@ -193,7 +193,7 @@ impl Maker {
     }
 
     /// Appends the ids of a piece, or of a part of one.
-    fn encode(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+    fn encode(&self, piece: &[u8], part: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
         match self {
             Self::Characters(model) => model.encode(piece, part, memory, ids),
             Self::WordLevel(model) => {
@@ -257,7 +257,7 @@ impl Maker {
     }
 }
 
-impl Pieces for Listed<'_> {
+impl Pieces for ListedModel<'_> {
     #[inline]
     fn fill(&self, _: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
         let rest = &self.ends[cursor.at..];
@@ -280,19 +280,19 @@ impl Pieces for Listed<'_> {
     }
 
     #[inline]
-    fn expect(&self, key: Key) {
+    fn expect(&self, key: PieceKey) {
         if let Maker::Characters(model) = self.maker {
             model.expect(key);
         }
     }
 
-    fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut Memory) {
+    fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut ThreadMemory) {
         if let Maker::Characters(model) = self.maker {
             model.learn(text, gaps, memory);
         }
     }
 
-    fn miss(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+    fn miss(&self, piece: &[u8], part: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
         self.maker.encode(piece, part, memory, ids);
     }
 

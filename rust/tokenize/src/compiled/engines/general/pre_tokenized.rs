@@ -13,7 +13,7 @@ const TOGETHER: usize = 128;
 
 /// The stretch before any step.
 #[derive(Clone, Copy)]
-pub(super) struct Stretch<'a> {
+pub(super) struct SourceText<'a> {
     pub(super) text: &'a [u8],
     /// The start of the stretch in `text`.
     pub(super) start: usize,
@@ -23,13 +23,13 @@ pub(super) struct Stretch<'a> {
 }
 
 /// The start and the end of a piece.
-type Piece = (u32, u32);
+type PieceRange = (u32, u32);
 
 /// The text, pieces and source ranges after a step.
 #[derive(Default)]
 struct Form {
     text: Vec<u8>,
-    pieces: Vec<Piece>,
+    pieces: Vec<PieceRange>,
     /// The source range of each byte of `text`; empty if source ranges are not wanted.
     sources: Vec<Range<usize>>,
 }
@@ -46,19 +46,19 @@ pub(crate) struct PreTokenized {
 
 impl PreTokenized {
     /// Makes the stretch the only piece.
-    pub(super) fn begin(&mut self, stretch: &Stretch<'_>) {
+    pub(super) fn begin(&mut self, stretch: &SourceText<'_>) {
         self.rewritten = false;
         self.form.pieces.clear();
         self.form.pieces.push((position(stretch.start), position(stretch.text.len())));
     }
 
     /// The text that holds the pieces.
-    pub(super) fn text<'a>(&'a self, stretch: &Stretch<'a>) -> &'a [u8] {
+    pub(super) fn text<'a>(&'a self, stretch: &SourceText<'a>) -> &'a [u8] {
         if self.rewritten { &self.form.text } else { stretch.text }
     }
 
     /// That text, with its source ranges.
-    pub(super) fn origin<'a>(&'a self, stretch: &Stretch<'a>) -> Origin<'a> {
+    pub(super) fn origin<'a>(&'a self, stretch: &SourceText<'a>) -> Origin<'a> {
         if self.rewritten {
             Origin { sources: stretch.tells.then_some(&self.form.sources) }
         } else {
@@ -77,7 +77,7 @@ impl PreTokenized {
     }
 
     /// Applies a step to all pieces.
-    pub(super) fn apply(&mut self, stage: &Stage, stretch: &Stretch<'_>) {
+    pub(super) fn apply(&mut self, stage: &Stage, stretch: &SourceText<'_>) {
         let mut next = std::mem::take(&mut self.next);
         next.pieces.clear();
         if stage.rewrites() {
@@ -97,7 +97,7 @@ impl PreTokenized {
     }
 
     /// Writes the result of a step for all pieces.
-    fn rewrite(&self, stage: &Stage, stretch: &Stretch<'_>, out: &mut Form) {
+    fn rewrite(&self, stage: &Stage, stretch: &SourceText<'_>, out: &mut Form) {
         let (text, origin) = (self.text(stretch), self.origin(stretch));
         let mut writer = Writer { origin, tells: stretch.tells, out, begin: 0 };
         for (start, end) in &self.form.pieces {
@@ -129,7 +129,7 @@ impl PreTokenized {
 
     /// Makes the pieces adjacent, and lists their ends. Returns the start of the first piece, if there is
     /// one.
-    pub(super) fn close(&mut self, stretch: &Stretch<'_>) -> Option<usize> {
+    pub(super) fn close(&mut self, stretch: &SourceText<'_>) -> Option<usize> {
         let (first, _) = *self.form.pieces.first()?;
         let tiles = self.form.pieces.windows(2).all(|pair| pair[0].1 == pair[1].0);
         self.ends.clear();
@@ -246,7 +246,7 @@ fn character(text: &[u8]) -> usize {
 }
 
 /// Appends the pieces that a step cuts `text[range]` into.
-fn split(stage: &Stage, text: &[u8], range: Range<usize>, pieces: &mut Vec<Piece>) {
+fn split(stage: &Stage, text: &[u8], range: Range<usize>, pieces: &mut Vec<PieceRange>) {
     match stage {
         Stage::Cut(splitter) => cut(splitter, &text[..range.end], range.start, pieces),
         Stage::Remove(step) => step.kept(&text[..range.end], range.start, |start, end| {
@@ -271,7 +271,7 @@ fn split(stage: &Stage, text: &[u8], range: Range<usize>, pieces: &mut Vec<Piece
 }
 
 /// Appends the pieces of `text[start..]`.
-fn cut(splitter: &Splitter, text: &[u8], start: usize, pieces: &mut Vec<Piece>) {
+fn cut(splitter: &Splitter, text: &[u8], start: usize, pieces: &mut Vec<PieceRange>) {
     let (mut cursor, mut ends) = (Cursor::new(start), [0; TOGETHER]);
     let mut begin = position(start);
     loop {

@@ -4,16 +4,16 @@
 //! The caches hold words with the whitespace before them. Only a word that no cache has is normalized, goes through
 //! the steps, and is encoded.
 
-use super::pre_tokenized::{PreTokenized, Stretch};
+use super::pre_tokenized::{PreTokenized, SourceText};
 use super::{General, Stage};
 use crate::compiled::batch::{Origin, Pieces};
 use crate::compiled::cutting::alphanumeric::run_end;
 use crate::compiled::cutting::windows;
-use crate::compiled::cutting::windows::Places;
-use crate::compiled::memory::Memory;
+use crate::compiled::cutting::windows::CutPlaces;
+use crate::compiled::memory::ThreadMemory;
 use crate::compiled::normalizers::normalize::Normalized;
 use crate::compiled::spans::Watch;
-use crate::pieces::{Key, MOST};
+use crate::pieces::{MOST, PieceKey};
 use crate::split::{Cursor, Masks, decode};
 
 /// Whether a word can end with a character: no normalizer that keeps words, as
@@ -76,7 +76,7 @@ impl WordEnds {
     }
 }
 
-impl Places for WordEnds {
+impl CutPlaces for WordEnds {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
     fn between(&self, masks: Masks, edges: u64, text: &[u8]) -> u64 {
@@ -124,27 +124,27 @@ impl Places for WordEnds {
 }
 
 /// A model, with the places at which texts are cut into words.
-pub(super) struct Words<'a> {
+pub(super) struct CutWords<'a> {
     pub(super) general: &'a General,
     pub(super) ends: &'a WordEnds,
 }
 
-impl Words<'_> {
+impl CutWords<'_> {
     /// The normalized form of a word; the word itself if it does not change.
-    fn stretch<'a>(normalized: Option<&'a Normalized>, word: Stretch<'a>) -> Stretch<'a> {
+    fn stretch<'a>(normalized: Option<&'a Normalized>, word: SourceText<'a>) -> SourceText<'a> {
         let Some(Normalized { text, sources }) = normalized else { return word };
         let origin = Origin { sources: word.tells.then_some(sources.as_slice()) };
-        Stretch { text: text.as_bytes(), start: 0, origin, tells: word.tells }
+        SourceText { text: text.as_bytes(), start: 0, origin, tells: word.tells }
     }
 
     /// Appends the ids of a piece of a word.
-    fn piece(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
+    fn piece(&self, piece: &[u8], memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
         if self.general.maker.is_quick() {
             return self.general.maker.encode(piece, false, memory, ids);
         }
         let start = ids.len();
         // In other engines this bit marks parts of pieces; here it marks pieces of words.
-        let short = Key::of(piece).map(Key::part);
+        let short = PieceKey::of(piece).map(PieceKey::part);
         let found = short.and_then(|key| memory.short.get(key));
         if let Some(found) = found.filter(|found| found.is_whole()) {
             ids.extend(found.ids());
@@ -166,7 +166,7 @@ impl Words<'_> {
     }
 }
 
-impl Pieces for Words<'_> {
+impl Pieces for CutWords<'_> {
     #[inline]
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
         windows::fill(self.ends, text, cursor, ends)
@@ -176,11 +176,12 @@ impl Pieces for Words<'_> {
         length <= LONGEST_KEPT
     }
 
-    fn miss(&self, word: &[u8], _: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+    fn miss(&self, word: &[u8], _: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
         let text = std::str::from_utf8(word).expect("a text is cut between characters");
         let normalized =
             self.general.normalizer.as_ref().and_then(|it| it.normalize(text, 0, false));
-        let word = Stretch { text: word, start: 0, origin: Origin { sources: None }, tells: false };
+        let word =
+            SourceText { text: word, start: 0, origin: Origin { sources: None }, tells: false };
         let stretch = Self::stretch(normalized.as_ref(), word);
         let mut written = std::mem::take(&mut memory.pre_tokenized);
         if self.general.pre_tokenize(&stretch, &mut written, memory) {
@@ -204,7 +205,7 @@ impl Pieces for Words<'_> {
         let word = std::str::from_utf8(&text[begin..]).expect("a text is cut between characters");
         let normalized =
             self.general.normalizer.as_ref().and_then(|it| it.normalize(word, begin, true));
-        let word = Stretch { text, start: begin, origin, tells: true };
+        let word = SourceText { text, start: begin, origin, tells: true };
         let stretch = Self::stretch(normalized.as_ref(), word);
         let mut written = PreTokenized::default();
         written.begin(&stretch);
