@@ -116,8 +116,8 @@ def measure(files, out, groups):
 def list_inputs(files, out):
     """Lists the inputs, and cuts them into groups."""
     from fastpack import _fastpack
-    from fastpack.api.options import native_inputs, native_output
     from fastpack.options import options_of
+    from fastpack.options.native import native_inputs, native_output
 
     given = {option.name: option.default for option in options_of("pack_dir")}
     given |= {**OPTIONS, "files": str(files), "output": str(out)}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from fastpack import _fastpack
 from fastpack.api import pack_dir as pack_here
 from fastpack.api import pack_table
-from fastpack.api.options import native_inputs, native_model, native_options, native_output
 from fastpack.api.recipes import recipe_of
 from fastpack.errors import OptionError, StorageError
 from fastpack.options import OPTIONS, options_of
+from fastpack.options.native import native_inputs, native_model, native_options, native_output
 from fastpack.runtime.progress import watching
 from fastpack.storage.filesystem import choose_filesystem
 from fastpack.tokenizer.tokenizer import Tokenizer

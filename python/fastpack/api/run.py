@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from fastpack import _fastpack
 from fastpack.api.carried_columns import carried_columns, pack_carrying
 from fastpack.api.kept import kept_tokens
-from fastpack.api.options import (
+from fastpack.api.recipes import load_manifest, recipe_of
+from fastpack.api.shares import shared_sources
+from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_numbers
+from fastpack.errors import OptionError
+from fastpack.options.native import (
     native_folder,
     native_inputs,
     native_model,
@@ -18,10 +22,6 @@ from fastpack.api.options import (
     native_validation,
     tables,
 )
-from fastpack.api.recipes import load_manifest, recipe_of
-from fastpack.api.shares import shared_sources
-from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_numbers
-from fastpack.errors import OptionError
 from fastpack.options.objective import objective_of
 from fastpack.options.rows import CAUSAL_COLUMNS
 from fastpack.records.memory import rows_of, values_of

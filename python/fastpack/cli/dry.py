@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import fastpack
 from fastpack._fastpack import bytes_of_rows
-from fastpack.api.options import native_options, native_output
 from fastpack.arguments.checks import folder_of
 from fastpack.arguments.strategy import one_document_a_row
 from fastpack.options import default, options_of
+from fastpack.options.native import native_options, native_output
 from fastpack.options.rows import CAUSAL_COLUMNS
 from fastpack.report.display.pages import labelled
 from fastpack.report.display.terminal import page

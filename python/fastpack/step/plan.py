@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from fastpack import _fastpack
-from fastpack.api.options import native_packing
 from fastpack.arguments.checks import check_choice, check_type, is_series, shown, whole_number, whole_numbers
 from fastpack.errors import OptionError, OptionTypeError
+from fastpack.options.native import native_packing
 from fastpack.runtime.ranks import greatest_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack import _fastpack
-from fastpack.api.options import native_inputs, native_model, native_options
 from fastpack.arguments.strategy import one_document_a_row
 from fastpack.errors import OptionError
+from fastpack.options.native import native_inputs, native_model, native_options
 from fastpack.options.rows import CAUSAL_COLUMNS
 from fastpack.records.reiterable import Reiterable, gives_records
 from fastpack.report.scan import ScanReport

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastpack import _fastpack
 from fastpack._fastpack import one_line
-from fastpack.api.options import native_inputs
 from fastpack.arguments.checks import folder_of
 from fastpack.arguments.counted import counted
 from fastpack.errors import OptionError
+from fastpack.options.native import native_inputs
 from fastpack.runtime.progress import watching
 from fastpack.storage.hub_commit import is_of_hub
 from fastpack.storage.remote_options import cache_folder, choose_storage, is_url

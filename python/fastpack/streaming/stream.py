@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, final
 
 from fastpack import _fastpack
-from fastpack.api.options import native_inputs, native_model, native_options
-from fastpack.api.suggest import with_hint
 from fastpack.arguments.checks import check_switch, check_type, folder_of, shown
 from fastpack.arguments.failures import noted
 from fastpack.errors import FastpackError, OptionError, RecordError
+from fastpack.options.hints import with_hint
+from fastpack.options.native import native_inputs, native_model, native_options
 from fastpack.options.objective import objective_of
 from fastpack.records.transform import refuse_state_of_unknown, warn_of_unknown
 from fastpack.runtime.progress import watcher

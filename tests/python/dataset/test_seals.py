@@ -18,10 +18,10 @@ import fastpack
 import fastpack.hf
 from fastpack import _fastpack
 from fastpack.api import recipes
-from fastpack.api.options import native_inputs, native_model, native_options, native_output
 from fastpack.api.recipes import recipe_of
 from fastpack.dataset.folder import Folder
 from fastpack.options import options_of
+from fastpack.options.native import native_inputs, native_model, native_options, native_output
 
 OPTIONS = {"max_length": 256, "shard_size": "20KB", "progress": False}
 

@@ -17,8 +17,8 @@ from processes import FILTERED, OPTIONS, at_work, everything, kill, start
 
 import fastpack
 from fastpack import _fastpack
-from fastpack.api.options import native_inputs, native_model, native_options, native_output
 from fastpack.options import options_of
+from fastpack.options.native import native_inputs, native_model, native_options, native_output
 
 GROUP = 300_000
 COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row"]

@@ -20,10 +20,10 @@ def graph(package: Path) -> dict[Module, set[Module]]:
     files = {_name(package, path): path for path in package.rglob("*.py")}
     return {
         tuple(name.split(".")): {
-            tuple(home.split("."))
+            tuple(run.split("."))
             for module, is_lazy in _imports(ast.parse(path.read_text(encoding="utf-8")), is_lazy=False)
-            if (home := _home(module, files)) not in (None, name, "")
-            and not (is_lazy and home.startswith("report.display"))
+            if (home := _home(module, files)) and not (is_lazy and home.startswith("report.display"))
+            for run in _runs(home, name, files)
         }
         for name, path in files.items()
         if name
@@ -40,6 +40,15 @@ def _home(module: str, files: dict[str, Path]) -> str | None:
     while module and module not in files:
         module = module.rpartition(".")[0]
     return module or None
+
+
+def _runs(home: str, importer: str, files: dict[str, Path]) -> Iterator[str]:
+    """The modules that run where a module is imported: it, and the packages around it that are not around the importer."""
+    parts = home.split(".")
+    for length in range(1, len(parts) + 1):
+        name = ".".join(parts[:length])
+        if name in files and name != importer and not importer.startswith(f"{name}."):
+            yield name
 
 
 def _imports(tree: ast.AST, *, is_lazy: bool) -> Iterator[tuple[str, bool]]:
