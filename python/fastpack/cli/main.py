@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from fastpack.cli.actions import Failed
 from fastpack.cli.commands import COMMANDS
-from fastpack.cli.flags import with_values
+from fastpack.cli.flags import ALL, with_values
 from fastpack.cli.messages import in_flags
 from fastpack.cli.parser import LOST, USAGE, flags_of, parse, parser
 from fastpack.cli.shown import write
@@ -72,7 +72,7 @@ def _complete() -> None:
         import argcomplete  # noqa: PLC0415  an extra, and for shells alone
     except ImportError:
         return
-    argcomplete.autocomplete(parser(complete=False))
+    argcomplete.autocomplete(parser(complete=False, topic=ALL))
 
 
 def _exit_code(failed: BaseException) -> int:

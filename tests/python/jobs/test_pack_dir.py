@@ -68,7 +68,7 @@ def test_a_report_prints_what_it_holds(corpus, tokenizer_dir, tmp_path):
         "lengths",
         "steps",
         "engine",
-        "seconds",
+        "tokens/s",
     ):
         assert word in page
     assert f"{report.rows:,}" in page

@@ -291,7 +291,7 @@ def test_the_page_says_that_it_estimates(path, tokenizer_dir):
     page = str(found)
     records, share = found.sample.records, found.sample.share
     assert f"estimated    from {records:,} records, {share:.2%} of the bytes" in page
-    assert f"packing takes about {found.sample.seconds:,.2f} for all" in page
+    assert f"packing takes about {found.sample.seconds:,.2f} s for all" in page
     assert "estimated" not in str(fastpack.scan(path, tokenizer_dir, max_length=256))
 
 

@@ -728,7 +728,7 @@ def interrupted(connection: fastpack.StreamConnection, line: int) -> Any:
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal left
-        if "/fastpack/api/" not in frame.f_code.co_filename or frame.f_code.co_name.endswith("hang_up"):
+        if "/fastpack/streaming/" not in frame.f_code.co_filename or frame.f_code.co_name.endswith("hang_up"):
             return None
         # A signal is not seen between the end of a `with` block and its `__exit__`; a trace is.
         code = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
