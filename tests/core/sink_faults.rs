@@ -265,6 +265,12 @@ fn a_digit_that_is_another_in_the_list_of_shards_ends_it_there() {
             for (name, bytes) in files(dir.path()) {
                 fs::write(copy.path().join(name), bytes).expect("the disk has room");
             }
+            if other.is_empty() {
+                // A shard two behind the end of the list may be a file of others.
+                let refused = open(&shards(copy.path()), &job()).expect_err("a file of others");
+                assert!(refused.to_string().contains(".fastpack/train-"), "{refused}");
+                continue;
+            }
             let next = ready(&shards(copy.path()), &job());
             assert_eq!(next.rows(), (at + kept) as u64, "line {at}");
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The text of a message, and the options that it names.
 ///
 /// ```
-/// use fastpack_core::wording::{Message, MessagePart, set};
+/// use fastpack_core::util::wording::{Message, MessagePart, set};
 ///
 /// let advice = Message::from_iter([
 ///     MessagePart::from("is not empty; pass "),
