@@ -67,7 +67,7 @@ pub(super) fn is_shard_of(split: Split, name: &str) -> bool {
 }
 
 /// The number in the name of a shard of any split, job and format.
-pub(super) fn number_of_shard(name: &str) -> Option<usize> {
+pub(crate) fn number_of_shard(name: &str) -> Option<usize> {
     Split::ALL.into_iter().find_map(|split| digits_of_shard(split, name))?.parse().ok()
 }
 

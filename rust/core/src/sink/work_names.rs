@@ -8,6 +8,7 @@ use super::files::{
     STARTED, STARTED_NEW, WORK, number_of_shard,
 };
 use super::shards::arrangement;
+use super::shards::lines::count_listed;
 use crate::config::Format;
 use crate::config::identity::Identity;
 use crate::error::Error;
@@ -27,7 +28,7 @@ impl Written {
         // A list that cannot be read names none. One of another job, or a damaged one, has as many lines.
         let _ = regular::open(&work.join(SHARDS), Links::Refused)
             .and_then(|mut list| list.read_to_end(&mut text));
-        Self { shards: text.split_inclusive(|&byte| byte == b'\n').count() }
+        Self { shards: count_listed(&text) }
     }
 
     /// Whether a run of the job `job` has written a file of this name.

@@ -310,6 +310,10 @@ impl Folder {
         let mut shard = if let Some(shard) = self.shard.take() {
             shard
         } else {
+            if let Series::Split(_) = *self.series {
+                // Unlisted shards up to the next number are known as this job's.
+                self.list.sync()?;
+            }
             let path = self.work().join(self.next_shard());
             Box::new(Shard::create(path, self.coding, &batch.schema())?)
         };

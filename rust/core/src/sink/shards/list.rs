@@ -11,20 +11,15 @@ use crate::error::{Error, Result};
 use crate::sink::files::{SHARDS, SHARDS_NEW};
 use crate::sink::folder::lock::WorkFiles;
 use crate::sink::manifest::File;
+use crate::sink::shards::lines::line;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 
-/// The separator between a shard and the hash of its line.
-const SEAL: &[u8] = b",\"line\":\"";
-
-/// The end of a line.
-const END: &[u8] = b"\"}\n";
-
 /// The file that lists the finished shards.
 ///
-/// A shard is on the disk before its line is written, so a line lost with the power costs only the work. The
-/// hash of a line covers all lines before it and the job: a line that was changed, added, lost or moved ends
-/// the list.
+/// A shard is on the disk before its line is written, and its line before the next shard of its split is begun: a line lost with
+/// the power costs only the work, and no more than the shard behind it is there. The hash of a line covers all lines before it
+/// and the job: a line that was changed, added, lost or moved ends the list.
 #[derive(Debug)]
 pub(crate) struct ShardList {
     path: PathBuf,
@@ -104,18 +99,4 @@ impl ShardList {
         // A job without shards has no file.
         self.file.as_ref().map_or(Ok(()), |list| list.sync_all().map_err(Error::io(&*self.path)))
     }
-}
-
-/// The line of a shard after a line with the hash `last`, and its hash.
-fn line(file: &File, last: &blake3::Hash) -> (Vec<u8>, blake3::Hash) {
-    let mut line = serde_json::to_vec(file).expect("strings and numbers become JSON");
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(last.as_bytes());
-    hasher.update(&line);
-    let hash = hasher.finalize();
-    line.pop();
-    line.extend_from_slice(SEAL);
-    line.extend_from_slice(hash.to_hex().as_bytes());
-    line.extend_from_slice(END);
-    (line, hash)
 }
