@@ -16,6 +16,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+# Tests and what they share import each other by their names, in whatever folder they lie.
+TESTS = Path(__file__).parent
+sys.path[1:1] = [str(path) for path in TESTS.glob("**/") if path != TESTS and path.name != "__pycache__"]
+
 # How long an example takes is the machine's business.
 settings.register_profile("fastpack", deadline=None)
 settings.load_profile("fastpack")

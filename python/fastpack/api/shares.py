@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fastpack.arguments.checks import is_series, shown
 from fastpack.errors import OptionError, OptionTypeError
+from fastpack.records.reiterable import gives_records
+from fastpack.records.sources import named_sources, weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +25,8 @@ def shared_sources(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], NativeS
     files, weights = given["files"], given["weights"]
     names: list[str] = []
     if isinstance(files, Mapping):
-        names, sources = _named(files)
-        if given["sources"] is not None:
-            message = "stands in place of `files`; give one of them"
-            raise OptionError(message, "sources")
-        given = {**given, "files": None, "sources": sources}
+        _refuse_records(files)
+        names, given = named_sources(given)
     listed = given["sources"]
     if weights is not None:
         _check_weights(weights, names, listed)
@@ -46,34 +45,21 @@ def shared_sources(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], NativeS
     ]
 
 
-def _named(files: Mapping[object, object]) -> tuple[list[str], list[Mapping[str, object]]]:
-    """The names of sources, and the sources."""
-    names = [name for name in files if isinstance(name, str)]
-    if not files or len(names) < len(files):
-        message = "must name at least one source, by texts"
-        raise OptionError(message, "files")
-    sources: list[Mapping[str, object]] = []
+def _refuse_records(files: Mapping[object, object]) -> None:
+    """Refuses a source that gives records."""
     for name, source in files.items():
-        of_records = callable(source) or (isinstance(source, Mapping) and "records" in source)
-        if of_records:
+        if gives_records(source) or (isinstance(source, Mapping) and "records" in source):
             message = f"names `{name}`, which gives records; `stream` takes these, and `pack_records` packs an iterable"
             raise OptionTypeError(message, "files")
-        sources.append(source if isinstance(source, Mapping) else {"path": source})
-    return names, sources
 
 
 def _check_weights(weights: object, names: Sequence[str], sources: object) -> None:
     """Refuses weights that are none of the named sources."""
-    wanted = "must be a dict of a weight for each source that `files` names"
-    numbers = (int, float)
-    if (
-        not isinstance(weights, Mapping)
-        or not names
-        or set(weights) != set(names)
-        or not all(isinstance(it, numbers) and not isinstance(it, bool) for it in weights.values())
-    ):
-        message = f"{wanted}, not `{shown(weights)}`"
-        raise OptionError(message, "weights")
+    try:
+        weights_of(weights, names)
+    except ValueError as refused:
+        message = f"must be {refused}, not `{shown(weights)}`"
+        raise OptionError(message, "weights") from refused
     repeats = (
         [source.get("repeat") for source in sources if isinstance(source, Mapping)]
         if is_series(sources)

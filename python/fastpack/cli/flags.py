@@ -7,7 +7,7 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
-from fastpack import types as _types
+from fastpack import types
 from fastpack.arguments.checks import SECRET_OPTIONS
 from fastpack.cli.values import VALUES, of_type, unquoted
 from fastpack.options import GROUPS, OPTIONS
@@ -58,7 +58,7 @@ def _add(
     flag: Flag, group: argparse._ActionsContainer, default: object, *, complete: bool, shown: bool
 ) -> None:
     """Adds a flag to a parser. If it is not given, the function's default applies."""
-    words = get_args(getattr(_types, flag.words)) if flag.words else ()
+    words = get_args(getattr(types, flag.words)) if flag.words else ()
     help = flag.help + (f": {', '.join(words)}" if words else "")  # noqa: A001
     if not flag.on:
         help += _default(flag, default)  # noqa: A001

@@ -10,7 +10,7 @@ from argparse import ArgumentTypeError
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, get_args, get_origin
 
-from fastpack.arguments import functions as _functions
+from fastpack.arguments import functions
 from fastpack.arguments.checks import regular_file
 from fastpack.errors import OptionError
 from fastpack.options.train_on import train_on_of
@@ -174,7 +174,7 @@ def json_list_or_file(text: str) -> list[object]:
 def function_at(text: str) -> object:
     """Loads the function named by `file.py:name` or `module:name`."""
     try:
-        return _functions.function_at(text)
+        return functions.function_at(text)
     except OptionError as refused:
         raise ArgumentTypeError(refused.reason) from refused
 

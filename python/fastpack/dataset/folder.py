@@ -221,7 +221,7 @@ class Folder:
 
         shards = self.of(split)
         tables: list[pa.Table] = []
-        # What is mapped into memory has to be there as a whole, and the rest a shard at a time.
+        # A memory-mapped table needs all its shards at once; other formats are read a shard at a time.
         at_once = len(shards) if all(shard.name.endswith(".arrow") for shard in shards) else 1
         for start in range(0, len(shards), at_once):
             some = shards[start : start + at_once]

@@ -72,10 +72,10 @@ class HeldFile(Protocol):
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
+        """The place of the file."""
 
     def release(self) -> None:
-        """Lets it go."""
+        """Allows the file to be removed."""
 
 
 class PackedFiles(Protocol):
@@ -87,7 +87,7 @@ class PackedFiles(Protocol):
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is in remote storage."""
+        """True for a folder in remote storage."""
 
     def shown(self, name: str) -> str:
         """The path or URL of a file, for messages."""
@@ -106,7 +106,7 @@ class PackedFiles(Protocol):
 
 
 class _Here(NamedTuple):
-    """A file of the local disk, which nobody has to hold."""
+    """A file of the local disk, which needs no hold."""
 
     path: Path
 
@@ -126,7 +126,7 @@ class LocalFiles(NamedTuple):
 
     @property
     def is_remote(self) -> bool:
-        """It is not."""
+        """False: the folder is on this machine."""
         return False
 
     def shown(self, name: str) -> str:
@@ -203,7 +203,7 @@ class RemoteFiles:
         return self._room
 
     def checked_afresh(self, cache_dir: str, most: int) -> RemoteFiles:
-        """The same folder with an empty cache, so that nothing which was fetched before is taken for what lies there."""
+        """The same folder with a cache of its own in `cache_dir`, which is empty: every file is fetched and checked again."""
         return RemoteFiles(self.url, self.access._replace(cache_dir=cache_dir, block_cache=most))
 
     def shown(self, name: str) -> str:

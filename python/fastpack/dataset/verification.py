@@ -230,7 +230,7 @@ class _Checked:
         try:
             if not self._packed.files.is_remote and not self.compare(shard.file):
                 return
-            # What is fetched is compared meanwhile.
+            # Files are compared while the next ones are fetched.
             table = self._rows_of(shard)
             self._compare_columns(shard, table.schema)
             broken_rules, counts = check_rows(table, json.dumps(dict(self._packed.options)))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, get_args
 
-from fastpack import types as _types
+from fastpack import types
 from fastpack.arguments.checks import nearest
 from fastpack.arguments.message import Message, Setting
 from fastpack.options import OPTIONS
@@ -48,7 +48,7 @@ def words_of(option: str, call: str) -> tuple[str, ...]:
     if option not in OPTIONS:
         return ()
     named = re.findall(r"\b[A-Z]\w+", OPTIONS[option].in_call(call).type)
-    return tuple(word for name in named for word in _literals(getattr(_types, name, None)))
+    return tuple(word for name in named for word in _literals(getattr(types, name, None)))
 
 
 def _literals(annotation: object) -> Iterator[str]:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -15,16 +16,17 @@ from fastpack.arguments.checks import check_switch, is_series, nearest, path_of,
 from fastpack.arguments.failures import each_of
 from fastpack.arguments.message import Message
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
-from fastpack.records.reiterable import Reiterable
+from fastpack.records.reiterable import Reiterable, gives_records
 from fastpack.types import NamedPrompt, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from fastpack.storage.filesystem import FileSystem
     from fastpack.types import Files
 
-__all__ = ["choose_inputs", "choose_reading"]
+__all__ = ["choose_inputs", "choose_reading", "named_sources", "weights_of"]
 
 _ONCE = 1
 """The default of `repeat` of a source."""
@@ -70,6 +72,52 @@ def choose_inputs(
         for number, source in enumerate(listed)
     ]
     return _fastpack.Inputs(sources=native, recursive=recursive, storage=storage(named))
+
+
+def named_sources(given: Mapping[str, Any]) -> tuple[list[str], Mapping[str, Any]]:  # type: ignore[explicit-any]
+    """The names of the sources, and the arguments with the sources as a list."""
+    files = given["files"]
+    if not isinstance(files, Mapping):
+        if files is not None and gives_records(files):
+            return [], {**given, "files": None, "sources": [_source("records", files)]}
+        listed = given["sources"]
+        if isinstance(listed, (list, tuple)):
+            listed = [_source(f"records {number}", source) for number, source in enumerate(listed)]
+        return [], {**given, "sources": listed}
+    if given["sources"] is not None:
+        message = "stands in place of `files`; give one of them"
+        raise OptionError(message, "sources")
+    if not files or not all(isinstance(name, str) for name in files):
+        message = "must name at least one source, by texts"
+        raise OptionError(message, "files")
+    sources = [_source(name, source) for name, source in files.items()]
+    return list(files), {**given, "files": None, "sources": sources}
+
+
+def _source(name: str, source: object) -> object:
+    """A source as a dict, with its records checked if it gives any."""
+    if gives_records(source):
+        return {"records": Reiterable(source, name=name)}
+    if isinstance(source, Mapping):
+        records = source.get("records")
+        if records is None:
+            return source
+        return {**source, "records": Reiterable(records, name=name, fingerprint=source.get("fingerprint"))}
+    return {"path": source}
+
+
+def weights_of(weights: object, names: Sequence[str]) -> list[float]:
+    """The weights of the sources with these names, in their order.
+
+    Raises:
+        ValueError: They are not a dict of a number for each of the names.
+    """
+    wanted = "a dict of a weight for each source that `files` names"
+    if not isinstance(weights, Mapping) or not names or set(weights) != set(names):
+        raise ValueError(wanted)
+    if not all(isinstance(it, Real) and not isinstance(it, bool) for it in weights.values()):
+        raise ValueError(wanted)
+    return [float(weights[name]) for name in names]
 
 
 def choose_reading(reading: Mapping[str, object]) -> _fastpack.Source:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from fastpack.runtime import cgroup as _cgroup
+from fastpack.runtime import cgroup
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +21,8 @@ _UNKNOWN: Final = 8 << 30
 
 def available_memory() -> int:
     """Returns a quarter of the memory of this machine, or of its control group if that has less, in bytes."""
-    limits = [folder / "memory.max" for folder in _cgroup.folders()]
-    limits.append(_cgroup.ROOT / "memory" / "memory.limit_in_bytes")
+    limits = [folder / "memory.max" for folder in cgroup.folders()]
+    limits.append(cgroup.ROOT / "memory" / "memory.limit_in_bytes")
     found = filter(None, [_physical(), *map(_limit, limits)])
     return min(found, default=_UNKNOWN) // _SHARE
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fastpack.types import RankOption
 
-__all__ = ["Rank", "greatest_of", "rank_of"]
+__all__ = ["Rank", "greatest_of", "machines", "rank_of"]
 
 AUTO: Final = "auto"
 """The word for a rank that stands in the environment."""
@@ -94,3 +94,12 @@ def greatest_of(all_reduce: object) -> Callable[[int], int] | None:
 def _greatest(all_reduce: Callable[[int], int], number: int) -> int:
     with noted("while fastpack called `all_reduce`"):
         return all_reduce(number)
+
+
+def machines() -> int:
+    """The number of machines of the run, as torchrun or Slurm tell it, the same on each; 1 if they do not."""
+    for name, needed in (("GROUP_WORLD_SIZE", None), ("SLURM_NNODES", "SLURM_STEP_ID")):
+        text = os.environ.get(name, "")
+        if text.isdecimal() and int(text) and (needed is None or needed in os.environ):
+            return int(text)
+    return 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from fastpack.runtime import cgroup as _cgroup
+from fastpack.runtime import cgroup
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def _quota() -> int | None:
 
 
 def _quota_v2() -> float | None:
-    return min(filter(None, map(_limit, _cgroup.folders())), default=None)
+    return min(filter(None, map(_limit, cgroup.folders())), default=None)
 
 
 def _limit(folder: Path) -> float | None:
@@ -49,8 +49,8 @@ def _limit(folder: Path) -> float | None:
 
 def _quota_v1() -> float | None:
     try:
-        quota = int((_cgroup.ROOT / "cpu/cpu.cfs_quota_us").read_text(encoding="utf-8"))
-        period = int((_cgroup.ROOT / "cpu/cpu.cfs_period_us").read_text(encoding="utf-8"))
+        quota = int((cgroup.ROOT / "cpu/cpu.cfs_quota_us").read_text(encoding="utf-8"))
+        period = int((cgroup.ROOT / "cpu/cpu.cfs_period_us").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return quota / period if quota > 0 and period > 0 else None

@@ -11,13 +11,13 @@ from fastpack.arguments.strategy import one_document_a_row
 from fastpack.errors import OptionError
 from fastpack.options.native import native_inputs, native_model, native_options
 from fastpack.options.rows import CAUSAL_COLUMNS
-from fastpack.records.reiterable import Reiterable, gives_records
+from fastpack.records.sources import named_sources
 from fastpack.report.scan import ScanReport
 
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["named_sources", "sampled_epoch"]
+__all__ = ["sampled_epoch"]
 
 
 class _Size(NamedTuple):
@@ -26,38 +26,6 @@ class _Size(NamedTuple):
     documents: float
     tokens: float
     rows: float
-
-
-def named_sources(given: Mapping[str, Any]) -> tuple[list[str], Mapping[str, Any]]:  # type: ignore[explicit-any]
-    """The names of the sources, and the arguments with the sources as a list."""
-    files = given["files"]
-    if not isinstance(files, Mapping):
-        if files is not None and gives_records(files):
-            return [], {**given, "files": None, "sources": [_source("records", files)]}
-        listed = given["sources"]
-        if isinstance(listed, (list, tuple)):
-            listed = [_source(f"records {number}", source) for number, source in enumerate(listed)]
-        return [], {**given, "sources": listed}
-    if given["sources"] is not None:
-        message = "stands in place of `files`; give one of them"
-        raise OptionError(message, "sources")
-    if not files or not all(isinstance(name, str) for name in files):
-        message = "must name at least one source, by texts"
-        raise OptionError(message, "files")
-    sources = [_source(name, source) for name, source in files.items()]
-    return list(files), {**given, "files": None, "sources": sources}
-
-
-def _source(name: str, source: object) -> object:
-    """A source as a dict, with its records checked if it gives any."""
-    if gives_records(source):
-        return {"records": Reiterable(source, name=name)}
-    if isinstance(source, Mapping):
-        records = source.get("records")
-        if records is None:
-            return source
-        return {**source, "records": Reiterable(records, name=name, fingerprint=source.get("fingerprint"))}
-    return {"path": source}
 
 
 _CHOOSING: Final = (

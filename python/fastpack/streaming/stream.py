@@ -15,12 +15,13 @@ from fastpack.errors import FastpackError, OptionError, RecordError
 from fastpack.options.hints import with_hint
 from fastpack.options.native import native_inputs, native_model, native_options
 from fastpack.options.objective import objective_of
+from fastpack.records.sources import named_sources, weights_of
 from fastpack.records.transform import refuse_state_of_unknown, warn_of_unknown
 from fastpack.runtime.progress import watcher
 from fastpack.runtime.ranks import greatest_of, rank_of
 from fastpack.streaming.again import Answers, is_passing, renewed
 from fastpack.streaming.closing import Closing
-from fastpack.streaming.estimate import named_sources, sampled_epoch
+from fastpack.streaming.estimate import sampled_epoch
 from fastpack.streaming.states import StateDict, loaded, state_text, text_of
 from fastpack.streaming.stats import StreamEstimate, StreamStats
 
@@ -154,9 +155,7 @@ def _weights(weights: object, names: list[str]) -> list[tuple[int, list[float]]]
     found: list[tuple[int, list[float]]] = []
     try:
         for row, shares in schedule:  # type: ignore[attr-defined]  # what is no list is refused below
-            if not names or set(shares) != set(names):
-                raise ValueError  # noqa: TRY301  one message for all
-            found.append((int(row), [float(shares[name]) for name in names]))
+            found.append((int(row), weights_of(shares, names)))
     except (TypeError, ValueError) as refused:
         message = f"must be {wanted}, not `{shown(weights)}`"
         raise OptionError(message, "weights") from refused

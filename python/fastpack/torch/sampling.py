@@ -11,8 +11,8 @@ from torch.utils.data import Sampler
 
 from fastpack.arguments.checks import check_choice, check_switch, check_type, whole_number
 from fastpack.errors import OptionError
+from fastpack.runtime.ranks import machines
 from fastpack.torch.reading.order import Plan
-from fastpack.torch.reading.shards import machines
 from fastpack.torch.rows import PADDING, PackedDataset
 
 if TYPE_CHECKING:

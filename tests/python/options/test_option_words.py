@@ -7,8 +7,7 @@ import typing
 
 import pytest
 
-from fastpack import _fastpack
-from fastpack import types as _types
+from fastpack import _fastpack, types
 from fastpack.options import OPTIONS
 from fastpack.options.value import fields_of
 
@@ -26,7 +25,7 @@ def literal(option):
     else:
         spelled = TYPES.get(option, OPTIONS[option].type)
     names = re.findall(r"\w+", spelled)
-    known = [getattr(_types, name) for name in names if hasattr(_types, name)]
+    known = [getattr(types, name) for name in names if hasattr(types, name)]
     return [
         word for kind in known if typing.get_origin(kind) is typing.Literal for word in typing.get_args(kind)
     ]

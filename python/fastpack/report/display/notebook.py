@@ -58,7 +58,7 @@ def report_fragment(report: Report) -> str:
 
 def report_tiles(report: Report) -> str:
     """The main numbers of a report."""
-    # What was not drawn by the share of its source is not lost.
+    # Documents that a share did not draw are not lost.
     aside = report.dropped.get("not_drawn", Count(0, 0)).tokens
     lost = (report.tokens.dropped - aside) / max(report.tokens.read - aside, 1)
     return tiles(

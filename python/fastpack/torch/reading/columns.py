@@ -42,7 +42,7 @@ class Row(Mapping[str, object]):
         return self._columns[name].of(self._at)
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a column; its values are not computed."""
+        """True for the name of a column; its values are not computed."""
         return name in self._columns
 
     def __iter__(self) -> Iterator[str]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fastpack.torch.reading.columns import Columns
     from fastpack.torch.reading.order import Plan
 
-__all__ = ["Shards", "machines"]
+__all__ = ["Shards"]
 
 _OPEN: Final = 2
 """The shards that a process keeps open where the cache holds not all of them, and no sampler says which it needs."""
@@ -179,7 +179,7 @@ class Shards:
 
     @property
     def _fits(self) -> bool:
-        """Whether the cache holds all shards."""
+        """True if the cache has room for all shards."""
         return sum(self.sizes) <= self.room
 
     def _let_go(self) -> None:
@@ -282,7 +282,7 @@ class _Ahead:
             try:
                 (held,) = entry.folder.files.hold([entry.shard.file])
             except FastpackError:
-                continue  # whoever reads its rows is told
+                continue  # the reader of its rows gets the error
             if held is not None:
                 held.release()
 
@@ -292,12 +292,3 @@ def _ranks() -> int:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return int(torch.distributed.get_world_size())
     return rank_of(None, None).world_size
-
-
-def machines() -> int:
-    """The number of machines of the run, as torchrun or Slurm tell it, the same on each; 1 if they do not."""
-    for name, needed in (("GROUP_WORLD_SIZE", None), ("SLURM_NNODES", "SLURM_STEP_ID")):
-        text = os.environ.get(name, "")
-        if text.isdecimal() and int(text) and (needed is None or needed in os.environ):
-            return int(text)
-    return 1
