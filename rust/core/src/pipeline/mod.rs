@@ -26,7 +26,7 @@ pub use runs::append::append_dir;
 pub use runs::dir::{list_groups, pack_dir, pack_group, write_memory};
 pub use runs::files::pack_files;
 pub use runs::memory::pack_memory;
-pub use runs::packed_folder::{HeldFile, Listed, PackedFolder, usual_cache_size};
+pub use runs::packed_folder::{HeldFile, ListedFile, PackedFolder, usual_cache_size};
 pub use runs::reindex::reindex;
 pub use runs::repack::repack;
 pub use runs::scan::{Fit, Lost, Scan, TemplateScan, scan};

@@ -50,7 +50,7 @@ pub use folder::discard::{discard, is_barred, is_damaged, remove_output};
 pub use folder::survey::{KeptTokens, finished_in, finished_job, kept, tokens_hash};
 pub use folder::{Folder, Opened, open};
 pub use groups::group_states::{GroupState, StepState, Underway, underway};
-pub use groups::{Groups, Joined, Packed, Started, join};
+pub use groups::{Groups, Joined, PackedGroup, Started, join};
 pub use manifest::{File, Manifest, MetadataFile, TokensFile};
 pub use tables::Tables;
 

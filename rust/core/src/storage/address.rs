@@ -10,7 +10,7 @@ use crate::util::redaction::without_secrets;
 
 /// The kinds of remote storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum StoreKind {
     /// Amazon S3, and stores that speak its protocol.
     S3,
     /// Google Cloud Storage.
@@ -26,18 +26,18 @@ pub(super) enum Kind {
 }
 
 /// The schemes of URLs, with the kind of each.
-const SCHEMES: [(&str, Kind); 11] = [
-    ("s3", Kind::S3),
-    ("s3a", Kind::S3),
-    ("gs", Kind::Google),
-    ("gcs", Kind::Google),
-    ("az", Kind::Azure),
-    ("azure", Kind::Azure),
-    ("abfs", Kind::Azure),
-    ("abfss", Kind::Azure),
-    ("http", Kind::Web),
-    ("https", Kind::Web),
-    ("hf", Kind::Given),
+const SCHEMES: [(&str, StoreKind); 11] = [
+    ("s3", StoreKind::S3),
+    ("s3a", StoreKind::S3),
+    ("gs", StoreKind::Google),
+    ("gcs", StoreKind::Google),
+    ("az", StoreKind::Azure),
+    ("azure", StoreKind::Azure),
+    ("abfs", StoreKind::Azure),
+    ("abfss", StoreKind::Azure),
+    ("http", StoreKind::Web),
+    ("https", StoreKind::Web),
+    ("hf", StoreKind::Given),
 ];
 
 /// The scheme of a URL; `None` for a path.
@@ -57,7 +57,7 @@ pub(crate) fn is_url(path: &Path) -> bool {
 /// The URL of an object, a prefix or a pattern.
 #[derive(Clone)]
 pub(crate) struct Address {
-    pub(super) kind: Kind,
+    pub(super) kind: StoreKind,
     /// The URL without user and query.
     pub(super) name: String,
     /// The URL up to the bucket: `s3://bucket`, `https://host`.
@@ -88,7 +88,7 @@ impl Address {
             )));
         };
         let rest = &text[scheme.len() + 3..];
-        if *kind == Kind::Web {
+        if *kind == StoreKind::Web {
             let url = Url::parse(text).map_err(|error| {
                 refuse(format!("`{}` is no URL: {error}", without_secrets(text)))
             })?;
@@ -144,13 +144,13 @@ impl Address {
         let scheme = scheme_of(text).unwrap_or_default();
         let key = text.get(scheme.len() + 3..).unwrap_or(text).to_owned();
         let (name, root) = (named(text.to_owned()), format!("{scheme}:/"));
-        Self { kind: Kind::FileSystem, name, root, key, url: None }
+        Self { kind: StoreKind::FileSystem, name, root, key, url: None }
     }
 
     /// The name of another key of the same bucket.
     pub(super) fn name_of(&self, key: &str) -> String {
         let name = format!("{}/{key}", self.root);
-        if self.kind == Kind::FileSystem { named(name) } else { name }
+        if self.kind == StoreKind::FileSystem { named(name) } else { name }
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) const AHEAD: u64 = 96 << 20;
 
 /// The parts that all objects of one call share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedParts {
     pub(super) tasks: Arc<Tasks>,
     pub(super) requests: Arc<Requests>,
     pub(super) cache: Option<Arc<BlockCache>>,
@@ -36,7 +36,7 @@ pub(super) struct Shared {
     ahead: Arc<Semaphore>,
 }
 
-impl Shared {
+impl SharedParts {
     pub(super) fn new(
         tasks: Arc<Tasks>,
         requests: Arc<Requests>,
@@ -49,7 +49,7 @@ impl Shared {
 
 /// The store or the server that holds the bytes of an object.
 #[derive(Debug)]
-pub(super) enum Backend {
+pub(super) enum ObjectBackend {
     /// In a bucket.
     Bucket(Arc<dyn ObjectStore>, object_store::path::Path),
     /// On a web server.
@@ -61,7 +61,7 @@ pub(super) enum Backend {
 /// The part of an object that its requests need.
 #[derive(Debug)]
 struct Remote {
-    backend: Backend,
+    backend: ObjectBackend,
     stat: Stat,
     /// All bytes, if the answer that told of the object held them.
     whole: Option<Bytes>,
@@ -78,7 +78,7 @@ pub(crate) struct Object {
     /// The name for reports, errors and identities: the URL without user and query.
     pub(super) name: Arc<Path>,
     remote: Arc<Remote>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedParts>,
     /// The first bytes, once they were needed.
     head: OnceLock<Bytes>,
 }
@@ -103,10 +103,10 @@ impl Eq for Object {}
 impl Object {
     pub(super) fn new(
         name: &str,
-        backend: Backend,
+        backend: ObjectBackend,
         stat: Stat,
         head: Option<Bytes>,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedParts>,
     ) -> Self {
         let known_as = stat.is_told().then(|| format!("{name}\n{stat:?}"));
         let (requests, cache) = (Arc::clone(&shared.requests), shared.cache.clone());
@@ -276,7 +276,7 @@ impl Remote {
         bytes: &mut BytesMut,
     ) -> io::Result<Option<String>> {
         match &self.backend {
-            Backend::Bucket(store, path) => {
+            ObjectBackend::Bucket(store, path) => {
                 let options = GetOptions {
                     range: Some(GetRange::Bounded(range.clone())),
                     if_match: self.stat.quoted_etag(),
@@ -297,7 +297,7 @@ impl Remote {
                 }
                 Ok(None)
             }
-            Backend::FileSystem(files, facts) => {
+            ObjectBackend::FileSystem(files, facts) => {
                 let (files, facts) = (Arc::clone(files), facts.clone());
                 let length = range.end - range.start;
                 let read = tokio::task::spawn_blocking(move || files.read(&facts, range));
@@ -308,10 +308,12 @@ impl Remote {
                 bytes.extend_from_slice(&read);
                 Ok(None)
             }
-            Backend::Web(web) => match web.get(range, Some(&self.stat), &self.requests).await? {
-                Got::Bytes(mut answer) => answer.append_to(bytes).await,
-                Got::Empty(_) => Err(Stopped::Changed.into()),
-            },
+            ObjectBackend::Web(web) => {
+                match web.get(range, Some(&self.stat), &self.requests).await? {
+                    Got::Bytes(mut answer) => answer.append_to(bytes).await,
+                    Got::Empty(_) => Err(Stopped::Changed.into()),
+                }
+            }
         }
     }
 }
@@ -320,21 +322,21 @@ impl Remote {
 fn failed_again(error: &Arc<io::Error>) -> io::Error {
     match Stopped::of(error) {
         Some(stopped) => stopped.into(),
-        None => io::Error::new(error.kind(), Failure(Arc::clone(error))),
+        None => io::Error::new(error.kind(), ObjectFailure(Arc::clone(error))),
     }
 }
 
 /// A failure that several readers are told of.
 #[derive(Debug)]
-struct Failure(Arc<io::Error>);
+struct ObjectFailure(Arc<io::Error>);
 
-impl fmt::Display for Failure {
+impl fmt::Display for ObjectFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl std::error::Error for Failure {
+impl std::error::Error for ObjectFailure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self.0.get_ref() {
             Some(inner) => Some(inner),

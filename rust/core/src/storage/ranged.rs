@@ -33,13 +33,13 @@ const LOOSE_KEPT: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Ranged {
     object: Arc<Object>,
-    parts: Arc<Mutex<Parts>>,
+    parts: Arc<Mutex<RangedParts>>,
 }
 
 #[derive(Debug, Default)]
-struct Parts {
+struct RangedParts {
     /// The planned pieces, in order.
-    pieces: Vec<Planned>,
+    pieces: Vec<PlannedRange>,
     /// The beginnings of the groups of the file, in order. Earlier pieces are let go.
     groups: Vec<u64>,
     /// Parts that no plan has, and their beginnings.
@@ -49,7 +49,7 @@ struct Parts {
 }
 
 #[derive(Debug)]
-struct Planned {
+struct PlannedRange {
     range: Range<u64>,
     state: Fetching,
 }
@@ -64,9 +64,9 @@ enum Fetching {
 impl Ranged {
     pub(super) fn new(object: &Arc<Object>) -> Self {
         let size = object.stat().size;
-        let mut parts = Parts::default();
+        let mut parts = RangedParts::default();
         if size <= SMALL && size > 0 {
-            parts.pieces.push(Planned { range: 0..size, state: Fetching::Away });
+            parts.pieces.push(PlannedRange { range: 0..size, state: Fetching::Away });
         }
         Self { object: Arc::clone(object), parts: Arc::new(Mutex::new(parts)) }
     }
@@ -109,7 +109,7 @@ impl Ranged {
             let count = (range.end - range.start).div_ceil(PIECE);
             (0..count).map(move |number| {
                 let start = range.start + number * PIECE;
-                Planned { range: start..(start + PIECE).min(range.end), state: Fetching::Away }
+                PlannedRange { range: start..(start + PIECE).min(range.end), state: Fetching::Away }
             })
         };
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,7 +161,7 @@ impl Ranged {
     }
 
     /// The bytes of a range that is not planned.
-    fn loose(&self, parts: &mut Parts, range: Range<u64>) -> io::Result<Bytes> {
+    fn loose(&self, parts: &mut RangedParts, range: Range<u64>) -> io::Result<Bytes> {
         let size = self.object.stat().size;
         let holds = |(start, bytes): &&(u64, Bytes)| {
             *start <= range.start && range.end <= start + bytes.len() as u64
@@ -197,7 +197,7 @@ impl Ranged {
     }
 }
 
-impl Parts {
+impl RangedParts {
     /// Lets go of the pieces before the group that holds byte `at`.
     fn let_go(&mut self, at: u64) {
         let group = self.groups.partition_point(|start| *start <= at);
@@ -211,7 +211,7 @@ impl Parts {
     }
 }
 
-impl Planned {
+impl PlannedRange {
     fn begin(&mut self, object: &Object) {
         if matches!(self.state, Fetching::Away) {
             self.state = Fetching::Begun(object.begin(self.range.clone()));

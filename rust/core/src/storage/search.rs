@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use glob::{MatchOptions, Pattern};
 
-use super::address::{Address, Kind};
+use super::address::{Address, StoreKind};
 use super::location::Location;
 use super::session::Session;
 use super::stat::Stat;
@@ -81,7 +81,7 @@ impl Session {
         let listed = self.list(&address, prefix)?;
         if listed.is_empty() {
             let said = match address.kind {
-                Kind::FileSystem => "No such file, and no folder with files",
+                StoreKind::FileSystem => "No such file, and no folder with files",
                 _ => "No such object, and no folder with objects",
             };
             return Err(not_found(&address.name, said));

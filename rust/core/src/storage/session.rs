@@ -10,13 +10,13 @@ use object_store::ObjectStore;
 use object_store::aws::AmazonS3;
 use reqwest::header::HeaderMap;
 
-use super::address::{Address, Kind};
+use super::address::{Address, StoreKind};
 use super::buckets;
 use super::buckets::bucket;
 use super::cache::BlockCache;
 use super::http::requests::Requests;
 use super::http::web::{HEAD, Web};
-use super::object::{Backend, Object, Shared};
+use super::object::{Object, ObjectBackend, SharedParts};
 use super::stat::Stat;
 use super::tasks::Tasks;
 use crate::config::{FileFacts, FileSystem, GivenFile, StorageOptions};
@@ -26,17 +26,17 @@ use crate::error::{Error, Result};
 const AT_A_TIME: usize = 16;
 
 /// The objects of a folder, by key, as a bucket was listed.
-type Listed = Arc<Vec<(String, Stat)>>;
+type ListedFolder = Arc<Vec<(String, Stat)>>;
 
 /// The remote storage of one call: its threads, its client and the buckets that it has opened.
 #[derive(Debug)]
 pub(crate) struct Session {
     options: StorageOptions,
-    shared: Arc<Shared>,
+    shared: Arc<SharedParts>,
     /// The opened buckets, by their root.
     buckets: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
     /// The lists, by root and prefix: a bucket is listed once a call.
-    lists: Mutex<BTreeMap<(String, String), Listed>>,
+    lists: Mutex<BTreeMap<(String, String), ListedFolder>>,
 }
 
 impl Session {
@@ -49,7 +49,7 @@ impl Session {
             cache.map(|(dir, most)| BlockCache::open(dir, *most).map(Arc::new)).transpose()?;
         Ok(Self {
             options: options.clone(),
-            shared: Arc::new(Shared::new(Arc::new(tasks), requests, cache)),
+            shared: Arc::new(SharedParts::new(Arc::new(tasks), requests, cache)),
             buckets: Mutex::default(),
             lists: Mutex::default(),
         })
@@ -98,7 +98,7 @@ impl Session {
 
     /// The bucket of an address, if it is one of the protocol of S3.
     pub(super) fn s3(&self, address: &Address) -> Result<Option<Arc<AmazonS3>>> {
-        if address.kind != Kind::S3 {
+        if address.kind != StoreKind::S3 {
             return Ok(None);
         }
         let opened = buckets::open_s3(address, &self.options.options, &self.shared.requests)?;
@@ -131,7 +131,7 @@ impl Session {
             got.map(|got| bucket::stat_of(&got.meta))
                 .map_err(|error| buckets::said(&error, &requests))
         });
-        let place = Backend::Bucket(store, path);
+        let place = ObjectBackend::Bucket(store, path);
         Ok(Object::new(&address.name, place, stat.map_err(about())?, None, &self.shared))
     }
 
@@ -144,7 +144,7 @@ impl Session {
         let found = files.file(&address.key).map_err(Error::io(Path::new(&address.name)))?;
         Ok(found.map(|facts| {
             let stat = stat_of(&facts);
-            let place = Backend::FileSystem(Arc::clone(files), facts);
+            let place = ObjectBackend::FileSystem(Arc::clone(files), facts);
             Object::new(&address.name, place, stat, None, &self.shared)
         }))
     }
@@ -157,7 +157,7 @@ impl Session {
             Ok((web, stat, head))
         });
         let (web, stat, head) = found.map_err(Error::io(Path::new(name)))?;
-        Ok(Object::new(name, Backend::Web(Box::new(web)), stat, Some(head), &self.shared))
+        Ok(Object::new(name, ObjectBackend::Web(Box::new(web)), stat, Some(head), &self.shared))
     }
 
     /// The object of a file that the caller gave.
@@ -175,7 +175,7 @@ impl Session {
     }
 
     /// All objects below a folder of a bucket, sorted by key.
-    pub(super) fn list(&self, address: &Address, prefix: &str) -> Result<Listed> {
+    pub(super) fn list(&self, address: &Address, prefix: &str) -> Result<ListedFolder> {
         let name = (address.root.clone(), prefix.to_owned());
         let known = self.lists.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
         if let Some(known) = known {
@@ -196,7 +196,7 @@ impl Session {
         Ok(listed)
     }
 
-    fn list_bucket(&self, address: &Address, prefix: &str) -> Result<Listed> {
+    fn list_bucket(&self, address: &Address, prefix: &str) -> Result<ListedFolder> {
         let about = || Error::io(Path::new(&address.name_of(prefix)).to_owned());
         let store = self.bucket(address)?;
         let folder =
@@ -218,12 +218,12 @@ impl Session {
             let etag = stat.etag.as_deref().map(str::to_owned);
             let (size, modified) = (stat.size, stat.modified);
             let facts = FileFacts { path: key.to_owned(), size, etag, modified };
-            let place = Backend::FileSystem(Arc::clone(files), facts);
+            let place = ObjectBackend::FileSystem(Arc::clone(files), facts);
             return Ok(Object::new(&name, place, stat.clone(), None, &self.shared));
         }
         let store = self.bucket(address)?;
         let path = buckets::path_of(key).map_err(Error::io(Path::new(&name)))?;
-        Ok(Object::new(&name, Backend::Bucket(store, path), stat.clone(), None, &self.shared))
+        Ok(Object::new(&name, ObjectBackend::Bucket(store, path), stat.clone(), None, &self.shared))
     }
 
     /// Fetches the first bytes of many objects, some at a time. Those that fail are asked again when they are read.
@@ -241,7 +241,7 @@ impl Session {
 
     /// The name of the kind of an address, for messages.
     pub(super) fn is_bucket(address: &Address) -> bool {
-        !matches!(address.kind, Kind::Web | Kind::Given)
+        !matches!(address.kind, StoreKind::Web | StoreKind::Given)
     }
 }
 

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use super::buckets::bucket;
 use super::http::requests::Requests;
 use super::location::{Location, RangeFile};
-use super::object::{Backend, Object, Shared};
+use super::object::{Object, ObjectBackend, SharedParts};
 use super::stopped::Stopped;
 use super::tasks::Tasks;
 
@@ -28,7 +28,7 @@ fn object(size: usize) -> (Location, Vec<u8>, Arc<InMemory>) {
     let requests = Arc::new(
         Requests::new(&[("max_retries".to_owned(), "0".to_owned())].into()).expect("a client"),
     );
-    let shared = Arc::new(Shared::new(Arc::clone(&tasks), Arc::clone(&requests), None));
+    let shared = Arc::new(SharedParts::new(Arc::clone(&tasks), Arc::clone(&requests), None));
     let store = Arc::new(InMemory::new());
     let path = object_store::path::Path::from("a");
     let (put, payload) = (Arc::clone(&store), PutPayload::from(bytes.clone()));
@@ -37,7 +37,7 @@ fn object(size: usize) -> (Location, Vec<u8>, Arc<InMemory>) {
         bucket::list(put, None, requests).await
     });
     let (key, stat) = listed.expect("a list").remove(0);
-    let backend = Backend::Bucket(Arc::clone(&store) as Arc<dyn ObjectStore>, key.into());
+    let backend = ObjectBackend::Bucket(Arc::clone(&store) as Arc<dyn ObjectStore>, key.into());
     (Arc::new(Object::new("s3://b/a", backend, stat, None, &shared)).into(), bytes, store)
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use fastpack_core::pipeline::{self, HeldFile, Listed, PackedFolder, usual_cache_size};
+use fastpack_core::pipeline::{self, HeldFile, ListedFile, PackedFolder, usual_cache_size};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -43,7 +43,7 @@ impl PyRemoteFolder {
         dir: PathBuf,
         most: Option<PyBlockCache>,
     ) -> PyResult<Vec<Option<PyHeldFile>>> {
-        let files: Vec<Listed> = files.into_iter().map(|file| file.0).collect();
+        let files: Vec<ListedFile> = files.into_iter().map(|file| file.0).collect();
         let held = self.run(py, move |folder| {
             folder.hold(&files, &dir, most.map_or_else(|| usual_cache_size(&dir), |most| most.0))
         })?;
@@ -102,14 +102,14 @@ impl PyHeldFile {
 }
 
 /// A file as a manifest lists it: its name, size, hash, and the hashes of its parts.
-pub(crate) struct PyListed(Listed);
+pub(crate) struct PyListed(ListedFile);
 
 impl<'py> FromPyObject<'_, 'py> for PyListed {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let (name, bytes, blake3, parts) = value.extract()?;
-        Ok(Self(Listed { name, bytes, blake3, parts }))
+        Ok(Self(ListedFile { name, bytes, blake3, parts }))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::group::{GroupedJob, Hashed, Step};
+use super::group::{GroupStep, GroupedJob, HashedFiles};
 use super::record::GroupRecord;
 use crate::config::Split;
 use crate::error::Result;
@@ -15,7 +15,7 @@ use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::shared::LeftoverDocuments;
 use crate::report::Report;
 use crate::report::listed_path::ListedPath;
-use crate::sink::{File, Folder, Groups, Packed, Sink, TOKENS, TokensFile};
+use crate::sink::{File, Folder, Groups, PackedGroup, Sink, TOKENS, TokensFile};
 use crate::source::SourceFile;
 use crate::util::control::{Control, Phase};
 use crate::util::disk::hex_hash::HexHash;
@@ -34,17 +34,22 @@ pub(super) fn gather(
     }
     let mut packed = Vec::with_capacity(job.len());
     let mut record = GroupRecord::default();
-    job.each_packed(groups, (0..job.len(), Step::Rows, Hashed::All), control, |group, found| {
-        match found {
-            Some((mut it, later)) => {
-                record.merge(later);
-                it.content = named_in_memory(job.files(group), it.content);
-                packed.push(it);
+    job.each_packed(
+        groups,
+        (0..job.len(), GroupStep::Rows, HashedFiles::All),
+        control,
+        |group, found| {
+            match found {
+                Some((mut it, later)) => {
+                    record.merge(later);
+                    it.content = named_in_memory(job.files(group), it.content);
+                    packed.push(it);
+                }
+                None => groups.discard(group as u64, GroupStep::Rows.name())?,
             }
-            None => groups.discard(group as u64, Step::Rows.name())?,
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     if packed.len() < job.len() {
         return Ok(None);
     }
@@ -86,7 +91,7 @@ pub(super) fn gather(
 fn adopt(
     job: &GroupedJob<'_>,
     groups: &Groups,
-    (folder, mut shards): (&mut Folder, Vec<(&Packed, File)>),
+    (folder, mut shards): (&mut Folder, Vec<(&PackedGroup, File)>),
     control: &Control,
 ) -> Result<()> {
     if !groups.are_in_bucket() {
@@ -103,7 +108,7 @@ fn adopt(
 
 /// The shards of a split of all groups, in their order, each with its group. Of groups without rows one shard is taken, if no group
 /// has any.
-fn shards(packed: &[Packed], split: Split) -> Vec<(&Packed, File)> {
+fn shards(packed: &[PackedGroup], split: Split) -> Vec<(&PackedGroup, File)> {
     let all = packed.iter().flat_map(|group| {
         let of_split = group.files.iter().filter(move |file| split.has_shard(&file.name));
         of_split.map(move |file| (group, file.clone()))
@@ -113,7 +118,7 @@ fn shards(packed: &[Packed], split: Split) -> Vec<(&Packed, File)> {
 }
 
 /// Shards with their paths.
-fn placed(shards: Vec<(&Packed, File)>) -> Vec<(PathBuf, File)> {
+fn placed(shards: Vec<(&PackedGroup, File)>) -> Vec<(PathBuf, File)> {
     shards.into_iter().map(|(group, file)| (group.dir.join(&file.name), file)).collect()
 }
 
@@ -124,13 +129,18 @@ fn are_tokens_unchanged(job: &GroupedJob<'_>, groups: &Groups, control: &Control
         return Ok(true);
     }
     let mut are_unchanged = true;
-    job.each_packed(groups, (0..job.len(), Step::Tokens, Hashed::All), control, |group, found| {
-        if found.is_none() {
-            are_unchanged = false;
-            groups.discard(group as u64, Step::Tokens.name())?;
-        }
-        Ok(())
-    })?;
+    job.each_packed(
+        groups,
+        (0..job.len(), GroupStep::Tokens, HashedFiles::All),
+        control,
+        |group, found| {
+            if found.is_none() {
+                are_unchanged = false;
+                groups.discard(group as u64, GroupStep::Tokens.name())?;
+            }
+            Ok(())
+        },
+    )?;
     Ok(are_unchanged)
 }
 
@@ -161,11 +171,11 @@ fn pack_together(
 fn tokens(
     job: &GroupedJob<'_>,
     groups: &Groups,
-    (packed, folder): (&[Packed], &Folder),
+    (packed, folder): (&[PackedGroup], &Folder),
     blocks: u64,
     control: &Control,
 ) -> Result<TokensFile> {
-    let log = |(number, group): (usize, &Packed)| {
+    let log = |(number, group): (usize, &PackedGroup)| {
         if job.makes_tokens_first() {
             groups.fetched_file(&job.tokens_of(groups, number, control)?, TOKENS, control)
         } else {
@@ -187,7 +197,7 @@ fn named_in_memory(
 }
 
 /// The hashes of the files of all groups. The hash of a file that several groups read is a hash of all hashes.
-fn content(packed: Vec<Packed>) -> BTreeMap<ListedPath, HexHash> {
+fn content(packed: Vec<PackedGroup>) -> BTreeMap<ListedPath, HexHash> {
     let mut all: BTreeMap<ListedPath, HexHash> = BTreeMap::new();
     for (path, hash) in packed.into_iter().flat_map(|group| group.content) {
         let both = |before: &HexHash| blake3::hash(format!("{before}{hash}").as_bytes()).into();

@@ -23,7 +23,7 @@ use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::runs::content::ContentHashes;
 use crate::pipeline::runs::repack::take_all;
-use crate::sink::{Folder, Groups, LOTS, Opened, Packed, TokensFile, kept, open};
+use crate::sink::{Folder, Groups, LOTS, Opened, PackedGroup, TokensFile, kept, open};
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
 use crate::util::ordered::ordered;
@@ -34,14 +34,14 @@ const BLOCK_BITS: u32 = 40;
 
 /// A step of the work on all groups. The next begins once all groups have finished it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum GroupStep {
     /// Makes the tokens, and the split hash of each document.
     Tokens,
     /// Writes the rows.
     Rows,
 }
 
-impl Step {
+impl GroupStep {
     /// The steps of a job. A number of documents is set aside after all of them are known.
     pub(super) fn of(validation: Option<Validation>) -> &'static [Self] {
         let is_counted = validation.is_some_and(|it| it.documents().is_some());
@@ -59,7 +59,7 @@ impl Step {
 
 /// The files of a group whose hashes are compared before the group is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hashed {
+pub(super) enum HashedFiles {
     /// The small ones; shards and tokens are compared by their size.
     Small,
     /// All.
@@ -133,7 +133,7 @@ impl<'a> GroupedJob<'a> {
     }
 
     /// The identity of a group in a step.
-    pub(super) fn identity_of(&self, group: usize, step: Step) -> Identity {
+    pub(super) fn identity_of(&self, group: usize, step: GroupStep) -> Identity {
         Identity {
             fastpack: Identity::version(),
             inputs: JobInputs::Group(GroupOfJob {
@@ -156,8 +156,8 @@ impl<'a> GroupedJob<'a> {
         &self,
         groups: &Groups,
         group: usize,
-        step: Step,
-    ) -> Result<Option<Packed>> {
+        step: GroupStep,
+    ) -> Result<Option<PackedGroup>> {
         groups.packed(group as u64, step.name(), &self.identity_of(group, step))
     }
 
@@ -166,23 +166,23 @@ impl<'a> GroupedJob<'a> {
     pub(super) fn each_packed(
         &self,
         groups: &Groups,
-        (some, step, hashed): (Range<usize>, Step, Hashed),
+        (some, step, hashed): (Range<usize>, GroupStep, HashedFiles),
         control: &Control,
-        mut take: impl FnMut(usize, Option<(Packed, GroupRecord)>) -> Result<()>,
+        mut take: impl FnMut(usize, Option<(PackedGroup, GroupRecord)>) -> Result<()>,
     ) -> Result<()> {
         let mut left = some;
         let read = |group| {
             control.tick()?;
             let packed = match hashed {
-                Hashed::Small => self.packed(groups, group, step)?,
-                Hashed::All => {
+                HashedFiles::Small => self.packed(groups, group, step)?,
+                HashedFiles::All => {
                     let identity = self.identity_of(group, step);
                     groups.unchanged(group as u64, step.name(), &identity, control)?
                 }
             };
-            let with_record = |it: Packed| -> Result<_> {
+            let with_record = |it: PackedGroup| -> Result<_> {
                 let record = GroupRecord::read(&it.report, &it.dir)?;
-                Ok((Packed { report: String::new(), ..it }, record))
+                Ok((PackedGroup { report: String::new(), ..it }, record))
             };
             Ok((group, packed.map(with_record).transpose()?))
         };
@@ -191,14 +191,14 @@ impl<'a> GroupedJob<'a> {
 
     /// Whether all groups have finished all steps, or the job has ended.
     pub(super) fn are_done(&self, groups: &Groups) -> Result<bool> {
-        let last = Step::Rows.name();
+        let last = GroupStep::Rows.name();
         let is_over = groups.refresh()?;
         Ok(is_over || (0..self.len()).all(|group| groups.is_done(group as u64, last)))
     }
 
     /// Whether the tokens of all groups are made before the rows of any.
     pub(super) fn makes_tokens_first(&self) -> bool {
-        Step::of(self.output.validation).contains(&Step::Tokens)
+        GroupStep::of(self.output.validation).contains(&GroupStep::Tokens)
     }
 
     /// Works on a group, unless it has finished the step before. Fails with [`Error::Busy`] if another process works
@@ -206,7 +206,7 @@ impl<'a> GroupedJob<'a> {
     pub(super) fn work(
         &self,
         groups: &Groups,
-        (group, step): (usize, Step),
+        (group, step): (usize, GroupStep),
         threshold: Option<SplitThreshold>,
         control: &Control,
     ) -> Result<()> {
@@ -215,7 +215,7 @@ impl<'a> GroupedJob<'a> {
             let identity = self.identity_of(group, step);
             groups.publish(&hold, (group as u64, step.name()), &identity, control)
         });
-        groups.forget(group as u64, Step::Tokens.name());
+        groups.forget(group as u64, GroupStep::Tokens.name());
         groups.release(hold);
         worked
     }
@@ -223,13 +223,13 @@ impl<'a> GroupedJob<'a> {
     fn work_alone(
         &self,
         groups: &Groups,
-        (group, step): (usize, Step),
+        (group, step): (usize, GroupStep),
         threshold: Option<SplitThreshold>,
         control: &Control,
     ) -> Result<()> {
         let keeps_tokens = match step {
-            Step::Tokens => true,
-            Step::Rows => self.output.keep_tokens && !self.makes_tokens_first(),
+            GroupStep::Tokens => true,
+            GroupStep::Rows => self.output.keep_tokens && !self.makes_tokens_first(),
         };
         let output = Output {
             dir: groups.folder(group as u64, step.name()),
@@ -250,9 +250,9 @@ impl<'a> GroupedJob<'a> {
             Opened::Ready(folder) => folder,
         };
         let worked = match (step, threshold) {
-            (Step::Tokens, _) => self.tokens(&mut folder, group, control),
-            (Step::Rows, None) => self.rows(&mut folder, &output, group, control),
-            (Step::Rows, Some(_)) => {
+            (GroupStep::Tokens, _) => self.tokens(&mut folder, group, control),
+            (GroupStep::Rows, None) => self.rows(&mut folder, &output, group, control),
+            (GroupStep::Rows, Some(_)) => {
                 self.rows_of_tokens(&mut folder, groups, (group, threshold), control)
             }
         };
@@ -368,8 +368,14 @@ impl<'a> GroupedJob<'a> {
     }
 
     /// The tokens of a group, in a folder of the local disk. They are made again if they have changed since they were made.
-    fn fetched_tokens(&self, groups: &Groups, group: usize, control: &Control) -> Result<Packed> {
-        let (step, identity) = (Step::Tokens.name(), self.identity_of(group, Step::Tokens));
+    fn fetched_tokens(
+        &self,
+        groups: &Groups,
+        group: usize,
+        control: &Control,
+    ) -> Result<PackedGroup> {
+        let (step, identity) =
+            (GroupStep::Tokens.name(), self.identity_of(group, GroupStep::Tokens));
         let find = || groups.fetched((group as u64, step), &identity, control);
         if let Some(made) = find()? {
             return Ok(made);
@@ -384,22 +390,23 @@ impl<'a> GroupedJob<'a> {
         groups: &Groups,
         group: usize,
         control: &Control,
-    ) -> Result<Packed> {
-        if let Some(made) = self.packed(groups, group, Step::Tokens)? {
+    ) -> Result<PackedGroup> {
+        if let Some(made) = self.packed(groups, group, GroupStep::Tokens)? {
             return Ok(made);
         }
         self.make_tokens_again(groups, group, control)?;
-        Self::made(groups, group, self.packed(groups, group, Step::Tokens)?)
+        Self::made(groups, group, self.packed(groups, group, GroupStep::Tokens)?)
     }
 
     fn make_tokens_again(&self, groups: &Groups, group: usize, control: &Control) -> Result<()> {
-        let (step, identity) = (Step::Tokens.name(), self.identity_of(group, Step::Tokens));
+        let (step, identity) =
+            (GroupStep::Tokens.name(), self.identity_of(group, GroupStep::Tokens));
         groups.discard_tokens((group as u64, step), &identity, control)?;
-        self.work(groups, (group, Step::Tokens), None, control)
+        self.work(groups, (group, GroupStep::Tokens), None, control)
     }
 
-    fn made(groups: &Groups, group: usize, made: Option<Packed>) -> Result<Packed> {
-        let dir = groups.folder(group as u64, Step::Tokens.name());
+    fn made(groups: &Groups, group: usize, made: Option<PackedGroup>) -> Result<PackedGroup> {
+        let dir = groups.folder(group as u64, GroupStep::Tokens.name());
         let reason = "holds tokens of a group that have changed; remove it, and run again";
         made.ok_or_else(|| Error::output(dir, reason))
     }

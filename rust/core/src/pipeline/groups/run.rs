@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::cut::{cut, sized};
 use super::gather::gather;
-use super::group::{GroupedJob, Hashed, Step};
+use super::group::{GroupStep, GroupedJob, HashedFiles};
 use super::record::GroupRecord;
 use crate::config::identity::Identity;
 use crate::config::{Order, Output, StartingGroups};
@@ -49,8 +49,8 @@ pub(in crate::pipeline) fn pack(
     let output = &Output { shared, ..output.clone() };
     for _ in 0..ATTEMPTS {
         let groups = match join(job, output, identity, control)? {
-            Entered::Groups(groups) => groups,
-            Entered::Finished(report) => return Ok(report),
+            EnteredJob::Groups(groups) => groups,
+            EnteredJob::Finished(report) => return Ok(report),
         };
         let grouped = GroupedJob::new(job, found, output, identity, most);
         let is_done = work_on_all(&grouped, &groups, control)?;
@@ -102,18 +102,19 @@ pub(in crate::pipeline) fn pack_one(
     let output = &Output { shared: true, ..output.clone() };
     let identity = Arc::new(identity);
     let groups = match join(job, output, &identity, control)? {
-        Entered::Groups(groups) => groups,
-        Entered::Finished(report) => return Ok(report),
+        EnteredJob::Groups(groups) => groups,
+        EnteredJob::Finished(report) => return Ok(report),
     };
     let grouped = GroupedJob::new(job, found, output, &identity, most);
-    let step = Step::of(output.validation).get(step).copied();
+    let step = GroupStep::of(output.validation).get(step).copied();
     let place = usize::try_from(group).ok().filter(|&place| place < grouped.len());
     let (Some(place), Some(step)) = (place, step) else {
         let reason = format!("is {group}, but the job has {} groups", grouped.len());
         return Err(Error::option("group", reason));
     };
     control.expect_bytes(grouped.all_bytes());
-    let threshold = if step == Step::Rows { grouped.threshold(&groups, control)? } else { None };
+    let threshold =
+        if step == GroupStep::Rows { grouped.threshold(&groups, control)? } else { None };
     groups.refresh()?;
     loop {
         match grouped.work(&groups, (place, step), threshold, control) {
@@ -144,7 +145,7 @@ pub(in crate::pipeline) fn listed(
     let bytes = |group: Range<usize>| {
         files[group].iter().map(|file| file.bytes).fold(0, u64::saturating_add)
     };
-    let steps = Step::of(output.validation).iter().map(|step| step.name());
+    let steps = GroupStep::of(output.validation).iter().map(|step| step.name());
     (cut(&files, most).into_iter().map(bytes).collect(), steps.collect())
 }
 
@@ -176,7 +177,7 @@ fn refuse_objective(job: &Job, output: &Output) -> Result<()> {
 
 /// The groups of a job, or its report if it has finished before.
 #[expect(clippy::large_enum_variant, reason = "there is one a run")]
-enum Entered {
+enum EnteredJob {
     Groups(Groups),
     Finished(Report),
 }
@@ -187,15 +188,17 @@ fn join(
     output: &Output,
     identity: &Arc<Identity>,
     control: &Control,
-) -> Result<Entered> {
+) -> Result<EnteredJob> {
     let groups = match sink::join(output, identity, job.options.now(), control)? {
         Joined::Groups(groups) => groups,
-        Joined::Finished(report) => return finished(&report, job, output).map(Entered::Finished),
+        Joined::Finished(report) => {
+            return finished(&report, job, output).map(EnteredJob::Finished);
+        }
     };
     if let JobTemplate::Ready(template) = &mut job.template {
         template.set_now(groups.now());
     }
-    Ok(Entered::Groups(groups))
+    Ok(EnteredJob::Groups(groups))
 }
 
 /// The report of a job that has finished before.
@@ -209,8 +212,8 @@ fn finished(report: &str, job: &Job, output: &Output) -> Result<Report> {
 fn work_on_all(job: &GroupedJob<'_>, groups: &Groups, control: &Control) -> Result<bool> {
     control.expect_bytes(job.all_bytes());
     let mut threshold = None;
-    for &step in Step::of(job.output.validation) {
-        if step == Step::Rows {
+    for &step in GroupStep::of(job.output.validation) {
+        if step == GroupStep::Rows {
             threshold = job.threshold(groups, control)?;
         }
         if !work_on(job, groups, step, threshold, control)? {
@@ -224,7 +227,7 @@ fn work_on_all(job: &GroupedJob<'_>, groups: &Groups, control: &Control) -> Resu
 fn work_on(
     job: &GroupedJob<'_>,
     groups: &Groups,
-    step: Step,
+    step: GroupStep,
     threshold: Option<SplitThreshold>,
     control: &Control,
 ) -> Result<bool> {
@@ -290,7 +293,7 @@ fn pause(time: Duration, control: &Control) -> Result<()> {
 
 /// The report of the groups that are packed so far.
 fn so_far(job: &GroupedJob<'_>, groups: &Groups, control: &Control) -> Result<Report> {
-    let (mut report, done) = report_of(job, groups, Step::Rows, 0..job.len(), control)?;
+    let (mut report, done) = report_of(job, groups, GroupStep::Rows, 0..job.len(), control)?;
     report.facts.warnings.push(format!(
         "{done} of {} groups are packed so far, which this report counts; other processes work on the rest, or put \
          the output together",
@@ -303,13 +306,13 @@ fn so_far(job: &GroupedJob<'_>, groups: &Groups, control: &Control) -> Result<Re
 fn report_of(
     job: &GroupedJob<'_>,
     groups: &Groups,
-    step: Step,
+    step: GroupStep,
     some: Range<usize>,
     control: &Control,
 ) -> Result<(Report, usize)> {
     let mut record = GroupRecord::default();
     let mut done = 0;
-    job.each_packed(groups, (some, step, Hashed::Small), control, |_, found| {
+    job.each_packed(groups, (some, step, HashedFiles::Small), control, |_, found| {
         if let Some((_, later)) = found {
             record.merge(later);
             done += 1;

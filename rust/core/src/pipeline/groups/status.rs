@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::cut::{Sized, cut};
-use super::group::Step;
+use super::group::GroupStep;
 use crate::config::RemoteOutput;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
@@ -115,7 +115,7 @@ fn of_underway(found: &Underway) -> Status {
     let groups = groups_of(&found.job);
     let (files, bytes) = files_of(&found.job);
     let all = steps_of(&found.job);
-    let is_done = |steps: &BTreeMap<String, StepState>, step: Step| {
+    let is_done = |steps: &BTreeMap<String, StepState>, step: GroupStep| {
         steps.get(step.name()) == Some(&StepState::Done)
     };
     let steps = all.iter().enumerate().map(|(number, step)| {
@@ -156,9 +156,9 @@ fn of_underway(found: &Underway) -> Status {
 }
 
 /// The steps of a job that has groups; none for others.
-fn steps_of(job: &Identity) -> &'static [Step] {
+fn steps_of(job: &Identity) -> &'static [GroupStep] {
     let output = job.output.as_ref().filter(|output| output.group_bytes.is_some());
-    output.map_or(&[], |output| Step::of(output.validation))
+    output.map_or(&[], |output| GroupStep::of(output.validation))
 }
 
 /// The number of groups of a job.

@@ -79,7 +79,7 @@ impl ShareDraw {
         }
         let mut drawn = vec![Count::default(); pools.len()];
         for (pool, wanted) in pools.iter().zip(wanted) {
-            let Wanted { passes, rest } = wanted;
+            let SharePasses { passes, rest } = wanted;
             let more = pool.first(rest, &|number| self.amount(number));
             for (at, &number) in pool.documents.iter().enumerate() {
                 times[number] = passes + u32::from(at < more);
@@ -106,8 +106,9 @@ impl ShareDraw {
     }
 
     /// The pool of each source: the documents of its fraction, in the order in which they are drawn.
-    fn pools(&self, control: &Control) -> Result<Vec<Pool>> {
-        let mut pools: Vec<Pool> = self.shares.sources.iter().map(|_| Pool::default()).collect();
+    fn pools(&self, control: &Control) -> Result<Vec<SharePool>> {
+        let mut pools: Vec<SharePool> =
+            self.shares.sources.iter().map(|_| SharePool::default()).collect();
         for (number, candidate) in self.documents.iter().enumerate() {
             if candidate.fate.dropped.is_none() {
                 pools[candidate.source].documents.push(number);
@@ -140,7 +141,7 @@ impl ShareDraw {
 
     /// The shares that were asked for and that were drawn.
     #[expect(clippy::cast_precision_loss, reason = "shares are rounded anyway")]
-    fn reports(&self, pools: &[Pool], drawn: &[Count]) -> Vec<(String, ShareReport)> {
+    fn reports(&self, pools: &[SharePool], drawn: &[Count]) -> Vec<(String, ShareReport)> {
         let amount = |count: &Count| match self.shares.unit {
             ShareUnit::Tokens => count.tokens as f64,
             ShareUnit::Documents => count.documents as f64,
@@ -160,7 +161,7 @@ impl ShareDraw {
 
 /// The documents of a source that may be drawn, in the order in which they are drawn.
 #[derive(Default)]
-struct Pool {
+struct SharePool {
     documents: Vec<usize>,
     /// The sum of their sizes.
     amount: f64,
@@ -168,7 +169,7 @@ struct Pool {
     all: f64,
 }
 
-impl Pool {
+impl SharePool {
     /// The number of the first documents whose sizes sum up to `wanted`, as near as can be.
     fn first(&self, wanted: f64, amount: &impl Fn(usize) -> f64) -> usize {
         let mut sum = 0.0;
@@ -183,15 +184,15 @@ impl Pool {
 
 /// The documents that are wanted of a pool: all of them so many times, and a part of them once more.
 #[derive(Clone, Copy, Default)]
-struct Wanted {
+struct SharePasses {
     passes: u32,
     rest: f64,
 }
 
 /// The documents that are wanted of each pool.
-fn wanted(shares: &Shares, pools: &[Pool]) -> Vec<Wanted> {
+fn wanted(shares: &Shares, pools: &[SharePool]) -> Vec<SharePasses> {
     let weighed = shares.sources.iter().zip(pools);
-    let ratio = |(source, pool): (&SourceShare, &Pool)| {
+    let ratio = |(source, pool): (&SourceShare, &SharePool)| {
         source.weight.filter(|weight| *weight > 0.0).map(|weight| pool.amount / weight)
     };
     let ratios = weighed.clone().filter_map(ratio);
@@ -199,17 +200,17 @@ fn wanted(shares: &Shares, pools: &[Pool]) -> Vec<Wanted> {
         StoppingStrategy::FirstExhausted => ratios.fold(f64::INFINITY, f64::min),
         StoppingStrategy::AllExhausted => ratios.fold(0.0, f64::max),
     };
-    let of_pool = |(source, pool): (&SourceShare, &Pool)| {
+    let of_pool = |(source, pool): (&SourceShare, &SharePool)| {
         let wanted = source.weight.map_or(pool.amount, |weight| weight * scale);
         if pool.amount <= 0.0 || wanted <= 0.0 {
-            return Wanted::default();
+            return SharePasses::default();
         }
         let passes = wanted / pool.amount;
         let whole = (passes + ROUNDING).floor();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
         let count = whole.min(f64::from(u32::MAX - 1)) as u32;
         let rest = if passes - whole < ROUNDING { 0.0 } else { wanted - whole * pool.amount };
-        Wanted { passes: count, rest }
+        SharePasses { passes: count, rest }
     };
     weighed.map(of_pool).collect()
 }

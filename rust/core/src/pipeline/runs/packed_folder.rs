@@ -34,7 +34,7 @@ pub struct PackedFolder<'a> {
 
 /// A file as the manifest of its folder lists it.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct ListedFile {
     /// The name in the folder.
     pub name: String,
     /// The size.
@@ -70,10 +70,15 @@ impl<'a> PackedFolder<'a> {
     /// # Errors
     ///
     /// [`Error::Io`] if the file is not the one that the manifest lists, and as [`BlockCache::hold`].
-    pub fn hold(&self, files: &[Listed], dir: &Path, most: u64) -> Result<Vec<Option<HeldFile>>> {
+    pub fn hold(
+        &self,
+        files: &[ListedFile],
+        dir: &Path,
+        most: u64,
+    ) -> Result<Vec<Option<HeldFile>>> {
         let cache = BlockCache::open(dir, most)?;
         let (mut listed, mut held) = (files.iter(), Vec::with_capacity(files.len()));
-        let fetch = |file: &Listed| self.hold_one(file, &cache);
+        let fetch = |file: &ListedFile| self.hold_one(file, &cache);
         let keep = |one| {
             held.push(one);
             Ok::<_, Error>(())
@@ -82,7 +87,7 @@ impl<'a> PackedFolder<'a> {
         Ok(held)
     }
 
-    fn hold_one(&self, file: &Listed, cache: &BlockCache) -> Result<Option<HeldFile>> {
+    fn hold_one(&self, file: &ListedFile, cache: &BlockCache) -> Result<Option<HeldFile>> {
         let ending = Path::new(&file.name).extension().unwrap_or_default();
         let wanted = CachedFile {
             blake3: self.hash_of(file)?,
@@ -107,7 +112,7 @@ impl<'a> PackedFolder<'a> {
     }
 
     /// Writes a file, and checks its parts, or else all of it.
-    fn write(&self, file: &Listed, out: &mut File) -> Result<()> {
+    fn write(&self, file: &ListedFile, out: &mut File) -> Result<()> {
         let whole = self.hash_of(file)?;
         let (name, bytes) = (&*file.name, file.bytes);
         if let Some(hashes) = PartHashes::parse(whole, &file.parts, bytes) {
@@ -119,7 +124,7 @@ impl<'a> PackedFolder<'a> {
                 "the manifest has hashes of its parts that are not those of the file",
             ));
         }
-        let mut hashed = Hashed { out, hasher: Box::default() };
+        let mut hashed = HashingWriter { out, hasher: Box::default() };
         self.folder.fetch(name, bytes, None, &mut hashed, self.control)?;
         if hashed.hasher.finalize() == whole {
             return Ok(());
@@ -128,7 +133,7 @@ impl<'a> PackedFolder<'a> {
         Err(self.refused(name, said))
     }
 
-    fn hash_of(&self, file: &Listed) -> Result<blake3::Hash> {
+    fn hash_of(&self, file: &ListedFile) -> Result<blake3::Hash> {
         let parsed = blake3::Hash::from_hex(&file.blake3);
         parsed.map_err(|_| self.refused(&file.name, "the manifest lists no hash of it; pack again"))
     }
@@ -145,12 +150,12 @@ pub fn usual_cache_size(dir: &Path) -> u64 {
 }
 
 /// Writes bytes, and hashes them.
-struct Hashed<'a> {
+struct HashingWriter<'a> {
     out: &'a mut File,
     hasher: Box<blake3::Hasher>,
 }
 
-impl Write for Hashed<'_> {
+impl Write for HashingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = self.out.write(bytes)?;
         self.hasher.update(&bytes[..written]);

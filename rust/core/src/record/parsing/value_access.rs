@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field};
 
 use super::cursor::Cursor;
 use crate::record::tables::row;
-use crate::source::formats::json_field::TextKind;
+use crate::source::formats::json_field::JsonFieldKind;
 use fastpack_template::json::Json;
 
 /// A value in its place. It must be taken before the next value. A value that cannot be read this way gives
@@ -62,7 +62,7 @@ impl<'l> Item<'l> {
     /// The string in this place.
     fn string(&self) -> Option<&'l str> {
         let Self { field, array, at } = *self;
-        if array.is_null(at) || TextKind::of(field) != TextKind::Text {
+        if array.is_null(at) || JsonFieldKind::of(field) != JsonFieldKind::Text {
             return None;
         }
         Some(match array.data_type() {

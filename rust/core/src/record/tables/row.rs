@@ -13,7 +13,7 @@ use crate::record::parsing::fault::Fault;
 use crate::record::parsing::json;
 use crate::report::ledger::Reason;
 use crate::source::Cells;
-use crate::source::formats::json_field::TextKind;
+use crate::source::formats::json_field::JsonFieldKind;
 use fastpack_template::json::{Json, Map};
 
 /// The columns of a row that are `wanted`.
@@ -139,10 +139,10 @@ fn no_json(found: &str) -> Fault {
 /// A text, or the value that it is the JSON of.
 fn text(field: &Field, text: &str) -> Result<Json, Fault> {
     let string = || Json::String(Arc::from(text));
-    match TextKind::of(field) {
-        TextKind::Text => Ok(string()),
-        TextKind::Returned => Ok(json::parse(text.as_bytes()).unwrap_or_else(|_| string())),
-        TextKind::Json => json::parse(text.as_bytes()).map_err(|fault| {
+    match JsonFieldKind::of(field) {
+        JsonFieldKind::Text => Ok(string()),
+        JsonFieldKind::Returned => Ok(json::parse(text.as_bytes()).unwrap_or_else(|_| string())),
+        JsonFieldKind::Json => json::parse(text.as_bytes()).map_err(|fault| {
             let message = format!("is of type JSON but holds other text: {}", fault.message);
             Fault::new(fault.reason, message)
         }),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::identity::Identity;
 use crate::sink::files::REPORT;
 use crate::sink::manifest::Manifest;
-use crate::storage::Entry;
+use crate::storage::ListedObject;
 use crate::util::disk::sealed;
 
 /// The record of a packed group, which is written after its files.
@@ -38,7 +38,7 @@ impl GroupUpload {
     }
 
     /// Whether an object is the one that was uploaded as the file `name`.
-    pub(crate) fn names(&self, name: &str, entry: &Entry) -> bool {
+    pub(crate) fn names(&self, name: &str, entry: &ListedObject) -> bool {
         entry.etag().is_some_and(|etag| self.etags.get(name).is_some_and(|known| known == etag))
     }
 }

@@ -53,7 +53,7 @@ impl Owned {
         for name in files::names(dir)? {
             let path = dir.join(&name);
             let before = Stamp::at(&path);
-            let hashed = FileHash::new(&path, control);
+            let hashed = OwnedHash::new(&path, control);
             let owner = if name == MANIFEST {
                 finished.map(|_| &mut whole)
             } else if hashed.is_one_of(finished_files.get(name.as_str()))? {
@@ -179,14 +179,14 @@ fn listed<'a>(
 }
 
 /// A file that is hashed at most once, and only if its size is listed.
-struct FileHash<'a> {
+struct OwnedHash<'a> {
     path: &'a Path,
     control: &'a Control,
     /// The hash, once it was computed; `None` for a file that cannot be opened.
     hash: OnceCell<Option<blake3::Hash>>,
 }
 
-impl<'a> FileHash<'a> {
+impl<'a> OwnedHash<'a> {
     fn new(path: &'a Path, control: &'a Control) -> Self {
         Self { path, control, hash: OnceCell::new() }
     }

@@ -41,7 +41,7 @@ use crate::sink::files::{GROUPS, MANIFEST, REPORT, STARTED};
 use crate::sink::folder::survey;
 use crate::sink::folder::{Folder, Opened, open};
 use crate::sink::manifest::{Manifest, expected};
-use crate::storage::{Entry, LOCK, Lease, SeenLocks, Target};
+use crate::storage::{LOCK, Lease, ListedObject, SeenLocks, Target};
 use crate::util::control::Control;
 use crate::util::disk::regular;
 use crate::util::disk::removal::{Temporary, prove};
@@ -71,12 +71,12 @@ pub(crate) struct BucketGroups {
     job: String,
     owner: String,
     seen: SeenLocks,
-    listed: Mutex<Listed>,
+    listed: Mutex<ListedStates>,
 }
 
 /// The states of groups, as they were last listed.
 #[derive(Debug, Default)]
-struct Listed {
+struct ListedStates {
     /// The names of the objects.
     names: HashSet<String>,
     /// When the next list is due.
@@ -87,7 +87,7 @@ struct Listed {
 
 /// A group that this process alone works on.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldGroup {
     lease: Lease,
     /// Keeps away the other processes that use the same folder of the local disk: they have the same name.
     _file: fs::File,
@@ -95,7 +95,7 @@ pub(crate) struct Held {
 
 /// A try to hold a group.
 pub(crate) enum Try {
-    Held(Held),
+    Held(HeldGroup),
     /// Another process works on it, or the job has ended.
     Busy,
     /// It is packed.
@@ -103,7 +103,7 @@ pub(crate) enum Try {
 }
 
 /// A job of groups in a bucket, before its groups are packed.
-pub(crate) enum Joined {
+pub(crate) enum JoinedInBucket {
     Groups(BucketGroups, NaiveDateTime),
     /// It has finished there before: the content of its `report.json`.
     Finished(String),
@@ -121,7 +121,7 @@ pub(crate) fn join(
     job: &Arc<Identity>,
     now: NaiveDateTime,
     control: &Control,
-) -> Result<Joined> {
+) -> Result<JoinedInBucket> {
     let target = Arc::new(Target::open(&remote.url, &remote.storage, control.flag())?);
     let owner = owner(&output.dir);
     let again = output.overwrite && !output.shared;
@@ -130,10 +130,10 @@ pub(crate) fn join(
         if let Some(started) = started(&target)?.filter(|it| it.job.differences(job).is_none()) {
             let (seen, listed) = (SeenLocks::default(), Mutex::default());
             let groups = BucketGroups { target, job: job.name(), owner, seen, listed };
-            return Ok(Joined::Groups(groups, started.now));
+            return Ok(JoinedInBucket::Groups(groups, started.now));
         }
         if !again && let Some(report) = finished_and_tidy(&target, output, job, control)? {
-            return Ok(Joined::Finished(report));
+            return Ok(JoinedInBucket::Finished(report));
         }
         begin((output, &target), &owner, job, now, control)?;
     }
@@ -189,7 +189,7 @@ impl BucketGroups {
             let began = Instant::now();
             let folder = work(&format!("{STATE}/{}/", self.job));
             let entries = self.target.entries_in(&folder)?;
-            let name = |entry: Entry| entry.name.strip_prefix(&folder).map(str::to_owned);
+            let name = |entry: ListedObject| entry.name.strip_prefix(&folder).map(str::to_owned);
             listed.names = entries.into_iter().filter_map(name).collect();
             listed.is_over = !self.is_underway()?;
             let taken = began.elapsed();
@@ -221,7 +221,7 @@ impl BucketGroups {
         let Some(lease) = self.target.lease(&self.state(&name), &self.owner, &self.seen)? else {
             return Ok(Try::Busy);
         };
-        let held = Held { lease, _file: file };
+        let held = HeldGroup { lease, _file: file };
         // The record is looked for before the job: where the job has ended, its record is removed first.
         let record = self.state(&record_name(group, step));
         let found = self.target.read(&record);
@@ -234,7 +234,7 @@ impl BucketGroups {
     }
 
     /// Lets other processes work on a group.
-    pub(crate) fn release(&self, held: Held) {
+    pub(crate) fn release(&self, held: HeldGroup) {
         self.target.unlock(held.lease);
     }
 
@@ -244,7 +244,7 @@ impl BucketGroups {
     /// Fails with [`Error::Busy`] if another process has taken the group.
     pub(crate) fn publish(
         &self,
-        held: &Held,
+        held: &HeldGroup,
         (group, step): (u64, &str),
         (dir, job): (&Path, &Identity),
         control: &Control,
@@ -444,7 +444,7 @@ impl BucketGroups {
         }
     }
 
-    fn listed(&self) -> MutexGuard<'_, Listed> {
+    fn listed(&self) -> MutexGuard<'_, ListedStates> {
         locked(&self.listed)
     }
 

@@ -92,9 +92,9 @@ pub(crate) fn is_group(folder: &Path) -> bool {
 
 /// The files that the manifest of a group lists, in its folder, and the manifest. That folder lies in the work folder of the job,
 /// whose damaged files are made again: the name is enough.
-struct Listed(HashSet<PathBuf>);
+struct ListedInGroup(HashSet<PathBuf>);
 
-impl Evidence<Disk> for Listed {
+impl Evidence<Disk> for ListedInGroup {
     fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
         if self.0.contains(path) && Stamp::at(path).is_some() { Claim::Name } else { Claim::None }
     }
@@ -167,7 +167,7 @@ pub(crate) fn remove_group(folder: &Path) {
     }
     let own = folder.join(MANIFEST);
     listed.insert(own.clone());
-    let listed = Listed(listed);
+    let listed = ListedInGroup(listed);
     // The manifest goes last: until then, it says whose the other files are.
     let files = listed.0.iter().filter(|path| **path != own).chain([&own]);
     for proof in files.filter_map(|path| prove(&listed, path)) {

@@ -28,7 +28,7 @@ use chrono::NaiveDateTime;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use self::bucket_groups::{BucketGroups, Gathering, Held, Try};
+use self::bucket_groups::{BucketGroups, Gathering, HeldGroup, Try};
 use self::group_files::{DECIDED, FAILED, FETCHED_ENDING, Failed, folder_name};
 use super::bucket::Bucket;
 use super::files::{MANIFEST, STARTED, TOKENS, WORK};
@@ -63,7 +63,7 @@ pub struct Groups {
 
 /// A group that this process works on.
 #[derive(Debug)]
-pub struct Hold(Option<Held>);
+pub struct Hold(Option<HeldGroup>);
 
 /// A job of groups, before its groups are packed.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ pub enum Started {
 
 /// A group that was packed.
 #[derive(Debug)]
-pub struct Packed {
+pub struct PackedGroup {
     /// Its folder.
     pub dir: PathBuf,
     /// The content of its `report.json`.
@@ -104,7 +104,7 @@ pub struct Packed {
     pub beside: Vec<MetadataFile>,
 }
 
-impl Packed {
+impl PackedGroup {
     fn of((dir, manifest, report): (PathBuf, Manifest, String)) -> Self {
         let Manifest { files, content, tokens, beside, .. } = manifest;
         Self { dir, report, files, content, tokens, beside }
@@ -168,8 +168,8 @@ fn join_in_bucket(
 ) -> Result<Joined> {
     let local = bucket_groups::local(output);
     let (bucket, now) = match bucket_groups::join((output, remote), job, now, control)? {
-        bucket_groups::Joined::Groups(bucket, now) => (bucket, now),
-        bucket_groups::Joined::Finished(report) => {
+        bucket_groups::JoinedInBucket::Groups(bucket, now) => (bucket, now),
+        bucket_groups::JoinedInBucket::Finished(report) => {
             tidy_all(&local.dir, control);
             return Ok(Joined::Finished(report));
         }
@@ -341,13 +341,13 @@ impl Groups {
 
     /// A group that has finished a step with this identity; `None` if it has not, or if a file is not as long as it was, or a small
     /// one has changed. Its folder is one of the bucket, if the output is in one.
-    pub fn packed(&self, group: u64, step: &str, job: &Identity) -> Result<Option<Packed>> {
+    pub fn packed(&self, group: u64, step: &str, job: &Identity) -> Result<Option<PackedGroup>> {
         if let Some(bucket) = &self.bucket {
-            return Ok(bucket.packed(group, step, job)?.map(Packed::of));
+            return Ok(bucket.packed(group, step, job)?.map(PackedGroup::of));
         }
         let dir = self.folder(group, step);
         let whole = survey::whole(&dir, job)?;
-        Ok(whole.map(|(manifest, report)| Packed::of((dir, manifest, report))))
+        Ok(whole.map(|(manifest, report)| PackedGroup::of((dir, manifest, report))))
     }
 
     /// [`packed`](Self::packed); `None` also if any byte of a file has changed.
@@ -357,9 +357,9 @@ impl Groups {
         step: &str,
         job: &Identity,
         control: &Control,
-    ) -> Result<Option<Packed>> {
+    ) -> Result<Option<PackedGroup>> {
         match &self.bucket {
-            Some(bucket) => Ok(bucket.unchanged((group, step), job, control)?.map(Packed::of)),
+            Some(bucket) => Ok(bucket.unchanged((group, step), job, control)?.map(PackedGroup::of)),
             None => unchanged(self.folder(group, step), job, control),
         }
     }
@@ -370,7 +370,7 @@ impl Groups {
         (group, step): (u64, &str),
         job: &Identity,
         control: &Control,
-    ) -> Result<Option<Packed>> {
+    ) -> Result<Option<PackedGroup>> {
         let dir = self.folder(group, step);
         if let Some(bucket) = &self.bucket {
             bucket.fetch((group, step), (&dir, job), control)?;
@@ -380,7 +380,7 @@ impl Groups {
 
     /// The path on the local disk of a file in the folder of a packed group; fails with [`Error::Output`] if a file of a bucket has
     /// changed.
-    pub fn fetched_file(&self, it: &Packed, name: &str, control: &Control) -> Result<PathBuf> {
+    pub fn fetched_file(&self, it: &PackedGroup, name: &str, control: &Control) -> Result<PathBuf> {
         let file = it.dir.join(name);
         let Some(bucket) = &self.bucket else { return Ok(file) };
         let names: Vec<_> = file.iter().map(OsStr::to_string_lossy).collect();
@@ -495,7 +495,7 @@ impl Groups {
 
 /// A group that has finished a step with this identity, in the folder `dir`; `None` if it has not, or a file has
 /// changed.
-fn unchanged(dir: PathBuf, job: &Identity, control: &Control) -> Result<Option<Packed>> {
+fn unchanged(dir: PathBuf, job: &Identity, control: &Control) -> Result<Option<PackedGroup>> {
     let unchanged = survey::unchanged(&dir, job, control)?;
-    Ok(unchanged.map(|(manifest, report)| Packed::of((dir, manifest, report))))
+    Ok(unchanged.map(|(manifest, report)| PackedGroup::of((dir, manifest, report))))
 }

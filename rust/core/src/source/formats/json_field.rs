@@ -20,7 +20,7 @@ const RETURNED: &str = "fastpack.returned_json";
 
 /// The kind of the texts of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TextKind {
+pub(crate) enum JsonFieldKind {
     /// Texts.
     Text,
     /// JSON values.
@@ -29,7 +29,7 @@ pub(crate) enum TextKind {
     Returned,
 }
 
-impl TextKind {
+impl JsonFieldKind {
     /// The kind of the texts of `field`.
     pub(crate) fn of(field: &Field) -> Self {
         match field.extension_type_name() {
@@ -46,8 +46,8 @@ pub(crate) fn returned(given: &Field, made: &FieldRef) -> FieldRef {
     let is_text = |field: &Field| {
         matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
     };
-    if is_text(made) && TextKind::of(made) == TextKind::Text {
-        let was_json = is_text(given) && TextKind::of(given) == TextKind::Json;
+    if is_text(made) && JsonFieldKind::of(made) == JsonFieldKind::Text {
+        let was_json = is_text(given) && JsonFieldKind::of(given) == JsonFieldKind::Json;
         return if was_json { marked(made, RETURNED) } else { Arc::clone(made) };
     }
     let inside = match (given.data_type(), made.data_type()) {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta};
 use object_store::{GetOptions, ObjectStore, PutMode, PutOptions, PutPayload, UpdateVersion};
 
-use super::target::{Entry, Target};
+use super::target::{ListedObject, Target};
 use crate::error::{Error, Result};
 use crate::storage::buckets;
 use crate::storage::http::requests::Requests;
@@ -44,7 +44,7 @@ pub(crate) struct SeenLocks(Mutex<HashMap<String, (Option<String>, Instant)>>);
 
 /// The lock of another process, as it was last seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum SeenLock {
     /// It is seen for the first time, or has not changed for a while.
     Unknown,
     /// It has changed since it was last seen: its process lasts.
@@ -55,14 +55,14 @@ enum Seen {
 
 impl SeenLocks {
     /// Notes the version of a lock at the time `now`.
-    fn note(&self, name: &str, etag: Option<&str>, now: Instant) -> Seen {
+    fn note(&self, name: &str, etag: Option<&str>, now: Instant) -> SeenLock {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match seen.get(name) {
             Some((before, since)) if before.as_deref() == etag => {
-                if now.duration_since(*since) > LEASE { Seen::Stale } else { Seen::Unknown }
+                if now.duration_since(*since) > LEASE { SeenLock::Stale } else { SeenLock::Unknown }
             }
             before => {
-                let known = if before.is_some() { Seen::Renewed } else { Seen::Unknown };
+                let known = if before.is_some() { SeenLock::Renewed } else { SeenLock::Unknown };
                 seen.insert(name.to_owned(), (etag.map(str::to_owned), now));
                 known
             }
@@ -74,7 +74,7 @@ impl SeenLocks {
 enum Tried {
     Taken(Lease),
     /// Another process holds it.
-    Held(Seen),
+    Held(SeenLock),
 }
 
 impl Target {
@@ -94,7 +94,7 @@ impl Target {
             control.tick()?;
             match self.try_lock(name, owner, &seen)? {
                 Tried::Taken(lease) => return Ok(lease),
-                Tried::Held(Seen::Renewed) if !wait => {
+                Tried::Held(SeenLock::Renewed) if !wait => {
                     let reason = message![
                         "another process packs into it; ",
                         set("wait", true),
@@ -122,22 +122,22 @@ impl Target {
         }
         let Some((held_by, version)) = self.read_lock(name)? else {
             // It was given back meanwhile.
-            return Ok(Tried::Held(Seen::Unknown));
+            return Ok(Tried::Held(SeenLock::Unknown));
         };
         let known = seen.note(name, version.e_tag.as_deref(), Instant::now());
-        if held_by != owner && known != Seen::Stale {
+        if held_by != owner && known != SeenLock::Stale {
             return Ok(Tried::Held(known));
         }
         let began = Instant::now();
         let taken = self.put_lock(name, owner, PutMode::Update(version))?;
         Ok(match taken {
             Some(version) => Tried::Taken(self.renewed(name, owner, version, began)),
-            None => Tried::Held(Seen::Unknown),
+            None => Tried::Held(SeenLock::Unknown),
         })
     }
 
     /// Whether the process that wrote a lock lasts, as far as the clock of the store tells.
-    pub(crate) fn is_held(&self, lock: &Entry) -> bool {
+    pub(crate) fn is_held(&self, lock: &ListedObject) -> bool {
         let written = DateTime::from_timestamp_nanos(i64::try_from(lock.modified).unwrap_or(0));
         self.requests.now().signed_duration_since(written) < TimeDelta::seconds(LEASE_SECONDS)
     }
@@ -354,12 +354,12 @@ mod tests {
     fn a_lock_is_stale_once_it_was_not_renewed_for_the_time_of_a_lease() {
         let (seen, start) = (SeenLocks::default(), Instant::now());
         let after = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!(seen.note("a", Some("1"), start), Seen::Unknown);
-        assert_eq!(seen.note("a", Some("1"), after(29)), Seen::Unknown);
-        assert_eq!(seen.note("a", Some("2"), after(31)), Seen::Renewed);
-        assert_eq!(seen.note("a", Some("2"), after(60)), Seen::Unknown);
-        assert_eq!(seen.note("b", Some("2"), after(99)), Seen::Unknown);
-        assert_eq!(seen.note("a", Some("2"), after(62)), Seen::Stale);
+        assert_eq!(seen.note("a", Some("1"), start), SeenLock::Unknown);
+        assert_eq!(seen.note("a", Some("1"), after(29)), SeenLock::Unknown);
+        assert_eq!(seen.note("a", Some("2"), after(31)), SeenLock::Renewed);
+        assert_eq!(seen.note("a", Some("2"), after(60)), SeenLock::Unknown);
+        assert_eq!(seen.note("b", Some("2"), after(99)), SeenLock::Unknown);
+        assert_eq!(seen.note("a", Some("2"), after(62)), SeenLock::Stale);
     }
 
     #[test]

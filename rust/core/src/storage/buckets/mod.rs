@@ -21,7 +21,7 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
 
-use super::address::{Address, Kind};
+use super::address::{Address, StoreKind};
 use super::http::requests::{Requests, deepest};
 use super::http::service::Service;
 use crate::error::{Error, Result};
@@ -40,8 +40,8 @@ pub(super) fn open(
     let url = format!("{}/", address.root);
     let failed = |error: object_store::Error| refuse(address, requests, &error);
     Ok(match address.kind {
-        Kind::S3 => Arc::new(open_s3(address, options, requests)?),
-        Kind::Google => {
+        StoreKind::S3 => Arc::new(open_s3(address, options, requests)?),
+        StoreKind::Google => {
             let mut builder = GoogleCloudStorageBuilder::from_env().with_url(url);
             for (key, value) in chosen::<GoogleConfigKey>(options, "google")? {
                 builder = builder.with_config(key, value);
@@ -49,7 +49,7 @@ pub(super) fn open(
             let builder = builder.with_retry(retry).with_http_connector(service);
             Arc::new(builder.build().map_err(failed)?)
         }
-        Kind::Azure => {
+        StoreKind::Azure => {
             let mut builder = MicrosoftAzureBuilder::from_env().with_url(url);
             for (key, value) in chosen::<AzureConfigKey>(options, "azure")? {
                 builder = builder.with_config(key, value);
@@ -57,7 +57,9 @@ pub(super) fn open(
             let builder = builder.with_retry(retry).with_http_connector(service);
             Arc::new(builder.build().map_err(failed)?)
         }
-        Kind::Web | Kind::Given | Kind::FileSystem => unreachable!("it has no buckets"),
+        StoreKind::Web | StoreKind::Given | StoreKind::FileSystem => {
+            unreachable!("it has no buckets")
+        }
     })
 }
 
@@ -98,7 +100,7 @@ pub(super) fn copy_options(
         AmazonS3ConfigKey::from_str(&name.to_ascii_lowercase())
             .is_ok_and(|key| key == AmazonS3ConfigKey::CopyIfNotExists)
     });
-    if address.kind != Kind::S3 || is_named {
+    if address.kind != StoreKind::S3 || is_named {
         return Vec::new();
     }
     let with = |way: &str| {

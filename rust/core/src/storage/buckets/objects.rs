@@ -14,7 +14,7 @@ use object_store::{
     PutPayload, UpdateVersion,
 };
 
-use super::target::{Entry, LOCK, Target, plain_etag};
+use super::target::{LOCK, ListedObject, Target, plain_etag};
 use crate::error::{Error, Result};
 use crate::storage::buckets;
 use crate::storage::tasks::Pending;
@@ -51,7 +51,7 @@ impl Version {
         Self { bytes, etag: plain_etag(etag.unwrap_or_default()).to_owned(), update }
     }
 
-    fn of_entry(entry: &Entry) -> Self {
+    fn of_entry(entry: &ListedObject) -> Self {
         Self::of(entry.bytes, entry.etag.as_deref(), None)
     }
 

@@ -13,11 +13,11 @@ use crate::config::StorageOptions;
 #[derive(Clone, Debug)]
 pub(crate) struct S3Server {
     address: String,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ServerState>>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct ServerState {
     /// The objects by their keys, with the hash that they carry.
     pub(crate) objects: BTreeMap<String, Vec<u8>>,
     /// The unfinished uploads by their numbers: the key, the hash and the parts.
@@ -46,7 +46,7 @@ struct Request {
 }
 
 /// The status, headers and body of an answer.
-type Answer = (u16, Vec<(&'static str, String)>, String);
+type ServerAnswer = (u16, Vec<(&'static str, String)>, String);
 
 impl S3Server {
     pub(crate) fn start() -> Self {
@@ -77,13 +77,13 @@ impl S3Server {
     }
 
     /// Looks at what it holds, or changes it.
-    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut ServerState) -> T) -> T {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Answers the requests of a connection.
-fn serve(stream: &TcpStream, state: &Mutex<State>) {
+fn serve(stream: &TcpStream, state: &Mutex<ServerState>) {
     let mut reader = BufReader::new(stream);
     while let Some(request) = read(&mut reader) {
         let is_head = request.method == "HEAD";
@@ -128,8 +128,8 @@ fn read(reader: &mut impl BufRead) -> Option<Request> {
     Some(Request { method, key, query: query.collect(), headers, body })
 }
 
-impl State {
-    fn answer(&mut self, request: Request) -> Answer {
+impl ServerState {
+    fn answer(&mut self, request: Request) -> ServerAnswer {
         let Request { method, key, query, headers, body } = request;
         let upload = query.get("uploadId").and_then(|it| it.parse::<usize>().ok());
         let source = headers.get("x-amz-copy-source").map(|it| it.trim_start_matches('/'));

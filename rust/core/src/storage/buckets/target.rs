@@ -13,7 +13,7 @@ use object_store::{GetOptions, ObjectStore, ObjectStoreExt, UpdateVersion};
 use super::bucket;
 use crate::config::StorageOptions;
 use crate::error::{Error, Result};
-use crate::storage::address::{Address, Kind};
+use crate::storage::address::{Address, StoreKind};
 use crate::storage::buckets;
 use crate::storage::http::requests::Requests;
 use crate::storage::session::Session;
@@ -33,8 +33,8 @@ pub(crate) const LOCK: &str = ".fastpack/lock";
 const MOST_COPIED: u64 = 5 << 30;
 
 /// Bytes of the largest object that a store of this kind copies at once.
-fn most_copied(kind: Kind) -> u64 {
-    if kind == Kind::S3 { MOST_COPIED } else { u64::MAX }
+fn most_copied(kind: StoreKind) -> u64 {
+    if kind == StoreKind::S3 { MOST_COPIED } else { u64::MAX }
 }
 
 /// A folder of a bucket.
@@ -57,7 +57,7 @@ pub(crate) struct Target {
 
 /// An object of the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct ListedObject {
     /// The name in the folder.
     pub(crate) name: String,
     /// The size in bytes.
@@ -68,7 +68,7 @@ pub(crate) struct Entry {
     pub(crate) etag: Option<Arc<str>>,
 }
 
-impl Entry {
+impl ListedObject {
     /// The etag as [`Version`](super::objects::Version) tells it; `None` where the store gives none.
     pub(crate) fn etag(&self) -> Option<&str> {
         self.etag.as_deref().map(plain_etag).filter(|etag| !etag.is_empty())
@@ -136,13 +136,13 @@ impl Target {
     }
 
     /// All objects of the folder but the lock, sorted by name.
-    pub(crate) fn entries(&self) -> Result<Vec<Entry>> {
+    pub(crate) fn entries(&self) -> Result<Vec<ListedObject>> {
         let entries = self.entries_in("")?.into_iter();
         Ok(entries.filter(|entry| entry.name != LOCK).collect())
     }
 
     /// All objects of a folder in this one, sorted by their names in this one.
-    pub(crate) fn entries_in(&self, folder: &str) -> Result<Vec<Entry>> {
+    pub(crate) fn entries_in(&self, folder: &str) -> Result<Vec<ListedObject>> {
         let key = self.key(folder);
         let key = key.trim_end_matches('/');
         let prefix = if key.is_empty() {
@@ -157,7 +157,7 @@ impl Target {
             let name = key.strip_prefix(&self.prefix).unwrap_or(key);
             name.strip_prefix('/').unwrap_or(name).to_owned()
         };
-        let entries = listed.into_iter().map(|(key, stat)| Entry {
+        let entries = listed.into_iter().map(|(key, stat)| ListedObject {
             name: inside(&key),
             bytes: stat.size,
             modified: stat.modified,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use super::held::{Record, State, is_whole, lock_of, name_of};
+use super::held::{LockRecord, LockState, is_whole, lock_of, name_of};
 use super::{BlockCache, DIGITS, MARKER};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
@@ -101,11 +101,11 @@ impl BlockCache {
         let Some(mut file) = self.reserve(wanted, path, lock, control)? else { return Ok(false) };
         let done = fetch(&mut file).and_then(|()| {
             let stamp = Stamp::of(&file.metadata().map_err(about())?);
-            let state = State::Whole(stamp.to_text());
-            Record { name: name_of(path), state }.write(lock).map_err(about())
+            let state = LockState::Whole(stamp.to_text());
+            LockRecord { name: name_of(path), state }.write(lock).map_err(about())
         });
         if done.is_err()
-            && let Some(proof) = prove(&Record::read(lock).map_err(about())?, &path.to_owned())
+            && let Some(proof) = prove(&LockRecord::read(lock).map_err(about())?, &path.to_owned())
         {
             // The failure is what the caller is told. What stays is removed by whoever fetches it next.
             let _ = remove_file(proof);
@@ -133,7 +133,7 @@ impl BlockCache {
         let room_path = self.dir.join(format!("{MARKER}.room"));
         let room = regular::open_to_write(&room_path).map_err(Error::io(&room_path))?;
         wait(&room, File::try_lock, control).map_err(Error::io(&room_path))??;
-        let record = Record::read(lock).map_err(about())?;
+        let record = LockRecord::read(lock).map_err(about())?;
         if path.symlink_metadata().is_ok() {
             // A process was killed while it fetched the file.
             let removed = prove(&record, &path.to_owned()).map(remove_file).transpose();
@@ -145,7 +145,7 @@ impl BlockCache {
         if self.shrink_to(self.most - wanted.bytes) > self.most - wanted.bytes {
             return Ok(None);
         }
-        let record = Record { name: name_of(path), state: State::Fetching };
+        let record = LockRecord { name: name_of(path), state: LockState::Fetching };
         record.write(lock).map_err(about())?;
         let file = regular::create(path).map_err(about())?;
         file.set_len(wanted.bytes).map_err(about())?;
@@ -235,7 +235,7 @@ mod tests {
         // As a process leaves it that is killed meanwhile.
         let path = cache.place_of(&wanted(&content));
         fs::write(&path, &content[..10]).expect("room");
-        let record = Record { name: name_of(&path), state: State::Fetching };
+        let record = LockRecord { name: name_of(&path), state: LockState::Fetching };
         record.write(&mut File::create(lock_of(&path)).expect("room")).expect("room");
         let held = hold(&cache, &content).expect("room").expect("room");
         assert_eq!(fs::read(held.path()).expect("a file"), content);

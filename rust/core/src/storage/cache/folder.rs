@@ -23,11 +23,11 @@ const AHEAD: usize = 8;
 #[derive(Debug)]
 pub(crate) struct RemoteFolder {
     session: Session,
-    place: Place,
+    place: FolderPlace,
 }
 
 #[derive(Debug)]
-enum Place {
+enum FolderPlace {
     At(Address),
     /// The name whose files the caller gives.
     Given(String),
@@ -48,16 +48,19 @@ impl RemoteFolder {
         let options = StorageOptions { block_cache: None, ..options.clone() };
         let is_given = options.given.contains_key(url);
         let session = Session::open(&options, cancelled)?;
-        let place =
-            if is_given { Place::Given(url.to_owned()) } else { Place::At(session.address(url)?) };
+        let place = if is_given {
+            FolderPlace::Given(url.to_owned())
+        } else {
+            FolderPlace::At(session.address(url)?)
+        };
         Ok(Self { session, place })
     }
 
     /// The file `name`; `None` if there is none.
     fn find(&self, name: &str) -> Result<Option<Arc<Object>>> {
         match &self.place {
-            Place::At(folder) => Ok(self.session.find(&folder.inside(name))?.map(Arc::new)),
-            Place::Given(url) => {
+            FolderPlace::At(folder) => Ok(self.session.find(&folder.inside(name))?.map(Arc::new)),
+            FolderPlace::Given(url) => {
                 let is_it =
                     |given: &str| given.strip_suffix(name).is_some_and(|it| it.ends_with('/'));
                 let files = self.session.given(url).unwrap_or_default();
@@ -74,8 +77,10 @@ impl RemoteFolder {
     /// The URL of the file `name`, without secrets.
     pub(crate) fn name_of(&self, name: &str) -> PathBuf {
         match &self.place {
-            Place::At(folder) => PathBuf::from(folder.inside(name).name),
-            Place::Given(url) => PathBuf::from(format!("{}/{name}", url.trim_end_matches('/'))),
+            FolderPlace::At(folder) => PathBuf::from(folder.inside(name).name),
+            FolderPlace::Given(url) => {
+                PathBuf::from(format!("{}/{name}", url.trim_end_matches('/')))
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! [`Record`]: what the lock of a whole file in a `BlockCache` says of it, by which the file is known as fastpack's.
+//! [`LockRecord`]: what the lock of a whole file in a `BlockCache` says of it, by which the file is known as fastpack's.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -16,14 +16,14 @@ const MOST: u64 = 1 << 10;
 
 /// What the lock of a file says of it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct LockRecord {
     /// The name of the file.
     pub(super) name: String,
-    pub(super) state: State,
+    pub(super) state: LockState,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum LockState {
     /// Nobody has begun to fetch it.
     Missing,
     /// Nothing had its name when a process began to fetch it.
@@ -35,7 +35,7 @@ pub(super) enum State {
 /// The word for a file that is being fetched.
 const FETCHING: &str = "fetching";
 
-impl Record {
+impl LockRecord {
     /// What a lock says.
     pub(super) fn read(lock: &mut File) -> io::Result<Self> {
         lock.rewind()?;
@@ -44,18 +44,18 @@ impl Record {
         let mut lines = text.lines();
         let name = lines.next().unwrap_or_default().to_owned();
         let state = match lines.next() {
-            None => State::Missing,
-            Some(FETCHING) => State::Fetching,
-            Some(stamp) => State::Whole(stamp.to_owned()),
+            None => LockState::Missing,
+            Some(FETCHING) => LockState::Fetching,
+            Some(stamp) => LockState::Whole(stamp.to_owned()),
         };
         Ok(Self { name, state })
     }
 
     pub(super) fn write(&self, lock: &mut File) -> io::Result<()> {
         let state = match &self.state {
-            State::Missing => String::new(),
-            State::Fetching => format!("{FETCHING}\n"),
-            State::Whole(stamp) => format!("{stamp}\n"),
+            LockState::Missing => String::new(),
+            LockState::Fetching => format!("{FETCHING}\n"),
+            LockState::Whole(stamp) => format!("{stamp}\n"),
         };
         let text = format!("{}\n{state}", self.name);
         lock.rewind()?;
@@ -65,13 +65,13 @@ impl Record {
     }
 }
 
-impl Evidence<Disk> for Record {
+impl Evidence<Disk> for LockRecord {
     /// The file that the lock names: as it was when it was whole, or the one that is being fetched.
     fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
         let is_ours = |stamp: &Stamp| match &self.state {
-            State::Missing => false,
-            State::Fetching => true,
-            State::Whole(whole) => *whole == stamp.to_text(),
+            LockState::Missing => false,
+            LockState::Fetching => true,
+            LockState::Whole(whole) => *whole == stamp.to_text(),
         };
         let found = Stamp::at(path).filter(|stamp| self.name == name_of(path) && is_ours(stamp));
         found.map_or(Claim::None, Claim::Version)
@@ -79,7 +79,7 @@ impl Evidence<Disk> for Record {
 }
 
 /// A lock by its open file, held alone.
-struct OwnLock<'a>(&'a File, &'a Record);
+struct OwnLock<'a>(&'a File, &'a LockRecord);
 
 impl Evidence<Disk> for OwnLock<'_> {
     /// The lock that has the name of its file in it.
@@ -98,7 +98,7 @@ pub(super) fn remove_unheld(path: &Path) -> bool {
     if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
         return false;
     }
-    let Ok(record) = Record::read(&mut lock) else { return true };
+    let Ok(record) = LockRecord::read(&mut lock) else { return true };
     let Some(proof) = prove(&record, &path.to_owned()) else { return true };
     if remove_file(proof).is_err() {
         return false;
@@ -120,10 +120,10 @@ pub(super) fn used(path: &Path) -> Option<SystemTime> {
 
 /// Whether the file of a lock that is held is whole, and as it was then.
 pub(super) fn is_whole(lock: &mut File, path: &Path, bytes: u64) -> io::Result<bool> {
-    let record = Record::read(lock)?;
+    let record = LockRecord::read(lock)?;
     let is_sized = path.symlink_metadata().is_ok_and(|found| found.len() == bytes);
     Ok(is_sized
-        && matches!(record.state, State::Whole(_))
+        && matches!(record.state, LockState::Whole(_))
         && prove(&record, &path.to_owned()).is_some())
 }
 

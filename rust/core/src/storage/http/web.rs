@@ -33,7 +33,7 @@ pub(crate) struct Web {
 }
 
 /// An answer with bytes.
-pub(crate) struct Answer {
+pub(crate) struct WebAnswer {
     /// The size and version of the whole object, as the server says.
     stat: Stat,
     /// The number of bytes that it sends.
@@ -100,23 +100,23 @@ impl Web {
                 Some(answer.url().clone());
         }
         let mut stat = stat_of(answer.headers());
-        let told = Told::of(&answer)?;
+        let told = ToldSize::of(&answer)?;
         let (size, length) = match (told, known) {
-            (Told::Nothing, None) => return Ok(Got::Empty(stat)),
-            (Told::Nothing | Told::Changed, Some(_)) => return Err(Stopped::Changed.into()),
-            (Told::Changed, None) => return Err(unsized_file()),
-            (Told::Part(got, size), known) if got.start == range.start => {
+            (ToldSize::Nothing, None) => return Ok(Got::Empty(stat)),
+            (ToldSize::Nothing | ToldSize::Changed, Some(_)) => return Err(Stopped::Changed.into()),
+            (ToldSize::Changed, None) => return Err(unsized_file()),
+            (ToldSize::Part(got, size), known) if got.start == range.start => {
                 (size.or(known.map(|known| known.size)), got.end - got.start)
             }
-            (Told::Part(..), _) => return Err(other_bytes()),
-            (Told::Whole(size), Some(known)) if size != known.size => {
+            (ToldSize::Part(..), _) => return Err(other_bytes()),
+            (ToldSize::Whole(size), Some(known)) if size != known.size => {
                 return Err(Stopped::Changed.into());
             }
             // A server that knows no ranges sends the whole, which does for a small file.
-            (Told::Whole(size), _) if range.start == 0 && size <= range.end.max(WHOLE) => {
+            (ToldSize::Whole(size), _) if range.start == 0 && size <= range.end.max(WHOLE) => {
                 (Some(size), size)
             }
-            (Told::Whole(_), _) => {
+            (ToldSize::Whole(_), _) => {
                 return Err(unsupported("the server sends no ranges of a file"));
             }
         };
@@ -128,7 +128,7 @@ impl Web {
             return Err(other_bytes());
         }
         known.map_or(Ok(()), |known| known.check(&stat))?;
-        Ok(Got::Bytes(Box::new(Answer { stat, length, body: answer })))
+        Ok(Got::Bytes(Box::new(WebAnswer { stat, length, body: answer })))
     }
 
     /// Asks for the size of an object whose ranges are told without it.
@@ -190,12 +190,12 @@ impl Web {
 
 /// The answer to a request for bytes.
 pub(crate) enum Got {
-    Bytes(Box<Answer>),
+    Bytes(Box<WebAnswer>),
     /// The object is empty, which only the first answer can say.
     Empty(Stat),
 }
 
-impl Answer {
+impl WebAnswer {
     /// Appends the bytes. Returns the reason if they broke off.
     pub(crate) async fn append_to(&mut self, bytes: &mut BytesMut) -> io::Result<Option<String>> {
         let mut left = self.length;
@@ -214,7 +214,7 @@ impl Answer {
 }
 
 /// The range that an answer holds, by its headers.
-enum Told {
+enum ToldSize {
     /// These bytes of an object, and its size unless the server keeps it to itself.
     Part(Range<u64>, Option<u64>),
     /// All bytes of an object of this size, which is not empty.
@@ -225,7 +225,7 @@ enum Told {
     Changed,
 }
 
-impl Told {
+impl ToldSize {
     fn of(answer: &Response) -> io::Result<Self> {
         Ok(match (answer.status(), content_range(answer.headers())) {
             (StatusCode::PARTIAL_CONTENT, Some((Some(got), size)))

@@ -13,7 +13,7 @@ use fastpack_template::json::{Json, Map};
 use super::documents::TurnText;
 use super::labels::{Label, Labeller, Said};
 use super::learned::spans::Turn;
-use super::proof::made_up::{MadeUp, MessagePlace};
+use super::proof::made_up::{MadeUp, TrainedPlace};
 use super::rule::stops::Stops;
 use super::rule::texts::{each, merged};
 use super::rule::{self, FoundTexts};
@@ -56,10 +56,10 @@ impl ChatTemplate {
             return NoteSet::default();
         }
         let place = |at: usize| match conversation.prompt {
-            Some(prompt) if at < prompt => MessagePlace::Prompt,
-            None if !is_trained(at) => MessagePlace::Context,
-            _ if is_assistant(&messages[at]) => MessagePlace::Trained,
-            _ => MessagePlace::Context,
+            Some(prompt) if at < prompt => TrainedPlace::Prompt,
+            None if !is_trained(at) => TrainedPlace::Context,
+            _ if is_assistant(&messages[at]) => TrainedPlace::Trained,
+            _ => TrainedPlace::Context,
         };
         let mut made = template.made_up(conversation, &messages, place);
         made.key.extend([options.turns as u8, options.are_turns.into(), options.have_ends.into()]);
@@ -119,7 +119,7 @@ struct Noting<'c> {
     stops: Stops,
     conversation: &'c Conversation,
     messages: &'c [Cow<'c, Map>],
-    places: &'c [MessagePlace],
+    places: &'c [TrainedPlace],
     /// The render of all messages.
     whole: String,
     notes: NoteSet,
@@ -142,7 +142,7 @@ impl Noting<'_> {
     }
 
     fn is_trained(&self, at: usize) -> bool {
-        self.places[at] == MessagePlace::Trained
+        self.places[at] == TrainedPlace::Trained
     }
 
     /// Notes the trained messages that are not among those of which something `is_said`.

@@ -12,7 +12,7 @@ use crate::template::conversation::tools;
 
 /// The part of a message in training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MessagePlace {
+pub(crate) enum TrainedPlace {
     /// It is not trained.
     Context,
     /// It is of the prompt that the others complete.
@@ -28,7 +28,7 @@ pub(crate) struct MadeUp {
     pub(crate) key: Vec<u8>,
     pub(crate) conversation: Conversation,
     /// The places of its messages.
-    pub(crate) places: Vec<MessagePlace>,
+    pub(crate) places: Vec<TrainedPlace>,
     /// The indexes of the messages that they stand for.
     pub(crate) numbers: Vec<usize>,
 }
@@ -39,14 +39,14 @@ impl ChatTemplate {
         &self,
         conversation: &Conversation,
         messages: &[Cow<'_, Map>],
-        place: impl Fn(usize) -> MessagePlace,
+        place: impl Fn(usize) -> TrainedPlace,
     ) -> MadeUp {
         let forms = self.forms();
         let made = messages.iter().enumerate();
         let made = made.map(|(at, message)| (Arc::new(forms.message(message)), place(at)));
-        let made: Vec<(Arc<Map>, MessagePlace)> = made.collect();
+        let made: Vec<(Arc<Map>, TrainedPlace)> = made.collect();
         let numbers = numbers_without_repeats(&made);
-        let places: Vec<MessagePlace> = numbers.iter().map(|number| made[*number].1).collect();
+        let places: Vec<TrainedPlace> = numbers.iter().map(|number| made[*number].1).collect();
         let messages: Vec<Arc<Map>> =
             numbers.iter().map(|number| Arc::clone(&made[*number].0)).collect();
         let mut key = Vec::new();
@@ -60,7 +60,7 @@ impl ChatTemplate {
             Some(Json::List(tools)) if tools.is_empty() => b'0',
             Some(_) => b'1',
         });
-        let prompt = places.iter().filter(|place| **place == MessagePlace::Prompt).count();
+        let prompt = places.iter().filter(|place| **place == TrainedPlace::Prompt).count();
         let conversation = Conversation {
             messages,
             tools,

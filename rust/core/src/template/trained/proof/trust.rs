@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use fastpack_template::json::Map;
 
-use super::made_up::MessagePlace;
+use super::made_up::TrainedPlace;
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
 use crate::template::trained::learned::derive;
@@ -21,7 +21,7 @@ impl ChatTemplate {
         conversation: &Conversation,
         messages: &[Cow<'_, Map>],
     ) -> bool {
-        let made = self.made_up(conversation, messages, |_| MessagePlace::Context);
+        let made = self.made_up(conversation, messages, |_| TrainedPlace::Context);
         let tried = || self.forms().tried.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&known) = tried().get(&*made.key) {
             return known;
