@@ -49,7 +49,7 @@ def add_flags(
         known = [flag for flag in flags if flag.option in missing]
         group = command.add_argument_group(title) if title and known else command
         for flag in known:
-            is_common = title is None or flag.option in _COMMON
+            is_common = title is None or flag.common
             is_shown = topic == ALL or (is_common if topic is None else TOPICS.get(topic) == title)
             _add(flag, group, missing.pop(flag.option), complete=complete, shown=is_shown)
 
@@ -96,22 +96,6 @@ def _default(flag: Flag, default: object) -> str:
 
 _FIRST: Final = ("output", "tokenizer", "max_length")
 """The options that the help lists first, without a title."""
-
-_COMMON: Final = frozenset(
-    {
-        "strategy",
-        "overlong",
-        "objective",
-        "train_on",
-        "format",
-        "validation",
-        "overwrite",
-        "threads",
-        "epochs",
-        "batch_size",
-    }
-)
-"""The options that the help of a command lists; a topic has the others."""
 
 ALL: Final = "all"
 """The topic of the help that lists all flags."""

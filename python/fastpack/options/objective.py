@@ -333,7 +333,7 @@ OBJECTIVE_OPTIONS: Final[tuple[Option, ...]] = (
             "the value with its defaults; `MaskedLM(probability=0.2)` and the others have options of their own."
         ),
         group=OBJECTIVE,
-        flag=Flag("--objective", "what a model learns from the rows", words="ObjectiveName"),
+        flag=Flag("--objective", "what a model learns from the rows", words="ObjectiveName", common=True),
         kinds=KINDS,
     ),
 )

@@ -114,6 +114,7 @@ class Flag(NamedTuple):
         on: Whether it takes no value and only turns something on.
         beside: Whether it is a flag of the command, not an option of the function.
         default: Its default, if it is an option of the command.
+        common: Whether the help of a command lists it without a topic.
     """
 
     spelling: str
@@ -130,6 +131,7 @@ class Flag(NamedTuple):
     beside: bool = False
     default: object = None
     parsed: object = None
+    common: bool = False
 
     @property
     def names(self) -> list[str]:

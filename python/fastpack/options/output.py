@@ -80,7 +80,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             "array with an array a row, which holds ids, labels, positions and the length."
         ),
         group=OUTPUT,
-        flag=Flag("-f --format", "file format", words="Format"),
+        flag=Flag("-f --format", "file format", words="Format", common=True),
     ),
     Option(
         "layout",
@@ -180,6 +180,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             metavar="DOCUMENTS",
             type="count_or_text",
             unset="none",
+            common=True,
         ),
     ),
     Option(
@@ -243,7 +244,9 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             "never are: one in the place of a file of the job is refused."
         ),
         group=OUTPUT,
-        flag=Flag("--overwrite", "replace what fastpack wrote into the folder before", switch=True),
+        flag=Flag(
+            "--overwrite", "replace what fastpack wrote into the folder before", switch=True, common=True
+        ),
     ),
     Option(
         "wait",

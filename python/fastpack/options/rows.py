@@ -64,7 +64,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
                 ),
             ),
         },
-        flag=Flag("-s --strategy", "how documents are put together", words="Strategy"),
+        flag=Flag("-s --strategy", "how documents are put together", words="Strategy", common=True),
     ),
     Option(
         "overlong",
@@ -89,6 +89,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             "documents longer than a row",
             words="Overlong",
             unset="split texts, drop the others",
+            common=True,
         ),
     ),
     Option(

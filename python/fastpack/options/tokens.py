@@ -55,6 +55,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
             "tokens that carry a label; as JSON, the roles and parts of a TrainOn",
             words="TrainedTokens",
             type="train_on",
+            common=True,
         ),
         objectives=("causal", "custom"),
     ),

@@ -51,6 +51,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
             metavar="N",
             type="int",
             unset="as many as the machine gives",
+            common=True,
         ),
     ),
     Option(
@@ -182,7 +183,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         8,
         frozenset({"stream"}),
         "Rows of a table; the last may have fewer.",
-        flag=Flag("--batch-size", "rows of a table", metavar="ROWS", type="int"),
+        flag=Flag("--batch-size", "rows of a table", metavar="ROWS", type="int", common=True),
     ),
     Option(
         "open_packs",
@@ -304,7 +305,11 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
             "`cache_dir` or `all_reduce` to end at the same step."
         ),
         flag=Flag(
-            "--epochs", "how often the input is read, 0 is without end", metavar="N", type="count_or_none"
+            "--epochs",
+            "how often the input is read, 0 is without end",
+            metavar="N",
+            type="count_or_none",
+            common=True,
         ),
     ),
     Option(
