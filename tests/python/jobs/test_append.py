@@ -6,6 +6,7 @@ import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from conftest import conversation, sentence
 from processes import RUN, at_work, kill, start
@@ -163,6 +164,30 @@ def test_files_of_others_stay(parts: list[Path], tokenizer_dir: Path, tmp_path: 
     fastpack.pack_dir(parts[1], folder, tokenizer=tokenizer_dir, append=True, **OPTIONS)
     assert (folder / "notes.txt").read_text() == "mine"
     assert not (tmp_path / "grown.append").exists()
+
+
+def test_an_output_that_was_written_anew_meanwhile_stays(
+    parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    folder, whole = tmp_path / "grown", tmp_path / "whole"
+    given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": True, **OPTIONS}
+    appends: list[bool] = []
+
+    def keep(table: pa.Table) -> pa.Array[pa.BooleanScalar]:
+        if appends:
+            appends.clear()
+            fastpack.pack_dir(parts[1:], folder, overwrite=True, **given)
+        return pa.array([True] * table.num_rows)
+
+    filtered = given | {"filter": fastpack.Function(keep, fingerprint="all")}
+    fastpack.pack_dir(parts[:1], folder, **filtered)
+    appends.append(True)
+    with pytest.raises(fastpack.OutputError, match="written anew by another run while files were appended"):
+        fastpack.pack_dir(parts[1], folder, append=True, **filtered)
+    fastpack.pack_dir(parts[1:], whole, **given)
+    for path in whole.glob("train-*"):
+        assert (folder / path.name).read_bytes() == path.read_bytes()
+    assert not fastpack.verify(folder).problems
 
 
 APPEND = RUN.replace("pack_dir([files], out,", "pack_dir([files], out, append=True,")

@@ -22,10 +22,9 @@ use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::packing::Packing;
 use crate::report::listed_path::ListedPath;
 use crate::report::{AppendedFiles, Report};
-use crate::sink::{Folder, KeptTokens, TokensFile, kept, remove_output};
+use crate::sink::{Folder, KeptTokens, TokensFile, exchange_output, kept, remove_output};
 use crate::source::{Blocks, FoundFiles};
 use crate::util::control::Control;
-use crate::util::disk::removal::exchange;
 use crate::util::message::ShownPath;
 
 /// The ending of the folder in which the new output is made, beside the old one.
@@ -84,7 +83,7 @@ pub fn append_dir(
         }
         pack_both(folder, &job, (&kept, new, files), &output, control)
     })?;
-    exchange(&beside, &output.dir).map_err(Error::io(&output.dir))?;
+    exchange_output(&output.dir, &beside, &kept, output.wait, control)?;
     remove_output(&beside, Some(&output.dir), control)?;
     Ok(report)
 }

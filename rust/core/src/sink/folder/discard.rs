@@ -1,4 +1,5 @@
-//! [`discard`]: removes damaged tokens of a cache or of a group, so that they can be made again.
+//! [`discard`]: removes damaged tokens of a cache or of a group, so that they can be made again. [`exchange_output`] and
+//! [`remove_output`] do so with finished outputs.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::leftovers::Leftovers;
 use super::lock::{Lock, refuse_no_folder};
 use super::owned;
-use super::survey::{self};
+use super::survey::{self, KeptTokens};
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::files::{LOTS, MANIFEST, REPORT, TOKENS};
@@ -15,7 +16,9 @@ use crate::util::control::Control;
 use crate::util::disk::frames::MARK;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
-use crate::util::disk::removal::{Claim, Disk, Evidence, Stamp, prove, remove_empty, remove_file};
+use crate::util::disk::removal::{
+    Claim, Disk, Evidence, Stamp, exchange, prove, remove_empty, remove_file,
+};
 use crate::util::disk::sealed;
 
 /// The beginning of a report.
@@ -68,6 +71,27 @@ pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Exchanges the finished output in the folder `dir` for the one in the folder `new`, at once.
+///
+/// Waits for a run that writes to `dir` if `wait` is true. Fails with [`Error::Output`] if it must not wait, or if the output is no
+/// longer the one whose tokens are `known`.
+pub fn exchange_output(
+    dir: &Path,
+    new: &Path,
+    known: &KeptTokens,
+    wait: bool,
+    control: &Control,
+) -> Result<()> {
+    let (_lock, _) = Lock::take(dir, None, wait, control)?;
+    let now = survey::kept(dir)?;
+    if (&now.job, &now.report) != (&known.job, &known.report) {
+        let reason =
+            "was written anew by another run while files were appended to it; append them again";
+        return Err(Error::output(dir, reason));
+    }
+    exchange(new, dir).map_err(Error::io(dir))
 }
 
 /// Removes the finished output in the folder `dir`, and moves the files that fastpack did not write there to the folder `others`,
