@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -164,7 +165,23 @@ SHAPES = st.sampled_from(
 SEEN: Counter[str] = Counter()
 
 
+def tried(source: str, record: dict[str, Any]) -> tuple[str, str]:
+    """The outcome of a template, counted."""
+    kind, reason = outcome(source, record)
+    SEEN[kind] += 1
+    return kind, reason
+
+
+@pytest.fixture
+def most_rendered() -> Iterator[None]:
+    """Holds a test to templates that both engines render, since a law of refusals alone says nothing."""
+    SEEN.clear()
+    yield
+    assert SEEN["identical"] > SEEN["refused"], SEEN
+
+
 @pytest.mark.campaign
+@pytest.mark.usefixtures("most_rendered")
 @settings(max_examples=tries(400, 1500), deadline=None, suppress_health_check=list(HealthCheck))
 @given(EXPRESSIONS, SHAPES, VALUES, VALUES, VALUES)
 @example("(none[1:] if a else a)", "{{ %s }}", None, None, None)
@@ -175,8 +192,7 @@ def test_no_expression_renders_differently(expression: str, shape: str, a: Any, 
         "messages": [{"role": "user", "content": "x"}],
         "chat_template_kwargs": {"a": a, "b": b, "c": c},
     }
-    kind, reason = outcome(source, record)
-    SEEN[kind] += 1
+    kind, reason = tried(source, record)
     assert kind != "DIFFERENT", f"{source}\n{a!r} {b!r} {c!r}\n{reason}"
 
 
@@ -242,6 +258,7 @@ BLOCKS = st.deferred(
 
 
 @pytest.mark.campaign
+@pytest.mark.usefixtures("most_rendered")
 @settings(max_examples=tries(80, 300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(BLOCKS, st.sampled_from([None, 0, "X"]), st.sampled_from([None, "Y"]))
 def test_no_arrangement_of_blocks_renders_differently(body: str, x: Any, y: Any) -> None:
@@ -250,15 +267,8 @@ def test_no_arrangement_of_blocks_renders_differently(body: str, x: Any, y: Any)
         "messages": [{"role": "user", "content": "x"}],
         "chat_template_kwargs": {"x": x} if y is None else {"x": x, "y": y},
     }
-    kind, reason = outcome(source, record)
-    SEEN["block " + kind] += 1
+    kind, reason = tried(source, record)
     assert kind != "DIFFERENT", f"{source}\n{reason}"
-
-
-def test_most_of_what_was_generated_rendered() -> None:
-    print(SEEN)
-    assert SEEN["identical"] > SEEN["refused"]
-    assert SEEN["block identical"] > SEEN["block refused"]
 
 
 EDGES = [0, 1, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 + 1, 10**25, 10**400]

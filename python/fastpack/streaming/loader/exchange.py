@@ -160,7 +160,11 @@ class Exchange:
         self._arrived.put(ConnectionResetError("it was closed"))
 
     def at_exit(self) -> None:
-        """Cancels the call, and waits for its thread, which must not outlive the interpreter."""
+        """Cancels the call, and waits for its thread, which must not outlive the interpreter.
+
+        The thread itself may be what lets the last reference go, and nobody can wait for himself.
+        """
         if _Process.number == os.getpid():
             self.hang_up()
-            self._thread.join(_PARTING)
+            if self._thread is not threading.current_thread():
+                self._thread.join(_PARTING)
