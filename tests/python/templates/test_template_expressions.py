@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from campaign import tries
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from template_helpers import native, outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # What Python says of the code that jinja2 makes of a template is for the eyes of its author.
 pytestmark = [
