@@ -155,6 +155,29 @@ def test_killed_it_goes_on_behind_the_outputs_that_are_whole(write_jsonl, tokeni
     assert resumed == alone
 
 
+@pytest.mark.skipif(os.name != "posix", reason="kills as POSIX does")
+@pytest.mark.parametrize("planted", ["train-00055.arrow", "notes.arrow", "b-a.arrow", "a-00099.arrow", "a.parquet"])
+def test_a_file_of_others_in_the_work_folder_stays(planted, write_jsonl, tokenizer_dir, tmp_path, python):
+    files = [write_jsonl(map(conversation, range(3_000)), f"{name}/a.jsonl") for name in "xy"]
+    long = [*map(conversation, range(8_000)), {"messages": [{"role": "user", "content": "the last one"}]}]
+    files += [write_jsonl([conversation(1)], "b.jsonl"), write_jsonl(long, "long.jsonl")]
+
+    def run():
+        process = python("-c", RUN, str(tmp_path / "out"), str(tokenizer_dir), *map(str, files))
+        return process.communicate()[1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KILL", "1")
+        run()
+    work = tmp_path / "out/.fastpack"
+    assert {"x-a.arrow", "y-a.arrow", "b.arrow"} <= set(names(work))
+    (work / planted).write_text("of others")
+    assert f"holds `.fastpack/{planted}`, which fastpack did not write" in run()
+    assert (work / planted).read_text() == "of others"
+    (work / planted).unlink()
+    assert run() == ""
+
+
 def test_losses_are_measured_over_all_files(files, write_jsonl, tokenizer_dir, tmp_path):
     bad = write_jsonl([b"{no json", json.dumps(conversation(1)).encode()], "in/bad.jsonl")
     options = {"on_bad_record": "skip"}

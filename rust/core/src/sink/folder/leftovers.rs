@@ -38,12 +38,12 @@ impl Leftovers {
         if started.is_none() && work.join(STARTED).symlink_metadata().is_ok() {
             return Err(foreign(dir, STARTED));
         }
-        let written = Written::find(&work);
+        let written = started.as_ref().map(|started| Written::find(&work, &started.job));
         for entry in fs::read_dir(&work).map_err(Error::io(&work))? {
             let entry = entry.map_err(Error::io(&work))?;
             let ours = entry.file_type().is_ok_and(|it| it.is_file())
-                && entry.file_name().to_str().is_some_and(|name| match &started {
-                    Some(started) => written.has(name, &started.job),
+                && entry.file_name().to_str().is_some_and(|name| match &written {
+                    Some(written) => written.has(name),
                     None => name == LOCK || (name == STARTED_NEW && is_torn(&entry)),
                 });
             let is_groups = [GROUPS, GROUPS_REMOVED].iter().any(|name| entry.file_name() == *name)

@@ -179,8 +179,8 @@ impl Evidence<Disk> for WorkFiles<'_> {
     fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
         let name = path.file_name().and_then(OsStr::to_str);
         let is_inside = path.parent() == Some(self.work) && Stamp::at(path).is_some();
-        let written = || self.written.get_or_init(|| Written::find(self.work));
-        let is_ours = is_inside && name.is_some_and(|name| written().has(name, self.job));
+        let written = || self.written.get_or_init(|| Written::find(self.work, self.job));
+        let is_ours = is_inside && name.is_some_and(|name| written().has(name));
         if is_ours { Claim::Name } else { Claim::None }
     }
 }

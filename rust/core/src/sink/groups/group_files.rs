@@ -76,7 +76,7 @@ impl Evidence<Disk> for GroupFiles {
                 None => name.starts_with(DECIDED),
             },
             [name, WORK, group, groups, WORK] if is_groups(groups) && is_group(group) => {
-                path.parent().is_some_and(|work| Written::find(work).has_of_any_job(name))
+                path.parent().is_some_and(|work| Written::of_any_job(work).has(name))
             }
             _ => false,
         };
