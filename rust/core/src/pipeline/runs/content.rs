@@ -11,8 +11,8 @@ use crate::util::disk::hex_hash::HexHash;
 /// The hashes of the files of a run, computed as their blocks are read.
 #[derive(Default)]
 pub(in crate::pipeline) struct ContentHashes {
-    /// The files that were read, each with its hash.
-    read: BTreeMap<ListedPath, HexHash>,
+    /// The files that were read, each with its hash. A file that was read several times is there as often.
+    read: Vec<(ListedPath, HexHash)>,
     /// The current file. A hasher takes 2 KB, and only one file needs one at a time.
     open: Option<(Arc<Path>, blake3::Hasher)>,
 }
@@ -30,21 +30,27 @@ impl ContentHashes {
         }
     }
 
-    /// Ends the current file. The hash of a file that was read before is a hash of both hashes.
+    /// Ends the current file.
     fn close(&mut self) {
-        let Some((path, hasher)) = self.open.take() else { return };
-        let hash = hasher.finalize();
-        let both = |before: &HexHash| {
-            blake3::Hasher::new().update(before.as_bytes()).update(hash.as_bytes()).finalize()
-        };
-        let path = ListedPath::from(&path);
-        let hash = self.read.get(&path).map_or(hash, both);
-        self.read.insert(path, hash.into());
+        if let Some((path, hasher)) = self.open.take() {
+            self.read.push((ListedPath::from(&path), hasher.finalize().into()));
+        }
     }
 
-    /// The hash of each file, by its path.
+    /// The hash of each file, by its path. The hash of a file that was read before is a hash of both hashes.
     pub(in crate::pipeline) fn into_hashes(mut self) -> BTreeMap<ListedPath, HexHash> {
         self.close();
-        self.read
+        let mut read = self.read;
+        read.sort_by(|(a, _), (b, _)| a.cmp(b));
+        read.dedup_by(|(path, hash), (before, both)| {
+            let again = path == before;
+            if again {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update(both.as_bytes()).update(hash.as_bytes());
+                *both = hasher.finalize().into();
+            }
+            again
+        });
+        read.into_iter().collect()
     }
 }
