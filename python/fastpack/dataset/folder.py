@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -438,9 +439,17 @@ def stored_table_of(path: Path, named: str | None = None) -> pa.Table:
         raise FastpackError(message)
     with about(named or path, f"cannot be read as {path.suffix[1:]}", "pack again"):
         table = reader(path)
+        _check_metadata(table.schema)
         # Offsets that lead out of their column would be read as something else.
         table.validate(full=True)
     return table
+
+
+def _check_metadata(schema: pa.Schema) -> None:
+    """Raises a `ValueError` for metadata that is not UTF-8: fastpack writes none, and reads none."""
+    for field in [schema, *schema]:
+        for word in itertools.chain.from_iterable((field.metadata or {}).items()):
+            word.decode()
 
 
 def _from_arrow(path: Path) -> pa.Table:

@@ -1,4 +1,4 @@
-//! Record batches to `pyarrow` tables, without a copy.
+//! Record batches to `pyarrow` tables and back, without a copy.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -6,6 +6,7 @@ use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::assemble::schema;
 use fastpack_core::sink::Tables;
 use fastpack_core::{Error, Report};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::error;
@@ -34,4 +35,29 @@ fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyResult<PyArrowType<T
     let table =
         batches.collect::<Result<_, _>>().and_then(|batches| Table::try_new(batches, schema));
     table.map(PyArrowType).map_err(|refused| error::to_py(Error::Arrow(refused)))
+}
+
+/// A table of the caller. Metadata of its schema that is not text is left out, as all metadata is text here.
+pub(crate) struct TableArgument(pub(crate) Table);
+
+impl<'py> FromPyObject<'_, 'py> for TableArgument {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let refused = match given.extract::<PyArrowType<Table>>() {
+            Ok(table) => return Ok(Self(table.0)),
+            Err(refused) if refused.is_instance_of::<PyTypeError>(given.py()) => {
+                return Err(refused);
+            }
+            Err(refused) => refused,
+        };
+        let plain = given.call_method1("replace_schema_metadata", (given.py().None(),));
+        match plain.and_then(|plain| plain.extract::<PyArrowType<Table>>()) {
+            Ok(table) => Ok(Self(table.0)),
+            Err(_) => {
+                let reason = format!("cannot be taken over: {}", refused.value(given.py()));
+                Err(error::to_py(Error::option("table", reason)))
+            }
+        }
+    }
 }

@@ -92,6 +92,26 @@ def test_a_byte_that_changed_is_noticed(pack):
     )
 
 
+@pytest.mark.parametrize("level", ["schema", "field"])
+def test_metadata_that_is_no_text_is_named(pack, level):
+    folder = pack(format="parquet")
+    shard = folder / "train-00000.parquet"
+    table = pq.read_table(shard)
+    spoilt = {b"key": b"\x93"}
+    if level == "schema":
+        table = table.replace_schema_metadata(spoilt)
+    else:
+        fields = [field.with_metadata(spoilt) for field in table.schema]
+        table = pa.Table.from_arrays(table.columns, schema=pa.schema(fields))
+    pq.write_table(table, shard)
+    listed = fastpack.verify(folder).problems
+    assert all(problem.startswith(str(shard)) for problem in listed)
+    assert "cannot be read as parquet: 'utf-8' codec can't decode byte 0x93" in listed[-1]
+    (folder / "manifest.json").unlink()
+    with pytest.raises(fastpack.FastpackError, match="parquet cannot be read as parquet"):
+        fastpack.read(folder)
+
+
 def test_a_file_that_is_missing_is_named(pack):
     folder = pack(shard_size=20_000)
     (folder / "train-00001.arrow").unlink()

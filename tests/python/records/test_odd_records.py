@@ -247,3 +247,14 @@ def test_half_a_surrogate_pair_in_a_text_that_is_left_out_is_told(
     path.write_text('{"text": "the river", "completion": "an answer \\ud83d"}\n')
     scanned = fastpack.scan(path, tokenizer_dir, max_length=64)
     assert "completion" in scanned.left_out
+
+
+def test_metadata_of_a_table_that_is_no_text_is_left_out(tokenizer_dir: Path) -> None:
+    table = pa.table({"text": ["the river", "a town"]})
+    given: Any = {"max_length": 64}
+    expected = fastpack.pack_table(table, tokenizer_dir, **given)["input_ids"]
+    spoilt = table.replace_schema_metadata({b"key": b"\x93"})
+    assert fastpack.pack_table(spoilt, tokenizer_dir, **given)["input_ids"] == expected
+    field = pa.field("text", pa.string(), metadata={b"key": b"\x93"})
+    with pytest.raises(fastpack.OptionError, match="`table`: cannot be taken over: .*invalid utf-8"):
+        fastpack.pack_table(pa.table(table.columns, schema=pa.schema([field])), tokenizer_dir, **given)

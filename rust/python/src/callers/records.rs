@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use arrow_pyarrow::{PyArrowType, Table};
+use arrow_pyarrow::PyArrowType;
 use fastpack_core::source::{GivenRecords, Memory};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
+use crate::arrow::TableArgument;
 use crate::callers::written::{Unwritten, write};
 use crate::supervise::Caller;
 
@@ -38,7 +39,7 @@ enum RecordsKind {
 impl PyRecords {
     /// The rows of a table.
     #[staticmethod]
-    fn table(table: PyArrowType<Table>) -> Self {
+    fn table(table: TableArgument) -> Self {
         Self(RecordsKind::Table(table.0.into_inner().0))
     }
 

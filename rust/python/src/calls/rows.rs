@@ -8,6 +8,7 @@ use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::arrays;
+use crate::arrow::TableArgument;
 use crate::error::to_py;
 use crate::options::output::{PyFormat, PyRowLayout};
 use crate::options::{PyColumn, PyColumns};
@@ -27,7 +28,7 @@ pub(crate) fn shown_columns(
 #[pyfunction]
 pub(crate) fn expand_rows(
     py: Python<'_>,
-    table: PyArrowType<Table>,
+    table: TableArgument,
     columns: Vec<String>,
 ) -> PyResult<PyArrowType<Table>> {
     let (batches, stored) = table.0.into_inner();
@@ -97,7 +98,7 @@ type CheckedRows = (Vec<(usize, String)>, Option<(u64, u64)>);
 #[pyfunction]
 pub(crate) fn check_rows(
     py: Python<'_>,
-    table: PyArrowType<Table>,
+    table: TableArgument,
     options: &str,
 ) -> PyResult<CheckedRows> {
     let (batches, schema) = table.0.into_inner();
@@ -124,7 +125,7 @@ pub(crate) struct PyRowDocuments {
 #[pyfunction]
 pub(crate) fn row_documents(
     py: Python<'_>,
-    table: PyArrowType<Table>,
+    table: TableArgument,
     options: &str,
 ) -> PyResult<PyRowDocuments> {
     arrays::ready(py)?;
@@ -148,7 +149,7 @@ pub(crate) fn row_documents(
 
 /// A hash of the tokens and labels of each document of rows in the full layout.
 #[pyfunction]
-pub(crate) fn document_hashes(py: Python<'_>, table: PyArrowType<Table>) -> PyResult<Vec<u64>> {
+pub(crate) fn document_hashes(py: Python<'_>, table: TableArgument) -> PyResult<Vec<u64>> {
     let (batches, _) = table.0.into_inner();
     supervise::run(py, None, Interrupted::Abandon, move |control, _| {
         assemble::document_hashes(&batches, control)
@@ -157,7 +158,7 @@ pub(crate) fn document_hashes(py: Python<'_>, table: PyArrowType<Table>) -> PyRe
 
 /// The first row whose `position_ids` start again.
 #[pyfunction]
-pub(crate) fn first_restart(table: PyArrowType<Table>) -> Option<usize> {
+pub(crate) fn first_restart(table: TableArgument) -> Option<usize> {
     assemble::first_restart(table.0.record_batches())
 }
 
@@ -185,7 +186,7 @@ type InspectedDocument = (usize, Vec<i64>, Vec<i64>, i64, i64, bool, Option<RowL
 
 /// The documents of the first row of a table in the full layout.
 #[pyfunction]
-pub(crate) fn inspect_row(table: PyArrowType<Table>) -> PyResult<Vec<InspectedDocument>> {
+pub(crate) fn inspect_row(table: TableArgument) -> PyResult<Vec<InspectedDocument>> {
     let documents = assemble::inspect_row(table.0.record_batches()).map_err(to_py)?;
     let parts = documents.into_iter().map(|it| {
         let label = it.label.map(RowLabel::from);
