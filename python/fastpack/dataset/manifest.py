@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from fastpack._fastpack import content_hash, hash_of, is_sealed, tokens_hash
+from fastpack.arguments.checks import shown
 from fastpack.arguments.failures import about
 from fastpack.dataset.packed_files import ListedFile, file_in
 from fastpack.errors import FastpackError
@@ -45,6 +46,9 @@ NOT_THERE: Final = "the manifest lists this file, which is not there"
 _BEGIN: Final = b'{\n  "blake3": "'
 """The beginning of a file that fastpack has sealed."""
 
+_LONGEST_NAME: Final = 300
+"""More bytes than the name of a file has, with the folder of its split: file systems take 255."""
+
 
 def change_of(files: PackedFiles, file: ListedFile) -> str | None:
     """The difference between a file and its entry in the manifest; `None` if there is none.
@@ -57,9 +61,9 @@ def change_of(files: PackedFiles, file: ListedFile) -> str | None:
 
 
 def _change(path: Path, file: ListedFile) -> str | None:
-    if not path.is_file():
-        return NOT_THERE
     with about(path, "cannot be read"):
+        if not path.is_file():
+            return NOT_THERE
         size = path.stat().st_size
     hashed = tokens_hash if file.name == TOKENS else content_hash
     return _difference(file, size, lambda: hashed(str(path)))
@@ -96,6 +100,10 @@ def manifest_of(files: PackedFiles) -> dict[str, JsonValue]:
         message = f"{path} has changed since fastpack wrote it; pack again, or get the folder again from where it comes"
         raise FastpackError(message)
     listed = [*_names(path, manifest), *(file.name for file in files_beside(manifest))]
+    for name in listed:
+        if len(name.encode(errors="surrogatepass")) > _LONGEST_NAME:
+            message = f"{path} names {shown(name)}, which is too long for a file; get the folder again from where it comes"
+            raise FastpackError(message)
     files.refuse_outside(listed, MANIFEST)
     return manifest
 

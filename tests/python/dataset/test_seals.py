@@ -246,6 +246,19 @@ def test_a_manifest_that_names_a_file_outside_its_folder_is_refused(reader, name
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.parametrize("listed", ["files", "beside"])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_manifest_that_names_what_no_file_can_be_called_is_refused_on_one_short_line(
+    reader, listed, kept, tmp_path
+):
+    folder = tmp_path / "packed"
+    shutil.copytree(kept, folder)
+    seal_again(folder, lambda manifest: manifest[listed][0].update(name="x" * 100_000))
+    with pytest.raises(fastpack.FastpackError, match=r"manifest.json") as refused:
+        READERS[reader](folder, tmp_path / "made")
+    assert len(str(refused.value)) < 1_000
+
+
 @pytest.mark.skipif(os.name != "posix", reason="links as POSIX has them")
 @pytest.mark.parametrize("name", ["manifest.json", "report.json", "tokens.fastpack", "train-00000.arrow"])
 @pytest.mark.parametrize("reader", READERS)

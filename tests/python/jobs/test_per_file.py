@@ -156,7 +156,9 @@ def test_killed_it_goes_on_behind_the_outputs_that_are_whole(write_jsonl, tokeni
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills as POSIX does")
-@pytest.mark.parametrize("planted", ["train-00055.arrow", "notes.arrow", "b-a.arrow", "a-00099.arrow", "a.parquet"])
+@pytest.mark.parametrize(
+    "planted", ["train-00055.arrow", "notes.arrow", "b-a.arrow", "a-00099.arrow", "a.parquet"]
+)
 def test_a_file_of_others_in_the_work_folder_stays(planted, write_jsonl, tokenizer_dir, tmp_path, python):
     files = [write_jsonl(map(conversation, range(3_000)), f"{name}/a.jsonl") for name in "xy"]
     long = [*map(conversation, range(8_000)), {"messages": [{"role": "user", "content": "the last one"}]}]

@@ -256,5 +256,5 @@ def test_metadata_of_a_table_that_is_no_text_is_left_out(tokenizer_dir: Path) ->
     spoilt = table.replace_schema_metadata({b"key": b"\x93"})
     assert fastpack.pack_table(spoilt, tokenizer_dir, **given)["input_ids"] == expected
     field = pa.field("text", pa.string(), metadata={b"key": b"\x93"})
-    with pytest.raises(fastpack.OptionError, match="`table`: cannot be taken over: .*invalid utf-8"):
+    with pytest.raises(fastpack.OptionError, match=r"`table`: cannot be taken over: .*invalid utf-8"):
         fastpack.pack_table(pa.table(table.columns, schema=pa.schema([field])), tokenizer_dir, **given)

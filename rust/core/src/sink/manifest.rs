@@ -161,6 +161,9 @@ pub(super) fn expected<'a>(name: &str, blake3: &'a str) -> ExpectedHash<'a> {
     if name == TOKENS { ExpectedHash::of_frames(blake3) } else { ExpectedHash::of_bytes(blake3) }
 }
 
+/// The most bytes of a file's name on any file system.
+const LONGEST_NAME: usize = 255;
+
 /// Whether a name is that of a file in the output folder itself, or in the folder of a split.
 fn is_plain(name: &str) -> bool {
     let name = match name.split_once('/') {
@@ -169,5 +172,7 @@ fn is_plain(name: &str) -> bool {
     };
     let path = Path::new(name);
     // Any other path is absolute, contains folders, or has no file name.
-    path.file_name().is_some_and(|last| last == path.as_os_str()) && name != WORK
+    path.file_name().is_some_and(|last| last == path.as_os_str())
+        && name != WORK
+        && name.len() <= LONGEST_NAME
 }
