@@ -111,8 +111,18 @@ def call(draw: random.Random, words: list[str], number: int) -> dict[str, Any]:
     }
 
 
-def agentic(draw: random.Random, words: list[str]) -> dict[str, Any]:
-    """Make one record of 2 to 12 turns of the assistant: steps with tools and answers, most with reasoning."""
+def chat(draw: random.Random, words: list[str], *, turns: int) -> dict[str, Any]:
+    """Make one record of so many answers of the assistant, without tools and reasoning."""
+    messages = [
+        {"role": role, "content": paragraph(draw, words, 1 + int(draw.lognormvariate(typical, 0.8)))}
+        for _ in range(turns)
+        for role, typical in (("user", 3.0), ("assistant", 4.2))
+    ]
+    return {"messages": messages}
+
+
+def agentic(draw: random.Random, words: list[str], *, turns: int | None = None) -> dict[str, Any]:
+    """Make one record of steps with tools and answers, most with reasoning: `turns` of the assistant, or 2 to 12."""
     messages: list[dict[str, Any]] = []
 
     def said(role: str, typical: float, **more: Any) -> None:
@@ -126,7 +136,7 @@ def agentic(draw: random.Random, words: list[str]) -> dict[str, Any]:
     if draw.random() < 0.5:
         said("system", 3.5)
     reasons = draw.choice((0.0, 1.0, 1.0, 0.6))
-    steps, number = draw.randint(2, 12), 0
+    steps, number = turns or draw.randint(2, 12), 0
     said("user", 3.2)
     while steps > 1:
         calls = []

@@ -7,11 +7,15 @@ documents in which each turn stands behind what the model sees there, by the tem
 TRL tokenizes each conversation once, with the masks of its own template of the family. The peers take `--limit`
 conversations, and what they take a second of one processor is compared, so that work beside it matters little. Each
 contender is a process of its own, in turn; medians.
+
+A second table compares fastpack with itself on conversations of 8 turns: by templates that mark their turns, where one
+search of one text finds them, and by the published ones, where each turn is what stands behind its prompt.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import os
@@ -33,26 +37,34 @@ sys.path[:0] = [
     *map(str, (HERE.parents[1] / "tests" / "python").glob("support/**/")),
 ]
 
+import corpus  # noqa: E402
+
 MAX_LENGTH = 16384
 
 #: Templates that models are published with, by the names of TRL's files; TRL's own are `NAME_training`.
 FAMILIES = ["qwen2_5", "qwen3", "glm4moe", "gptoss"]
 
+#: Those that keep earlier turns, so that a conversation is one document by either template.
+KEEPING = ["qwen2_5", "glm4moe", "cohere2", "deepseekv3", "gemma3", "llama3", "phi3_5"]
 
-def records(corpus: str, limit: int) -> list[dict[str, Any]]:
+#: Turns of the assistant in the conversations of the second table.
+TURNS = 8
+
+
+def records(path: str, limit: int) -> list[dict[str, Any]]:
     """The first conversations of a file."""
-    with Path(corpus).open(encoding="utf-8") as lines:
+    with Path(path).open(encoding="utf-8") as lines:
         return [json.loads(line) for line in itertools.islice(lines, limit)]
 
 
-def fastpack_packs(corpus: str, folder: str, _limit: int) -> dict[str, float]:
+def fastpack_packs(path: str, folder: str, _limit: int) -> dict[str, float]:
     """Pack whole files on one thread: read, render, tokenize, mask, pack."""
     import fastpack
 
     loaded = fastpack.Tokenizer(folder)
     started = time.process_time()
     table = fastpack.pack_files(
-        corpus,
+        path,
         loaded,
         max_length=MAX_LENGTH,
         threads=1,
@@ -73,7 +85,7 @@ def fastpack_packs(corpus: str, folder: str, _limit: int) -> dict[str, float]:
     }
 
 
-def trl(corpus: str, folder: str, limit: int) -> dict[str, float]:
+def trl(path: str, folder: str, limit: int) -> dict[str, float]:
     """Render and tokenize as TRL's trainer does, with the masks of its template; nothing is packed."""
     from jinja2.exceptions import TemplateError
     from transformers import AutoTokenizer
@@ -81,7 +93,7 @@ def trl(corpus: str, folder: str, limit: int) -> dict[str, float]:
     loaded = AutoTokenizer.from_pretrained(folder)
     started = time.process_time()
     tokens = trained = 0
-    read = records(corpus, limit)
+    read = records(path, limit)
     refused = 0
     for record in read:
         try:
@@ -126,7 +138,7 @@ def turn_texts(loaded: Any, messages: list[Any], tools: list[Any]) -> list[tuple
     return turns
 
 
-def rule_loop(corpus: str, folder: str, limit: int) -> dict[str, float]:
+def rule_loop(path: str, folder: str, limit: int) -> dict[str, float]:
     """Render each turn and the prompt before it, drop texts that another continues, tokenize and mask by offsets.
 
     It is what a careful script does: two renders a turn, and the past as the prompt has it where the template writes
@@ -138,7 +150,7 @@ def rule_loop(corpus: str, folder: str, limit: int) -> dict[str, float]:
     loaded = AutoTokenizer.from_pretrained(folder)
     started = time.process_time()
     documents = tokens = trained = 0
-    read = records(corpus, limit)
+    read = records(path, limit)
     refused = 0
     for record in read:
         try:
@@ -197,6 +209,30 @@ def folders(family: str, base: Path, scratch: Path) -> tuple[Path, Path]:
     return made, marked
 
 
+def cost_of_turns(base: Path, scratch: Path, megabytes: float, rounds: int, families: list[str]) -> None:
+    """Print what finding each turn behind its prompt costs, beside turns that a template marks."""
+    print(f"\n{TURNS} turns a conversation, medians of {rounds} rounds in turn\n")
+    print("| template | conversations | documents | marked: a second of one processor | published | costs |")
+    print("|---|---|---:|---:|---:|---:|")
+    kinds = {"chats": corpus.chat, "steps of tools": corpus.agentic}
+    for kind, make in kinds.items():
+        made = scratch / f"{make.__name__}.jsonl"
+        corpus.write(made, megabytes=megabytes, seed=0, made=functools.partial(make, turns=TURNS))
+        count = sum(1 for _ in made.open(encoding="utf-8"))
+        for family in families:
+            published, marked = folders(family, base, scratch)
+            runs: dict[Path, list[dict[str, float]]] = {marked: [], published: []}
+            for _, folder in itertools.product(range(rounds), runs):
+                runs[folder].append(measure("fastpack", made, folder, count))
+            before, after = (statistics.median(run["seconds"] for run in of) for of in runs.values())
+            documents = runs[published][0]["documents"] / count
+            print(
+                f"| {family} | {kind} | {documents:.2f} | {count / before:,.0f} | {count / after:,.0f} "
+                f"| {after / before:.2f} |",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Run as a program."""
     if sys.argv[1:2] == ["--contender"]:
@@ -205,7 +241,6 @@ def main() -> None:
         return
     from run import data, machine, train
 
-    import corpus
     import fastpack._fastpack as native
 
     parser = argparse.ArgumentParser(
@@ -214,7 +249,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=int, default=400, help="conversations that the peers take")
-    parser.add_argument("--only", nargs="+", default=FAMILIES, help="families to measure", metavar="NAME")
+    parser.add_argument("--only", nargs="+", help="families to measure", metavar="NAME")
     parser.add_argument(
         "--any-build", action="store_true", help="measure a build that is not for release too"
     )
@@ -240,7 +275,7 @@ def main() -> None:
             "| template | contender | kept | documents | tokens | trained | conversations a second of one processor | times TRL | times the loop |"
         )
         print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
-        for family in arguments.only:
+        for family in arguments.only or FAMILIES:
             published, marked = folders(family, base, scratch)
             limits = {
                 name: count if name.startswith("fastpack") else min(count, arguments.limit)
@@ -263,6 +298,7 @@ def main() -> None:
                     f"| {speeds[name] / speeds['loop of the rule']:.1f} |",
                     flush=True,
                 )
+        cost_of_turns(base, scratch, arguments.megabytes, arguments.rounds, arguments.only or KEEPING)
 
 
 if __name__ == "__main__":
