@@ -285,6 +285,10 @@ class _Checked:
             self._notes.append(
                 f"{counted(remote, 'input')} in remote storage, from which `verify` reads nothing"
             )
+        for path in [path for path in inputs if "\ufffd" in path and not Path(path).exists()]:
+            # A manifest holds such a name as it is shown.
+            del inputs[path]
+            self._notes.append(f"the input {path}, whose name is no UTF-8")
         said = {
             path: _input_changed(path, recorded if isinstance(recorded, dict) else {})
             for path, recorded in inputs.items()
@@ -363,7 +367,8 @@ def _input_changed(path: str, recorded: Mapping[str, JsonValue]) -> str | None:
         found = Path(path).stat()
     except OSError:
         return f"the input {path} is not there any more"
-    if (found.st_size, found.st_mtime_ns) != (recorded.get("size"), recorded.get("modified")):
+    # Times before 1970 are recorded as 0.
+    if (found.st_size, max(found.st_mtime_ns, 0)) != (recorded.get("size"), recorded.get("modified")):
         return f"the input {path} has changed since it was packed"
     return None
 

@@ -52,12 +52,10 @@ impl<'py> FromPyObject<'_, 'py> for TableArgument {
             Err(refused) => refused,
         };
         let plain = given.call_method1("replace_schema_metadata", (given.py().None(),));
-        match plain.and_then(|plain| plain.extract::<PyArrowType<Table>>()) {
-            Ok(table) => Ok(Self(table.0)),
-            Err(_) => {
-                let reason = format!("cannot be taken over: {}", refused.value(given.py()));
-                Err(error::to_py(Error::option("table", reason)))
-            }
+        if let Ok(table) = plain.and_then(|plain| plain.extract::<PyArrowType<Table>>()) {
+            return Ok(Self(table.0));
         }
+        let reason = format!("cannot be taken over: {}", refused.value(given.py()));
+        Err(error::to_py(Error::option("table", reason)))
     }
 }

@@ -129,6 +129,28 @@ def test_an_input_that_changed_or_went_is_named(pack, corpus):
     assert found.notes == ("none of the recorded inputs is there as it was",)
 
 
+def test_an_input_from_before_1970_is_made_again(tokenizer_dir, tmp_path):
+    (tmp_path / "old.jsonl").write_text('{"text": "the river"}\n')
+    os.utime(tmp_path / "old.jsonl", ns=(-(10**18), -(10**18)))
+    fastpack.pack_dir(
+        tmp_path / "old.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=64, progress=False
+    )
+    found = fastpack.verify(tmp_path / "packed", tokenizer=tokenizer_dir)
+    assert (found.problems, found.made_again) == ((), 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_an_input_whose_name_is_no_unicode_is_noted(tokenizer_dir, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / os.fsdecode(b"caf\xe9.jsonl")).write_text('{"text": "the river"}\n')
+    fastpack.pack_dir(
+        tmp_path / "in", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=64, progress=False
+    )
+    found = fastpack.verify(tmp_path / "packed", tokenizer=tokenizer_dir)
+    assert (found.problems, found.made_again) == ((), 0)
+    assert found.notes[0] == f"the input {tmp_path}/in/caf\ufffd.jsonl, whose name is no UTF-8"
+
+
 def test_another_tokenizer_is_noticed(pack, bare_tokenizer_dir, tokenizer_dir, tmp_path):
     folder = pack()
     other = tmp_path / "other"
