@@ -31,7 +31,7 @@ stream = fastpack.stream(
     objective=fastpack.MultiLabel(list(CLASSES)),
     max_length=64,
     overlong="truncate",
-    pad_to="max_length",
+    padding="max_length",
     epochs=None,
     max_steps=41,
 )

@@ -16,7 +16,7 @@ stream = fastpack.stream(
     objective=fastpack.SpanCorruption(max_target_length=32),
     max_length=64,
     strategy="none",
-    pad_to="max_length",
+    padding="max_length",
     columns=["input_ids", "attention_mask", "labels"],
     epochs=None,
     max_steps=41,

@@ -38,6 +38,21 @@ MODULES: Final = {
     "fastpack.options.objective": ("Objective",),
     "fastpack.report.report": ("Report",),
     "fastpack.tokenizer.tokenizer": ("Tokenizer",),
+    "fastpack.options.packing": (
+        "Balanced",
+        "BestFit",
+        "Concat",
+        "Packing",
+        "Sequential",
+        "Truncate",
+        "Unpacked",
+    ),
+    "fastpack.options.rows": ("Padding",),
+    "fastpack.options.output": ("Exists", "Format", "Groups"),
+    "fastpack.options.records": ("Reading",),
+    "fastpack.options.storage": ("Storage",),
+    "fastpack.options.tokens": ("ChatTemplate", "SpecialTokens"),
+    "fastpack.options.work": ("Ranks", "Select", "Weights"),
 }
 """Where the names of types come from; all others are in `fastpack.types`."""
 
@@ -285,6 +300,64 @@ def _page() -> Iterator[str]:
 
 
 _EXAMPLES: Final = {
+    "storage": (
+        '`storage=Storage(revision="main", block_cache="20GB")` in Python, `--storage.revision main --storage.block-cache 20GB` on '
+        'the command line, and in TOML `storage = {revision = "main", block_cache = "20GB"}`. No file holds a token or options '
+        "of remote storage."
+    ),
+    "reading": (
+        '`reading=Reading("question_answer", fields={"question": "query"})` in Python, `--reading question_answer '
+        '--reading.fields question=query` on the command line, and in TOML `reading = {shape = "question_answer", fields = '
+        '{question = "query"}}`. `reading="text"` is `Reading("text")`.'
+    ),
+    "format": (
+        '`format=Format("parquet", compression="snappy")` in Python, `--format parquet --format.compression snappy` on the '
+        'command line, and in TOML `format = {name = "parquet", compression = "snappy"}`. `format="parquet"` is `Format("parquet")`.'
+    ),
+    "groups": (
+        '`groups=Groups("4GB", rank="auto", world_size="auto")` in Python, `--groups 4GB --groups.rank auto --groups.world-size '
+        'auto` on the command line, and in TOML `groups = {size = "4GB"}`. `groups="4GB"` is `Groups("4GB")`.'
+    ),
+    "exists": (
+        '`exists=Exists("overwrite", wait=False)` in Python, `--exists overwrite --no-exists.wait` on the command line. '
+        '`exists="overwrite"` is `Exists("overwrite")`.'
+    ),
+    "select": (
+        '`select=Select({"lang": "en"}, take=1000)` in Python, and `--select \'{"lang": "en"}\' --select.take 1000` on the command '
+        'line. `select={"lang": "en"}` is `Select({"lang": "en"})`.'
+    ),
+    "weights": (
+        '`weights=Weights({"web": 3, "code": 1}, unit="documents")` in Python, and `--weights \'{"web": 3, "code": 1}\' '
+        '--weights.unit documents` on the command line. `weights={"web": 3}` is `Weights({"web": 3})`.'
+    ),
+    "ranks": (
+        "`ranks=Ranks(rank=0, world_size=8)` in Python, `--ranks.rank 0 --ranks.world-size 8` on the command line."
+    ),
+    "special_tokens": (
+        "`special_tokens=SpecialTokens(eos=True)` in Python, `--special-tokens.eos yes` on the command line, and in TOML "
+        "`special_tokens = {eos = true}`."
+    ),
+    "chat_template": (
+        '`chat_template=ChatTemplate("chat.jinja", engine="python")` in Python, `--chat-template chat.jinja '
+        '--chat-template.engine python` on the command line, and in TOML `chat_template = {source = "chat.jinja", engine = '
+        '"python"}`. `chat_template="chat.jinja"` is `ChatTemplate("chat.jinja")`.'
+    ),
+    "strategy": (
+        "`strategy=Concat(drop_last=True)` in Python, `--strategy concat --strategy.drop-last` on the command line, and in TOML "
+        '`strategy = {kind = "concat", drop_last = true}`. A word is the value with its defaults.'
+    ),
+    "overlong": (
+        '`overlong=Truncate(side="left")` in Python, `--overlong truncate --overlong.side left` on the command line, and in '
+        'TOML `overlong = {kind = "truncate", side = "left"}`. The other words have no options.'
+    ),
+    "order": (
+        "`order=Balanced(8)` in Python, `--order balanced --order.ranks 8` on the command line, and in TOML "
+        '`order = {kind = "balanced", ranks = 8}`. The other words have no options.'
+    ),
+    "padding": (
+        '`padding=Padding(128, side="left")` in Python, `--padding 128 --padding.side left` on the command line, and in TOML '
+        '`padding = {to = 128, side = "left"}`. `padding=128` is `padding=Padding(128)`.'
+    ),
     "objective": (
         "`objective=MaskedLM(probability=0.2)` in Python, `--objective mlm --objective.probability 0.2` on the command line, "
         'and in TOML `[objective]` with `kind = "mlm"` and `probability = 0.2`. A word is the value with its defaults.'

@@ -31,8 +31,7 @@ def packed(folder: str) -> None:
         pa.table({"input_ids": column, "labels": column}),
         max_length=ROW,
         output=folder,
-        pad_to="max_length",
-        pad_token_id=0,
+        padding=fastpack.Padding("max_length", token_id=0),
         progress=False,
     )
 

@@ -22,7 +22,7 @@ import fastpack
 
 ROOT = Path(__file__).parents[2]
 TOKENIZER = ROOT / "examples" / "tokenizer"
-OPTIONS = {"max_length": 64, "group_size": 1, "threads": 1, "progress": False}
+OPTIONS = {"max_length": 64, "groups": 1, "threads": 1, "progress": False}
 
 SERVER = """
 import logging, os, sys, boto3

@@ -31,6 +31,8 @@ CLIENT = """
 import json, sys, time
 import fastpack
 name, files, tokenizer, options = json.loads(sys.argv[1])
+if "storage" in options:
+    options["storage"] = fastpack.Storage(**options["storage"])
 began, worked = time.monotonic(), time.process_time()
 if name == "stream":
     first = next(iter(fastpack.stream(files, tokenizer, max_length=2048, shuffle=False, **options)))
@@ -164,10 +166,10 @@ def measure(folder, servers, rounds):
         path = folder / file
         s3.upload_file(str(path), "bench", file)
         # Without `cache_dir`, in which tokens are kept too: only the blocks are.
-        kept = {"block_cache": "4GB"}
+        kept = {"storage": {"block_cache": "4GB"}}
         roads = {
             "local": (str(path), {}, None),
-            "S3": (f"s3://bench/{file}", {"storage_options": options}, None),
+            "S3": (f"s3://bench/{file}", {"storage": {"options": options}}, None),
             "web": (f"{near.url}/{file}", {}, near),
             "web, 20 ms": (f"{far.url}/{file}", {}, far),
             "web, kept blocks": (f"{near.url}/{file}", kept, near),

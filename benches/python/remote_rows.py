@@ -61,7 +61,9 @@ def packed(folder: Path, megabytes: int) -> None:
     ends = np.append(0, np.cumsum(lengths))
     ids = pa.array(random.integers(3, 50_000, ends[-1]).astype(np.int32))
     table = pa.table({"input_ids": pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), ids)})
-    fastpack.pack_table(table, max_length=4096, output=folder, shard_size="32MB", progress=False)
+    fastpack.pack_table(
+        table, max_length=4096, output=folder, format=fastpack.Format(shard_size="32MB"), progress=False
+    )
 
 
 def read(url: str, options: dict[str, str], window: int | None) -> list[float]:

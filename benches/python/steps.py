@@ -155,7 +155,7 @@ def by_split_first_fit(lengths: Lengths, ranks: int) -> Rows:
 
 def by_balanced_rows(lengths: Lengths, ranks: int) -> Rows:
     """Rows that are full, and then sorted."""
-    plan = fastpack.plan(lengths, max_length=BUDGET, strategy="mix", order="balanced", balance_ranks=ranks)
+    plan = fastpack.plan(lengths, max_length=BUDGET, strategy="mix", order=fastpack.Balanced(ranks))
     return dealt(plan, ranks)
 
 

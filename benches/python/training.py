@@ -203,9 +203,9 @@ def formats() -> None:
     )
     ways: dict[str, dict[str, str]] = {
         "`arrow`": {"format": "arrow"},
-        '`arrow`, `layout="compact"`': {"format": "arrow", "layout": "compact"},
+        '`arrow`, `layout="compact"`': {"format": fastpack.Format("arrow", layout="compact")},
         "`parquet`": {"format": "parquet"},
-        '`parquet`, `layout="compact"`': {"format": "parquet", "layout": "compact"},
+        '`parquet`, `layout="compact"`': {"format": fastpack.Format("parquet", layout="compact")},
         "`jsonl`": {"format": "jsonl"},
     }
     with tempfile.TemporaryDirectory() as place:

@@ -11,7 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastpack.options.objective import Objective
+from fastpack.options.packing import Balanced, Packing, Truncate
+from fastpack.options.rows import Padding
+from fastpack.options.tokens import SpecialTokens
 from fastpack.options.train_on import TrainOn
+from fastpack.options.value import Value
 from fastpack.records.transform import NativeTransform
 from fastpack.report.report import Report
 from fastpack.runtime.progress import NativeProgress
@@ -50,6 +54,7 @@ __all__ = [
     "bytes_of_rows",
     "check_rows",
     "check_state",
+    "check_value",
     "content_hash",
     "count_stream",
     "document_hashes",
@@ -185,16 +190,10 @@ class Options:
         *,
         packing: PackOptions,
         objective: ObjectiveOptions,
-        pad_to: str | int | None,
-        padding_side: str,
-        pad_token_id: int | None,
+        padding: Padding,
         train_on: str | TrainOn,
         turns: str,
-        shift_labels: bool,
-        train_on_eos: str | None,
-        eos: str | bool,
-        bos: str | bool,
-        special_in_text: str,
+        special_tokens: SpecialTokens,
         decode_arguments: bool,
         on_bad_record: str,
         max_lost: str | float | None,
@@ -300,16 +299,9 @@ class PackOptions:
         cls,
         *,
         max_length: int | None,
-        strategy: str,
-        overlong: str | None,
-        truncation_side: str,
-        drop_last: bool,
-        shuffle: bool,
-        max_documents_per_pack: int | None,
-        align_documents_to: int | None,
-        order: str | None,
-        balance_ranks: int | None,
-        on_remainder: str,
+        strategy: Packing,
+        overlong: str | Truncate | None,
+        order: str | Balanced | None,
         seed: int,
     ) -> PackOptions: ...
 
@@ -335,6 +327,7 @@ class Plan:
     @property
     def max_length(self) -> int | None: ...
 
+def check_value(option: str, value: Value) -> None: ...
 def option_words() -> dict[str, list[str]]: ...
 def strategy_rules() -> dict[str, list[str]]: ...
 def plan(lengths: npt.NDArray[np.int64], options: PackOptions) -> Plan: ...
@@ -508,7 +501,7 @@ class StreamOptions:
         cls,
         *,
         batch_size: int,
-        open_packs: int,
+        strategy: Packing,
         shuffle: bool,
         epochs: int | None,
         lanes: int | None,

@@ -10,7 +10,16 @@ from fastpack.api import pack_table
 from fastpack.api.recipes import recipe_of
 from fastpack.errors import OptionError, StorageError
 from fastpack.options import OPTIONS, options_of
-from fastpack.options.native import native_inputs, native_model, native_options, native_output
+from fastpack.options.native import (
+    flat,
+    flat_arguments,
+    native_inputs,
+    native_model,
+    native_options,
+    native_output,
+)
+from fastpack.options.output import Groups
+from fastpack.options.storage import storage_of
 from fastpack.runtime.progress import watching
 from fastpack.storage.filesystem import choose_filesystem
 from fastpack.tokenizer.tokenizer import Tokenizer
@@ -37,7 +46,7 @@ __all__ = ["pack_dataset", "pack_dir"]
 _RETRIES: Final = 3
 """The number of times that a task is started again after a loss of its node, or a failure of the storage."""
 
-_NOT_HERE: Final = frozenset({"rank", "world_size", "progress", "cache_dir", "wait"})
+_NOT_HERE: Final = frozenset({"progress", "cache_dir"})
 """Options of `fastpack.pack_dir` that Ray decides, or that have no use on a cluster."""
 
 
@@ -45,7 +54,7 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
     files: Files,
     output: StrPath,
     *,
-    group_size: int | str,
+    groups: int | str,
     num_cpus: int = 1,
     max_retries: int = _RETRIES,
     remote_args: Mapping[str, Any] | None = None,
@@ -54,20 +63,20 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
 ) -> Report:
     """Packs files into files in a folder, each group of inputs as a task of a Ray cluster.
 
-    The files are those of `fastpack.pack_dir` with the same `group_size`, whatever the cluster. All nodes, and this
+    The files are those of `fastpack.pack_dir` with the same `groups`, whatever the cluster. All nodes, and this
     process, must see the files and the folder, or the bucket, under the same paths. A task that a lost node took with it is started
     again elsewhere, and resumes its group. Run again after a failure, the call packs the groups that are missing.
 
     Args:
         files: As in `fastpack.pack_dir`.
         output: As in `fastpack.pack_dir`.
-        group_size: The size of the groups into which the inputs are cut, such as `"4GB"`; a group is a task.
+        groups: The size of the groups into which the inputs are cut, such as `"4GB"`; a group is a task.
         num_cpus: The cores of a task, and its threads unless `threads` is given.
         max_retries: How often a task is started again after a loss of its node, or a failure of the storage, that of a
-            `filesystem` included.
+            filesystem included.
         remote_args: Further options of the tasks, as `ray.remote` takes them.
         progress: As in `fastpack.pack_dir`: told of a group when it is packed.
-        **options: Other options of `fastpack.pack_dir`: `tokenizer`, `max_length` and so on. A `filesystem` is made again in each
+        **options: Other options of `fastpack.pack_dir`: `tokenizer`, `max_length` and so on. A filesystem of a `Storage` is made again in each
             process of the cluster, and must show the same files there.
 
     Returns:
@@ -78,10 +87,12 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
             or a filesystem of the caller raises there.
     """
     _refuse_unknown(options)
-    _refuse_unsent(options.get("filesystem"))
+    _refuse_unsent(storage_of(options.get("storage")).filesystem)
     defaults = {option.name: option.default for option in options_of("pack_dir")}
     threads = {"threads": num_cpus} if options.get("threads") is None else {}
-    given = {**defaults, **options, **threads, "files": files, "output": output, "group_size": group_size}
+    given = flat(
+        {**defaults, **options, **threads, "files": files, "output": output, "groups": Groups(groups)}
+    )
     sizes, steps = _fastpack.list_groups(native_inputs(given), native_output(given))
     task = ray.remote(_pack_group).options(
         num_cpus=num_cpus,
@@ -95,8 +106,8 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
         for number, step in enumerate(steps):
             pending = {task.remote(shared, group, number): group for group in range(len(sizes))}
             _follow(pending, sizes, step == steps[-1], callback)
-    here = {name: value for name, value in given.items() if name not in _NOT_HERE}
-    return pack_here(**here, progress=False)
+    here = {name: value for name, value in flat_arguments(given).items() if name not in _NOT_HERE}
+    return pack_here(**here, progress=False)  # type: ignore[arg-type]  # as they were given
 
 
 def _follow(
@@ -133,11 +144,11 @@ class _FilesystemFailed(Exception):  # noqa: N818  it is raised for Ray alone
 
 def _pack_group(given: Mapping[str, object], group: int, step: int) -> tuple[int, int, int]:
     """Takes a group through a step, in a process of the cluster. Returns its documents, tokens and rows."""
-    filesystem = choose_filesystem(given.get("filesystem"))
+    filesystem = choose_filesystem(given["filesystem"])
     try:
         report = _fastpack.pack_group(
             native_inputs({**given, "filesystem": filesystem}),
-            native_output(given, recipe=recipe_of(given)),
+            native_output(given, recipe=recipe_of(flat_arguments(given))),
             native_options(given),
             *native_model(given),
             group,
@@ -156,7 +167,7 @@ def _refuse_unsent(filesystem: object) -> None:
         ray.cloudpickle.dumps(filesystem)
     except Exception as failed:  # what a filesystem raises is its own
         message = f"cannot be sent to the tasks of a cluster: {failed}"
-        raise OptionError(message, "filesystem") from failed
+        raise OptionError(message, "storage.filesystem") from failed
 
 
 def _refuse_unknown(options: Mapping[str, object]) -> None:

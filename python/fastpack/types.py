@@ -37,9 +37,10 @@ __all__ = [
     "DocumentFunction",
     "Eos",
     "Examples",
+    "Existing",
     "Fields",
     "Files",
-    "Format",
+    "FormatName",
     "FsspecFileSystem",
     "HubDataset",
     "JsonValue",
@@ -66,6 +67,7 @@ __all__ = [
     "RecordSource",
     "Records",
     "Shape",
+    "Shares",
     "Side",
     "Source",
     "SpecialInText",
@@ -83,7 +85,6 @@ __all__ = [
     "Turns",
     "Validation",
     "WeightUnit",
-    "Weights",
     "Where",
 ]
 
@@ -164,7 +165,7 @@ OnEnd: TypeAlias = Literal["pad", "drop", "repeat"]
 StreamLog: TypeAlias = "Callable[[StreamStats], object]"
 AllReduce: TypeAlias = "Callable[[int], int]"
 Where: TypeAlias = "Mapping[str, object]"
-Weights: TypeAlias = "Mapping[str, float] | Sequence[tuple[int, Mapping[str, float]]]"
+Shares: TypeAlias = "Mapping[str, float] | Sequence[tuple[int, Mapping[str, float]]]"
 NamedSources: TypeAlias = "Mapping[str, Files | Source | Records | RecordSource]"
 StreamStrategy: TypeAlias = Literal["sequential", "concat", "none", "best_fit"]
 Overlong: TypeAlias = Literal["drop", "truncate", "trim", "split", "error"]
@@ -220,7 +221,8 @@ ObjectiveName: TypeAlias = Literal[
     "custom",
 ]
 PreferenceForm: TypeAlias = Literal["dpo", "reward", "kto"]
-Format: TypeAlias = Literal["arrow", "jsonl", "msgpack_arrays", "parquet"]
+Existing: TypeAlias = Literal["error", "overwrite", "append"]
+FormatName: TypeAlias = Literal["arrow", "jsonl", "msgpack_arrays", "parquet"]
 Layout: TypeAlias = Literal["full", "compact"]
 Color: TypeAlias = Literal["auto", "always", "never"]
 Compression: TypeAlias = Literal["none", "lz4", "snappy", "zstd"]

@@ -23,7 +23,7 @@ import fastpack.ray
 
 OPTIONS = {
     "max_length": 256,
-    "group_size": "20KB",
+    "groups": "20KB",
     "columns": ["input_ids", "labels", "source_file", "source_row"],
 }
 
@@ -100,8 +100,7 @@ def test_a_job_on_ray_writes_the_same_files_into_a_bucket(chats, tokenizer_dir, 
         chats,
         "s3://rows/packed",
         tokenizer=tokenizer_dir,
-        storage_options=store,
-        work_dir=tmp_path / "work",
+        storage=fastpack.Storage(store, work_dir=tmp_path / "work"),
         **OPTIONS,
     )
     assert report.documents == fastpack.Report.of(alone[None]).documents
@@ -202,7 +201,7 @@ def test_a_killed_node_costs_its_groups_alone(validation, chats, tokenizer_dir, 
 def test_inputs_on_a_filesystem_of_fsspec_are_read_by_all_tasks(chats, tokenizer_dir, alone, tmp_path):
     files = fsspec.filesystem("dir", path=str(chats), fs=fsspec.filesystem("file"))
     out, here = tmp_path / "out", tmp_path / "here"
-    given = {"tokenizer": tokenizer_dir, "filesystem": files, **OPTIONS}
+    given = {"tokenizer": tokenizer_dir, "storage": fastpack.Storage(filesystem=files), **OPTIONS}
     report = fastpack.ray.pack_dir("*.jsonl", out, **given)
     fastpack.pack_dir("*.jsonl", here, **given)
     assert shards(out) == shards(here)
@@ -215,12 +214,20 @@ def test_a_filesystem_that_cannot_be_sent_to_tasks_is_refused(chats, tokenizer_d
     files.open_files = threading.Lock()
     # It is made again from what was given to it, and so without what it has come to hold: only that is refused.
     assert fastpack.ray.pack_dir(
-        "*.jsonl", tmp_path / "out", tokenizer=tokenizer_dir, filesystem=files, **OPTIONS
+        "*.jsonl",
+        tmp_path / "out",
+        tokenizer=tokenizer_dir,
+        storage=fastpack.Storage(filesystem=files),
+        **OPTIONS,
     )
     unsent = fsspec.filesystem("dir", path=str(chats), fs=Unsent())
     with pytest.raises(fastpack.OptionError, match=r"`filesystem`: cannot be sent to the tasks"):
         fastpack.ray.pack_dir(
-            "*.jsonl", tmp_path / "no", tokenizer=tokenizer_dir, filesystem=unsent, **OPTIONS
+            "*.jsonl",
+            tmp_path / "no",
+            tokenizer=tokenizer_dir,
+            storage=fastpack.Storage(filesystem=unsent),
+            **OPTIONS,
         )
     assert not (tmp_path / "no").exists()
 
@@ -280,7 +287,7 @@ def test_a_task_is_started_again_for_its_filesystem_and_its_exception_passes(
             str(tmp_path / "a.jsonl"),
             tmp_path / "out",
             tokenizer=tokenizer_dir,
-            filesystem=filesystem,
+            storage=fastpack.Storage(filesystem=filesystem),
             max_retries=1,
             remote_args={"runtime_env": {"env_vars": {"PYTHONPATH": path}}},
             **OPTIONS,
@@ -297,7 +304,7 @@ def test_a_filesystem_that_tasks_see_without_files_is_an_error_with_their_name(t
             "/chats/*.jsonl",
             tmp_path / "out",
             tokenizer=tokenizer_dir,
-            filesystem=files,
+            storage=fastpack.Storage(filesystem=files),
             max_retries=0,
             **OPTIONS,
         )

@@ -169,7 +169,7 @@ fn nothing_to_read_is_an_error_that_says_what_would_be_right() {
     let dir = folder(&[("sub/a.jsonl", "")]);
     let empty = option_error(find(&[dir.path().to_owned()], false));
     assert!(empty.contains("holds no file of records"), "{empty}");
-    assert!(empty.contains("; recursive = true"), "{empty}");
+    assert!(empty.contains("; reading.recursive = true"), "{empty}");
     let no_match = option_error(find(&[dir.path().join("*.jsonl")], false));
     assert!(no_match.contains("matches no file"), "{no_match}");
     let none = option_error(find(&[], false));

@@ -13,9 +13,8 @@ import pyarrow as pa
 import pytest
 import torch
 from hypothesis import settings
+from nested import flat
 from small_models import VOCABULARY
-
-import fastpack
 
 settings.register_profile("fastpack", deadline=None, max_examples=40)
 settings.load_profile("fastpack")
@@ -48,9 +47,7 @@ def pack(columns, /, *, max_length=64, output=None, **options):
     """Documents packed in memory, or into a folder."""
     if "loss_weights" in columns and "columns" not in options:
         options["columns"] = ["input_ids", "labels", "position_ids", "seq_lengths", "loss_weights"]
-    return fastpack.pack_table(
-        table_of(columns), max_length=max_length, output=output, progress=False, **options
-    )
+    return flat.pack_table(table_of(columns), max_length=max_length, output=output, progress=False, **options)
 
 
 @pytest.fixture

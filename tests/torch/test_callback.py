@@ -83,7 +83,7 @@ def test_a_data_set_of_datasets_that_keeps_its_columns_passes(settings, folder):
 
 
 def test_padded_rows_without_a_mask_pass_with_the_collator_of_a_trainer(settings, tmp_path):
-    pack(documents(40), output=tmp_path / "padded", pad_to="max_length", pad_token_id=0)
+    pack(documents(40), output=tmp_path / "padded", padding=fastpack.Padding("max_length", token_id=0))
     trained(settings, fastpack.hf.load(tmp_path / "padded"), callbacks=[CheckCallback()])
 
 
@@ -116,7 +116,12 @@ def test_a_data_set_of_datasets_that_lost_its_columns_is_refused(settings, folde
 
 def test_columns_that_a_trainer_strips_are_refused_whatever_the_collator(settings, tmp_path):
     columns = ["input_ids", "labels", "seq_lengths"]
-    pack(documents(40), output=tmp_path / "packed", pad_to="max_length", pad_token_id=0, columns=columns)
+    pack(
+        documents(40),
+        output=tmp_path / "packed",
+        padding=fastpack.Padding("max_length", token_id=0),
+        columns=columns,
+    )
     with pytest.raises(
         BatchError, match=r"nothing says where its documents begin; .* remove_unused_columns=False"
     ):
@@ -205,9 +210,7 @@ def test_a_sampler_that_shuffles_balanced_rows_is_refused(settings, tmp_path, ki
     pack(
         documents(60),
         output=tmp_path / "balanced",
-        order="balanced",
-        balance_ranks=2,
-        on_remainder="drop",
+        order=fastpack.Balanced(2, on_remainder="drop"),
         columns=["input_ids", "labels", "seq_lengths", "group"],
     )
     dataset = kind(tmp_path / "balanced")

@@ -23,7 +23,11 @@ PACKED = {
 }
 ALONE = {"one document a row": {"padded": "longest", "mask": "padding"}}
 LAYOUTS = [
-    (f"{name}{', shifted' if shift else ''}", options | {"shift_labels": shift}, name in ALONE)
+    (
+        f"{name}{', shifted' if shift else ''}",
+        options | {"shift_labels": shift},
+        name in ALONE,
+    )
     for name, options in (PACKED | ALONE).items()
     for shift in (False, True)
 ]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import DataCollatorWithFlattening
 
-from fastpack import BatchError, OptionError
+from fastpack import Balanced, BatchError, CausalLM, Mix, OptionError, Padding
 from fastpack.torch import PackedDataset, collate
 
 
@@ -26,11 +26,16 @@ def documents_of(row):
 @given(
     seed=st.integers(0, 99),
     count=st.integers(1, 12),
-    padding=st.sampled_from([{}, {"pad_to": "max_length"}, {"align_documents_to": 8}]),
+    padding=st.sampled_from(
+        [
+            {},
+            {"padding": Padding("max_length", token_id=0)},
+            {"strategy": Mix(align_to=8), "padding": Padding(token_id=0)},
+        ]
+    ),
 )
 def test_a_batch_is_what_transformers_makes_of_the_documents(seed, count, padding):
-    options = padding and {**padding, "pad_token_id": 0}
-    rows = pack(documents(count, seed=seed), **options).to_pylist()
+    rows = pack(documents(count, seed=seed), **padding).to_pylist()
     batch = collate(rows, seq_idx=True)
     theirs = DataCollatorWithFlattening(return_flash_attn_kwargs=True, return_seq_idx=True)(
         [document for row in rows for document in documents_of(row)]
@@ -96,7 +101,7 @@ def test_a_row_of_one_document_gets_the_usual_mask():
     assert batch["attention_mask"].tolist() == [
         [1] * len(row["input_ids"]) + [0] * (width - len(row["input_ids"])) for row in rows
     ]
-    padded = pack(documents(5), strategy="none", pad_to="max_length", pad_token_id=0).to_pylist()
+    padded = pack(documents(5), strategy="none", padding=Padding("max_length", token_id=0)).to_pylist()
     batch = collate(padded, padded=64, mask="padding")
     assert batch["attention_mask"].sum(1).tolist() == [row["seq_lengths"][0] for row in padded]
 
@@ -107,14 +112,14 @@ def test_a_mask_of_zeros_and_ones_is_refused_for_rows_of_several_documents(rows)
 
 
 def test_shifted_labels_are_those_of_rows_that_were_packed_so(rows):
-    shifted = pack(documents(12), shift_labels=True).to_pylist()
+    shifted = pack(documents(12), objective=CausalLM(shift_labels=True)).to_pylist()
     batch = collate(rows, shift_labels=True)
     assert batch["labels"][0].tolist() == [label for row in shifted for label in row["labels"]]
     assert torch.equal(collate(shifted, shift_labels=True)["labels"], batch["labels"])
 
 
 def test_rows_with_shifted_labels_are_refused_where_the_model_would_shift_them_again():
-    shifted = pack(documents(12), shift_labels=True).to_pylist()
+    shifted = pack(documents(12), objective=CausalLM(shift_labels=True)).to_pylist()
     with pytest.raises(BatchError, match=r"shifted already, .* shift_labels=True"):
         collate(shifted)
 
@@ -274,10 +279,8 @@ def test_no_rows_are_refused():
 def test_a_row_of_nothing_but_padding_has_no_labels():
     table = pack(
         documents(9),
-        order="balanced",
-        balance_ranks=8,
-        pad_to="max_length",
-        pad_token_id=0,
+        order=Balanced(8),
+        padding=Padding("max_length", token_id=0),
         strategy="best_fit",
     )
     for row in table.to_pylist():

@@ -50,7 +50,14 @@ def are_same(one, other):
 
 
 @pytest.mark.parametrize("kind", ["arrow", "parquet"])
-@pytest.mark.parametrize("options", [{}, {"shift_labels": True}, {"pad_to": "max_length", "pad_token_id": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"objective": fastpack.CausalLM(shift_labels=True)},
+        {"padding": fastpack.Padding("max_length", token_id=0)},
+    ],
+)
 def test_a_data_set_has_the_rows_of_the_full_layout(tmp_path, kind, options):
     full, compact = (PackedDataset(folder) for folder in packed(tmp_path, format=kind, **options))
     assert as_lists(compact) == as_lists(full)
@@ -90,7 +97,7 @@ def test_batches_are_those_of_the_full_layout(tmp_path, given):
 
 
 def test_shifted_rows_are_refused_in_both_layouts(tmp_path):
-    for folder in packed(tmp_path, shift_labels=True):
+    for folder in packed(tmp_path, objective=fastpack.CausalLM(shift_labels=True)):
         with pytest.raises(BatchError, match="shifted already"):
             collate([PackedDataset(folder)[0]])
         collate([PackedDataset(folder)[0]], shift_labels=True)

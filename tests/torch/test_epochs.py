@@ -112,7 +112,11 @@ def test_nothing_is_written(kept):
 
 def test_padding_is_no_document(kept, tmp_path):
     fastpack.repack(
-        kept, tmp_path / "padded", max_length=64, pad_to="max_length", pad_token_id=0, progress=False
+        kept,
+        tmp_path / "padded",
+        max_length=64,
+        padding=fastpack.Padding("max_length", token_id=0),
+        progress=False,
     )
     rows = fastpack.read(tmp_path / "padded")
     dataset = PackedDataset(rows)
@@ -147,9 +151,7 @@ def balanced(tmp_path):
     pack(
         documents(150),
         output=tmp_path / "balanced",
-        order="balanced",
-        balance_ranks=4,
-        on_remainder="drop",
+        order=fastpack.Balanced(4, on_remainder="drop"),
         columns=["input_ids", "labels", "seq_lengths", "group"],
     )
     return PackedDataset(tmp_path / "balanced")
@@ -179,7 +181,7 @@ def test_groups_come_in_another_order_each_epoch_and_rows_of_ranks_fit(balanced)
 
 def test_ranks_that_cannot_share_groups_are_refused(balanced):
     with pytest.raises(
-        OptionError, match=r"3 ranks cannot share groups of 4 rows equally; pack with balance_ranks=3"
+        OptionError, match=r"3 ranks cannot share groups of 4 rows equally; pack with order=Balanced\(3\)"
     ):
         PackSampler(balanced, num_replicas=3, rank=0)
     with pytest.raises(OptionError, match="rank 5 of 4 ranks"):

@@ -78,7 +78,7 @@ def falls(found, to):
 
 def streamed(path, tokenizer, **options):
     return fastpack.stream(
-        path, tokenizer, max_length=32, pad_to="max_length", epochs=None, max_steps=STEPS, **options
+        path, tokenizer, max_length=32, padding="max_length", epochs=None, max_steps=STEPS, **options
     )
 
 

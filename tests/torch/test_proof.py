@@ -7,6 +7,7 @@ import torch
 from conftest import documents, pack
 from small_models import model_of
 
+from fastpack import Padding
 from fastpack.torch import collate, count_trained, loss
 
 ARCHITECTURES = ["llama", "qwen2", "qwen3", "mistral", "gemma", "gemma2", "gemma3", "gpt2"]
@@ -81,7 +82,7 @@ def test_with_one_boundary_removed_they_differ(architecture):
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "mistral", "gemma3"])
 def test_flex_attention_gives_the_logits_of_documents_alone(architecture):
-    rows = pack(documents(8), max_length=128, pad_to="max_length", pad_token_id=0).to_pylist()[:1]
+    rows = pack(documents(8), max_length=128, padding=Padding("max_length", token_id=0)).to_pylist()[:1]
     model, flex = model_of(architecture), model_of(architecture, "flex_attention")
     with torch.no_grad():
         expected = model(**collate(rows)).logits

@@ -25,7 +25,7 @@ from fastpack.torch.reading.order import windowed
 @pytest.fixture
 def packed(tmp_path):
     """A folder of about 20 shards."""
-    pack(documents(600), output=tmp_path / "packed", shard_size=4000)
+    pack(documents(600), output=tmp_path / "packed", format=fastpack.Format(shard_size=4000))
     assert len(Folder(tmp_path / "packed").shards) > 12
     return tmp_path / "packed"
 
@@ -63,10 +63,12 @@ def test_rows_are_those_of_the_folder(web, packed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [{"layout": "compact"}, {"format": "parquet"}, {"columns": ["input_ids", "seq_lengths"]}]
+    "options", [{"layout": "compact"}, {"name": "parquet"}, {"columns": ["input_ids", "seq_lengths"]}]
 )
 def test_rows_of_other_layouts_and_formats_are_too(options, tmp_path):
-    pack(documents(100), output=tmp_path / "packed", shard_size=4000, **options)
+    columns = options.pop("columns", None)
+    form = fastpack.Format(shard_size=4000, **options)
+    pack(documents(100), output=tmp_path / "packed", format=form, columns=columns)
     with of_web(tmp_path / "packed", tmp_path / "web") as web:
         local, remote = (
             PackedDataset(tmp_path / "packed"),
@@ -87,7 +89,7 @@ def test_nothing_is_fetched_before_a_row_is_read_and_then_its_shard(web, packed,
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_workers_of_a_loader_give_all_rows(start, web, packed, tmp_path):
     most = sum(sizes_of(packed)) - min(sizes_of(packed))
-    remote = PackedDataset(web.url, cache_dir=tmp_path / "cache", block_cache=most)
+    remote = PackedDataset(web.url, cache_dir=tmp_path / "cache", storage=fastpack.Storage(block_cache=most))
     sampler = PackSampler(remote)
     loader = DataLoader(
         remote,
@@ -110,7 +112,9 @@ def test_each_rank_fetches_the_shards_that_it_trains_on_and_each_once(ranks, web
     seen, counts = [], Counter()
     for rank in range(ranks):
         web.requests.clear()
-        remote = PackedDataset(web.url, cache_dir=tmp_path / f"cache{rank}", block_cache=most)
+        remote = PackedDataset(
+            web.url, cache_dir=tmp_path / f"cache{rank}", storage=fastpack.Storage(block_cache=most)
+        )
         sampler = PackSampler(remote, num_replicas=ranks, rank=rank, window=1)
         own = list(sampler)
         for at in own:
@@ -128,7 +132,9 @@ def test_each_rank_fetches_the_shards_that_it_trains_on_and_each_once(ranks, web
 
 def test_the_order_is_that_of_other_ranks_with_the_same_lanes(web, packed, tmp_path):
     """A run on two ranks that goes on with three has read each row once."""
-    remote = PackedDataset(web.url, cache_dir=tmp_path / "cache", block_cache=4 * max(sizes_of(packed)))
+    remote = PackedDataset(
+        web.url, cache_dir=tmp_path / "cache", storage=fastpack.Storage(block_cache=4 * max(sizes_of(packed)))
+    )
     orders = []
     for ranks in (1, 2, 3):
         samplers = [
@@ -142,7 +148,10 @@ def test_the_order_is_that_of_other_ranks_with_the_same_lanes(web, packed, tmp_p
 
 
 def test_a_full_shuffle_over_a_cache_that_is_too_small_is_refused(web, packed, tmp_path):
-    options = {"cache_dir": tmp_path / "cache", "block_cache": 3 * max(sizes_of(packed))}
+    options = {
+        "cache_dir": tmp_path / "cache",
+        "storage": fastpack.Storage(block_cache=3 * max(sizes_of(packed))),
+    }
     remote = PackedDataset(web.url, **options)
     with pytest.raises(fastpack.OptionError, match=r"sampler=fastpack\.torch\.PackSampler\(dataset\)"):
         list(DataLoader(remote, batch_size=4, shuffle=True, collate_fn=collate))
@@ -180,7 +189,9 @@ def test_training_starts_when_the_first_shard_is_there(packed, tmp_path):
 
 
 def test_shards_come_before_their_rows_are_read(web, packed, tmp_path):
-    remote = PackedDataset(web.url, cache_dir=tmp_path / "cache", block_cache=8 * max(sizes_of(packed)))
+    remote = PackedDataset(
+        web.url, cache_dir=tmp_path / "cache", storage=fastpack.Storage(block_cache=8 * max(sizes_of(packed)))
+    )
     sampler = PackSampler(remote, window=2, num_replicas=1, rank=0)
     assert values(remote[next(iter(sampler))])
     until = time.monotonic() + 20
@@ -205,13 +216,15 @@ def test_balanced_groups_stay_together(tmp_path):
     pack(
         documents(200),
         output=tmp_path / "packed",
-        shard_size=4000,
-        order="balanced",
-        balance_ranks=2,
-        pad_token_id=0,
+        format=fastpack.Format(shard_size=4000),
+        order=fastpack.Balanced(2),
+        padding=fastpack.Padding(token_id=0),
     )
     with of_web(tmp_path / "packed", tmp_path / "web") as web:
-        options = {"cache_dir": tmp_path / "cache", "block_cache": 4 * max(sizes_of(tmp_path / "packed"))}
+        options = {
+            "cache_dir": tmp_path / "cache",
+            "storage": fastpack.Storage(block_cache=4 * max(sizes_of(tmp_path / "packed"))),
+        }
         remote = PackedDataset(web.url, **options)
         first, second = (list(PackSampler(remote, num_replicas=2, rank=rank)) for rank in range(2))
         whole = len(remote) // 2
@@ -230,7 +243,9 @@ def test_rows_of_padding_fill_the_last_step(web, packed, tmp_path):
 
 
 def test_a_cache_that_is_too_small_for_the_ranks_of_a_machine_is_refused(web, packed, tmp_path):
-    remote = PackedDataset(web.url, cache_dir=tmp_path / "cache", block_cache=2 * max(sizes_of(packed)))
+    remote = PackedDataset(
+        web.url, cache_dir=tmp_path / "cache", storage=fastpack.Storage(block_cache=2 * max(sizes_of(packed)))
+    )
     with pytest.raises(fastpack.OptionError, match="8 ranks of a machine read one each"):
         PackSampler(remote, num_replicas=8, rank=0)
     PackSampler(remote, num_replicas=2, rank=0)

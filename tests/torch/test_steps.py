@@ -50,7 +50,7 @@ def test_what_is_packed_and_put_back_is_what_came_in(lengths, ranks, multiple, d
     ids = sequences_of(lengths)
     values = [torch.randn(length, *([width] if width else [])).to(dtype) for length in lengths]
     rewards = torch.randn(len(lengths), dtype=torch.float64)
-    plan = fastpack.plan_step(lengths, max_length=40, ranks=ranks, align_documents_to=multiple)
+    plan = fastpack.plan_step(lengths, max_length=40, ranks=ranks, align_to=multiple)
     steps = [
         pack_step({"input_ids": ids, "values": values, "rewards": rewards}, plan, rank=rank, padded=padded)
         for rank in range(ranks)
@@ -122,7 +122,7 @@ def test_columns_are_read_in_every_form_that_frameworks_hold():
 def test_types_that_numpy_lacks_keep_their_values(dtype):
     ids = sequences_of([4, 1, 3])
     values = [torch.arange(len(it)).to(dtype) for it in ids]
-    plan = fastpack.plan_step([4, 1, 3], max_length=5, ranks=2, align_documents_to=5)
+    plan = fastpack.plan_step([4, 1, 3], max_length=5, ranks=2, align_to=5)
     steps = [pack_step({"input_ids": ids, "values": values}, plan, rank=rank) for rank in range(2)]
     back = restore(plan, [[batch.columns["values"] for batch in step] for step in steps])
     assert [it.dtype for it in back] == [dtype] * 3
@@ -165,7 +165,7 @@ def test_tables_and_what_has_keys_are_read_as_a_dict_is():
 
 
 def test_values_of_answers_are_cut_where_their_sequence_is():
-    plan = fastpack.plan_step([5, 2], max_length=3, overlong="truncate", align_documents_to=3)
+    plan = fastpack.plan_step([5, 2], max_length=3, overlong="truncate", align_to=3)
     columns = {
         "input_ids": [[1, 2, 3, 4, 5], [6, 7]],
         "values": [[1, 2, 3, 4, 5], [6, 7]],

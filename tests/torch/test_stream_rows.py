@@ -10,6 +10,7 @@ from collections import Counter
 
 import pytest
 from campaign import tries
+from nested import flat
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -37,9 +38,16 @@ def files(tmp_path_factory):
 
 
 def stream_of(files, **options):
-    given = {"max_length": 24, "lanes": LANES, "open_packs": 4, "epochs": None, "threads": 1, "seed": 5}
-    given["pad_token_id"] = 0
-    return fastpack.stream(f"{files}/*.jsonl", **{**given, **options})
+    given = {
+        "max_length": 24,
+        "lanes": LANES,
+        "strategy": fastpack.BestFit(open_rows=4),
+        "epochs": None,
+        "threads": 1,
+        "seed": 5,
+    }
+    given["padding"] = fastpack.Padding(token_id=0)
+    return flat.stream(f"{files}/*.jsonl", **{**given, **options})
 
 
 def ids_of(rows):
@@ -147,7 +155,7 @@ def test_ranks_that_share_lanes_count_what_one_rank_counts(files, tmp_path, seed
     options = {"epochs": 1, "cache_dir": tmp_path, "max_length": 8}
     options |= {"overlong": lot.choice(["drop", "truncate"]), "min_document_tokens": 3, "max_lost": "100%"}
     options |= {"strategy": lot.choice(["best_fit", "sequential"])}
-    options |= {"pad_to": "max_length"} if lot.random() < 0.5 else {}
+    options |= {"padding": fastpack.Padding("max_length", token_id=0)} if lot.random() < 0.5 else {}
     whole = counts_of(run_to_end(files, [1], lot, **options)[0])
     ended, state = run_to_end(files, [lot.choice(RANKS) for _ in range(lot.randrange(1, 4))], lot, **options)
     assert counts_of(ended) == whole

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from nested import flat
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -43,13 +44,13 @@ def stream_of(files, **options):
         "max_length": 24,
         "batch_size": 3,
         "lanes": 12,
-        "open_packs": 4,
+        "strategy": fastpack.BestFit(open_rows=4),
         "epochs": None,
         "threads": 1,
         "seed": 5,
         **options,
     }
-    return fastpack.stream(f"{files}/*.jsonl", **given)
+    return flat.stream(f"{files}/*.jsonl", **given)
 
 
 def documents_of(rows):
@@ -300,7 +301,7 @@ def address(files):
     """The address of a server of `stream_of(files)`."""
     with tempfile.TemporaryDirectory(prefix="fp-") as folder:
         place = f"unix:{folder}/s"
-        options = "-m 24 --batch-size 3 --lanes 12 --open-packs 4 --epochs 0 --threads 1 --seed 5"
+        options = "-m 24 --batch-size 3 --ranks.lanes 12 --strategy best_fit --strategy.open-rows 4 --epochs 0 --threads 1 --seed 5"
         command = [sys.executable, "-m", "fastpack", "stream", f"{files}/*.jsonl", *options.split()]
         environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "python")}
         with subprocess.Popen([*command, "--to", place], stderr=subprocess.PIPE, env=environment) as server:

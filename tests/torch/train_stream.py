@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import torch
+from nested import flat
 from small_models import model_of
 
 import fastpack
@@ -123,12 +124,12 @@ def main() -> None:
     folder, kind, steps, place = sys.argv[1:]
     out = Path(place)
     out.mkdir(exist_ok=True)
-    stream = fastpack.stream(
+    stream = flat.stream(
         f"{folder}/*.jsonl",
         max_length=24,
         batch_size=3,
         lanes=12,
-        open_packs=4,
+        strategy=fastpack.BestFit(open_rows=4),
         epochs=None,
         max_steps=None if os.environ.get("ENDLESS") else 100,
         threads=1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -11,16 +12,27 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastpack.arguments.checks import SECRET_OPTIONS, folder_of, local_path, nearest, regular_file, shown
+from fastpack.arguments.checks import folder_of, local_path, regular_file, shown
 from fastpack.arguments.failures import about
 from fastpack.arguments.functions import function_at, place_of
+from fastpack.arguments.message import Message
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.manifest import MANIFEST, manifest_of
 from fastpack.dataset.packed_files import LocalFiles
 from fastpack.errors import InputNotFoundError, OptionError
 from fastpack.options import OPTIONS, options_of
+from fastpack.options.suggestions import option_hint
 from fastpack.options.train_on import TrainOn, train_on_of
-from fastpack.options.value import Value, fields_of, from_table, to_table
+from fastpack.options.value import (
+    Value,
+    fields_of,
+    from_table,
+    live_of,
+    once_of,
+    paths_of,
+    secrets_of,
+    to_table,
+)
 from fastpack.records.transform import FUNCTIONS
 from fastpack.storage.remote_options import public
 
@@ -37,16 +49,15 @@ if TYPE_CHECKING:
 
 __all__ = ["load_config", "load_manifest", "options_of_manifest", "recipe_of"]
 
-_OBJECTS: Final = frozenset({"filesystem"})
-"""Options that are objects of Python."""
-
-_OF_ONE_CALL: Final = frozenset({"append", "output", "overwrite", "progress", "rank", "world_size"})
+_OF_ONE_CALL: Final = frozenset({"output", "exists", "progress"})
 """Options that belong to one call: a repeated job must not inherit them, and no manifest holds them."""
 
-_PATHS: Final = frozenset({"files", "output", "cache_dir", "work_dir"})
+_WHY_ONE_CALL: Final = "belongs to one call, which no manifest decides"
+
+_PATHS: Final = frozenset({"files", "output", "cache_dir"})
 """Options that are always paths, even of files that do not exist."""
 
-_NAMES: Final = frozenset({"tokenizer", "chat_template", "prompt"})
+_NAMES: Final = frozenset({"tokenizer", "chat_template"})
 """Options that are paths if a file or a folder of that name exists."""
 
 _UNHELD: Final = "unheld"
@@ -92,7 +103,7 @@ def load_config(path: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any] 
 def load_manifest(folder: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it
     """The options of the job that packed a folder, as keyword arguments of `pack_dir`.
 
-    `output`, `overwrite` and `progress` belong to one call, and are not among them. Functions are only named: whoever
+    `output`, `exists` and `progress` belong to one call, and are not among them. Functions are only named: whoever
     wrote the folder chose the names, so nothing is loaded by them.
 
     Args:
@@ -134,9 +145,13 @@ def options_of_manifest(place: Path, manifest: Mapping[str, JsonValue]) -> dict[
         if functions:
             unheld[name] = f"the function `{functions[0]}`"
             del recipe[name]
-    for name in recipe:
+    for name, held in recipe.items():
         if name in _OF_ONE_CALL:
-            raise _refused(place, name, "belongs to one call, which no manifest decides")
+            raise _refused(place, name, _WHY_ONE_CALL)
+        if isinstance(held, dict) and name in OPTIONS:
+            once = [once_of(kind) & held.keys() for kind in OPTIONS[name].kinds.values()]
+            for key in frozenset().union(*once):
+                raise _refused(place, f"{name}.{key}", _WHY_ONE_CALL)
     options = {name: _held(place, name, value) for name, value in recipe.items()}
     return {**options, _UNHELD: unheld} if unheld else options
 
@@ -145,16 +160,18 @@ def recipe_of(given: Mapping[str, object]) -> str:
     """The options of a call that are not at their defaults, as JSON for the manifest."""
     recipe: dict[str, object] = {}
     unheld: dict[str, str] = {}
-    on_filesystem = given.get("filesystem") is not None
+    on_filesystem = getattr(given.get("storage"), "filesystem", None) is not None
     for name, value in given.items():
         option = OPTIONS.get(name)
-        if option is None or name in SECRET_OPTIONS | _OF_ONE_CALL or option.is_default(value):
+        if option is None or name in _OF_ONE_CALL or option.is_default(value):
             continue
+        if option.flattens:
+            value = option.value_in(given)  # noqa: PLW2901  the value that was meant
+            if isinstance(value, Value) and not to_table(_of_files(value)):
+                continue
         try:
             # Paths on a filesystem are no paths of this machine.
-            written = (
-                value if on_filesystem and name in {"files", "sources"} else _written_option(name, value)
-            )
+            written = value if on_filesystem and name == "files" else _written_option(name, value)
             recipe[name] = json.loads(json.dumps(written, allow_nan=False))
         except (TypeError, ValueError, RecursionError):
             unheld[name] = f"a {type(value).__qualname__}"
@@ -172,21 +189,28 @@ def _written_source(source: object) -> object:
     """Converts a source: its paths, or these with settings of its own."""
     if not isinstance(source, Mapping):
         return _written("files", source)
-    return {key: _written("files" if key == "path" else key, part) for key, part in source.items()}
+    return {key: _written_setting(key, part) for key, part in source.items()}
+
+
+def _written_setting(key: str, part: object) -> object:
+    """Converts a setting of a source: its paths, and its prompt where that is one."""
+    if key == "prompt":
+        return _each_path(part, lambda path: _absolute(path, always=False))
+    return _written("files" if key == "path" else key, part)
 
 
 def _written(name: str, value: object) -> object:
     """Converts a value for a recipe: paths become absolute, functions become their file and name."""
     if name in FUNCTIONS and not isinstance(value, Value):
         return place_of(value)
+    if isinstance(value, Mapping) and name == "files":
+        return _written_source(value)
     if name in _PATHS or (isinstance(value, (str, os.PathLike)) and name in _NAMES):
         return _each_path(value, lambda path: _absolute(path, always=name in _PATHS))
-    if name == "sources" and isinstance(value, (list, tuple)):
-        return [_written_source(source) for source in value]
     if isinstance(value, TrainOn):
         return value.given()
     if isinstance(value, Value):
-        return to_table(value)
+        return to_table(_with_paths(_of_files(value), _absolute))
     return value.isoformat() if isinstance(value, datetime) else value
 
 
@@ -194,23 +218,15 @@ def _held(place: Path, name: str, value: object) -> object:
     """Converts the value of an option in a file to an argument of a call."""
     known = {option.name for option in options_of("pack_dir")}
     if name not in known:
-        near = nearest(name, known)
-        raise _refused(place, name, "is no option" + (f"; did you mean `{near}`?" if near else ""))
-    if name in SECRET_OPTIONS:
-        raise _refused(
-            place,
-            name,
-            "must not stand in a file; set environment variables such as HF_TOKEN, or pass it to the call",
-        )
-    if name in _OBJECTS:
-        raise _refused(place, name, "is an object of Python, which a file cannot hold; pass it to the call")
+        hint = option_hint(name, known)
+        raise _refused(place, name, Message("is no option", "; " if hint else "", hint))
     base = place.parent.absolute()
     if name in FUNCTIONS and isinstance(value, str):
         return _loaded(base, value)
+    if name == "files" and isinstance(value, list) and any(isinstance(file, dict) for file in value):
+        return [_held_source(place, number, source) for number, source in enumerate(value)]
     if name in _PATHS or (isinstance(value, str) and name in _NAMES):
         return _each_path(value, lambda path: _beside(base, path, always=name in _PATHS))
-    if name == "sources" and isinstance(value, list):
-        return [_held_source(place, number, source) for number, source in enumerate(value)]
     return _held_value(place, name, value)
 
 
@@ -230,38 +246,74 @@ def _loaded(base: Path, place: str) -> object:
 def _held_value(place: Path, name: str, value: object) -> object:
     """Converts a value that is no path, function or source."""
     if OPTIONS[name].kinds and isinstance(value, dict):
+        _refuse_fields(place, name, value)
         loaded = {key: _loaded(place.parent.absolute(), at) for key, at in _functions_in(name, value).items()}
         try:
-            return from_table(name, {**value, **loaded}, OPTIONS[name].kinds)
+            made = from_table(name, {**value, **loaded}, OPTIONS[name].kinds)
+            base = place.parent.absolute()
+            return _with_paths(made, lambda path, always: _beside(base, path, always=always))
         except OptionError as refused:
             raise _refused(place, refused.option, refused.reason) from None
+    if OPTIONS[name].flattens and any(
+        kind.plain in secrets_of(kind) for kind in OPTIONS[name].kinds.values()
+    ):
+        _refuse_fields(place, name, {kind.plain: value for kind in OPTIONS[name].kinds.values()})
     if name == "train_on":
         try:
             return train_on_of(value)
         except OptionError as refused:
             raise _refused(place, name, refused.reason) from None
-    if name == "now" and isinstance(value, str):
-        try:
-            return datetime.fromisoformat(value)
-        except ValueError:
-            raise _refused(place, name, f"`{shown(value)}` is no time such as 2026-01-31T12:00") from None
     return value
+
+
+def _refuse_fields(place: Path, name: str, table: Mapping[str, object]) -> None:
+    """Refuses what no file may hold in a table of an option's own options: secrets, and objects of Python."""
+    for kind in OPTIONS[name].kinds.values():
+        functions = {field.name for field in fields_of([kind]) if field.is_function}
+        for key in table:
+            if key in secrets_of(kind):
+                why = "must not stand in a file; set environment variables such as HF_TOKEN, or pass it to the call"
+                raise _refused(place, f"{name}.{key}", why)
+            if key in live_of(kind) and not (key in functions and isinstance(table[key], str)):
+                why = "is an object of Python, which a file cannot hold; pass it to the call"
+                raise _refused(place, f"{name}.{key}", why)
+
+
+def _of_files(value: Value) -> Value:
+    """A value without what belongs to one call."""
+    return dataclasses.replace(value, **dict.fromkeys(once_of(type(value))))  # type: ignore[type-var]  # a dataclass
+
+
+def _with_paths(value: Value, change: Callable[..., str]) -> Value:  # type: ignore[explicit-any]  # called with a name
+    """A value with its paths changed."""
+    changed = {
+        name: change(os.fspath(held), always=how == "always")
+        for name, how in paths_of(type(value)).items()
+        if isinstance(held := getattr(value, name), (str, os.PathLike))
+    }
+    return dataclasses.replace(value, **changed) if changed else value  # type: ignore[type-var]  # a dataclass
 
 
 def _held_source(place: Path, number: int, source: object) -> dict[str, object]:
     """Converts a source in a file: its paths, and its prompt, are relative to the file."""
+    if isinstance(source, str):
+        return {"path": _beside(place.parent.absolute(), source, always=True)}
     if not isinstance(source, dict):
-        why = f"must be a list of tables with a `path`; entry {number} is `{shown(source)}`"
-        raise _refused(place, "sources", why)
-    of_option = {"path": "files", "prompt": "prompt"}
-    return {
-        key: _held(place, of_option[key], part) if key in of_option else part for key, part in source.items()
-    }
+        why = f"must be a list of paths and of tables with a `path`; entry {number} is `{shown(source)}`"
+        raise _refused(place, "files", why)
+    base, held = place.parent.absolute(), dict(source)
+    if "path" in held:
+        held["path"] = _each_path(held["path"], lambda path: _beside(base, path, always=True))
+    if isinstance(held.get("prompt"), str):
+        held["prompt"] = _beside(base, held["prompt"], always=False)
+    return held
 
 
 def _each_path(value: object, change: Callable[[str], str]) -> object:
     if isinstance(value, (str, os.PathLike)):
         return change(os.fspath(value))
+    if isinstance(value, Mapping):
+        return _written("files", value)
     return [_each_path(path, change) for path in value] if isinstance(value, (list, tuple)) else value
 
 
@@ -280,4 +332,4 @@ def _beside(base: Path, path: str, *, always: bool) -> str:
 
 
 def _refused(place: Path, name: str | None, why: str) -> OptionError:
-    return OptionError(f"{place}: {why}", name or "config")
+    return OptionError(Message(f"{place}: ", why), name or "config")

@@ -12,6 +12,7 @@ from fastpack.api.shares import shared_sources
 from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_numbers
 from fastpack.errors import OptionError
 from fastpack.options.native import (
+    flat,
     native_folder,
     native_inputs,
     native_model,
@@ -24,6 +25,7 @@ from fastpack.options.native import (
 )
 from fastpack.options.objective import objective_of
 from fastpack.options.rows import CAUSAL_COLUMNS
+from fastpack.options.value import word_of
 from fastpack.records.memory import rows_of, values_of
 from fastpack.report.scan import ScanReport
 from fastpack.runtime.progress import watching
@@ -58,7 +60,7 @@ __all__ = [
 
 def pack_files(given: Given) -> pa.Table | Splits:
     """Packs files into tables."""
-    given, shares = shared_sources(given)
+    given, shares = shared_sources(flat(given))
     options = native_options(given, shares, given["stopping_strategy"])
     inputs = native_inputs(given)
     aside = native_validation(given)
@@ -72,16 +74,14 @@ def pack_dir(given: Given) -> Report:
     """Packs files into a folder."""
     if is_of_hub(given["output"]):
         return committed(given, pack_dir)
-    recipe = recipe_of(given)
-    if given["append"]:
-        recipe = _recipe_of_all(given)
-    given, shares = shared_sources(given)
+    given, shares = shared_sources(flat(given))
+    recipe = _recipe_of_all(given) if given["append"] else recipe_of(given["arguments"])
     options = native_options(given, shares, given["stopping_strategy"])
     inputs = native_inputs(given)
     turn = None
     if given["rank"] is not None or given["world_size"] is not None:
         turn = rank_of(given["rank"], given["world_size"])
-    destination = native_output(given, recipe=recipe, turn=turn)
+    destination = native_output(given, recipe=recipe, turn=turn, appends=True)
     model = native_model(given)
     with watching(given["progress"]) as callback:
         return _fastpack.pack_dir(
@@ -91,23 +91,28 @@ def pack_dir(given: Given) -> Report:
 
 def _recipe_of_all(given: Given) -> str:
     """The recipe of a job to whose files others are appended."""
-    for option in ("cache_dir", "rank", "world_size", "sources"):
-        if given[option] is not None:
-            message = f"is given beside `{option}`; leave one of them out"
-            raise OptionError(message, "append")
+    arguments = given["arguments"]
+    if given["sources"] is not None:
+        message = "is `append`, which takes one source; name one"
+        raise OptionError(message, "exists")
+    for option in ("cache_dir", "groups"):
+        if arguments[option] is not None:
+            message = f"is `append`, which cannot go with `{option}`; leave one of them out"
+            raise OptionError(message, "exists")
     try:
         before = load_manifest(given["output"]).get("files")
     except FileNotFoundError:
         before = None
     each = [files for files in (before, given["files"]) if files is not None]
     listed = [file for files in each for file in (files if is_series(files) else [files])]
-    return recipe_of({**given, "files": listed, "keep_tokens": True})
+    return recipe_of({**arguments, "files": listed, "keep_tokens": True})
 
 
 def pack_table(given: Given) -> pa.Table | Splits | Report:
     """Packs the rows of a table."""
     if is_of_hub(given["output"]):
         return committed(given, pack_table)
+    given = flat(given)
     carried = carried_columns(given)
     if carried:
         return pack_carrying(given, carried, lambda changed: _pack(rows_of(changed["table"]), changed))
@@ -123,6 +128,7 @@ def pack_records(given: Given) -> pa.Table | Splits | Report:
 
 def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Report:
     """Packs records into the folder `output`, or else into tables."""
+    given = flat(given)
     options, aside, folder = native_options(given), native_validation(given), native_folder(given)
     model = native_model(given)
     reading, cache = native_reading(given), _cache(given)
@@ -149,12 +155,13 @@ def _cache(given: Given) -> StrPath | None:
 
 def stream(given: Given) -> PackStream:
     """Makes a stream over files."""
-    check_choice("strategy", given["strategy"], StreamStrategy, " in a stream")
-    return PackStream(given)
+    check_choice("strategy", word_of(given["strategy"]), StreamStrategy, " in a stream")
+    return PackStream(flat(given))
 
 
 def scan(given: Given) -> ScanReport:
     """Reads files and packs nothing."""
+    given = flat(given)
     max_length = given["max_length"]
     lengths: list[int] = list(max_length) if is_series(max_length) else [max_length]  # type: ignore[arg-type]
     if not lengths:
@@ -179,10 +186,11 @@ def repack(given: Given) -> Report:
     """Packs the kept tokens of a folder into another folder."""
     if is_of_hub(given["output"]):
         return committed(given, repack)
+    given = flat(given)
     _refuse_made(given)
     options = native_options(given)
     named = given["tokenizer"]
-    loaded = None if named is None else pretrained(named, revision=None, token=None)
+    loaded = None if named is None else pretrained(named, revision=given["revision"], token=given["token"])
     destination = native_output(given)
     with kept_tokens(given) as kept, watching(given["progress"]) as callback:
         return _fastpack.repack(kept, destination, options, loaded, callback)

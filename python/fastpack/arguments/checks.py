@@ -65,7 +65,7 @@ def check_choice(option: str, value: object, literal: object, where: str = "") -
         raise OptionError(message, option)
 
 
-SECRET_OPTIONS: Final = frozenset({"storage_options", "token"})
+SECRET_OPTIONS: Final = frozenset({"storage", "storage.options", "storage.token", "token"})
 """Options whose values no message quotes."""
 
 
@@ -147,6 +147,7 @@ def folder_of(option: str, value: object, *, takes_urls: bool = False) -> str:
     if takes_urls:
         path = os.path.expanduser(path_of(option, value, wanted))
         refuse_collapsed(option, path)
+        _refuse_wrapped(option, path)
     else:
         path = local_path(option, value, wanted)
     if not path:
@@ -164,7 +165,15 @@ def local_path(option: str, value: object, wanted: str) -> str:
         remedy = _REMEDIES.get(option, "copy it to this machine, and name the copy")
         message = f"must be a path of this machine, not a URL, `{scheme}://`; {remedy}"
         raise OptionError(message, option)
+    _refuse_wrapped(option, path)
     return path
+
+
+def _refuse_wrapped(option: str, path: str) -> None:
+    """Refuses text around a URL, such as JSON: a folder of that name would hold its secrets."""
+    if "://" in path and not scheme_of(path):
+        message = "has a URL in it, but does not begin with its scheme; give the URL alone"
+        raise OptionError(message, option)
 
 
 def refuse_collapsed(option: str, path: str) -> None:
@@ -182,6 +191,8 @@ def shown(value: object) -> str:
         text = " ".join(without_secrets(repr(value)).split())
     except RecursionError:
         text = f"a deeply nested {type(value).__qualname__}"
+    except ValueError:  # of more digits than Python writes
+        text = f"a vast {type(value).__qualname__}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

@@ -1,4 +1,4 @@
-"""Messages that name options with their values: in Python `overwrite=True`, on the command line `--overwrite`."""
+"""Messages that name options with their values: in Python `keep_tokens=True`, on the command line `--keep-tokens`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,12 @@ class Setting(NamedTuple):
         if self.call:
             return self.call
         value = self.value
-        return f"{self.option}={json.dumps(value) if isinstance(value, (str, dict, list)) else value}"
+        held = json.dumps(value) if isinstance(value, (str, dict, list)) else value
+        option, _, field = self.option.partition(".")
+        if field:
+            kind = "".join(part.title() for part in option.split("_"))
+            return f"{option}={kind}({field}={held})"
+        return f"{option}={held}"
 
 
 class Message(str):

@@ -117,7 +117,7 @@ def report(function: Function, given: dict[str, object]) -> object:
         local_path("table", folder, "the folder that a card is written into")
     found = function(**given)
     if html is not None and isinstance(found, fastpack.Report):
-        found.to_html(html, packed=folder, storage_options=given.get("storage_options"))  # type: ignore[arg-type]  # as parsed
+        found.to_html(html, packed=folder, storage=given.get("storage"))  # type: ignore[arg-type]  # as parsed
     if card:
         from fastpack.report.display.card import write_card  # noqa: PLC0415
 

@@ -62,6 +62,15 @@ _SOURCES: Final = Flag(
 )
 """The positional files of a stream, which may have weights."""
 
+_OWN: Final = Flag(
+    "--sources",
+    "more files, as a list of objects with path, shape, fields, prompt, limit, repeat; or its file",
+    metavar="JSON",
+    type="json_list_or_file",
+    beside=True,
+)
+"""Files with options of their own."""
+
 _RECIPES: Final = (
     Flag("--config", "a TOML file of options; flags win over it", metavar="FILE", beside=True),
     Flag(
@@ -98,6 +107,7 @@ COMMANDS: Final = {
             Flag(
                 "-i --input", "files, folders, globs, brace lists", named="files", nargs="+", metavar="FILE"
             ),
+            _OWN,
             *_RECIPES,
             Flag(
                 "--dry-run",
@@ -148,6 +158,7 @@ COMMANDS: Final = {
 """,
         flags=(
             Flag("files", "files, folders, globs, brace lists", nargs="*", metavar="FILE"),
+            _OWN,
             Flag("-t --tokenizer", "a folder, a tokenizer.json, or a name on the hub; ids need none"),
             Flag(
                 "-m --max-length",
@@ -194,6 +205,7 @@ COMMANDS: Final = {
 """,
         flags=(
             _SOURCES,
+            _OWN,
             Flag(
                 "--to",
                 "the address: unix:PATH, tcp://HOST:PORT on this machine, tls://HOST:PORT, or - for standard output",
@@ -225,6 +237,7 @@ COMMANDS: Final = {
 """,
         flags=(
             _SOURCES,
+            _OWN,
             _JSON,
         ),
         function=lambda: fastpack.stream,
@@ -350,7 +363,7 @@ COMMANDS: Final = {
         help="say what is done of a job, running or failed",
         description="Says what is done of the job in a folder, running, stopped or failed, group by group. Other "
         "processes may work on it meanwhile.",
-        usage="DIR [--storage-options JSON] [--json]",
+        usage="DIR [--storage JSON] [--json]",
         examples="""\
   how far a job has come that several processes share
     fastpack status packed/

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -9,9 +10,11 @@ import fastpack
 from fastpack._fastpack import bytes_of_rows
 from fastpack.arguments.checks import folder_of
 from fastpack.arguments.strategy import one_document_a_row
-from fastpack.options import default, options_of
-from fastpack.options.native import native_options, native_output
+from fastpack.options import options_of
+from fastpack.options.native import flat, native_options, native_output
 from fastpack.options.rows import CAUSAL_COLUMNS
+from fastpack.options.storage import Storage
+from fastpack.options.value import word_of
 from fastpack.report.display.pages import labelled
 from fastpack.report.display.terminal import page
 
@@ -86,21 +89,24 @@ def foreseen(given: Mapping[str, object]) -> Foreseen:
     """Describes the job of `pack_dir` with these options. It checks all options, and writes nothing."""
     native_options(given)
     output = folder_of("output", given["output"], takes_urls=True)
-    native_output({"overwrite": False, **given})
+    native_output(given)
+    single = flat(given)
     taken = {option.name for option in options_of("scan")}
     known = {name: value for name, value in given.items() if name in taken}
-    any_length = one_document_a_row(given.get("strategy")) and given.get("max_length") is None
+    if isinstance(storage := known.get("storage"), Storage):
+        known["storage"] = dataclasses.replace(storage, work_dir=None)
+    any_length = one_document_a_row(word_of(given.get("strategy"))) and given.get("max_length") is None
     if any_length:
         known["max_length"] = _LONGEST
     scan = fastpack.scan(**known, sample=_SAMPLE)  # type: ignore[arg-type]  # as `pack_dir` takes them
     columns = cast("Sequence[str]", given.get("columns") or CAUSAL_COLUMNS)
-    form = str(given.get("format", default("format")))
+    form = str(single["format"])
     tokens = (
         scan.fits[0].kept.tokens
-        if given.get("pad_to") is None
+        if given.get("padding") is None
         else scan.fits[0].rows * scan.fits[0].max_length
     )
-    layout = str(given.get("layout", default("layout")))
+    layout = str(single["layout"])
     return Foreseen(
         scan=scan,
         output=output,
@@ -119,7 +125,7 @@ def _state(folder: Path) -> str:
     if (folder / ".fastpack").is_dir():
         return "holds a job that was stopped, which goes on if it is the same"
     if (folder / "manifest.json").is_file():
-        return "holds a finished job; the same job would return its report, another needs --overwrite"
+        return "holds a finished job; the same job would return its report, another needs --exists overwrite"
     if any(folder.iterdir()):
-        return "holds other files, so the job needs --overwrite"
+        return "holds other files, so the job needs --exists overwrite"
     return "is empty"

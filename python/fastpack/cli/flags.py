@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import inspect
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
@@ -12,14 +13,14 @@ from fastpack.arguments.checks import SECRET_OPTIONS
 from fastpack.cli.values import VALUES, of_type, unquoted
 from fastpack.options import GROUPS, OPTIONS
 from fastpack.options.option import Flag
-from fastpack.options.value import KIND, Field, Value, fields_of, from_table, given_of
+from fastpack.options.value import KIND, Field, Value, fields_of, from_table, given_of, live_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fastpack.options.option import Option
 
-__all__ = ["ALL", "FLAGS", "TOPICS", "Function", "add_flags", "with_values"]
+__all__ = ["ALL", "FLAGS", "TOPICS", "Function", "add_flags", "objects_of", "with_values"]
 
 Function: TypeAlias = "Callable[..., object]"  # type: ignore[explicit-any]  # its options are what is looked at
 
@@ -100,8 +101,16 @@ _FIRST: Final = ("output", "tokenizer", "max_length")
 ALL: Final = "all"
 """The topic of the help that lists all flags."""
 
-TOPICS: Final = dict(zip(("rows", "objective", "tokens", "records", "output", "work"), GROUPS, strict=True))
+TOPICS: Final = dict(
+    zip(("rows", "objective", "tokens", "records", "output", "storage", "work"), GROUPS, strict=True)
+)
 """The titles of flags in the help, by the words that ask for them."""
+
+
+def objects_of(option: Option) -> set[str]:
+    """The fields that are objects of Python, and no functions, which text names by their place."""
+    live = {name for kind in option.kinds.values() for name in live_of(kind)}
+    return live - {field.name for field in fields_of(option.kinds.values()) if field.is_function}
 
 
 def _flags(options: Iterable[Option]) -> tuple[Flag, ...]:
@@ -111,22 +120,31 @@ def _flags(options: Iterable[Option]) -> tuple[Flag, ...]:
         if option.flag:
             plain = {kind.plain for kind in option.kinds.values()}
             inner = [
-                it for it in fields_of(option.kinds.values()) if len(option.kinds) > 1 or it.name not in plain
+                it
+                for it in fields_of(option.kinds.values())
+                if (len(option.kinds) > 1 or it.name not in plain) and it.name not in objects_of(option)
             ]
-            found += [option.flag, *(_inner_flag(option.flag, field) for field in inner)]
+            found += [option.flag] if not option.flag.holds else []
+            found += [_inner_flag(option.flag, field, several=len(option.kinds) > 1) for field in inner]
     return tuple(found)
 
 
-def _inner_flag(flag: Flag, field: Field) -> Flag:
+def _inner_flag(flag: Flag, field: Field, *, several: bool) -> Flag:
     """The flag of an option in the value of another one, such as `--objective.probability`."""
     return Flag(
         f"{flag.names[-1]}.{field.name.replace('_', '-')}",
-        f"of {', '.join(field.kinds)}: {_first_sentence(field.doc)}",
+        (f"of {', '.join(field.kinds)}: " if several else "") + _first_sentence(field.doc),
         metavar="VALUE",
         parsed=field.type,
         switch=field.type is bool,
-        default=field.default,
+        unset=_unset(field),
+        default=None if field.default is dataclasses.MISSING else field.default,
     )
+
+
+def _unset(field: Field) -> str:
+    """What the help says of a field that is not given and has no default of its own."""
+    return "not given" if field.default is None else ""
 
 
 def _first_sentence(text: str) -> str:
@@ -135,10 +153,12 @@ def _first_sentence(text: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def with_values(given: Mapping[str, object], base: Mapping[str, object] | None = None) -> dict[str, object]:
+def with_values(
+    given: Mapping[str, object], base: Mapping[str, object] | None = None, *, call: str = "pack_dir"
+) -> dict[str, object]:
     """Options with the flags of values put together: `objective` and `objective.probability` are one value.
 
-    Where the word is not given, the value in `base` is changed.
+    Where the word is not given, the value in `base` is changed, or else the default of the `call`.
     """
     plain = {name: value for name, value in given.items() if "." not in name}
     for name in dict.fromkeys(name.partition(".")[0] for name in given if "." in name):
@@ -150,7 +170,7 @@ def with_values(given: Mapping[str, object], base: Mapping[str, object] | None =
         word, before = given.get(name), (base or {}).get(name)
         kinds = OPTIONS[name].kinds
         [first, *_] = kinds.values()
-        if len(kinds) == 1:
+        if len(kinds) == 1 and (first.plain or first.kind == name):
             # The flag itself has no word, but the value that stands for a field.
             if word is None and isinstance(before, first):
                 inner = {**{it: getattr(before, it) for it in given_of(before)}, **inner}
@@ -162,7 +182,8 @@ def with_values(given: Mapping[str, object], base: Mapping[str, object] | None =
             word, inner = before.kind, {**{it: getattr(before, it) for it in given_of(before)}, **inner}
         elif word is None and isinstance(before, str):
             word = before
-        plain[name] = from_table(name, {KIND: word or OPTIONS[name].default, **inner}, kinds)
+        word = word or OPTIONS[name].in_call(call).default
+        plain[name] = from_table(name, {**({KIND: word} if word else {}), **inner}, kinds)
     return plain
 
 

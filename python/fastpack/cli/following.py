@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from fastpack._fastpack import one_line
 from fastpack.cli.flags import FLAGS
+from fastpack.options import OPTIONS
+from fastpack.options.value import Value, given_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fastpack.report.scan import ScanReport
 
@@ -18,7 +20,9 @@ __all__ = ["after_pack", "after_scan"]
 _OUTPUT: Final = "packed"
 """The folder of a command that has still to be run."""
 
-_HANDLED: Final = frozenset({"files", "tokenizer", "max_length", "sample", "progress", "token"})
+_HANDLED: Final = frozenset(
+    {"files", "tokenizer", "max_length", "sample", "progress", "storage.token", "storage.options"}
+)
 """The options of a scan that are spelled here, mean nothing when files are packed, or are secret."""
 
 _YES_NO: Final = {True: "yes", False: "no"}
@@ -36,7 +40,7 @@ def after_scan(given: Mapping[str, object], scan: ScanReport) -> str:
         words += ["-t", str(given["tokenizer"])]
     words += ["-m", str(fits[0].max_length)]
     flags = {flag.option: flag for group in FLAGS.values() for flag in group}
-    for name, value in given.items():
+    for name, value in _plain(given):
         if name in _HANDLED:
             continue
         flag = flags.get(name)
@@ -50,6 +54,18 @@ def after_scan(given: Mapping[str, object], scan: ScanReport) -> str:
                 _YES_NO.get(value, str(value)) if isinstance(value, bool) else str(value),
             ]
     return _copied(words)
+
+
+def _plain(given: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """The options of a call, each field of a value as the flag that gives it."""
+    for name, value in given.items():
+        if not isinstance(value, Value):
+            yield name, value
+            continue
+        if len(OPTIONS[name].kinds) > 1:
+            yield name, value.kind
+        for field in given_of(value):
+            yield name if field == value.plain else f"{name}.{field}", getattr(value, field)
 
 
 def after_pack(given: Mapping[str, object]) -> str:

@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             if "config" not in given and "like" not in given:
-                given = with_values(given)
+                given = with_values(given, call=function.__name__)
+            if "sources" in given:
+                given = _with_sources(given)
             shown = command.act(function, given) if command.act else function(**given)
         if isinstance(shown, Failed):
             write(shown.shown, as_json=as_json)
@@ -64,6 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _Terminated:
         return _complain("terminated", _TERMINATED)
     return _OK
+
+
+def _with_sources(given: dict[str, object]) -> dict[str, object]:
+    """The options with files that have options of their own behind the others."""
+    others = {name: value for name, value in given.items() if name not in {"sources", "paths", "files"}}
+    listed = [given.get(name) for name in ("paths", "files", "sources")]
+    return {**others, "files": [file for files in listed if isinstance(files, list) for file in files]}
 
 
 def _complete() -> None:

@@ -17,7 +17,7 @@ __all__ = ["in_flags", "spelled"]
 
 
 def in_flags(failed: BaseException, flags: Iterable[Flag]) -> str:
-    """The message of an error on one line: `--overwrite` where Python has `overwrite=True`."""
+    """The message of an error on one line: `--keep-tokens` where Python has `keep_tokens=True`."""
     by_option = {flag.option: flag for flag in flags if flag.names[-1].startswith("-")}
     if isinstance(failed, OptionError):
         flag = by_option.get(failed.option)

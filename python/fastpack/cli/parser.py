@@ -12,8 +12,9 @@ import fastpack
 from fastpack._fastpack import one_line
 from fastpack.arguments.checks import nearest
 from fastpack.cli.commands import COMMANDS, Command
-from fastpack.cli.flags import ALL, FLAGS, TOPICS, add_flags
+from fastpack.cli.flags import ALL, FLAGS, TOPICS, add_flags, objects_of
 from fastpack.cli.messages import spelled
+from fastpack.options import OPTIONS
 from fastpack.options.foreign import FOREIGN_COMMANDS, FOREIGN_OPTIONS, OPTION_ADVICE
 from fastpack.options.suggestions import nearest_option
 
@@ -181,7 +182,9 @@ def _meant(typed: str, command: Command) -> str:
     taken = {*_options(command)}
     known = {option: spelling for option, spelling in spellings.items() if option in taken}
     plain = typed.lstrip("-").replace("-", "_").lower()
-    if plain in taken and plain not in spellings:
+    name, _, field = plain.partition(".")
+    of_python = name in taken and name in OPTIONS and field in objects_of(OPTIONS[name])
+    if of_python or (plain in taken and plain not in spellings):
         return ", but an option of the function in Python: its value is an object, which no text names"
     if plain in OPTION_ADVICE and plain not in known:
         return f"; {spelled(OPTION_ADVICE[plain], flags_of(command))}"

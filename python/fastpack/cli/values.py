@@ -46,23 +46,38 @@ def of_type(wanted: object) -> Callable[[str], object]:
 def _parsed(wanted: object, text: str) -> object:
     """The value of a type that a text stands for. Of several types the narrowest that fits is taken."""
     kinds = [kind for kind in parts_of(wanted) if kind is not type(None)]
-    lists = [kind for kind in kinds if get_origin(kind) is collections.abc.Sequence]
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
-    if words:
-        if text not in words:
-            message = f"`{text}` is none of {', '.join(words)}"
-            raise ArgumentTypeError(message)
-        return text
-    if collections.abc.Callable in kinds:
-        return function_at(text)
-    if int in kinds and (text[:1].isdecimal() or not lists):
-        return token_count(text)
-    if float in kinds and "," not in text:
-        return _number(text)
-    if lists:
-        (item,) = get_args(lists[0])
-        return tuple(_number(each) if item is float else each for each in comma_list(text))
-    return text
+    meanings: dict[str, object] = {word: word for word in words if isinstance(word, str)}
+    if bool in kinds or True in words:
+        meanings |= {"yes": True, "no": False} if bool in kinds else {"yes": True}
+    if text in meanings:
+        return meanings[text]
+    if meanings and not {int, str} & {*kinds}:
+        message = f"`{text}` is none of {', '.join(meanings)}"
+        raise ArgumentTypeError(message)
+    return _parser_of(kinds, text)(text)
+
+
+def _parser_of(kinds: list[object], text: str) -> Callable[[str], object]:
+    """The parser of a text that is no word of its type."""
+    lists = [kind for kind in kinds if get_origin(kind) is collections.abc.Sequence]
+    numbers = text[:1].isdecimal() or not (lists or str in kinds)
+    parsers = [
+        (datetime in kinds, moment),
+        (str not in kinds and any(get_origin(kind) is collections.abc.Mapping for kind in kinds), table),
+        (any(get_args(kind) == (object,) for kind in lists), json_list),
+        (collections.abc.Callable in kinds, function_at),
+        (int in kinds and str in kinds, count_or_text),
+        (int in kinds and numbers, token_count),
+        (float in kinds and "," not in text, _number),
+        (bool(lists) and float in [it for kind in lists for it in get_args(kind)], _numbers),
+        (bool(lists), comma_list),
+    ]
+    return next((parser for fits, parser in parsers if fits), str)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(_number(each) for each in comma_list(text))
 
 
 def _number(text: str) -> float:
@@ -71,6 +86,11 @@ def _number(text: str) -> float:
     except ValueError:
         message = f"`{text}` is no number"
         raise ArgumentTypeError(message) from None
+
+
+def table(text: str) -> object:
+    """Parses `{"a": "x"}` or `a=x,b=y`."""
+    return json_object(text) if text.lstrip().startswith("{") else pairs(text)
 
 
 def comma_list(text: str) -> tuple[str, ...]:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from fastpack.types import FsspecFileSystem, StrPath
+    from fastpack.options.storage import Storage
+    from fastpack.types import StrPath
 
     Numbers = npt.NDArray[np.int64]
 
@@ -43,9 +44,7 @@ def export(
     *,
     format: ExportFormat,  # noqa: A002  as in `pack_dir`
     split: str = TRAIN,
-    storage_options: Mapping[str, str] | None = None,
-    filesystem: FsspecFileSystem | None = None,
-    block_cache: int | str | None = None,
+    storage: Mapping[str, str] | Storage | None = None,
     cache_dir: StrPath | None = None,
 ) -> list[Path]:
     """Writes the rows of a packed folder in the format of another trainer.
@@ -60,9 +59,7 @@ def export(
         output: The path of the files, without their suffix.
         format: The format to write.
         split: `train` or `validation`.
-        storage_options: Options of remote storage, as for `pack_dir`.
-        filesystem: The filesystem of `fsspec` that holds the folder, as for `pack_dir`.
-        block_cache: The most bytes that are kept of fetched files, as for `read`.
+        storage: Options of remote storage, or a `Storage`, as for `pack_dir`.
         cache_dir: The folder of the cache, as for `read`.
 
     Returns:
@@ -86,7 +83,7 @@ def export(
     for path in paths:
         if path.exists():
             raise OutputError(17, "is there already; remove it, or export to another path", str(path))
-    packed = Folder(folder, access=Access(storage_options, filesystem, block_cache, cache_dir))
+    packed = Folder(folder, access=Access.of(storage, cache_dir))
     table = packed.read(split)
     for name in ("input_ids", "seq_lengths", *(() if format == "megatron" else ("labels",))):
         if name not in table.column_names:

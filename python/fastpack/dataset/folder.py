@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastpack.dataset.packed_files import RemoteFiles
-    from fastpack.types import FsspecFileSystem, JsonValue, StrPath
+    from fastpack.options.storage import Storage
+    from fastpack.types import JsonValue, StrPath
 
 __all__ = ["Folder", "Shard", "column_differences", "read", "stored_table_of", "table_of"]
 
@@ -136,7 +137,7 @@ class Folder:
                     f"has no room for {needed:,} bytes of {self.name} at once; give more, or read the rows by a "
                     "fastpack.torch.PackedDataset, which needs some shards at a time"
                 )
-                raise OptionError(message, "block_cache")
+                raise OptionError(message, "storage.block_cache")
             yield paths
         finally:
             for file in held:
@@ -334,9 +335,7 @@ def read(
     *,
     split: str = TRAIN,
     columns: Sequence[str] | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    filesystem: FsspecFileSystem | None = None,
-    block_cache: int | str | None = None,
+    storage: Mapping[str, str] | Storage | None = None,
     cache_dir: StrPath | None = None,
 ) -> pa.Table:
     """The rows of a folder that `pack_dir` wrote, all shards as one table.
@@ -348,11 +347,9 @@ def read(
         folder: The folder; also a URL of one in remote storage, whose shards are fetched into the cache.
         split: `train` or `validation`.
         columns: The columns to read; if not given, all.
-        storage_options: Options of remote storage, as for `pack_dir`.
-        filesystem: The filesystem of `fsspec` that holds the folder, as for `pack_dir`.
-        block_cache: The most bytes that are kept of fetched files, such as `"20GB"`; if not given, half of those that are
-            free on the disk.
-        cache_dir: The folder of the cache; one of the user, if not given.
+        storage: Options of remote storage, or a `Storage`, as for `pack_dir`.
+        cache_dir: A folder that keeps what a later call would make again: here what is fetched, half of the free disk if
+            `storage` has no `block_cache`. A folder of the user, if not given.
 
     Returns:
         The rows in their order.
@@ -373,7 +370,7 @@ def read(
         >>> rows == report.rows
         True
     """
-    access = Access(storage_options, filesystem, block_cache, cache_dir)
+    access = Access.of(storage, cache_dir)
     return Folder(folder, access=access).read(split, columns)
 
 

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
     from fastpack._fastpack import Pretrained
     from fastpack.dataset.folder import Shard
+    from fastpack.options.storage import Storage
     from fastpack.tokenizer.arguments import TokenizerArgument
     from fastpack.tokenizer.tokenizer import Tokenizer
-    from fastpack.types import FsspecFileSystem, JsonValue, StrPath
+    from fastpack.types import JsonValue, StrPath
 
 __all__ = ["PackedDocument", "PackedRow", "inspect"]
 
@@ -175,9 +176,7 @@ def inspect(
     *,
     split: str = TRAIN,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    filesystem: FsspecFileSystem | None = None,
-    block_cache: int | str | None = None,
+    storage: Mapping[str, str] | Storage | None = None,
     cache_dir: StrPath | None = None,
 ) -> PackedRow:
     """Reads a packed row: its documents, their boundaries, and its trained tokens.
@@ -189,9 +188,7 @@ def inspect(
         split: The split of a folder, or of some `Splits`.
         tokenizer: Turns ids to text; if not given, the one that the report names, if it is on this disk or in the hub's
             cache. One that the folder's manifest knows not to be that of the rows is refused.
-        storage_options: Options of remote storage, as for `pack_dir`.
-        filesystem: The filesystem of `fsspec` that holds the folder, as for `pack_dir`.
-        block_cache: The most bytes that are kept of fetched files, as for `read`.
+        storage: Options of remote storage, or a `Storage`, as for `pack_dir`.
         cache_dir: The folder of the cache, as for `read`.
 
     Returns:
@@ -216,7 +213,7 @@ def inspect(
     check_type("row", row, int, "a whole number")
     if isinstance(packed, Splits):
         packed = packed.validation if split == "validation" else packed.train
-    found = _read(packed, split, row, Access(storage_options, filesystem, block_cache, cache_dir))
+    found = _read(packed, split, row, Access.of(storage, cache_dir))
     count = found.table.num_rows if found.rows is None else found.rows
     number = _number(row, count, found.where)
     documents = list(_documents(found, number - found.first))

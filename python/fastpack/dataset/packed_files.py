@@ -14,6 +14,7 @@ from fastpack.arguments.checks import folder_of, regular_file, shown
 from fastpack.arguments.failures import about
 from fastpack.arguments.urls import is_url
 from fastpack.errors import FastpackError, InputNotFoundError
+from fastpack.options.storage import storage_of
 from fastpack.storage.filesystem import FileSystem, choose_filesystem
 from fastpack.storage.remote_options import cache_folder, choose_storage, public
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from fastpack.options.storage import Storage
     from fastpack.types import FsspecFileSystem, StrPath
 
 __all__ = [
@@ -65,6 +67,12 @@ class Access(NamedTuple):
     filesystem: FsspecFileSystem | FileSystem | None = None
     block_cache: int | str | None = None
     cache_dir: StrPath | None = None
+
+    @classmethod
+    def of(cls, storage: Mapping[str, str] | Storage | None, cache_dir: StrPath | None = None) -> Access:
+        """That of a call."""
+        made = storage_of(storage)
+        return cls(made.options, made.filesystem, made.block_cache, cache_dir)
 
 
 class HeldFile(Protocol):

@@ -9,11 +9,13 @@ from fastpack import _fastpack
 from fastpack.arguments.checks import folder_of
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.packed_files import Access, RemoteFiles
+from fastpack.options.storage import storage_of
 from fastpack.storage.remote_options import choose_storage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fastpack.options.storage import Storage
     from fastpack.types import JsonValue, StrPath
 
 __all__ = ["GroupCount", "JobStatus", "status"]
@@ -77,14 +79,14 @@ class JobStatus(NamedTuple):
         return status_page(self)
 
 
-def status(folder: StrPath, *, storage_options: Mapping[str, str] | None = None) -> JobStatus:
+def status(folder: StrPath, *, storage: Mapping[str, str] | Storage | None = None) -> JobStatus:
     """The state of the job in a folder: what is done of it, running, stopped or failed.
 
     Any process may ask, while others work.
 
     Args:
         folder: The `output` of `pack_dir`; also a URL of one in remote storage.
-        storage_options: Options of remote storage, as for `pack_dir`.
+        storage: Options of remote storage, or a `Storage`, as for `pack_dir`.
 
     Returns:
         The state; `print` it.
@@ -101,19 +103,20 @@ def status(folder: StrPath, *, storage_options: Mapping[str, str] | None = None)
         ...         folder,
         ...         tokenizer="examples/tokenizer",
         ...         max_length=512,
-        ...         group_size="1KB",
+        ...         groups="1KB",
         ...     )
         ...     found = fastpack.status(folder)
         >>> found.state, found.steps[0].done == found.steps[0].groups > 1
         ('finished', True)
     """
     name = folder_of("folder", folder, takes_urls=True)
-    storage = None
+    native = None
     if is_url(name):
-        storage = choose_storage((), storage_options, block_cache=None, cache_dir=None)
+        options = storage_of(storage).options
+        native = choose_storage((), options, block_cache=None, cache_dir=None)
         if name.lower().startswith(_READ_ONLY):
-            return _told(RemoteFiles(name, Access(storage_options)).status())
-    return _told(_fastpack.status(name, storage))
+            return _told(RemoteFiles(name, Access(options)).status())
+    return _told(_fastpack.status(name, native))
 
 
 def _told(text: str) -> JobStatus:

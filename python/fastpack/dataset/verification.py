@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from fastpack.dataset.folder import Shard
     from fastpack.dataset.packed_files import ListedFile
+    from fastpack.options.storage import Storage
     from fastpack.tokenizer.tokenizer import Tokenizer
-    from fastpack.types import FsspecFileSystem, JsonValue, RecordFilter, RecordMap, StrPath
+    from fastpack.types import JsonValue, RecordFilter, RecordMap, StrPath
 
     _Functions = Mapping[str, RecordFilter | RecordMap]
 
@@ -44,25 +45,16 @@ _SHOWN: Final = 20
 _SAME: Final = (
     "train_on",
     "turns",
-    "train_on_eos",
-    "eos",
-    "bos",
-    "special_in_text",
-    "decode_arguments",
-    "chat_template",
-    "chat_template_kwargs",
-    "examples",
-    "template_engine",
+    "special_tokens",
     "overlong",
-    "truncation_side",
-    "align_documents_to",
-    "pad_token_id",
-    "shift_labels",
+    "objective",
 )
 """The options of a recipe that decide the tokens and labels of a document."""
 
+_IN_PART: Final = ("chat_template", "reading", "strategy", "padding")
+"""The options of a recipe of whose values a part decides them."""
 
-_OF_SOURCES: Final = ("sources", "prompt")
+_OF_SOURCES: Final = ("files",)
 """The options of a recipe that decide how the records of each source are read."""
 
 
@@ -137,8 +129,7 @@ def verify(
     sample: int = 100,
     filter: RecordFilter | None = None,  # noqa: A002  as in `pack_dir`
     map: RecordMap | None = None,  # noqa: A002  likewise
-    storage_options: Mapping[str, str] | None = None,
-    filesystem: FsspecFileSystem | None = None,
+    storage: Mapping[str, str] | Storage | None = None,
 ) -> Verification:
     """Checks a packed folder: its files against the manifest, every row, and a sample of its inputs tokenized again.
 
@@ -157,8 +148,7 @@ def verify(
         filter: The function that chose the records, as it was given to `pack_dir`. Without it, the documents of a job that
             had one are not compared.
         map: The function that changed them, likewise.
-        storage_options: Options of remote storage, as for `pack_dir`.
-        filesystem: The filesystem of `fsspec` that holds the folder, as for `pack_dir`.
+        storage: Options of remote storage, or a `Storage`, as for `pack_dir`.
 
     Returns:
         The counts and the problems; `ok` is true if there are none, and `raise_for_problems()` raises the first.
@@ -179,7 +169,7 @@ def verify(
         ((), 30)
     """
     check_type("sample", sample, int, "a number of documents")
-    packed = Folder(folder, sized=False, access=Access(storage_options, filesystem))
+    packed = Folder(folder, sized=False, access=Access.of(storage))
     with tempfile.TemporaryDirectory() as fetched:
         if isinstance(packed.files, RemoteFiles):
             largest = max(shard.file.bytes or 0 for shard in packed.shards)
@@ -443,6 +433,10 @@ def _packed_again(
     """Packs the first records of some inputs by the recipe, one document a row; returns the folder's manifest and the rows."""
     from fastpack.api import pack_dir  # noqa: PLC0415  loads the native module
     from fastpack.options.function import function_of  # noqa: PLC0415  likewise
+    from fastpack.options.native import chat_template_of  # noqa: PLC0415  likewise
+    from fastpack.options.packing import Unpacked  # noqa: PLC0415  likewise
+    from fastpack.options.records import Reading  # noqa: PLC0415  likewise
+    from fastpack.options.rows import Padding  # noqa: PLC0415  likewise
 
     inputs, listed, options = _inputs_of(packed), _sources_of(packed), packed.options
     sources = []
@@ -461,6 +455,7 @@ def _packed_again(
         sources.append({"path": path, "limit": min(limit, most) if isinstance(most, int) else limit, **given})
     columns = ["input_ids", "seq_lengths", *(["labels"] if is_labelled else [])]
     now = packed.manifest.get("now")
+    rendering = chat_template_of(recipe)
     # Nothing resumes this job, so nobody is to be warned of a function without a fingerprint.
     wrapped = {name: function_of(name, function) for name, function in functions.items()}
     named = {name: it and dataclasses.replace(it, fingerprint="given") for name, it in wrapped.items()}
@@ -469,12 +464,16 @@ def _packed_again(
             output=f"{folder}/again",
             tokenizer=tokenizer,
             max_length=options["max_length"],  # type: ignore[arg-type]  # as the manifest has it
-            sources=sources,  # type: ignore[arg-type]  # likewise
-            strategy="none",
+            files=sources,  # type: ignore[arg-type]  # likewise
+            reading=Reading(examples=getattr(recipe.get("reading"), "examples", None)),
+            strategy=Unpacked(align_to=getattr(recipe.get("strategy"), "align_to", None)),
+            padding=Padding(token_id=getattr(recipe.get("padding"), "token_id", None)),
             on_bad_record="skip",
             max_lost="100%",
             columns=columns,  # type: ignore[arg-type]  # the line above names them
-            now=datetime.fromisoformat(str(now)[:26]) if now else None,
+            chat_template=dataclasses.replace(
+                rendering, now=datetime.fromisoformat(str(now)[:26]) if now else None
+            ),
             progress=False,
             **{name: value for name, value in recipe.items() if name in _SAME},  # type: ignore[arg-type]  # likewise
             **named,  # type: ignore[arg-type]  # likewise
@@ -495,16 +494,17 @@ def _recipe_of(packed: Folder) -> dict[str, object]:
     """
     recipe = options_of_manifest(Path(packed.files.shown(MANIFEST)), packed.manifest)
     for name, kind in (recipe.get("unheld") or {}).items():
-        if name in (*_SAME, *_OF_SOURCES):
+        if name in (*_SAME, *_OF_SOURCES, *_IN_PART):
             message = f"`{name}` was {kind}, which no manifest holds"
             raise OptionError(message, name)
-    return {name: recipe[name] for name in (*_SAME, *_OF_SOURCES) if name in recipe}
+    return {name: recipe[name] for name in (*_SAME, *_OF_SOURCES, *_IN_PART) if name in recipe}
 
 
 def _prompt_of(recipe: Mapping[str, object], number: object) -> dict[str, JsonValue]:
     """The prompt of a source: its own, or else that of the call."""
-    listed = recipe.get("sources")
+    listed = recipe.get("files")
     known = isinstance(listed, list) and isinstance(number, int) and number < len(listed)
     own = listed[number] if known else {}  # type: ignore[index]  # as `known` says
-    prompt = {**recipe, **(own if isinstance(own, dict) else {})}.get("prompt")
+    of_call = getattr(recipe.get("reading"), "prompt", None)
+    prompt = own.get("prompt", of_call) if isinstance(own, dict) else of_call
     return {"prompt": prompt} if prompt else {}

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 from fastpack.options.objective import OBJECTIVE_OPTIONS
 from fastpack.options.option import REQUIRED, Option
 from fastpack.options.output import OUTPUT_OPTIONS
+from fastpack.options.packing import PACKING_OPTIONS
 from fastpack.options.records import RECORD_OPTIONS
 from fastpack.options.rows import ROW_OPTIONS
+from fastpack.options.storage import STORAGE_OPTIONS
 from fastpack.options.tokens import TOKEN_OPTIONS
 from fastpack.options.work import WORK_OPTIONS
 
@@ -22,11 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["GROUPS", "OPTIONS", "default", "group_of", "options_of"]
 
 GROUPS: Final[dict[str, tuple[Option, ...]]] = {
-    "rows": ROW_OPTIONS,
+    "rows": (*PACKING_OPTIONS, *ROW_OPTIONS),
     "the training objective": OBJECTIVE_OPTIONS,
     "tokens and labels": TOKEN_OPTIONS,
     "records": RECORD_OPTIONS,
     "files that are written": OUTPUT_OPTIONS,
+    "storage": STORAGE_OPTIONS,
     "how the work is done": WORK_OPTIONS,
 }
 """All options, by the titles under which help and docs list them."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
+from fastpack.arguments.checks import nearest
 from fastpack.arguments.message import Message, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 __all__ = [
     "FOREIGN_COMMANDS",
@@ -13,6 +19,7 @@ __all__ = [
     "FOREIGN_WORDS",
     "OPTION_ADVICE",
     "WORD_ADVICE",
+    "meant_word",
 ]
 
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
@@ -39,26 +46,8 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "strategy": ("algorithm", "bin_packing", "method", "pack_strategy", "packing_method", "packing_strategy"),
     "overlong": ("long_sequences", "on_overlong", "too_long", "truncation_mode"),
-    "truncation_side": ("truncate_side",),
-    "max_documents_per_pack": (
-        "max_docs_per_pack",
-        "max_num_seqs",
-        "max_seqs_per_bin",
-        "max_seqs_per_pack",
-        "max_sequences_per_pack",
-        "packing_max_sequences",
-    ),
-    "align_documents_to": (
-        "pad_docs_to",
-        "pad_seq_to_mult",
-        "pad_sequences_to",
-        "sequence_parallel_multiple",
-    ),
-    "balance_ranks": ("data_parallel_size", "dp_size", "num_ranks", "num_replicas"),
     "seed": ("packing_seed", "random_seed", "random_state", "rng", "shuffle_seed"),
-    "pad_to": ("pad_length", "pad_to_max_length", "pad_to_multiple_of", "pad_to_sequence_len"),
-    "pad_token_id": ("pad_id", "pad_token", "padding_value"),
-    "drop_last": ("drop_incomplete", "drop_remainder", "tail"),
+    "padding": ("pad_length", "pad_to", "pad_to_max_length", "pad_to_multiple_of", "pad_to_sequence_len"),
     "columns": ("column_names", "fields_to_keep", "output_columns"),
     "tokenizer": (
         "model",
@@ -72,9 +61,6 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
         "tokenizer_path",
     ),
     "chat_template": ("chat_template_path", "conversation_template", "jinja_template", "template"),
-    "chat_template_kwargs": ("template_args", "template_kwargs"),
-    "eos": ("add_eos", "add_eos_token", "append_eod", "append_eos", "eos_token"),
-    "bos": ("add_bos", "add_bos_token", "bos_token", "prepend_bos"),
     "files": (
         "data",
         "data_files",
@@ -92,9 +78,6 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "output": ("dest", "destination", "out", "out_dir", "output_dir", "output_path", "save_path", "save_to"),
     "format": ("file_format", "filetype", "fmt", "out_format", "output_format"),
-    "compression": ("codec", "compress"),
-    "shard_size": ("max_shard_size", "rows_per_shard", "shard_bytes"),
-    "overwrite": ("exist_ok", "force", "overwrite_output_dir"),
     "validation": (
         "eval_size",
         "holdout",
@@ -123,7 +106,6 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
         "preprocessing_num_workers",
         "workers",
     ),
-    "token": ("api_token", "auth_token", "hf_token", "use_auth_token"),
     "progress": ("progress_bar", "quiet", "show_progress", "tqdm", "verbose"),
     "memory": ("max_memory", "memory_limit"),
 }
@@ -139,12 +121,11 @@ def _set(option: str, value: object, effect: str) -> Message:
 
 OPTION_ADVICE: Final[dict[str, str]] = {
     "packing": 'rows are always packed; `strategy="none"` gives a row per document',
-    "padding": _set("pad_to", "max_length", "fills rows up"),
     "truncation": _set("overlong", "truncate", "cuts what is longer than a row"),
     "return_tensors": "rows are Arrow; `fastpack.torch.collate` makes tensors of them",
     "batched": "fastpack reads in batches by itself; leave it out",
     "remove_columns": "`columns` names the columns that rows have",
-    "add_special_tokens": "`eos` and `bos` say which special tokens a document gets",
+    "add_special_tokens": "`special_tokens` takes `SpecialTokens(eos=..., bos=...)`",
     "add_generation_prompt": "a conversation that is trained on ends with its answer; leave it out",
     "mask_history": _set("turns", "last", "trains the last turn alone"),
     "train_on_last_turn": _set("turns", "last", "trains the last turn alone"),
@@ -189,26 +170,146 @@ OPTION_ADVICE: Final[dict[str, str]] = {
         }.items()
         for name in names
     },
+    **{
+        name: Message("`", option, "` takes ", value, ", which holds that option")
+        for (option, value), names in {
+            ("padding", "`Padding(...)`"): (
+                "padding_side",
+                "pad_token_id",
+                "pad_id",
+                "pad_token",
+                "padding_value",
+            ),
+            ("chat_template", "`ChatTemplate(variables=...)`"): (
+                "chat_template_kwargs",
+                "template_args",
+                "template_kwargs",
+            ),
+            ("chat_template", "`ChatTemplate(engine=...)`"): ("template_engine",),
+            ("chat_template", "`ChatTemplate(now=...)`"): ("now",),
+            ("chat_template", "`ChatTemplate(decode_arguments=...)`"): ("decode_arguments",),
+            ("special_tokens", "`SpecialTokens(eos=...)`"): (
+                "eos",
+                "add_eos",
+                "add_eos_token",
+                "append_eod",
+                "append_eos",
+                "eos_token",
+            ),
+            ("special_tokens", "`SpecialTokens(bos=...)`"): (
+                "bos",
+                "add_bos",
+                "add_bos_token",
+                "bos_token",
+                "prepend_bos",
+            ),
+            ("special_tokens", "`SpecialTokens(in_text=...)`"): ("special_in_text",),
+            ("special_tokens", "`SpecialTokens(train_on_eos=...)`"): ("train_on_eos",),
+            ("objective", "`CausalLM(shift_labels=...)`"): ("shift_labels",),
+            ("storage", "`Storage(options=...)`"): ("storage_options",),
+            ("storage", "`Storage(filesystem=...)`"): ("filesystem", "fs"),
+            ("storage", "`Storage(token=...)`"): (
+                "token",
+                "api_token",
+                "auth_token",
+                "hf_token",
+                "use_auth_token",
+            ),
+            ("storage", "`Storage(revision=...)`"): ("revision",),
+            ("storage", "`Storage(block_cache=...)`"): ("block_cache",),
+            ("storage", "`Storage(work_dir=...)`"): ("work_dir",),
+            ("reading", "`Reading(shape=...)`"): ("shape",),
+            ("reading", "`Reading(fields=...)`"): ("fields",),
+            ("reading", "`Reading(prompt=...)`"): ("prompt",),
+            ("reading", "`Reading(examples=...)`"): ("examples",),
+            ("reading", "`Reading(separator=...)`"): ("separator",),
+            ("reading", "`Reading(recursive=...)`"): ("recursive",),
+            ("files", "a list of dicts with a `path`"): ("sources",),
+            ("format", "`Format(compression=...)`"): ("compression", "codec", "compress"),
+            ("format", "`Format(layout=...)`"): ("layout",),
+            ("format", "`Format(per_file=...)`"): ("per_file",),
+            ("format", "`Format(hf_layout=...)`"): ("hf_layout",),
+            ("format", "`Format(shard_size=...)`"): (
+                "shard_size",
+                "max_shard_size",
+                "rows_per_shard",
+                "shard_bytes",
+            ),
+            ("groups", "`Groups(size=...)`"): ("group_size",),
+            ("exists", '`"overwrite"`'): ("overwrite", "exist_ok", "force", "overwrite_output_dir"),
+            ("exists", "`Exists(wait=...)`"): ("wait",),
+            ("select", "`Select(where=...)`"): ("where",),
+            ("select", "`Select(skip=...)`"): ("skip",),
+            ("select", "`Select(take=...)`"): ("take",),
+            ("select", "`Select(stride=...)`"): ("stride",),
+            ("select", "`Select(min_tokens=...)`"): ("min_document_tokens",),
+            ("select", "`Select(max_tokens=...)`"): ("max_document_tokens",),
+            ("weights", "`Weights(unit=...)`"): ("weight_unit",),
+            ("weights", "`Weights(on_exhausted=...)`"): ("on_exhausted",),
+            ("weights", "`Weights(stopping_strategy=...)`"): ("stopping_strategy",),
+            ("ranks", "`Ranks(lanes=...)`"): ("lanes",),
+            ("ranks", "`Ranks(on_end=...)`"): ("on_end",),
+            ("ranks", "`Ranks(all_reduce=...)`"): ("all_reduce",),
+            ("ranks", "`Ranks(rank=..., world_size=...)`, as `groups` does `Groups(...)`"): (
+                "rank",
+                "world_size",
+            ),
+            ("overlong", "`Truncate(side=...)`"): ("truncation_side", "truncate_side"),
+            ("order", "`Balanced(ranks, on_remainder=...)`"): (
+                "balance_ranks",
+                "on_remainder",
+                "data_parallel_size",
+                "dp_size",
+                "num_ranks",
+                "num_replicas",
+            ),
+            ("strategy", "`Concat(drop_last=...)`"): (
+                "drop_last",
+                "drop_incomplete",
+                "drop_remainder",
+                "tail",
+            ),
+            ("strategy", "`BestFit(open_rows=...)`"): ("open_packs",),
+            ("strategy", "`Sequential(shuffle=...)`"): ("shuffle", "shuffle_documents"),
+            ("strategy", "a value such as `Mix(max_documents=...)`"): (
+                "max_documents_per_pack",
+                "max_docs_per_pack",
+                "max_num_seqs",
+                "max_seqs_per_bin",
+                "max_seqs_per_pack",
+                "max_sequences_per_pack",
+                "packing_max_sequences",
+            ),
+            ("strategy", "a value such as `Mix(align_to=...)`"): (
+                "align_documents_to",
+                "pad_docs_to",
+                "pad_seq_to_mult",
+                "pad_sequences_to",
+                "sequence_parallel_multiple",
+            ),
+        }.items()
+        for name in names
+    },
     "filter_fingerprint": "`filter` takes a `Function`, which holds its fingerprint",
     "map_fingerprint": "`map` takes a `Function`, which holds its fingerprint",
-    "text_field": _set("fields", {"text": "..."}, "names the field"),
-    "text_column": _set("fields", {"text": "..."}, "names the field"),
-    "text_column_name": _set("fields", {"text": "..."}, "names the field"),
-    "dataset_text_field": _set("fields", {"text": "..."}, "names the field"),
-    "message_field": _set("fields", {"messages": "..."}, "names the field"),
-    "messages_field": _set("fields", {"messages": "..."}, "names the field"),
-    "messages_column": _set("fields", {"messages": "..."}, "names the field"),
-    "conversation_column": _set("fields", {"messages": "..."}, "names the field"),
-    "field_messages": _set("fields", {"messages": "..."}, "names the field"),
-    "prompt_field": _set("fields", {"prompt": "..."}, "names the field"),
-    "prompt_column": _set("fields", {"prompt": "..."}, "names the field"),
-    "completion_field": _set("fields", {"completion": "..."}, "names the field"),
+    "text_field": _set("reading.fields", {"text": "..."}, "names the field"),
+    "text_column": _set("reading.fields", {"text": "..."}, "names the field"),
+    "text_column_name": _set("reading.fields", {"text": "..."}, "names the field"),
+    "dataset_text_field": _set("reading.fields", {"text": "..."}, "names the field"),
+    "message_field": _set("reading.fields", {"messages": "..."}, "names the field"),
+    "messages_field": _set("reading.fields", {"messages": "..."}, "names the field"),
+    "messages_column": _set("reading.fields", {"messages": "..."}, "names the field"),
+    "conversation_column": _set("reading.fields", {"messages": "..."}, "names the field"),
+    "field_messages": _set("reading.fields", {"messages": "..."}, "names the field"),
+    "prompt_field": _set("reading.fields", {"prompt": "..."}, "names the field"),
+    "prompt_column": _set("reading.fields", {"prompt": "..."}, "names the field"),
+    "completion_field": _set("reading.fields", {"completion": "..."}, "names the field"),
     "formatting_func": "`map` takes a function of record batches, `prompt` a text with places",
-    "limit": _set("sources", [{"path": "...", "limit": 1000}], "reads the first records"),
-    "max_examples": _set("sources", [{"path": "...", "limit": 1000}], "reads the first records"),
-    "max_records": _set("sources", [{"path": "...", "limit": 1000}], "reads the first records"),
-    "max_samples": _set("sources", [{"path": "...", "limit": 1000}], "reads the first records"),
-    "num_samples": _set("sources", [{"path": "...", "limit": 1000}], "reads the first records"),
+    "limit": _set("files", [{"path": "...", "limit": 1000}], "reads the first records"),
+    "max_examples": _set("files", [{"path": "...", "limit": 1000}], "reads the first records"),
+    "max_records": _set("files", [{"path": "...", "limit": 1000}], "reads the first records"),
+    "max_samples": _set("files", [{"path": "...", "limit": 1000}], "reads the first records"),
+    "num_samples": _set("files", [{"path": "...", "limit": 1000}], "reads the first records"),
     "split": "`validation` sets documents aside; a table is of one split",
     "streaming": "`fastpack.stream` packs while it reads",
 }
@@ -242,27 +343,27 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("all", "every", "turn", "split"), "each"),
         **dict.fromkeys(("single", "one", "conversation"), "whole"),
     },
-    "train_on_eos": {
+    "special_tokens.train_on_eos": {
         "false": "none",
         "true": "turn",
         "no": "none",
         **dict.fromkeys(("all", "every", "yes"), "turn"),
     },
-    "special_in_text": {
+    "special_tokens.in_text": {
         **dict.fromkeys(("allow", "parse", "special", "false"), "encode"),
         **dict.fromkeys(("sanitize", "text", "escape", "plain", "true"), "split"),
         **dict.fromkeys(("raise", "disallow", "refuse"), "error"),
     },
-    "truncation_side": {"start": "left", "beginning": "left", "end": "right"},
-    "padding_side": {"start": "left", "beginning": "left", "end": "right"},
+    "overlong.side": {"start": "left", "beginning": "left", "end": "right"},
+    "padding.side": {"start": "left", "beginning": "left", "end": "right"},
     "order": {
         **dict.fromkeys(("shuffled", "random"), "shuffle"),
         **dict.fromkeys(("sorted", "original", "in_order", "sequential"), "input"),
         "balance": "balanced",
     },
-    "on_remainder": {"padding": "pad", "skip": "drop", "duplicate": "repeat"},
-    "on_end": {"padding": "pad", "drop_last": "drop", "duplicate": "repeat", "wrap": "repeat"},
-    "template_engine": {
+    "order.on_remainder": {"padding": "pad", "skip": "drop", "duplicate": "repeat"},
+    "ranks.on_end": {"padding": "pad", "drop_last": "drop", "duplicate": "repeat", "wrap": "repeat"},
+    "chat_template.engine": {
         **dict.fromkeys(("jinja", "jinja2", "transformers", "hf"), "python"),
         **dict.fromkeys(("rust", "fast", "compiled"), "native"),
     },
@@ -270,7 +371,7 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("ignore", "drop", "warn", "continue"), "skip"),
         **dict.fromkeys(("raise", "fail", "strict", "stop"), "error"),
     },
-    "shape": {
+    "reading.shape": {
         **dict.fromkeys(("chat", "chats", "messages", "sharegpt", "chatml", "openai"), "conversations"),
         **dict.fromkeys(("alpaca", "instruct", "instructions"), "instruction"),
         **dict.fromkeys(("qa", "question"), "question_answer"),
@@ -278,7 +379,7 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("ids", "tokenized", "pretokenized", "input_ids"), "tokens"),
         **dict.fromkeys(("plain", "raw", "corpus"), "text"),
     },
-    "fields": {
+    "reading.fields": {
         **dict.fromkeys(
             ("message", "conversation", "conversations", "dialog", "dialogue", "turns"), "messages"
         ),
@@ -300,14 +401,14 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("weights", "loss_mask", "loss_weight"), "loss_weights"),
         "source": "source_file",
     },
-    "format": {
+    "format.name": {
         **dict.fromkeys(("ipc", "feather", "hf", "datasets"), "arrow"),
         **dict.fromkeys(("json", "ndjson", "jsonlines"), "jsonl"),
         **dict.fromkeys(("pq", "parq"), "parquet"),
         **dict.fromkeys(("msgpack", "messagepack", "msgpack_array"), "msgpack_arrays"),
     },
-    "compression": {"zst": "zstd", "zstandard": "zstd", "false": "none", "uncompressed": "none"},
-    "pad_to": dict.fromkeys(("max", "full", "true", "max_len", "yes"), "max_length"),
+    "format.compression": {"zst": "zstd", "zstandard": "zstd", "false": "none", "uncompressed": "none"},
+    "padding": dict.fromkeys(("max", "full", "true", "max_len", "yes"), "max_length"),
 }
 """Our word, by the option and the word that another tool has for it."""
 
@@ -323,24 +424,24 @@ WORD_ADVICE: Final[dict[str, dict[str, str]]] = {
         ("last_assistant", "last", "last_turn", "final"),
         _set("turns", "last", "trains the last turn alone"),
     ),
-    "pad_to": {
+    "padding": {
         "longest": "batches are not padded here; leave it out, `fastpack.torch.collate` joins rows without padding",
     },
     "chat_template": {
         "chatml": Message(
             "save a tokenizer with that template, or give its Jinja text or file; requests without turns take `",
-            Setting("prompt", "chatml"),
+            Setting("reading.prompt", "chatml"),
             "`",
         ),
     },
-    "eos": {
+    "special_tokens.eos": {
         "yes": "True is meant?",
         "true": "True is meant?",
         "no": "False is meant?",
         "none": "False is meant?",
         "false": "False is meant?",
     },
-    "bos": {
+    "special_tokens.bos": {
         "yes": "True is meant?",
         "true": "True is meant?",
         "no": "False is meant?",
@@ -374,3 +475,27 @@ FOREIGN_COMMANDS: Final[dict[str, str]] = {
     **dict.fromkeys(("completions", "autocomplete"), "completion"),
 }
 """Our command, by what another tool calls it."""
+
+
+def meant_word(option: str, value: object, words: Sequence[str]) -> str:
+    """A hint for a wrong word of an option, or of an option in a value such as `padding.side`; empty if no word is near."""
+    for given in _each(value):
+        plain = re.sub(r"[-_ ]+", "_", given.strip().lower())
+        advice = WORD_ADVICE.get(option, {}).get(plain)
+        if advice:
+            return advice
+        if given in words:
+            continue
+        foreign = FOREIGN_WORDS.get(option, {}).get(plain)
+        meant = foreign if foreign in words else nearest(plain, words)
+        if meant:
+            return f'did you mean "{meant}"?'
+    return ""
+
+
+def _each(value: object) -> Iterator[str]:
+    """The words in a value: itself, or its entries or keys."""
+    if isinstance(value, (str, bool)):
+        yield str(value)
+    elif isinstance(value, (list, tuple, Mapping)):
+        yield from (each for each in value if isinstance(each, str))

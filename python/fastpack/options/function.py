@@ -30,6 +30,9 @@ Made = TypeVar("Made")
 
 Per = Literal["batch", "record"]
 
+_MOST_PROCESSES: Final = 1024
+"""As many as a run takes threads at most."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Function(Value, Generic[Made]):  # type: ignore[explicit-any]  # the dataclass adds it
@@ -75,7 +78,10 @@ class Function(Value, Generic[Made]):  # type: ignore[explicit-any]  # the datac
             raise OptionTypeError(message, "function")
         check_fingerprint(self.fingerprint)
         check_choice("per", self.per, Per)
-        if whole_number("processes", self.processes, 0) and self.per != "record":
+        if whole_number("processes", self.processes, 0) > _MOST_PROCESSES:
+            message = f"must be a whole number from 0 to {_MOST_PROCESSES}, not `{shown(self.processes)}`"
+            raise OptionError(message, "processes")
+        if self.processes and self.per != "record":
             message = 'call functions of records alone; pass per="record" too'
             raise OptionError(message, "processes")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, get_args
@@ -9,9 +10,12 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, get_args
 from fastpack.arguments.message import Message, Setting
 from fastpack.arguments.strategy import one_document_a_row
 from fastpack.errors import OptionError, OptionTypeError, RecordError
+from fastpack.options import OPTIONS, options_of
+from fastpack.options.native import flat, flat_arguments
 from fastpack.options.objective import KINDS, Objective
 from fastpack.options.option import PACKED_OBJECTIVES
 from fastpack.options.suggestions import field_hint, option_hint, spelled_as_ours, word_hint, words_of
+from fastpack.options.value import fields_of, refuse_fields, word_of, words_in
 from fastpack.types import Strategy
 
 if TYPE_CHECKING:
@@ -38,6 +42,7 @@ def suggesting(function: Callable[Given, Returned]) -> Callable[Given, Returned]
             words = () if option in _FREE else words_of(option, name)
             if words and isinstance(value, (str, list, tuple)):
                 kwargs[option] = spelled_as_ours(value, words)
+            refuse_fields(name, value)
         _refuse_packing(kwargs)
         try:
             return function(*args, **kwargs)
@@ -59,16 +64,47 @@ def with_hint(
         if not hint:
             return refused
         return RecordError(Message(str(refused), "; ", hint), refused.path, refused.line, refused.reason)
-    hint = word_hint(refused.option, given.get(refused.option), words_of(refused.option, name))
+    place = _places(name).get(refused.option)
+    if place is not None:
+        return with_hint(type(refused)(refused.reason, place), name, given)
+    hint = word_hint(refused.option, *_given_words(refused.option, name, given))
     if not hint or "did you mean" in refused.reason:
         return refused
     return type(refused)(Message(refused.reason, "; ", hint), refused.option)
 
 
+def _given_words(option: str, name: str, given: Mapping[str, object]) -> tuple[object, Sequence[str]]:
+    """What an option was given, or one in a value, and the words that it takes."""
+    holder, _, field = option.partition(".")
+    if option in OPTIONS and option in OPTIONS[option].kinds:
+        plain = getattr(flat_arguments(given).get(option), OPTIONS[option].kinds[option].plain, None)
+        return plain or flat_arguments(given).get(option), words_of(option, name)
+    if not field or holder not in OPTIONS:
+        return given.get(option), words_of(option, name)
+    kinds = OPTIONS[holder].kinds
+    found = next((it for it in fields_of(kinds.values()) if it.name == field), None)
+    value = flat_arguments(given).get(holder)
+    return getattr(value, field, None), words_in(found.type) if found else ()
+
+
+@functools.cache
+def _places(name: str) -> dict[str, str]:
+    """The places of the options in values of a function's options, by the names that the native module has for them."""
+    places = {"sources": "files"}
+    for option in options_of(name):
+        for kind in option.kinds.values() if option.flattens else ():
+            for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # every subclass is a dataclass
+                known = field.metadata.get("flat") or field.name
+                places[known] = option.name if field.name == kind.plain else f"{option.name}.{field.name}"
+    return {
+        known: place for known, place in places.items() if known not in {it.name for it in options_of(name)}
+    }
+
+
 def _record_hint(refused: RecordError, name: str, given: Mapping[str, object]) -> str:
     """The remedy for a record that cannot be read."""
     if refused.reason == "no_content":
-        return field_hint(str(refused), given.get("fields"))
+        return field_hint(str(refused), flat(given)["fields"])
     is_skipped = given.get("on_bad_record") not in {None, "error"} or not words_of("on_bad_record", name)
     if refused.reason not in _OF_ONE_RECORD or is_skipped or "on_bad_record" in str(refused):
         return ""
@@ -84,7 +120,7 @@ def _refuse_packing(given: Mapping[str, object]) -> None:
 
     Further in, a strategy that was given can no longer be told from the default.
     """
-    objective, strategy = given.get("objective", "causal"), given.get("strategy")
+    objective, strategy = given.get("objective", "causal"), word_of(given.get("strategy"))
     kind = objective.kind if isinstance(objective, Objective) else str(objective)
     one_each = kind in KINDS and kind not in PACKED_OBJECTIVES
     if one_each and strategy in get_args(Strategy) and not one_document_a_row(strategy):
@@ -96,7 +132,7 @@ def _refuse_packing(given: Mapping[str, object]) -> None:
         raise OptionError(message, "strategy")
 
 
-_FREE = frozenset({"prompt", "chat_template", "sources", "examples"})
+_FREE = frozenset({"chat_template"})
 """Options that take free text besides some words."""
 
 

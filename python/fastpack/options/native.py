@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import errno
 import os
-from datetime import datetime
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fastpack import _fastpack
-from fastpack.arguments.checks import check_switch, check_type, folder_of
+from fastpack.arguments.checks import check_switch, folder_of
 from fastpack.arguments.message import Message, Setting
 from fastpack.arguments.urls import is_url
 from fastpack.errors import OptionError, OutputError
 from fastpack.options import OPTIONS, default, group_of
 from fastpack.options.objective import objective_of
 from fastpack.options.option import (
-    INPUTS,
     MODEL,
-    OUTPUT,
     PACKED_OBJECTIVES,
     PACKING,
-    READING,
     RUN,
 )
 from fastpack.options.rows import CAUSAL_COLUMNS
+from fastpack.options.storage import storage_of
+from fastpack.options.tokens import ChatTemplate
+from fastpack.options.value import Value, flattened, heeded_by
 from fastpack.records.sources import choose_inputs, choose_reading
 from fastpack.records.transform import transform, warn_of_unknown
 from fastpack.runtime.memory_limit import available_memory
@@ -41,15 +41,19 @@ from fastpack.tokenizer.tokenizer import pretrained
 from fastpack.types import Splits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
+    from fastpack.options.objective import Objective
     from fastpack.records.transform import NativeTransform
     from fastpack.runtime.ranks import Rank
     from fastpack.tokenizer.arguments import NativeTemplate
 
 __all__ = [
+    "chat_template_of",
+    "flat",
+    "flat_arguments",
     "native_folder",
     "native_inputs",
     "native_model",
@@ -63,11 +67,51 @@ __all__ = [
 ]
 
 
+_READING: Final = ("shape", "fields", "prompt", "examples", "separator")
+"""What the native module takes of each source."""
+
+_OUTPUT: Final = (
+    "format",
+    "layout",
+    "compression",
+    "per_file",
+    "hf_layout",
+    "shard_size",
+    "overwrite",
+    "wait",
+)
+"""What it takes of the output, from `format` and `exists`."""
+
+
 def _taken(group: str, given: Mapping[str, object]) -> SimpleNamespace:
     """The options of one group, with the values of the caller or the defaults."""
-    return SimpleNamespace(
-        **{option.name: given.get(option.name, option.default) for option in group_of(group)}
-    )
+    return SimpleNamespace(**{option.name: option.value_in(given) for option in group_of(group)})
+
+
+def flat(given: Mapping[str, object]) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it
+    """The arguments of a call, with the fields of the values that the native module takes one by one in place of these.
+
+    `arguments` are those of the caller. Arguments that are flat already stay as they are.
+    """
+    if "arguments" in given:
+        return dict(given)
+    made: dict[str, Any] = {"sources": None, **given, "arguments": dict(given)}  # type: ignore[explicit-any]  # likewise
+    for option in OPTIONS.values():
+        if option.flattens:
+            value = option.value_in(given)
+            made.pop(option.name, None)
+            for name, field in flattened(value).items() if isinstance(value, Value) else ():
+                if option.name in given or name not in made:
+                    made[name] = field
+    then = made.pop("then")
+    made |= {"overwrite": then == "overwrite", "append": then == "append"}
+    files = given.get("files")
+    if isinstance(files, (list, tuple)) and any(
+        isinstance(file, Mapping) and file.keys() & {"path", "records"} for file in files
+    ):
+        sources = [file if isinstance(file, Mapping) else {"path": file} for file in files]
+        made |= {"files": None, "sources": sources}
+    return made
 
 
 def native_packing(given: Mapping[str, object]) -> _fastpack.PackOptions:
@@ -83,11 +127,10 @@ def native_options(
     """Makes the options of a run, of which the sources have shares if documents are drawn."""
     run = _taken(RUN, given)
     run.columns = _columns(given)
-    check_type(
-        "now", run.now, (datetime, type(None)), "a datetime.datetime such as datetime(2026, 1, 31, 12)"
-    )
+    template = chat_template_of(given)
     resolved = {
-        "now": run.now and run.now.replace(tzinfo=None),
+        "now": template.now and template.now.replace(tzinfo=None),
+        "decode_arguments": template.decode_arguments,
         "threads": available_threads() if run.threads is None else run.threads,
     }
     objective = native_objective(given)
@@ -96,7 +139,7 @@ def native_options(
     drawn = {
         "sources": shares,
         "weight_unit": given.get("weight_unit", "tokens") if shares is not None else "tokens",
-        "stopping_strategy": default("stopping_strategy") if stopping is None else stopping,
+        "stopping_strategy": "first_exhausted" if stopping is None else stopping,
     }
     return _fastpack.Options(packing=packing, objective=objective, **vars(run) | resolved | drawn)
 
@@ -106,55 +149,82 @@ def _columns(given: Mapping[str, object]) -> object:
 
     Rows of `mlm` have `token_type_ids` where a call of the tokenizer returns them, because the model reads them.
     """
-    run, model = _taken(RUN, given), _taken(MODEL, given)
+    run, model, storage = (
+        _taken(RUN, given),
+        _taken(MODEL, given),
+        storage_of(flat_arguments(given).get("storage")),
+    )
     if run.columns is not None or objective_of(given).kind != "mlm" or model.tokenizer is None:
         return run.columns
-    loaded = pretrained(model.tokenizer, revision=model.revision, token=model.token)
+    loaded = pretrained(model.tokenizer, revision=storage.revision, token=storage.token)
     if TOKEN_TYPES not in names_of(loaded.call):
         return None
     [inputs, *others] = CAUSAL_COLUMNS
-    padded = given.get("pad_to") not in {None, "nothing"}
+    padded = run.padding is not None and run.padding.to is not None
     return [inputs, TOKEN_TYPES, *others, *(["attention_mask"] if padded else [])]
 
 
 def _row_each(given: Mapping[str, object]) -> Mapping[str, object]:
     """The options of an objective whose rows hold one document each: the strategy is `none` where it is not chosen."""
     usual = {OPTIONS["strategy"].in_call(call).default for call in ("pack_files", "stream")}
-    return {**given, "strategy": "none"} if given.get("strategy") in usual else given
+    strategy = given.get("strategy")
+    return {**given, "strategy": "none"} if isinstance(strategy, str) and strategy in usual else given
 
 
 def native_objective(given: Mapping[str, object]) -> _fastpack.ObjectiveOptions:
     """Makes the training objective; refuses options that mean nothing under it."""
     objective = objective_of(given)
     for option in OPTIONS.values():
-        value = given.get(option.name, option.default)
-        if option.objectives and objective.kind not in option.objectives and not option.is_default(value):
-            heed = ", ".join(f'"{name}"' for name in option.objectives)
-            meant = Setting("objective", objective.kind)
-            message = Message("means nothing with ", meant, f"; leave it out, or use it with {heed}")
-            raise OptionError(message, option.name)
+        value = flat_arguments(given).get(option.name, option.default)
+        if not option.is_default(value):
+            _refuse_unheeded(option.name, option.objectives, objective)
+        for field, objectives in heeded_by(value):
+            _refuse_unheeded(f"{option.name}.{field}", objectives, objective)
     return _fastpack.ObjectiveOptions(objective)
+
+
+def _refuse_unheeded(option: str, objectives: Sequence[str], objective: Objective) -> None:
+    """Refuses an option that means nothing under an objective."""
+    if objectives and objective.kind not in objectives:
+        heed = ", ".join(f'"{name}"' for name in objectives)
+        meant = Setting("objective", objective.kind)
+        message = Message("means nothing with ", meant, f"; leave it out, or use it with {heed}")
+        raise OptionError(message, option)
+
+
+def flat_arguments(given: Mapping[str, object]) -> Mapping[str, object]:
+    """The arguments of the caller, where they were made flat."""
+    arguments = given.get("arguments", given)
+    assert isinstance(arguments, Mapping)  # noqa: S101  `flat` makes it
+    return arguments
+
+
+def chat_template_of(given: Mapping[str, object]) -> ChatTemplate:
+    """The chat template of a call."""
+    value = OPTIONS["chat_template"].value_in(given)
+    assert isinstance(value, ChatTemplate)  # noqa: S101  no other value is taken
+    return value
 
 
 def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
     """Makes the inputs: files or sources."""
-    inputs = _taken(INPUTS, given)
-    filesystem = choose_filesystem(inputs.filesystem)
+    given = flat(given)
+    filesystem = choose_filesystem(given["filesystem"])
 
     def storage(patterns: Sequence[str]) -> _fastpack.StorageOptions:
         return choose_storage(
             patterns,
-            inputs.storage_options,
-            block_cache=inputs.block_cache,
+            given["storage_options"],
+            block_cache=given["block_cache"],
             cache_dir=given.get("cache_dir"),
             filesystem=filesystem,
         )
 
     return choose_inputs(
-        inputs.files,
-        inputs.sources,
-        vars(_taken(READING, given)),
-        recursive=inputs.recursive,
+        given.get("files"),
+        given["sources"],
+        {name: given[name] for name in _READING},
+        recursive=given["recursive"],
         filesystem=filesystem,
         storage=storage,
     )
@@ -162,7 +232,8 @@ def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
 
 def native_reading(given: Mapping[str, object]) -> _fastpack.Source:
     """Makes the reading settings of records in memory."""
-    return choose_reading(vars(_taken(READING, given)))
+    given = flat(given)
+    return choose_reading({name: given[name] for name in _READING})
 
 
 def native_model(
@@ -173,15 +244,14 @@ def native_model(
     A function without a fingerprint is warned of where the run cannot be resumed for it; of a stream, which `resumes` from a
     state, at its first table.
     """
-    model = _taken(MODEL, given)
+    model, storage = _taken(MODEL, given), storage_of(flat_arguments(given).get("storage"))
     loaded = None
     if model.tokenizer is None:
-        check_access(model.revision, model.token)
+        check_access(storage.revision, storage.token)
     else:
-        loaded = pretrained(model.tokenizer, revision=model.revision, token=model.token)
-    template = choose_template(
-        model.chat_template, loaded, kwargs=model.chat_template_kwargs, engine=model.template_engine
-    )
+        loaded = pretrained(model.tokenizer, revision=storage.revision, token=storage.token)
+    rendering = chat_template_of(given)
+    template = choose_template(rendering.source, loaded, kwargs=rendering.variables, engine=rendering.engine)
     if loaded is None:
         _refuse_without_tokenizer(given)
     unknown = None
@@ -198,7 +268,11 @@ def native_model(
 
 
 def native_output(
-    given: Mapping[str, object], *, recipe: str | None = None, turn: Rank | None = None
+    given: Mapping[str, object],
+    *,
+    recipe: str | None = None,
+    turn: Rank | None = None,
+    appends: bool = False,
 ) -> _fastpack.Output:
     """Makes the output options.
 
@@ -206,19 +280,29 @@ def native_output(
         given: The arguments of the call.
         recipe: The call as JSON, for the manifest.
         turn: The number of this process among those that share the job, if there are several.
+        appends: Whether the call can append to the output.
     """
-    output = _taken(OUTPUT, given)
-    if output.output is None:
+    given = flat(given)
+    if given.get("output") is None:
         _refuse_missing("output")
-    for switch in ("per_file", "hf_layout", "keep_tokens", "overwrite", "wait"):
-        check_switch(switch, getattr(output, switch))
-    options = vars(output) | {"memory": available_memory() if output.memory is None else output.memory}
-    folder, work_dir = folder_of("output", options.pop("output"), takes_urls=True), options.pop("work_dir")
+    if given["append"] and not appends:
+        message = "is `append`, which `pack_dir` alone takes; the others are `error` and `overwrite`"
+        raise OptionError(message, "exists")
+    keep_tokens, memory = given.get("keep_tokens", False), given.get("memory")
+    check_switch("keep_tokens", keep_tokens)
+    options: dict[str, Any] = {  # type: ignore[explicit-any]  # the native module checks what they are
+        **{name: given[name] for name in _OUTPUT},
+        "group_size": given.get("group_size"),
+        "validation": given.get("validation"),
+        "keep_tokens": keep_tokens,
+        "memory": available_memory() if memory is None else memory,
+    }
+    folder, work_dir = folder_of("output", given["output"], takes_urls=True), given["work_dir"]
     remote = None
     if is_url(folder):
-        storage = choose_storage((), given.get("storage_options"), block_cache=None, cache_dir=None)
+        storage = choose_storage((), given["storage_options"], block_cache=None, cache_dir=None)
         remote, folder = (folder, storage), staged(folder, work_dir)
-    elif not output.overwrite:
+    elif not given["overwrite"]:
         _refuse_tokenizer(folder)
     place = None if turn is None else (turn.rank, turn.world_size)
     return _fastpack.Output(
@@ -240,16 +324,21 @@ def native_folder(given: Mapping[str, object]) -> _fastpack.Output | None:
     """Makes the output options if there is an `output`; without one, options that need it are refused."""
     if given.get("output") is not None:
         return native_output(given)
-    for option in group_of(OUTPUT):
-        if option.name != "validation" and not option.is_default(given.get(option.name, option.default)):
+    arguments = flat_arguments(given)
+    for name in ("format", "exists", "keep_tokens", "memory"):
+        option = OPTIONS[name]
+        if not option.is_default(arguments.get(name, option.default)):
             message = "needs `output`, the folder to write"
-            raise OptionError(message, option.name)
+            raise OptionError(message, name)
+    if storage_of(arguments.get("storage")).work_dir is not None:
+        message = "needs `output`, the folder to write"
+        raise OptionError(message, "storage.work_dir")
     return None
 
 
 def native_validation(given: Mapping[str, object]) -> _fastpack.Validation | None:
     """Makes the size of the validation split of a run in memory."""
-    validation = _taken(OUTPUT, given).validation
+    validation: Any = given.get("validation")  # type: ignore[explicit-any]  # the native module reads it
     return None if validation is None else _fastpack.Validation(validation)
 
 
@@ -262,26 +351,29 @@ def tables(made: tuple[pa.Table, pa.Table | None]) -> pa.Table | Splits:
 def _refuse_without_tokenizer(given: Mapping[str, object]) -> None:
     """Refuses options that need a tokenizer if there is none."""
     for option, neutral in _FOR_TOKENIZERS.items():
-        if given.get(option) not in neutral:
+        holder, _, field = option.partition(".")
+        value = OPTIONS[holder].value_in(flat_arguments(given)) if field else given.get(option)
+        if (getattr(value, field) if field else value) not in neutral:
             message = "needs a tokenizer; records that are ids are taken as they are"
-            raise OptionError(message, option)
+            plain = OPTIONS[holder].kinds[holder].plain if field else ""
+            raise OptionError(message, holder if field == plain else option)
 
 
 _FOR_TOKENIZERS: Final[dict[str, tuple[object, ...]]] = {
-    "eos": (default("eos"), False, None),
-    "bos": (default("bos"), False, None),
+    "special_tokens.eos": ("auto", False),
+    "special_tokens.bos": ("auto", False),
+    "special_tokens.in_text": ("encode",),
+    "special_tokens.train_on_eos": (None,),
     "turns": (default("turns"), None),
-    "train_on_eos": (None,),
-    "special_in_text": (default("special_in_text"), None),
-    "decode_arguments": (default("decode_arguments"), None),
     "verify": (default("verify"), None),
-    "chat_template": (None,),
-    "chat_template_kwargs": (None,),
-    "template_engine": (default("template_engine"), None),
-    "prompt": (None,),
-    "examples": (None,),
-    "revision": (None,),
-    "token": (None,),
+    "chat_template.source": (None,),
+    "chat_template.variables": (None,),
+    "chat_template.engine": ("native",),
+    "chat_template.decode_arguments": (False,),
+    "reading.prompt": (None,),
+    "reading.examples": (None,),
+    "storage.revision": (None,),
+    "storage.token": (None,),
 }
 """Options that need a tokenizer, each with the values that ask for nothing."""
 

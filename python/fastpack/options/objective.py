@@ -45,17 +45,26 @@ class Objective(Value):
         _fastpack.ObjectiveOptions(self)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class CausalLM(Objective):
     """Each token is predicted from those before it: `objective="causal"`.
 
+    Args:
+        shift_labels: Whether each label stands one place before its token, where it is predicted; for trainers that do
+            not shift labels themselves, as those of `transformers` and TRL do.
+
+    Raises:
+        OptionError: A value is none that the option takes.
+
     Examples:
         >>> import fastpack
-        >>> fastpack.CausalLM()
-        CausalLM()
+        >>> fastpack.CausalLM(shift_labels=True)
+        CausalLM(shift_labels=True)
     """
 
     kind: ClassVar[str] = "causal"
+
+    shift_labels: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -140,6 +149,7 @@ class FillInMiddle(Objective):
             CodeLlama or DeepSeek that the tokenizer has.
         copies: How many copies of the documents there are, one after the other, each drawn anew. The report counts
             every copy. A stream has `epochs` for that.
+        shift_labels: As in `CausalLM`.
 
     Raises:
         OptionError: A value is none that the option takes.
@@ -156,6 +166,7 @@ class FillInMiddle(Objective):
     spm_rate: float = 0.5
     tokens: Sequence[str] | None = None
     copies: int = 1
+    shift_labels: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)

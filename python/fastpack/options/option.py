@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from fastpack.options.value import as_value
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,19 +16,16 @@ __all__ = [
     "EVERY_CALL",
     "FILE_CALLS",
     "FOLDER_CALLS",
-    "INPUTS",
     "KEEPING_CALLS",
     "LABELLED_OBJECTIVES",
     "MODEL",
     "OBJECTIVE",
     "ORDERING_CALLS",
-    "OUTPUT",
     "PACKED_OBJECTIVES",
     "PACKING",
     "PACKING_CALLS",
     "PADDED_OBJECTIVES",
     "PIECE_CALLS",
-    "READING",
     "REQUIRED",
     "ROW_CALLS",
     "RUN",
@@ -39,60 +38,62 @@ __all__ = [
     "Option",
 ]
 
-REQUIRED: Final = object()
+REQUIRED: Final[object] = object()
 """The default of an option that must be given."""
 
-PACKING, RUN, READING, INPUTS, MODEL, OUTPUT = "packing", "run", "reading", "inputs", "model", "output"
-OBJECTIVE: Final = "objective"
+PACKING: Final[str] = "packing"
+RUN: Final[str] = "run"
+MODEL: Final[str] = "model"
+OBJECTIVE: Final[str] = "objective"
 """A group of options that the native module takes as one: `PackOptions`, `Options`, and so on."""
 
-PACKING_CALLS: Final = frozenset({"pack_files", "pack_dir", "pack_table", "pack_records"})
+PACKING_CALLS: Final[frozenset[str]] = frozenset({"pack_files", "pack_dir", "pack_table", "pack_records"})
 """The calls that pack records."""
 
-KEEPING_CALLS: Final = PACKING_CALLS - {"pack_files"}
+KEEPING_CALLS: Final[frozenset[str]] = PACKING_CALLS - {"pack_files"}
 """The calls that can leave tokens in a folder."""
 
-TRAINING_CALLS: Final = PACKING_CALLS | {"stream"}
+TRAINING_CALLS: Final[frozenset[str]] = PACKING_CALLS | {"stream"}
 """The calls whose rows are trained on as they come."""
 
-TOKENIZING_CALLS: Final = TRAINING_CALLS | {"scan"}
+TOKENIZING_CALLS: Final[frozenset[str]] = TRAINING_CALLS | {"scan"}
 """The calls that make tokens of records."""
 
-FILE_CALLS: Final = TOKENIZING_CALLS - {"pack_table", "pack_records"}
+FILE_CALLS: Final[frozenset[str]] = TOKENIZING_CALLS - {"pack_table", "pack_records"}
 """The calls that read files."""
 
-ROW_CALLS: Final = TRAINING_CALLS | {"repack"}
+ROW_CALLS: Final[frozenset[str]] = TRAINING_CALLS | {"repack"}
 """The calls that make rows."""
 
-RUNNING_CALLS: Final = TOKENIZING_CALLS | {"repack"}
+RUNNING_CALLS: Final[frozenset[str]] = TOKENIZING_CALLS | {"repack"}
 """The calls that run for a while."""
 
-ORDERING_CALLS: Final = PACKING_CALLS | {"plan", "repack"}
+ORDERING_CALLS: Final[frozenset[str]] = PACKING_CALLS | {"plan", "repack"}
 """The calls that choose the order of rows."""
 
-PIECE_CALLS: Final = ORDERING_CALLS | {"stream"}
+PIECE_CALLS: Final[frozenset[str]] = ORDERING_CALLS | {"stream"}
 """The calls that choose the pieces of a row."""
 
-EVERY_CALL: Final = PIECE_CALLS | {"scan"}
+EVERY_CALL: Final[frozenset[str]] = PIECE_CALLS | {"scan"}
 """All of them."""
 
-SPLITTING_CALLS: Final = PACKING_CALLS | {"repack"}
+SPLITTING_CALLS: Final[frozenset[str]] = PACKING_CALLS | {"repack"}
 """The calls that can set documents aside."""
 
-FOLDER_CALLS: Final = KEEPING_CALLS | {"repack"}
+FOLDER_CALLS: Final[frozenset[str]] = KEEPING_CALLS | {"repack"}
 """The calls that can write a folder."""
 
 
-PACKED_OBJECTIVES: Final = ("causal", "mlm", "span", "fim", "custom")
+PACKED_OBJECTIVES: Final[tuple[str, ...]] = ("causal", "mlm", "span", "fim", "custom")
 """The objectives whose rows can hold several documents."""
 
-LABELLED_OBJECTIVES: Final = ("classification", "multi_label")
+LABELLED_OBJECTIVES: Final[tuple[str, ...]] = ("classification", "multi_label")
 """The objectives whose records have labels of texts."""
 
-PADDED_OBJECTIVES: Final = (*PACKED_OBJECTIVES, "generation", *LABELLED_OBJECTIVES)
+PADDED_OBJECTIVES: Final[tuple[str, ...]] = (*PACKED_OBJECTIVES, "generation", *LABELLED_OBJECTIVES)
 """The objectives whose rows can be padded."""
 
-ANSWERED_OBJECTIVES: Final = (*PACKED_OBJECTIVES, "preference")
+ANSWERED_OBJECTIVES: Final[tuple[str, ...]] = (*PACKED_OBJECTIVES, "preference")
 """The objectives whose documents have an end."""
 
 
@@ -115,6 +116,7 @@ class Flag(NamedTuple):
         beside: Whether it is a flag of the command, not an option of the function.
         default: Its default, if it is an option of the command.
         common: Whether the help of a command lists it without a topic.
+        holds: Whether it is no flag itself, but begins those of the options in its value.
     """
 
     spelling: str
@@ -132,6 +134,7 @@ class Flag(NamedTuple):
     default: object = None
     parsed: object = None
     common: bool = False
+    holds: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -198,6 +201,21 @@ class Option(NamedTuple):
     flag: Flag | None = None
     objectives: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] = {}
+
+    def value_in(self, given: Mapping[str, object]) -> object:
+        """What a call gives it, or its default; a word that stands for a value is that value."""
+        value = given.get(self.name, self.default)
+        return as_value(self.name, value, self.kinds) if self.owns_kinds else value
+
+    @property
+    def flattens(self) -> bool:
+        """Whether the native module takes the fields of its value one by one."""
+        return any(kind.flattens for kind in self.kinds.values())
+
+    @property
+    def owns_kinds(self) -> bool:
+        """Whether its values are of no other option."""
+        return any(kind.option == self.name for kind in self.kinds.values())
 
     def is_default(self, value: object) -> bool:
         """Whether a value says nothing: what is of another type, such as an array, is not even compared."""

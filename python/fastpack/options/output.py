@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+import dataclasses
+from typing import ClassVar, Final
 
+from fastpack.arguments.checks import check_switch
 from fastpack.options.option import (
     FOLDER_CALLS,
     KEEPING_CALLS,
-    OUTPUT,
     REQUIRED,
     SPLITTING_CALLS,
     TRAINING_CALLS,
@@ -15,8 +16,140 @@ from fastpack.options.option import (
     Flag,
     Option,
 )
+from fastpack.options.value import Value, option_field
+from fastpack.types import (  # noqa: TC001  the types of fields are looked at
+    Compression,
+    Existing,
+    FormatName,
+    Layout,
+    RankOption,
+)
 
-__all__ = ["OUTPUT_OPTIONS"]
+__all__ = ["OUTPUT_OPTIONS", "Exists", "Format", "Groups"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Format(Value):
+    """How files are written: `format="parquet"` is `format=Format("parquet")`.
+
+    Args:
+        name: `arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`; or `msgpack_arrays`, one MessagePack array
+            with an array a row, which holds ids, labels, positions and the length.
+        compression: How columns are compressed: `none`; `lz4` or `zstd` for `arrow`; those and `snappy` for `parquet`. If
+            not given, `parquet` is compressed by `zstd` and `arrow` is not.
+        layout: The columns that a file holds of a row. `full`: all of them, which every reader of Arrow takes as they
+            are. `compact`: ids in 16 bits where the tokenizer's fit, else 32; where labels begin and end; and the lengths
+            of documents: about 2.1 or 4.1 bytes a token instead of 12. `fastpack.read`, `PackedDataset`, `collate`,
+            `fastpack.hf.load`, `inspect` and `verify` make the other columns of them. Needs `arrow` or `parquet`.
+        shard_size: The size at which a file is closed and another begun, in bytes of column data: a number, or a text such
+            as `512MB` or `2GiB`.
+        per_file: Whether each input has an output of its own, named after it and packed by itself: `data/a.jsonl` becomes
+            `a.arrow`. Inputs of one name are told apart by their folders: `x-a.arrow`, `y-a.arrow`.
+        hf_layout: Whether the folder is one that `datasets.load_from_disk` maps into memory: a `Dataset`, or with
+            `validation` a `DatasetDict` of `train` and `validation`. Needs the format `arrow`, and outputs that are not
+            named after their inputs.
+
+    Raises:
+        OptionError: A value is none that the option takes.
+
+    Examples:
+        >>> import fastpack
+        >>> fastpack.Format("parquet", compression="snappy")
+        Format(name='parquet', compression='snappy')
+    """
+
+    option: ClassVar[str] = "format"
+    kind: ClassVar[str] = "format"
+    plain: ClassVar[str] = "name"
+    flattens: ClassVar[bool] = True
+
+    name: FormatName = option_field("arrow", flat="format")
+    _: dataclasses.KW_ONLY
+    compression: Compression | None = None
+    layout: Layout = option_field("full", objectives=("causal",))
+    shard_size: int | str = "512MB"
+    per_file: bool = option_field(False, calls=frozenset({"pack_dir"}))
+    hf_layout: bool = False
+
+    def check(self) -> None:
+        """Refuses what a field cannot be, by the name of the field."""
+        self.check_words()
+        for name in ("per_file", "hf_layout"):
+            check_switch(f"format.{name}", getattr(self, name))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Groups(Value):
+    """A job in groups of inputs that several processes and machines can share: `groups="4GB"` is `groups=Groups("4GB")`.
+
+    Args:
+        size: The size of the groups into which the inputs are cut, in bytes or as a text such as `4GB`: files in their
+            order, as many as have that size together. Each group is packed alone, and the files are the same whatever the
+            number of processes.
+        rank: The number of this process, from 0, among `world_size` that pack the groups of one job: it begins with every
+            `world_size`th group from this one, and then takes groups that nobody works on. `auto` takes both from
+            torchrun, Slurm's `srun` or MPI. Never changes the output.
+        world_size: How many processes pack the groups, or `auto`; given with `rank`.
+
+    Raises:
+        OptionError: A value is none that the option takes.
+
+    Examples:
+        >>> import fastpack
+        >>> fastpack.Groups("4GB", rank="auto", world_size="auto")
+        Groups(size='4GB', rank='auto', world_size='auto')
+    """
+
+    option: ClassVar[str] = "groups"
+    kind: ClassVar[str] = "groups"
+    plain: ClassVar[str] = "size"
+    flattens: ClassVar[bool] = True
+
+    size: int | str | None = option_field(None, flat="group_size")
+    _: dataclasses.KW_ONLY
+    rank: RankOption | None = option_field(None, once=True)
+    world_size: RankOption | None = option_field(None, once=True)
+
+    def check(self) -> None:
+        """Refuses nothing: the native module reads sizes, and ranks are known with the environment."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Exists(Value):
+    """What happens where the output is there already: `exists="overwrite"` is `exists=Exists("overwrite")`.
+
+    Args:
+        then: `error` refuses what another job wrote; the same job returns its report, or goes on. `overwrite` replaces
+            what fastpack wrote before, for whatever job. Files of others never are: one in the place of a file of the job
+            is refused. `append`, in `pack_dir` alone, adds the files to those that the folder was packed of, as one job
+            over all of them would pack them; the folder must keep its tokens (`keep_tokens`), so that only those of new
+            files are made.
+        wait: Whether to wait where another process packs into the folder, and return its report or raise its error,
+            rather than to fail: so all ranks of a training run can call this, and one does the work.
+
+    Raises:
+        OptionError: A value is none that the option takes.
+
+    Examples:
+        >>> import fastpack
+        >>> fastpack.Exists("overwrite", wait=False)
+        Exists(then='overwrite', wait=False)
+    """
+
+    option: ClassVar[str] = "exists"
+    kind: ClassVar[str] = "exists"
+    plain: ClassVar[str] = "then"
+    flattens: ClassVar[bool] = True
+
+    then: Existing = "error"
+    _: dataclasses.KW_ONLY
+    wait: bool = True
+
+    def check(self) -> None:
+        """Refuses what a field cannot be, by the name of the field."""
+        self.check_words()
+        check_switch("exists.wait", self.wait)
+
 
 OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
@@ -28,7 +161,6 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             "The folder; made if it is not there. It may lie in remote storage (`s3://`, `gs://`, `az://`), or be one commit "
             "of a data set on the hub (`hf://datasets/ORG/NAME`)."
         ),
-        group=OUTPUT,
         differs={
             "pack_table": Differs(
                 doc=(
@@ -36,14 +168,14 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
                     "A `pa.Table` is known again by its content, and a `datasets.Dataset` by its fingerprint: the same "
                     "job on them returns its report at once, and goes on where it was stopped. Of other tables nobody "
                     "knows whether they are the same before they are read: the job starts anew, and what it has finished "
-                    "is refused unless `overwrite` is set."
+                    "is refused unless `exists` is `overwrite`."
                 )
             ),
             "pack_records": Differs(
                 doc=(
                     "A folder to write, as `pack_dir` writes it: whole or not at all. If not given, rows stay in memory. "
                     "A generator has no fingerprint, so a stopped job starts over, a finished one is refused unless "
-                    "`overwrite` is set, and only one of several ranks may call this."
+                    "`exists` is `overwrite`, and only one of several ranks may call this."
                 )
             ),
             "repack": Differs(
@@ -53,91 +185,17 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         flag=Flag("-o --output", "the folder to write", metavar="DIR", required=True),
     ),
     Option(
-        "work_dir",
-        "StrPath | None",
-        None,
-        FOLDER_CALLS,
-        (
-            "A folder on the local disk in which a job works whose `output` is in remote storage (`s3://`, `gs://`, `az://`, "
-            "`hf://datasets/ORG/NAME`). It needs room for the whole output, which is uploaded when it is finished and then "
-            "removed here. A job that was stopped goes on from there. `~/.cache/fastpack/jobs` if not given."
-        ),
-        group=OUTPUT,
-        flag=Flag(
-            "--work-dir",
-            "a folder on the local disk for a job whose output is in remote storage",
-            metavar="DIR",
-            unset="~/.cache/fastpack/jobs",
-        ),
-    ),
-    Option(
         "format",
-        "Format",
+        "FormatName | Format",
         "arrow",
         FOLDER_CALLS,
         (
             "`arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`; or `msgpack_arrays`, one MessagePack "
-            "array with an array a row, which holds ids, labels, positions and the length."
+            "array with an array a row, which holds ids, labels, positions and the length. A `Format` has a compression, a "
+            "layout and the size of files too."
         ),
-        group=OUTPUT,
-        flag=Flag("-f --format", "file format", words="Format", common=True),
-    ),
-    Option(
-        "layout",
-        "Layout",
-        "full",
-        FOLDER_CALLS,
-        (
-            "The columns that a file holds of a row. `full`: all of them, which every reader of Arrow takes as they are. "
-            "`compact`: ids in 16 bits where the tokenizer's fit, else 32; where labels begin and end; and the lengths "
-            "of documents: about 2.1 or 4.1 bytes a token instead of 12. `fastpack.read`, `PackedDataset`, `collate`, "
-            "`fastpack.hf.load`, `inspect` and `verify` make the other columns of them. Needs `arrow` or `parquet`."
-        ),
-        group=OUTPUT,
-        flag=Flag("--layout", "columns that a file holds of a row", words="Layout"),
-        objectives=("causal",),
-    ),
-    Option(
-        "compression",
-        "Compression | None",
-        None,
-        FOLDER_CALLS,
-        (
-            "How columns are compressed: `none`; `lz4` or `zstd` for `arrow`; those and `snappy` for `parquet`. If "
-            "not given, `parquet` is compressed by `zstd` and `arrow` is not."
-        ),
-        group=OUTPUT,
-        flag=Flag(
-            "--compression",
-            "how columns are compressed",
-            words="Compression",
-            unset="zstd for parquet, none for arrow",
-        ),
-    ),
-    Option(
-        "per_file",
-        "bool",
-        False,
-        frozenset({"pack_dir"}),
-        (
-            "Whether each input has an output of its own, named after it and packed by itself: `data/a.jsonl` becomes "
-            "`a.arrow`. Inputs of one name are told apart by their folders: `x-a.arrow`, `y-a.arrow`."
-        ),
-        group=OUTPUT,
-        flag=Flag("--per-file", "write an output for each input, named after it", switch=True),
-    ),
-    Option(
-        "hf_layout",
-        "bool",
-        False,
-        FOLDER_CALLS,
-        (
-            "Whether the folder is one that `datasets.load_from_disk` maps into memory: a `Dataset`, or with "
-            "`validation` a `DatasetDict` of `train` and `validation`. Needs the format `arrow`, and outputs that are "
-            "not named after their inputs."
-        ),
-        group=OUTPUT,
-        flag=Flag("--hf-layout", "arrange the folder as datasets.load_from_disk maps it", switch=True),
+        flag=Flag("-f --format", "file format", words="FormatName", common=True),
+        kinds={Format.kind: Format},
     ),
     Option(
         "validation",
@@ -149,7 +207,6 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             "1000, or a share such as 0.01 or `1%`. Records are drawn by a hash of what they hold and of `seed`: the "
             "same ones in every call, in any file format, equal ones together."
         ),
-        group=OUTPUT,
         differs={
             "stream": Differs(
                 type="float | str | None",
@@ -184,83 +241,49 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         ),
     ),
     Option(
-        "shard_size",
-        "int | str",
-        "512MB",
-        FOLDER_CALLS,
-        (
-            "The size at which a file is closed and another begun, in bytes of column data: a number, or a text such "
-            "as `512MB` or `2GiB`."
-        ),
-        group=OUTPUT,
-        flag=Flag("--shard-size", "size of an output file, such as 512MB or 2GiB", metavar="SIZE"),
-    ),
-    Option(
-        "append",
-        "bool",
-        False,
-        frozenset({"pack_dir"}),
-        (
-            "Whether the files are added to those that the folder was packed of, as one job over all of them would pack "
-            "them. The folder must keep its tokens (`keep_tokens`), so that only those of new files are made."
-        ),
-        flag=Flag("--append", "add the files to those that the folder was packed of", switch=True),
-    ),
-    Option(
         "keep_tokens",
         "bool",
         False,
         KEEPING_CALLS,
         "Whether the tokens stay in the folder, as `tokens.fastpack`, for `repack`.",
-        group=OUTPUT,
         flag=Flag("--keep-tokens", "leave the tokens in the folder, to be packed again", switch=True),
     ),
     Option(
-        "group_size",
-        "int | str | None",
+        "groups",
+        "int | str | Groups | None",
         None,
         frozenset({"pack_dir"}),
         (
-            "The size of the groups into which the inputs are cut, in bytes or as a text such as `4GB`: files in their "
-            "order, as many as have that size together. Each group is packed alone, so that several processes and "
-            "machines can share the job, and the files are the same whatever their number. If not given, all inputs are "
-            "packed together, by one process."
+            "The size of the groups into which the inputs are cut, in bytes or as a text such as `4GB`, so that several "
+            "processes and machines can share the job; a `Groups` names the process too. If not given, all inputs are packed "
+            "together, by one process."
         ),
-        group=OUTPUT,
         flag=Flag(
-            "--group-size",
+            "--groups",
             "size of the groups of inputs that several processes can share, such as 4GB",
             metavar="SIZE",
+            type="count_or_text",
             unset="all inputs are packed together",
         ),
+        kinds={Groups.kind: Groups},
     ),
     Option(
-        "overwrite",
-        "bool",
-        False,
+        "exists",
+        "Existing | Exists",
+        "error",
         FOLDER_CALLS,
         (
-            "Whether what fastpack wrote into `output` before, for whatever job, may be replaced. Files of others "
-            "never are: one in the place of a file of the job is refused."
+            "What happens to what fastpack wrote into `output` before, for another job: `error`, `overwrite` it, or `append` "
+            "the files to its, in `pack_dir`. Files of others are never replaced: one in the place of a file of the job is "
+            "refused. An `Exists` says whether to wait for another process too."
         ),
-        group=OUTPUT,
         flag=Flag(
-            "--overwrite", "replace what fastpack wrote into the folder before", switch=True, common=True
+            "--exists",
+            "what fastpack wrote into the folder before, for another job",
+            words="Existing",
+            common=True,
         ),
-    ),
-    Option(
-        "wait",
-        "bool",
-        True,
-        FOLDER_CALLS,
-        (
-            "Whether to wait where another process packs into the folder, and return its report or raise its error, "
-            "rather than to fail: so all ranks of a training run can call this, and one does the work."
-        ),
-        group=OUTPUT,
-        flag=Flag(
-            "--wait", "wait where another process packs into the folder, rather than fail", switch=True
-        ),
+        kinds={Exists.kind: Exists},
     ),
     Option(
         "cache_dir",
@@ -268,7 +291,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         None,
         TRAINING_CALLS,
         (
-            "A folder in which tokens are kept from one call to the next. They are found by the content of the files or of "
+            "A folder that keeps what a later call would make again: here tokens. They are found by the content of the files or of "
             "the table, whatever their names, and by the tokenizer, the template and the options that decide them; other rows of "
             "them, such as of another `max_length`, take no tokenizing. A template that tells the time finds them for "
             "the same `now` alone."
@@ -276,7 +299,8 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         differs={
             "stream": Differs(
                 doc=(
-                    "A folder for the number of rows that each lane has, which several ranks need to end at the same step. "
+                    "A folder that keeps what a later call would make again: here the number of rows that each lane has, which several "
+                    "ranks need to end at the same step. "
                     "They are counted by reading all of the input once, when the first table is asked for, or before by "
                     "`index()` or `fastpack index`. One process counts, and the others on this file system wait for it."
                 )
@@ -284,7 +308,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         },
         flag=Flag(
             "--cache-dir",
-            "a folder in which tokens are kept from one run to the next",
+            "a folder that keeps what a later run would make again",
             metavar="DIR",
             unset="none",
         ),

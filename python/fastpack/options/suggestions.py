@@ -11,7 +11,7 @@ from fastpack import types
 from fastpack.arguments.checks import nearest
 from fastpack.arguments.message import Message, Setting
 from fastpack.options import OPTIONS
-from fastpack.options.foreign import FOREIGN_OPTIONS, FOREIGN_WORDS, OPTION_ADVICE, WORD_ADVICE
+from fastpack.options.foreign import FOREIGN_OPTIONS, FOREIGN_WORDS, OPTION_ADVICE, meant_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -78,33 +78,22 @@ def word_hint(option: str, value: object, words: Iterable[str]) -> str:
     listed = list(words)
     if not listed and OPTIONS.get(option) and "int" in OPTIONS[option].type:
         return _number_hint(value)
-    for given in _each(value):
-        plain = re.sub(r"[-_ ]+", "_", given.strip().lower())
-        advice = WORD_ADVICE.get(option, {}).get(plain)
-        if advice:
-            return advice
-        if given in listed:
-            continue
-        foreign = FOREIGN_WORDS.get(option, {}).get(plain)
-        meant = foreign if foreign in listed else nearest(plain, listed)
-        if meant:
-            return f'did you mean "{meant}"?'
-    return ""
+    return meant_word(option, value, listed)
 
 
 def field_hint(message: str, given: object = None) -> str:
     """A hint for a record without known fields, made from the field names in an error of the core and the `fields` that were given."""
     listed = message.rpartition(", found ")[2].partition(";")[0]
     fields = dict(given) if isinstance(given, Mapping) else {}
-    known = tuple(word for word in words_of("fields", "pack_files") if word not in fields)
+    known = tuple(word for word in get_args(types.Part) if word not in fields)
     found = re.findall(r"`([^`]+)`", listed)
     if {"chosen", "rejected"} <= {field.strip().lower() for field in found}:
         return Message("pairs of preferences take ", Setting("objective", "preference"))
     for field in found:
         plain = field.strip().lower()
-        meant = nearest(plain, known) or FOREIGN_WORDS["fields"].get(plain)
+        meant = nearest(plain, known) or FOREIGN_WORDS["reading.fields"].get(plain)
         if meant and meant not in fields and field not in fields.values() and meant != field:
-            return Message("did you mean `", Setting("fields", {**fields, meant: field}), "`?")
+            return Message("did you mean `", Setting("reading.fields", {**fields, meant: field}), "`?")
     return ""
 
 
@@ -117,11 +106,3 @@ def _number_hint(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return f"give a whole number, {int(value)}"
     return ""
-
-
-def _each(value: object) -> Iterator[str]:
-    """The words in a value: itself, or its entries or keys."""
-    if isinstance(value, (str, bool)):
-        yield str(value)
-    elif isinstance(value, (list, tuple, Mapping)):
-        yield from (each for each in value if isinstance(each, str))

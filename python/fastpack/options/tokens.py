@@ -2,21 +2,138 @@
 
 from __future__ import annotations
 
-from typing import Final
+import dataclasses
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from typing import ClassVar, Final
 
+from fastpack.arguments.checks import check_choice, check_switch, check_type, shown
+from fastpack.errors import OptionError, OptionTypeError
 from fastpack.options.option import (
     ANSWERED_OBJECTIVES,
     MODEL,
     RUN,
     RUNNING_CALLS,
     TOKENIZING_CALLS,
-    TRAINING_CALLS,
     Differs,
     Flag,
     Option,
 )
+from fastpack.options.value import Value, option_field
+from fastpack.types import (
+    Bos,
+    Eos,
+    JsonValue,
+    SpecialInText,
+    StrPath,
+    TemplateEngine,
+    TrainOnEos,
+)
 
-__all__ = ["TOKEN_OPTIONS"]
+__all__ = ["TOKEN_OPTIONS", "ChatTemplate", "SpecialTokens"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class SpecialTokens(Value):
+    """The special tokens of documents: those around them, those in their texts, and which ends are trained.
+
+    Args:
+        eos: Whether the end-of-text token is appended where a document does not end with it, white space aside: `auto`
+            does so for text and for requests put into words by a prompt, and leaves conversations as their template
+            ends them; `True` and `False` hold for both.
+        bos: Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and template,
+            `True` adds it where it is missing, `False` has the tokenizer add none. A text that begins with it gets no
+            second one.
+        in_text: What happens to a control token of the tokenizer, such as `<|im_end|>`, that stands in a text of a user
+            or a tool: `encode` makes that token of it, as `transformers` does; `split` encodes its characters as other
+            text, as `sanitize_control_tokens` of `transformers` does; `error` refuses the record.
+        train_on_eos: Which tokens that end a trained turn are trained: of every `turn`, of the `last`, or `none`; those
+            that the chat template marks if not given. `none` holds for the end of a text too, and for that of ids
+            without labels.
+
+    Raises:
+        OptionError: A value is none that the option takes.
+
+    Examples:
+        >>> import fastpack
+        >>> fastpack.SpecialTokens(eos=True, in_text="split")
+        SpecialTokens(eos=True, in_text='split')
+    """
+
+    option: ClassVar[str] = "special_tokens"
+    kind: ClassVar[str] = "special_tokens"
+
+    eos: Eos = option_field("auto", objectives=(*ANSWERED_OBJECTIVES,))
+    bos: Bos = "auto"
+    in_text: SpecialInText = "encode"
+    train_on_eos: TrainOnEos | None = option_field(None, objectives=("causal", "custom"))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class ChatTemplate(Value):
+    r"""A chat template and how it is rendered: `chat_template="chat.jinja"` is `chat_template=ChatTemplate("chat.jinja")`.
+
+    Args:
+        source: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the tokenizer's own if not
+            given.
+        variables: Variables for the template; those of a record win over them.
+        engine: What renders a template, or a value in it, that is not known to render as in `transformers`: `native`
+            refuses it by name; `python` lets `transformers` render it, in processes of its own, which is much slower, and
+            says so in the report.
+        now: What templates see as the time of day, or its text, such as `2026-01-31T12:00`; the time of the call if not
+            given, which `pack_dir` keeps on resuming.
+        decode_arguments: Whether arguments of tool calls that are JSON text are decoded to objects, where the template
+            encodes the text a second time (`"{\"city\": \"Rome\"}"`). Without it they are rendered as `transformers`
+            does.
+
+    Raises:
+        OptionError: A value is none that the option takes.
+
+    Examples:
+        >>> import fastpack
+        >>> fastpack.ChatTemplate(variables={"enable_thinking": False})
+        ChatTemplate(variables={'enable_thinking': False})
+    """
+
+    option: ClassVar[str] = "chat_template"
+    kind: ClassVar[str] = "chat_template"
+    plain: ClassVar[str] = "source"
+
+    source: StrPath | None = option_field(None, path="exists")
+    _: dataclasses.KW_ONLY
+    variables: Mapping[str, JsonValue] | None = None
+    engine: TemplateEngine = "native"
+    now: datetime | None = None
+    decode_arguments: bool = False
+
+    def check(self) -> None:
+        """Refuses what a field cannot be, by the name of the field."""
+        if not isinstance(self.source, (str, os.PathLike, type(None))):
+            message = (
+                "must be a Jinja text, a file, or the name of one of the tokenizer's templates, not "
+                f"`{shown(self.source)}`"
+            )
+            raise OptionTypeError(message, "chat_template")
+        check_type(
+            "chat_template.variables", self.variables, (Mapping, type(None)), "a dict with names as keys"
+        )
+        check_choice("chat_template.engine", self.engine, TemplateEngine)
+        if isinstance(self.now, str):
+            object.__setattr__(self, "now", _moment(self.now))
+        wanted = "a datetime.datetime such as datetime(2026, 1, 31, 12)"
+        check_type("chat_template.now", self.now, (datetime, type(None)), wanted)
+        check_switch("chat_template.decode_arguments", self.decode_arguments)
+
+
+def _moment(text: str) -> datetime:
+    """The time that a text says."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        message = f"`{shown(text)}` is no time such as 2026-01-31T12:00"
+        raise OptionError(message, "chat_template.now") from None
+
 
 TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
@@ -75,92 +192,26 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         objectives=("causal", "custom"),
     ),
     Option(
-        "train_on_eos",
-        "TrainOnEos | None",
+        "special_tokens",
+        "SpecialTokens | None",
         None,
         TOKENIZING_CALLS,
         (
-            "Which tokens that end a trained turn are trained: of every `turn`, of the `last`, or `none`; those that "
-            "the chat template marks if not given. `none` holds for the end of a text too, and for that of ids "
-            "without labels."
+            "A `SpecialTokens`: whether documents begin and end with special tokens, what happens to those that stand in "
+            "texts, and which ends of turns are trained."
         ),
         group=RUN,
-        flag=Flag(
-            "--train-on-eos",
-            "ends of trained turns that carry one",
-            words="TrainOnEos",
-            unset="those that the template marks",
-        ),
-        objectives=("causal", "custom"),
-    ),
-    Option(
-        "special_in_text",
-        "SpecialInText",
-        "encode",
-        TOKENIZING_CALLS,
-        (
-            "What happens to a control token of the tokenizer, such as `<|im_end|>`, that stands in a text of a user or "
-            "a tool: `encode` makes that token of it, as `transformers` does; `split` encodes its characters as other "
-            "text, as `sanitize_control_tokens` of `transformers` does; `error` refuses the record."
-        ),
-        group=RUN,
-        flag=Flag("--special-in-text", "control tokens in texts of users and tools", words="SpecialInText"),
-    ),
-    Option(
-        "decode_arguments",
-        "bool",
-        False,
-        TOKENIZING_CALLS,
-        (
-            "Whether arguments of tool calls that are JSON text are decoded to objects, where the chat template encodes "
-            'the text a second time (`"{\\"city\\": \\"Rome\\"}"`). Without it they are rendered as `transformers` does.'
-        ),
-        group=RUN,
-        flag=Flag(
-            "--decode-arguments", "decode JSON text in arguments that the template encodes twice", switch=True
-        ),
-    ),
-    Option(
-        "eos",
-        "Eos",
-        "auto",
-        TOKENIZING_CALLS,
-        (
-            "Whether the end-of-text token is appended where a document does not end with it, white space aside: `auto` "
-            "does so for text and for requests put into words by a prompt, and leaves conversations as their template "
-            "ends them; `True` and `False` hold for both."
-        ),
-        group=RUN,
-        flag=Flag(
-            "--eos", "whether documents end with the end-of-text token: auto, yes, no", type="auto_yes_no"
-        ),
-        objectives=ANSWERED_OBJECTIVES,
-    ),
-    Option(
-        "bos",
-        "Bos",
-        "auto",
-        TRAINING_CALLS,
-        (
-            "Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and template, "
-            "`True` adds it where it is missing, `False` has the tokenizer add none. A text that begins with it gets no "
-            "second one."
-        ),
-        group=RUN,
-        flag=Flag(
-            "--bos",
-            "whether documents begin with the token that begins a text: auto, yes, no",
-            type="auto_yes_no",
-        ),
+        flag=Flag("--special-tokens", "", holds=True),
+        kinds={SpecialTokens.kind: SpecialTokens},
     ),
     Option(
         "chat_template",
-        "StrPath | None",
+        "StrPath | ChatTemplate | None",
         None,
         TOKENIZING_CALLS,
         (
             "A Jinja text, the path of one, or the name of one of the tokenizer's templates; the tokenizer's own if "
-            "not given."
+            "not given. A `ChatTemplate` has variables, an engine and the time of day too."
         ),
         group=MODEL,
         flag=Flag(
@@ -169,75 +220,6 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
             metavar="TEMPLATE",
             unset="the tokenizer's own",
         ),
-    ),
-    Option(
-        "chat_template_kwargs",
-        "Mapping[str, JsonValue] | None",
-        None,
-        TOKENIZING_CALLS,
-        "Variables for the chat template; those of a record win over them.",
-        group=MODEL,
-        flag=Flag(
-            "--chat-template-kwargs",
-            "variables for the chat template",
-            metavar="JSON",
-            type="json_object",
-            unset="none",
-        ),
-    ),
-    Option(
-        "template_engine",
-        "TemplateEngine",
-        "native",
-        TOKENIZING_CALLS,
-        (
-            "What renders a chat template, or a value in it, that is not known to render as in `transformers`: "
-            "`native` refuses it by name; `python` lets `transformers` render it, in processes of its own, which is "
-            "much slower, and says so in the report."
-        ),
-        group=MODEL,
-        flag=Flag("--template-engine", "what renders templates that are refused", words="TemplateEngine"),
-    ),
-    Option(
-        "now",
-        "datetime | None",
-        None,
-        TOKENIZING_CALLS,
-        "What templates see as the time of day; the time of the call if not given.",
-        group=RUN,
-        differs={
-            "pack_dir": Differs(
-                doc="What templates see as the time of day; the time of the first call if not given, kept on resuming."
-            ),
-        },
-        flag=Flag(
-            "--now",
-            "the time that templates see, such as 2026-01-31T12:00",
-            metavar="TIME",
-            type="moment",
-            unset="the time of the run",
-        ),
-    ),
-    Option(
-        "revision",
-        "str | None",
-        None,
-        TOKENIZING_CALLS,
-        "The branch, tag or commit of a hub name; refused for a tokenizer on the disk or in memory, which has none.",
-        group=MODEL,
-        flag=Flag("--revision", "branch, tag or commit of a hub name", unset="main"),
-    ),
-    Option(
-        "token",
-        "str | bool | None",
-        None,
-        TOKENIZING_CALLS,
-        "The access token for a hub name.",
-        group=MODEL,
-        flag=Flag(
-            "--token",
-            "access token for a hub name; better given as $HF_TOKEN",
-            unset="$HF_TOKEN, if it is set",
-        ),
+        kinds={ChatTemplate.kind: ChatTemplate},
     ),
 )

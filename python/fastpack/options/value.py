@@ -14,32 +14,49 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
+import os
 import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
+from fastpack import _fastpack
 from fastpack import types as _types
 from fastpack.arguments.checks import nearest, shown
 from fastpack.arguments.functions import place_of
+from fastpack.arguments.message import Message
 from fastpack.errors import OptionError, OptionTypeError
+from fastpack.options.foreign import meant_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 __all__ = [
     "KIND",
     "Field",
     "Kind",
     "Value",
+    "as_value",
     "chosen",
     "fields_of",
+    "flattened",
     "from_table",
     "given_of",
+    "heeded_by",
+    "live_of",
+    "once_of",
+    "option_field",
     "parts_of",
+    "paths_of",
+    "refuse_fields",
+    "secrets_of",
     "to_table",
+    "word_of",
+    "words_in",
 ]
 
 KIND: Final = "kind"
@@ -50,6 +67,16 @@ Kind: TypeAlias = "type[Value]"
 """A kind of values that an option takes."""
 
 
+class HashableDict(dict[str, Any]):  # type: ignore[explicit-any]  # of any JSON
+    """A dict of JSON as a field of a value, which hashes."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # type: ignore[override]  # a dict has none
+        """Equal dicts hash alike."""
+        return hash(json.dumps(self, sort_keys=True, default=str))
+
+
 class Value:
     """The base of the dataclasses: what they have in common.
 
@@ -57,6 +84,7 @@ class Value:
         option: The option that takes the value; empty if several do.
         kind: The word that stands for it with its defaults.
         plain: The field that another value than a word stands for; empty if there is none.
+        flattens: Whether the native module takes its fields one by one.
     """
 
     __slots__ = ()
@@ -64,22 +92,53 @@ class Value:
     option: ClassVar[str] = ""
     kind: ClassVar[str]
     plain: ClassVar[str] = ""
+    flattens: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Makes lists tuples, so that the value hashes, and checks all fields."""
         for name in names_of(type(self)):
-            if isinstance(given := getattr(self, name), list):
-                object.__setattr__(self, name, tuple(given))
-        self.check()
+            object.__setattr__(self, name, _fixed(getattr(self, name)))
+        try:
+            self.check()
+        except OptionError as refused:
+            raise _hinted(self, refused) from None
 
     def check(self) -> None:
         """Refuses what a field cannot be, by the name of the field."""
-        raise NotImplementedError
+        _fastpack.check_value(self.option, self)
+
+    def check_words(self) -> None:
+        """Refuses what is none of the words of a field, where it takes nothing else."""
+        for field in fields_of([type(self)]):
+            given, words = getattr(self, field.name), words_in(field.type)
+            takes_others = {str, int} & {*parts_of(field.type)} or isinstance(given, Mapping)
+            if words and given != field.default and not takes_others and given not in words:
+                choices = ", ".join(f'"{word}"' for word in words)
+                message = f"must be one of {choices}, not `{shown(given)}`"
+                raise OptionError(message, f"{self.option}.{field.name}")
 
     def __repr__(self) -> str:
         """The call that makes it."""
-        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in given_of(self))
-        return f"{type(self).__name__}({given})"
+        secret = secrets_of(type(self))
+        shown = {name: "..." if name in secret else repr(getattr(self, name)) for name in given_of(self)}
+        return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in shown.items())})"
+
+
+def _fixed(given: object) -> object:
+    """A field as it hashes: lists as tuples, also inside lists, and dicts as dicts that hash."""
+    if isinstance(given, (list, tuple)) and type(given) in {list, tuple}:
+        return tuple(map(_fixed, given))
+    return HashableDict(given) if type(given) is dict else given
+
+
+def _hinted(value: Value, refused: OptionError) -> OptionError:
+    """The error of a value, with the word that was probably meant; the same one if none is near."""
+    name = refused.option.rpartition(".")[2]
+    fields = {field.name: field for field in fields_of([type(value)])}
+    if name not in fields or "did you mean" in refused.reason:
+        return refused
+    hint = meant_word(refused.option, getattr(value, name), words_in(fields[name].type))
+    return type(refused)(Message(refused.reason, "; ", hint), refused.option) if hint else refused
 
 
 class Field(NamedTuple):
@@ -114,6 +173,15 @@ def parts_of(wanted: object) -> list[object]:
     return [Callable if typing.get_origin(part) is Callable else part for part in parts]
 
 
+def words_in(wanted: object) -> list[str]:
+    """The words that a type names, for a mapping those of its keys."""
+    parts = [
+        typing.get_args(part)[0] if typing.get_origin(part) is Mapping else part for part in parts_of(wanted)
+    ]
+    literals = [part for part in parts if typing.get_origin(part) is Literal]
+    return [word for part in literals for word in typing.get_args(part) if isinstance(word, str)]
+
+
 def names_of(kind: type[Value]) -> list[str]:
     """The names of the fields of a kind of values."""
     return [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]  # every subclass is a dataclass
@@ -125,11 +193,52 @@ def given_of(value: Value) -> list[str]:
     return [field.name for field in fields if getattr(value, field.name) != field.default]
 
 
+def secrets_of(kind: type[Value]) -> frozenset[str]:
+    """The fields that no file holds and no message quotes."""
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
+    return frozenset(field.name for field in fields if field.metadata.get("secret"))
+
+
+def live_of(kind: type[Value]) -> frozenset[str]:
+    """The fields that are objects of Python."""
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
+    return frozenset(field.name for field in fields if field.metadata.get("live"))
+
+
+def once_of(kind: type[Value]) -> frozenset[str]:
+    """The fields that belong to one call, which no manifest holds."""
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
+    return frozenset(field.name for field in fields if field.metadata.get("once"))
+
+
+def paths_of(kind: type[Value]) -> dict[str, str]:
+    """The fields that are paths in a file of options: `always`, or where a file `exists`."""
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
+    return {field.name: field.metadata["path"] for field in fields if field.metadata.get("path")}
+
+
 def docs_of(kind: type[Value]) -> dict[str, str]:
-    """The text of each field, from the docstring of the class."""
+    """What each field decides, from the docstrings of the class and of those it extends."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if issubclass(each, Value):
+            found |= _told_by(each)
+    return found
+
+
+def _told_by(kind: type[Value]) -> dict[str, str]:
+    """What the docstring of a class says of its fields."""
     listed = inspect.cleandoc(kind.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", listed, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
+
+
+_WRITTEN: Final[dict[str, object]] = {
+    name: {"C": Callable, "M": Mapping[str, object], "S": Sequence[object]}[alias[0]]
+    for name, alias in vars(_types).items()
+    if isinstance(alias, str) and alias.startswith(("Callable", "Mapping", "Sequence"))
+}
+"""Aliases that are written as texts, since what they name is imported for types alone."""
 
 
 def fields_of(kinds: Iterable[type[Value]]) -> list[Field]:
@@ -138,7 +247,7 @@ def fields_of(kinds: Iterable[type[Value]]) -> list[Field]:
     for kind in kinds:
         docs = docs_of(kind)
         known = {**vars(_types), **vars(sys.modules[kind.__module__])}
-        hints = typing.get_type_hints(kind, known, {"DocumentFunction": Callable})
+        hints = typing.get_type_hints(kind, known, _WRITTEN)
         for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # every subclass is a dataclass
             doc, before = docs.get(field.name, ""), found.get(field.name)
             words = (*(before.kinds if before else ()), kind.kind)
@@ -157,13 +266,108 @@ def chosen(option: str, value: object, kinds: Mapping[str, Kind]) -> Value:
     """The value that a caller gave: one of the kinds, or the word of one."""
     if isinstance(value, tuple(kinds.values())):
         return typing.cast("Value", value)
-    kind = kinds.get(value) if isinstance(value, str) else None
+    kind = kinds.get(value) if isinstance(value, str) and option not in kinds else None
+    if kind is None and option in kinds:
+        message = f"must be a `{kinds[option].__name__}`, not `{shown(value)}`"
+        raise OptionTypeError(message, option)
     if kind is None:
         words = ", ".join(f'"{word}"' for word in kinds)
         calls = " or ".join(sorted(f"{made.__name__}()" for made in kinds.values() if names_of(made))[:2])
         message = f"must be one of {words}, or a value such as {calls}, not `{shown(value)}`"
         raise (OptionError if isinstance(value, str) else OptionTypeError)(message, option)
     return kind()
+
+
+def as_value(option: str, value: object, kinds: Mapping[str, Kind]) -> object:
+    """The value of an option: a word, or what stands for a field, as the value that it means.
+
+    An option whose only value bears its name has that one where nothing is given. What is no value is returned unchanged: words
+    that have no options of their own, and what the option refuses.
+    """
+    only = kinds.get(option)
+    if isinstance(value, tuple(kinds.values())):
+        return value
+    if value is None:
+        return only() if only else None
+    if isinstance(value, Value) or (only and not only.plain):
+        return chosen(option, value, kinds)
+    if only is None:
+        kind = kinds.get(value) if isinstance(value, str) else None
+        return _made(option, kind, {}) if kind else value
+    try:
+        return _made(option, only, {only.plain: value})
+    except OptionError as refused:
+        if refused.option != f"{option}.{only.plain}":
+            raise
+        raise type(refused)(refused.reason, option) from None
+
+
+def word_of(value: object) -> object:
+    """The word of a value; any other value, such as a word itself, is returned unchanged."""
+    return value.kind if isinstance(value, Value) else value
+
+
+def option_field(  # type: ignore[explicit-any]  # as `dataclasses.field`
+    default: object,
+    *,
+    objectives: tuple[str, ...] = (),
+    calls: frozenset[str] = frozenset(),
+    path: str = "",
+    secret: bool = False,
+    live: bool = False,
+    once: bool = False,
+    flat: str = "",
+) -> Any:  # noqa: ANN401  likewise
+    """A field with more to say than type and default.
+
+    Args:
+        default: Its default.
+        objectives: The training objectives that heed it, if not all do.
+        calls: The functions that heed it, if not all that take the value do.
+        path: Whether files of options hold a path there: `always`, or where a file `exists`.
+        secret: Whether no file holds it and no message quotes it.
+        once: Whether it belongs to one call, so that no manifest holds it.
+        live: Whether it is an object of Python, which no file holds.
+        flat: Its name among the arguments of the native module, if that is another one.
+    """
+    said = {
+        "objectives": objectives,
+        "calls": calls,
+        "path": path,
+        "secret": secret,
+        "live": live,
+        "once": once,
+        "flat": flat,
+    }
+    return dataclasses.field(default=default, metadata=said)
+
+
+def heeded_by(value: object) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The fields of a value that are given and that only some training objectives heed, with these."""
+    if isinstance(value, Value):
+        given = given_of(value)
+        for field in dataclasses.fields(value):  # type: ignore[arg-type]  # every subclass is a dataclass
+            if field.name in given and field.metadata.get("objectives"):
+                yield field.name, field.metadata["objectives"]
+
+
+def refuse_fields(name: str, value: object) -> None:
+    """Refuses the fields of a value that mean nothing to a function."""
+    if not isinstance(value, Value):
+        return
+    given = given_of(value)
+    for field in dataclasses.fields(value):  # type: ignore[arg-type]  # every subclass is a dataclass
+        calls = field.metadata.get("calls")
+        if calls and field.name in given and name not in calls:
+            takers = ", ".join(f"`{call}`" for call in sorted(calls))
+            message = f"means nothing to {name}; it is for {takers}"
+            raise OptionError(message, f"{value.option}.{field.name}")
+
+
+def flattened(value: Value) -> dict[str, object]:
+    """The fields of a value by the names that they have among the arguments of the native module."""
+    fields = dataclasses.fields(value)  # type: ignore[arg-type]  # every subclass is a dataclass
+    return {field.metadata.get("flat") or field.name: getattr(value, field.name) for field in fields}
 
 
 def from_table(option: str, table: Mapping[str, object], kinds: Mapping[str, Kind]) -> Value:
@@ -187,6 +391,11 @@ def from_table(option: str, table: Mapping[str, object], kinds: Mapping[str, Kin
                 hint = "; it is one of " + ", ".join(f'"{owner}"' for owner in owners)
             message = f'is no option of "{word}"{hint}'
             raise OptionError(message, f"{option}.{name}")
+    return _made(option, kind, given)
+
+
+def _made(option: str, kind: Kind, given: Mapping[str, object]) -> Value:
+    """A value with these fields; errors name the fields as options."""
     try:
         return kind(**given)
     except OptionError as refused:
@@ -194,22 +403,35 @@ def from_table(option: str, table: Mapping[str, object], kinds: Mapping[str, Kin
             raise
         raise type(refused)(refused.reason, f"{option}.{refused.option}") from None
     except TypeError:
-        missing = next(it.name for it in dataclasses.fields(kind) if it.name not in given)  # type: ignore[arg-type]
+        missing = next(
+            it.name
+            for it in dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
+            if it.name not in given and it.default is dataclasses.MISSING
+        )
         message = "must be given"
         raise OptionError(message, f"{option}.{missing}") from None
+
+
+def _plain(field: object) -> object:
+    """A field as JSON and TOML have it."""
+    if callable(field):
+        return place_of(field)
+    if isinstance(field, (datetime, os.PathLike)):
+        return field.isoformat() if isinstance(field, datetime) else os.fspath(field)
+    return list(field) if isinstance(field, tuple) else dict(field) if isinstance(field, Mapping) else field
 
 
 def to_table(value: Value) -> dict[str, object]:
     """The value as a table of TOML or an object of JSON: its kind, and the fields that are not at their defaults.
 
+    Secrets are left out.
+
     Raises:
         TypeError: A function has no place that a file could name.
     """
-    fields = {name: getattr(value, name) for name in given_of(value)}
+    secret = secrets_of(type(value))
+    fields = {name: getattr(value, name) for name in given_of(value) if name not in secret}
     return {
-        KIND: value.kind,
-        **{
-            name: place_of(field) if callable(field) else list(field) if isinstance(field, tuple) else field
-            for name, field in fields.items()
-        },
+        **({} if value.kind == value.option else {KIND: value.kind}),
+        **{name: _plain(field) for name, field in fields.items()},
     }

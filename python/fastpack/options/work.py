@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+import dataclasses
+from typing import ClassVar, Final
 
 from fastpack.options.option import (
     FOLDER_CALLS,
-    OUTPUT,
     RUN,
     RUNNING_CALLS,
     TRAINING_CALLS,
@@ -14,8 +14,145 @@ from fastpack.options.option import (
     Flag,
     Option,
 )
+from fastpack.options.value import Value, option_field
+from fastpack.types import (  # noqa: TC001  the types of fields are looked at
+    AllReduce,
+    OnEnd,
+    OnExhausted,
+    RankOption,
+    Shares,
+    StoppingStrategy,
+    WeightUnit,
+    Where,
+)
 
-__all__ = ["WORK_OPTIONS"]
+__all__ = ["WORK_OPTIONS", "Ranks", "Select", "Weights"]
+
+
+class _OfStream(Value):
+    """A value of a stream, which the native module checks with the stream."""
+
+    __slots__ = ()
+
+    flattens: ClassVar[bool] = True
+
+    def check(self) -> None:
+        """Refuses words that are none; numbers are known with the stream."""
+        self.check_words()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Select(_OfStream):
+    """The records that a stream takes: `select={"lang": "en"}` is `select=Select({"lang": "en"})`.
+
+    Args:
+        where: What fields of a record must be, for it to be taken: a dict from their names to a value, a list of values, or
+            a tuple of the least and the most number, such as `{"lang": ["en", "de"], "score": (0.5, None)}`. Records
+            left out are counted in the report, as `filtered`.
+        skip: How many records at the beginning of the input to leave out, of each source if there are `weights`. `skip`,
+            `take` and `stride` go by the order of the input, before `shuffle`, so they name the same records in every
+            epoch; what they leave out is not counted as read. As much of the input as they name is read through before
+            the first table, to count its records; of Parquet files, the footers are.
+        take: How many records to take after those of `skip`, of each source if there are `weights`; all if not given.
+        stride: Takes every n-th of these records, in each file from the first on; all if not given. The records of line
+            files are counted before they are read.
+        min_tokens: The least tokens of a document; shorter ones are counted in the report, as `filtered`.
+        max_tokens: The most tokens of a document; longer ones are counted in the report, as `filtered`.
+
+    Raises:
+        OptionError: A value is none that the option takes.
+
+    Examples:
+        >>> import fastpack
+        >>> fastpack.Select({"lang": "en"}, take=1000)
+        Select(where={'lang': 'en'}, take=1000)
+    """
+
+    option: ClassVar[str] = "select"
+    kind: ClassVar[str] = "select"
+    plain: ClassVar[str] = "where"
+
+    where: Where | None = None
+    _: dataclasses.KW_ONLY
+    skip: int = 0
+    take: int | None = None
+    stride: int | None = None
+    min_tokens: int | None = option_field(None, flat="min_document_tokens")
+    max_tokens: int | None = option_field(None, flat="max_document_tokens")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Weights(_OfStream):
+    """The shares of sources in a stream: `weights={"web": 3, "code": 1}` is `weights=Weights({"web": 3, "code": 1})`.
+
+    Args:
+        shares: The share of each source that `files` names, as a dict. A list of `(row, shares)` changes the shares at
+            these rows of the run; the first row is 0. Without shares all sources are read as one.
+        unit: The unit of the shares: `tokens`, `documents`, or `rows`. With `rows`, a row holds documents of one source.
+        on_exhausted: What happens when a lane has read a source with a share `epochs` times: `repeat` reads it again until
+            all have been read, `stop` ends the lane, `drop` gives its share to the others.
+        stopping_strategy: The source with which `pack_files` and `pack_dir` end to draw: with `first_exhausted` the first
+            that has no document left, so that none is taken twice; with `all_exhausted` the last, while the others are
+            read again.
+
+    Raises:
+        OptionError: A value is none that the option takes.
+
+    Examples:
+        >>> import fastpack
+        >>> fastpack.Weights({"web": 3, "code": 1}, unit="documents")
+        Weights(shares={'web': 3, 'code': 1}, unit='documents')
+    """
+
+    option: ClassVar[str] = "weights"
+    kind: ClassVar[str] = "weights"
+    plain: ClassVar[str] = "shares"
+
+    shares: Shares | None = option_field(None, flat="weights")
+    _: dataclasses.KW_ONLY
+    unit: WeightUnit = option_field("tokens", flat="weight_unit")
+    on_exhausted: OnExhausted = option_field("repeat", calls=frozenset({"stream"}))
+    stopping_strategy: StoppingStrategy = option_field(
+        "first_exhausted", calls=frozenset({"pack_files", "pack_dir"})
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class Ranks(_OfStream):
+    """The data-parallel ranks that share a stream.
+
+    Args:
+        rank: The data-parallel rank that this stream is for, from 0. If not given, `rank` and `world_size` are those that
+            torchrun, Slurm's `srun` or MPI name in the environment, which the report says; else there is one. `auto`
+            says the same.
+        world_size: The data-parallel ranks that share the rows. `world_size * batch_size` must divide `lanes`.
+        lanes: The parts in which the input is read and packed. A resumed run keeps those of its state. If not given, the
+            least multiple of `world_size * batch_size` that is 64 or more.
+        on_end: What a step holds where some lanes have no row left after `epochs`: `pad` gives rows of padding until the
+            last lane ends; `repeat` gives rows of the epochs read again until then; `drop` ends before the first step
+            that lacks a row. If not given, several ranks pad, and one rank goes on with the rows of other lanes.
+        all_reduce: A function by which ranks agree on the last table of a finite stream, in place of a count in
+            `cache_dir`: it takes a whole number and returns the greatest that a rank gave. Each rank calls it once before
+            each table, on the thread that asks for the table.
+
+    Raises:
+        OptionError: A value is none that the option takes.
+
+    Examples:
+        >>> import fastpack
+        >>> fastpack.Ranks(rank=0, world_size=8, on_end="drop")
+        Ranks(rank=0, world_size=8, on_end='drop')
+    """
+
+    option: ClassVar[str] = "ranks"
+    kind: ClassVar[str] = "ranks"
+
+    rank: RankOption | None = None
+    world_size: RankOption | None = None
+    lanes: int | None = None
+    on_end: OnEnd | None = None
+    all_reduce: AllReduce | None = option_field(None, live=True)
+
 
 WORK_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
@@ -27,7 +164,6 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
             "Memory that documents may take, in bytes or as a text such as `2GB`; what is past it is read back from "
             "the folder. A quarter of what the machine and cgroup allow, if not given."
         ),
-        group=OUTPUT,
         flag=Flag(
             "--memory",
             "memory for documents, such as 2GB",
@@ -105,77 +241,24 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         ),
     ),
     Option(
-        "where",
-        "Where | None",
+        "select",
+        "Where | Select | None",
         None,
         frozenset({"stream"}),
         (
             "What fields of a record must be, for it to be taken: a dict from their names to a value, a list of values, "
-            'or a tuple of the least and the most number, such as `{"lang": ["en", "de"], "score": (0.5, None)}`. Records '
-            "left out are counted in the report, as `filtered`."
-        ),
-    ),
-    Option(
-        "skip",
-        "int",
-        0,
-        frozenset({"stream"}),
-        (
-            "How many records at the beginning of the input to leave out, of each source if there are `weights`. `skip`, "
-            "`take` and `stride` go by the order of the input, before `shuffle`, so they name the same records in "
-            "every epoch; what they leave out is not counted as read. As much of the input as they name is read "
-            "through before the first table, to count its records; of Parquet files, the footers are."
+            'or a tuple of the least and the most number, such as `{"lang": ["en", "de"], "score": (0.5, None)}`. A `Select` '
+            "goes by the place of records and the length of documents too. Records left out are counted in the report, as "
+            "`filtered`."
         ),
         flag=Flag(
-            "--skip",
-            "leave out N records at the beginning of the input",
-            metavar="N",
-            type="int",
-            unset="none",
+            "--select",
+            "what fields of a record must be, as JSON",
+            metavar="JSON",
+            type="json_object",
+            unset="anything",
         ),
-    ),
-    Option(
-        "take",
-        "int | None",
-        None,
-        frozenset({"stream"}),
-        "How many records to take after those of `skip`, of each source if there are `weights`; all if not given.",
-        flag=Flag("--take", "take N records of the input", metavar="N", type="int", unset="all records"),
-    ),
-    Option(
-        "stride",
-        "int | None",
-        None,
-        frozenset({"stream"}),
-        (
-            "Takes every n-th of these records, in each file from the first on; all if not given. The records of line files "
-            "are counted before they are read."
-        ),
-        flag=Flag("--stride", "take every N-th record of each file", metavar="N", type="int", unset="1"),
-    ),
-    Option(
-        "min_document_tokens",
-        "int | None",
-        None,
-        frozenset({"stream"}),
-        "The least tokens of a document; shorter ones are counted in the report, as `filtered`.",
-        flag=Flag(
-            "--min-document-tokens", "the least tokens of a document", metavar="TOKENS", type="int", unset="1"
-        ),
-    ),
-    Option(
-        "max_document_tokens",
-        "int | None",
-        None,
-        frozenset({"stream"}),
-        "The most tokens of a document; longer ones are counted in the report, as `filtered`.",
-        flag=Flag(
-            "--max-document-tokens",
-            "the most tokens of a document",
-            metavar="TOKENS",
-            type="int",
-            unset="no limit",
-        ),
+        kinds={Select.kind: Select},
     ),
     Option(
         "batch_size",
@@ -186,30 +269,24 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         flag=Flag("--batch-size", "rows of a table", metavar="ROWS", type="int", common=True),
     ),
     Option(
-        "open_packs",
-        "int",
-        16,
-        frozenset({"stream"}),
-        "Rows that `best_fit` keeps open in each lane; more of them fill better and come later.",
-        flag=Flag("--open-packs", "rows that best_fit keeps open in each lane", metavar="ROWS", type="int"),
-    ),
-    Option(
         "weights",
-        "Weights | None",
+        "Shares | Weights | None",
         None,
         frozenset({"stream", "pack_files", "pack_dir"}),
         (
-            "The share of each source that `files` names, as a dict. A list of `(row, weights)` changes the shares at "
-            "these rows of the run; the first row is 0. Without weights all sources are read as one."
+            "The share of each source that `files` names, as a dict. A list of `(row, shares)` changes the shares at "
+            "these rows of the run; the first row is 0. Without weights all sources are read as one. A `Weights` has a unit, "
+            "and says what happens at the end of a source."
         ),
         differs=dict.fromkeys(
             ("pack_files", "pack_dir"),
             Differs(
+                type="Mapping[str, float] | Weights | None",
                 doc=(
                     "The share of each source that `files` names, as a dict. Documents are drawn by `seed` from all of a "
-                    "source, as many as the shares allow. Without weights all documents of all sources are taken."
+                    "source, as many as the shares allow. Without weights all documents of all sources are taken. A "
+                    "`Weights` has a unit, and says with which source the drawing ends."
                 ),
-                type="Mapping[str, float] | None",
             ),
         ),
         flag=Flag(
@@ -219,71 +296,19 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
             type="json_object",
             unset="all sources are read as one",
         ),
+        kinds={Weights.kind: Weights},
     ),
     Option(
-        "weight_unit",
-        "WeightUnit",
-        "tokens",
-        frozenset({"stream", "pack_files", "pack_dir"}),
-        (
-            "What `weights` are shares of: `tokens`, `documents`, or `rows`. With `rows`, a row holds documents of one "
-            "source."
-        ),
-        differs=dict.fromkeys(
-            ("pack_files", "pack_dir"),
-            Differs(doc="What `weights` and a `fraction` are shares of: `tokens` or `documents`."),
-        ),
-        flag=Flag("--weight-unit", "what the weights are shares of", words="WeightUnit"),
-    ),
-    Option(
-        "stopping_strategy",
-        "StoppingStrategy",
-        "first_exhausted",
-        frozenset({"pack_files", "pack_dir"}),
-        (
-            "The source with which drawing by `weights` ends: with `first_exhausted` the first that has no document left, "
-            "so that none is taken twice; with `all_exhausted` the last, while the others are read again."
-        ),
-        flag=Flag("--stopping-strategy", "the source with which weights end", words="StoppingStrategy"),
-    ),
-    Option(
-        "on_exhausted",
-        "OnExhausted",
-        "repeat",
-        frozenset({"stream"}),
-        (
-            "What happens when a lane has read a source with a weight `epochs` times: `repeat` reads it again until "
-            "all have been read, `stop` ends the lane, `drop` gives its share to the others."
-        ),
-        flag=Flag("--on-exhausted", "a source that was read to its end", words="OnExhausted"),
-    ),
-    Option(
-        "on_end",
-        "OnEnd | None",
+        "ranks",
+        "Ranks | None",
         None,
         frozenset({"stream"}),
         (
-            "What a step holds where some lanes have no row left after `epochs`: `pad` gives rows of padding until the "
-            "last lane ends; `repeat` gives rows of the epochs read again until then; `drop` ends before the first step "
-            "that lacks a row. If not given, several ranks pad, and one rank goes on with the rows of other lanes."
+            "A `Ranks`: the data-parallel rank that this stream is for, and how many there are; by torchrun, Slurm's `srun` or "
+            "MPI if not given. It has the parts in which the input is read, and says how ranks end at the same step."
         ),
-        flag=Flag(
-            "--on-end",
-            "a step in which some lanes have no row left",
-            words="OnEnd",
-            unset="pad for several ranks",
-        ),
-    ),
-    Option(
-        "all_reduce",
-        "AllReduce | None",
-        None,
-        frozenset({"stream"}),
-        (
-            "A function by which ranks agree on the last table of a finite stream, in place of a count in `cache_dir`: it "
-            "takes a whole number and returns the greatest that a rank gave. Each rank calls it once before each table, "
-            "on the thread that asks for the table."
-        ),
+        flag=Flag("--ranks", "", holds=True),
+        kinds={Ranks.kind: Ranks},
     ),
     Option(
         "log",
@@ -302,7 +327,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         frozenset({"stream"}),
         (
             "How often the input is read; `None` is without end. Several ranks that read it so often need "
-            "`cache_dir` or `all_reduce` to end at the same step."
+            "`cache_dir` or the `all_reduce` of `Ranks` to end at the same step."
         ),
         flag=Flag(
             "--epochs",
@@ -320,67 +345,6 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         "After how many tables the stream ends, those before a resume included; not before the input does, if not given.",
         flag=Flag(
             "--max-steps", "after how many tables each rank ends", metavar="N", type="int", unset="no limit"
-        ),
-    ),
-    Option(
-        "rank",
-        "RankOption | None",
-        None,
-        frozenset({"stream", "pack_dir"}),
-        (
-            "The data-parallel rank that this stream is for, from 0. If not given, `rank` and `world_size` are those "
-            "that torchrun, Slurm's `srun` or MPI name in the environment, which the report says; else there is one. "
-            "`auto` says the same."
-        ),
-        differs={
-            "pack_dir": Differs(
-                doc=(
-                    "The number of this process, from 0, among `world_size` that pack the groups of one job: it begins "
-                    "with every `world_size`th group from this one, and then takes groups that nobody works on. `auto` "
-                    "takes both from torchrun, Slurm's `srun` or MPI. Needs `group_size`; never changes the output."
-                )
-            ),
-        },
-        flag=Flag(
-            "--rank",
-            "number of this process among those that pack the groups, from 0; or auto, from torchrun, Slurm or MPI",
-            metavar="N|auto",
-            type="count_or_text",
-            unset="one process",
-        ),
-    ),
-    Option(
-        "world_size",
-        "RankOption | None",
-        None,
-        frozenset({"stream", "pack_dir"}),
-        "The data-parallel ranks that share the rows. `world_size * batch_size` must divide `lanes`.",
-        differs={
-            "pack_dir": Differs(doc="How many processes pack the groups, or `auto`; given with `rank`."),
-        },
-        flag=Flag(
-            "--world-size",
-            "processes that pack the groups, or auto",
-            metavar="N|auto",
-            type="count_or_text",
-            unset="one process",
-        ),
-    ),
-    Option(
-        "lanes",
-        "int | None",
-        None,
-        frozenset({"stream"}),
-        (
-            "The parts in which the input is read and packed. A resumed run keeps those of its state. If not given, "
-            "the least multiple of `world_size * batch_size` that is 64 or more."
-        ),
-        flag=Flag(
-            "--lanes",
-            "parts in which the input is read and packed",
-            metavar="N",
-            type="int",
-            unset="64 or more",
         ),
     ),
 )

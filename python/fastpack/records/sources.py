@@ -207,7 +207,7 @@ def _native(
     except OptionError as refused:
         if number is None:
             raise
-        message = Message(f"`{refused.option}` of source {number} ", refused.reason)
+        message = Message(f"`{refused.option.rpartition('.')[2]}` of source {number} ", refused.reason)
         raise OptionError(message, "sources") from refused
 
 

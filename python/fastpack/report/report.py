@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastpack.dataset.packed_files import Access
-    from fastpack.types import FsspecFileSystem, JsonValue, StrPath
+    from fastpack.options.storage import Storage
+    from fastpack.types import JsonValue, StrPath
 
 __all__ = [
     "Balance",
@@ -93,16 +94,14 @@ class Report(Facts):
         cls,
         table: pa.Table | Splits | StrPath,
         *,
-        storage_options: Mapping[str, str] | None = None,
-        filesystem: FsspecFileSystem | None = None,
+        storage: Mapping[str, str] | Storage | None = None,
     ) -> Report:
         """The report of the run that made a table, both tables of some `Splits`, or a folder.
 
         Args:
             table: A result of `pack_files`, `pack_table` or `pack_records`, whose report has no times; or the folder
                 that a run wrote, also a URL of one in remote storage.
-            storage_options: Options of remote storage, as for `pack_dir`.
-            filesystem: The filesystem of `fsspec` that holds the folder, as for `pack_dir`.
+            storage: Options of remote storage, or a `Storage`, as for `pack_dir`.
 
         Raises:
             OptionError: The table carries no report.
@@ -112,7 +111,7 @@ class Report(Facts):
         if isinstance(table, (str, os.PathLike)):
             from fastpack.dataset.packed_files import Access  # noqa: PLC0415  reports in memory need no file
 
-            return cls.from_json(_report_of(os.fspath(table), Access(storage_options, filesystem)))
+            return cls.from_json(_report_of(os.fspath(table), Access.of(storage)))
         if isinstance(table, Splits):
             table = table.train
         if isinstance(table, Report):
@@ -337,8 +336,7 @@ class Report(Facts):
         path: StrPath,
         *,
         packed: StrPath | None = None,
-        storage_options: Mapping[str, str] | None = None,
-        filesystem: FsspecFileSystem | None = None,
+        storage: Mapping[str, str] | Storage | None = None,
     ) -> None:
         """Writes a page for a browser: one file that takes nothing from the network.
 
@@ -346,8 +344,7 @@ class Report(Facts):
             path: The file to write.
             packed: The folder of the rows, for the histograms, the shares of sources and some rows as text, which no
                 report holds; also a URL of one in remote storage.
-            storage_options: Options of remote storage, as for `pack_dir`.
-            filesystem: The filesystem of `fsspec` that holds the folder, as for `pack_dir`.
+            storage: Options of remote storage, or a `Storage`, as for `pack_dir`.
 
         Raises:
             InputNotFoundError: There is no such folder.
@@ -371,7 +368,7 @@ class Report(Facts):
             from fastpack.dataset.folder import Folder  # noqa: PLC0415  reports in memory need no file
             from fastpack.dataset.packed_files import Access  # noqa: PLC0415  likewise
 
-            folder = Folder(packed, access=Access(storage_options, filesystem))
+            folder = Folder(packed, access=Access.of(storage))
         write_html(path, report_html(self, folder))
 
 

@@ -37,7 +37,7 @@ class Places:
     @classmethod
     def of(cls, plan: StepPlan, members: npt.NDArray[np.int64]) -> Places:
         """The places of sequences that share a micro-batch."""
-        multiple = plan.align_documents_to
+        multiple = plan.align_to
         lengths = plan.lengths[members]
         gaps = -lengths % multiple if len(members) else np.array([multiple])
         ends = np.cumsum(lengths + gaps) if len(members) else gaps

@@ -12,6 +12,7 @@ from fastpack import _fastpack
 from fastpack.arguments.checks import check_choice, check_type, is_series, shown, whole_number, whole_numbers
 from fastpack.errors import OptionError, OptionTypeError
 from fastpack.options.native import native_packing
+from fastpack.options.packing import BestFit
 from fastpack.runtime.ranks import greatest_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class StepPlan:
     Attributes:
         ranks: The ranks that share the step.
         max_length: The most tokens of a micro-batch.
-        align_documents_to: The multiple of tokens that a sequence takes in its micro-batch.
+        align_to: The multiple of tokens that a sequence takes in its micro-batch.
         lengths: The tokens of each sequence that are trained on (int64): fewer than were given where it was cut, 0 where it was
             dropped.
         offsets: Where the sequences of each micro-batch begin in `members`, and the number of all (int64).
@@ -60,7 +61,7 @@ class StepPlan:
 
     ranks: int
     max_length: int
-    align_documents_to: int
+    align_to: int
     lengths: npt.NDArray[np.int64]
     offsets: npt.NDArray[np.int64]
     members: npt.NDArray[np.int64]
@@ -131,8 +132,8 @@ def plan_step(
     mini_batches: int = 1,
     mini_batch_by: MiniBatchBy = "order",
     seed: int = 0,
-    max_documents_per_pack: int | None = None,
-    align_documents_to: int | None = None,
+    max_documents: int | None = None,
+    align_to: int | None = None,
     overlong: StepOverlong = "error",
     all_reduce: Callable[[int], int] | None = None,
 ) -> StepPlan:
@@ -156,8 +157,8 @@ def plan_step(
         mini_batches: The optimizer steps that the sequences are divided among first.
         mini_batch_by: How: in their `"order"`, at `"random"` by the seed, or by whole `"groups"`.
         seed: The seed of `mini_batch_by="random"`.
-        max_documents_per_pack: The most sequences of a micro-batch.
-        align_documents_to: Each sequence takes a multiple of so many tokens in its micro-batch, as context parallelism needs it; it
+        max_documents: The most sequences of a micro-batch.
+        align_to: Each sequence takes a multiple of so many tokens in its micro-batch, as context parallelism needs it; it
             divides `max_length`.
         overlong: What happens to a sequence of more than `max_length` tokens: it is refused, dropped, or its first tokens are kept.
         all_reduce: For sequences that lie on their ranks already, where each rank plans its own with `ranks=1`: a function that
@@ -189,10 +190,8 @@ def plan_step(
     packing = native_packing(
         {
             "max_length": max_length,
-            "strategy": "best_fit",
+            "strategy": BestFit(max_documents=max_documents, align_to=align_to),
             "overlong": overlong,
-            "max_documents_per_pack": max_documents_per_pack,
-            "align_documents_to": align_documents_to,
         }
     )
     agree = greatest_of(all_reduce)
@@ -215,7 +214,7 @@ def plan_step(
     return StepPlan(
         ranks=world,
         max_length=max_length,
-        align_documents_to=align_documents_to or 1,
+        align_to=align_to or 1,
         lengths=trained,
         offsets=offsets,
         members=members,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import glob
 import json
@@ -14,6 +15,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from fastpack._fastpack import is_sealed
 from fastpack.dataset.manifest import MANIFEST
 from fastpack.errors import OptionError, OutputError, StorageError
+from fastpack.options import OPTIONS
+from fastpack.options.output import Exists, Groups
+from fastpack.options.storage import Storage
 from fastpack.storage.remote_options import staged
 from fastpack.storage.removal import remove_finished
 
@@ -60,12 +64,14 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
     if form is None:
         message = f"`{output}` must have the form hf://datasets/ORG/NAME[@REVISION][/PATH]"
         raise OptionError(message, "output")
-    if given.get("rank") is not None or given.get("world_size") is not None:
+    storage, exists, groups = (OPTIONS[name].value_in(given) for name in ("storage", "exists", "groups"))
+    assert isinstance(storage, Storage) and isinstance(exists, Exists) and isinstance(groups, Groups)  # noqa: S101, PT018
+    if groups.rank is not None or groups.world_size is not None:
         message = (
             f"cannot be given with an output on the hub, `{output}`, which one process commits; write to a folder or a "
             "bucket, and upload it"
         )
-        raise OptionError(message, "rank")
+        raise OptionError(message, "groups.rank")
     try:
         import huggingface_hub  # noqa: PLC0415  slow to import, and needed for names of the hub only
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415
@@ -74,16 +80,18 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
         raise OptionError(message, "output") from None
     name, revision, path = form["name"], form["revision"], (form["path"] or "").strip("/")
     api = huggingface_hub.HfApi()
-    folder = staged(output, given.get("work_dir"))
+    folder = staged(output, storage.work_dir)
     try:
         api.create_repo(name, repo_type="dataset", exist_ok=True)
         manifest = f"{path}/{MANIFEST}" if path else MANIFEST
         is_there = api.file_exists(name, manifest, repo_type="dataset", revision=revision)
-        if is_there and not given.get("overwrite"):
+        if is_there and exists.then != "overwrite":
             _tidy(api, name, manifest, revision, Path(folder))
-            reason = "holds an output of fastpack; `overwrite=True` replaces it"
+            reason = 'holds an output of fastpack; `exists="overwrite"` replaces it'
             raise OutputError(errno.EEXIST, reason, output)
-        done = _packed({**given, "output": folder, "work_dir": None}, pack)
+        done = _packed(
+            {**given, "output": folder, "storage": dataclasses.replace(storage, work_dir=None)}, exists, pack
+        )
         # The hub refuses the commit if anything was committed since.
         head = api.dataset_info(name, revision=revision).sha
         there = _there(api, name, path, head)
@@ -109,12 +117,14 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
     return done
 
 
-def _packed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]], _Done]) -> _Done:
+def _packed(
+    given: Mapping[str, object], exists: Exists, pack: Callable[[Mapping[str, object]], _Done]
+) -> _Done:
     """Packs into the folder of the local disk. An output of another job, whose commit was refused, is replaced there."""
     try:
-        return pack({**given, "overwrite": False})
+        return pack({**given, "exists": dataclasses.replace(exists, then="error")})
     except OutputError:
-        return pack({**given, "overwrite": True})
+        return pack({**given, "exists": dataclasses.replace(exists, then="overwrite")})
 
 
 def _there(api: huggingface_hub.HfApi, name: str, path: str, revision: str | None) -> dict[str, int]:

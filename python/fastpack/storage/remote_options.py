@@ -55,7 +55,7 @@ def choose_storage(
 
     Args:
         patterns: The paths, URLs and patterns of the inputs.
-        options: `storage_options` of the call.
+        options: The options of remote storage of the call.
         block_cache: The most bytes that are kept of fetched files, if any are.
         cache_dir: The folder that holds them; a folder of the user if it is not given.
         filesystem: The filesystem of `fsspec` that holds the inputs, if there is one.
@@ -94,12 +94,12 @@ def _texts(options: object) -> dict[str, str]:
         return {}
     if not isinstance(options, Mapping):
         message = f"must be a dict of texts, not `{type(options).__name__}`"
-        raise OptionError(message, "storage_options")
+        raise OptionError(message, "storage.options")
     texts: dict[str, str] = {}
     for name, value in options.items():
         if not isinstance(name, str) or not isinstance(value, (str, int, float, bool)):
             message = f"must be a dict of texts; the value of `{shown(name)}` is a `{type(value).__name__}`"
-            raise OptionError(message, "storage_options")
+            raise OptionError(message, "storage.options")
         texts[name.lower()] = str(value).lower() if isinstance(value, bool) else str(value)
     return texts
 

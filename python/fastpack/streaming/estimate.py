@@ -11,6 +11,7 @@ from fastpack.arguments.strategy import one_document_a_row
 from fastpack.errors import OptionError
 from fastpack.options.native import native_inputs, native_model, native_options
 from fastpack.options.rows import CAUSAL_COLUMNS
+from fastpack.options.value import word_of
 from fastpack.records.sources import named_sources
 from fastpack.report.scan import ScanReport
 
@@ -78,10 +79,10 @@ def _size(given: Mapping[str, Any], sample: int) -> _Size:  # type: ignore[expli
     """The size of some files, packed into rows of the length asked for."""
     # The epochs of a stream are none of an objective.
     scanned = {**given, "epochs": 1, "on_bad_record": "skip", "columns": [*CAUSAL_COLUMNS, "loss_weights"]}
-    options = native_options({**scanned, "shuffle": False})
+    options = native_options(scanned)
     length = given["max_length"] or (1 << 30)
     found = _fastpack.scan(native_inputs(given), [length], sample, options, *native_model(given), None)
     report = ScanReport.from_json(found)
     fit = report.fits[0]
-    rows = fit.kept.documents if one_document_a_row(given["strategy"]) else fit.rows
+    rows = fit.kept.documents if one_document_a_row(word_of(given["strategy"])) else fit.rows
     return _Size(float(fit.kept.documents), float(fit.kept.tokens), float(rows))

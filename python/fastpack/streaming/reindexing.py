@@ -13,6 +13,8 @@ from fastpack.arguments.checks import folder_of
 from fastpack.arguments.counted import counted
 from fastpack.errors import OptionError
 from fastpack.options.native import native_inputs
+from fastpack.options.records import Reading
+from fastpack.options.storage import storage_of
 from fastpack.runtime.progress import watching
 from fastpack.storage.hub_commit import is_of_hub
 from fastpack.storage.remote_options import cache_folder, choose_storage, is_url
@@ -20,7 +22,8 @@ from fastpack.storage.remote_options import cache_folder, choose_storage, is_url
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fastpack.types import Files, FsspecFileSystem, JsonValue, ProgressOption, StrPath
+    from fastpack.options.storage import Storage
+    from fastpack.types import Files, JsonValue, ProgressOption, StrPath
 
 __all__ = ["Reindexed", "ReindexedFile", "reindex"]
 
@@ -75,8 +78,7 @@ def reindex(
     output: StrPath,
     *,
     recursive: bool = False,
-    storage_options: Mapping[str, str] | None = None,
-    filesystem: FsspecFileSystem | None = None,
+    storage: Mapping[str, str] | Storage | None = None,
     progress: ProgressOption = None,
 ) -> Reindexed:
     """Writes files again so that a stream can enter them in the middle.
@@ -90,8 +92,7 @@ def reindex(
         files: Files, folders, globs and brace lists, as for `pack_files`.
         output: The folder to write to, also one of a bucket. Files keep their places below their common folder.
         recursive: Whether the folders inside a folder are read too.
-        storage_options: Options of remote storage, as for `pack_files`.
-        filesystem: The filesystem of `fsspec` that holds the files, as for `pack_files`.
+        storage: Options of remote storage, or a `Storage`, as for `pack_files`.
         progress: A bar, or a function of a `fastpack.Progress`, as for `pack_files`.
 
     Returns:
@@ -113,9 +114,8 @@ def reindex(
     """
     given = {
         "files": files,
-        "recursive": recursive,
-        "storage_options": storage_options,
-        "filesystem": filesystem,
+        "reading": Reading(recursive=recursive),
+        "storage": storage,
     }
     inputs, folder = native_inputs(given), folder_of("output", output, takes_urls=True)
     with ExitStack() as stack:
@@ -125,8 +125,8 @@ def reindex(
                 message = "is on the hub, which takes whole folders; write to a folder, and upload it"
                 raise OptionError(message, "output")
             # Each file is written here, and goes on from here.
-            storage = choose_storage((), storage_options, block_cache=None, cache_dir=None)
-            remote, folder = (folder, storage), stack.enter_context(_temporary_folder())
+            there = choose_storage((), storage_of(storage).options, block_cache=None, cache_dir=None)
+            remote, folder = (folder, there), stack.enter_context(_temporary_folder())
         done = _fastpack.reindex(inputs, folder, remote, stack.enter_context(watching(progress)))
     return Reindexed(tuple(map(ReindexedFile._make, done)))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastpack import _fastpack
 from fastpack.arguments.checks import local_path
 from fastpack.errors import ConnectionLostError, FastpackError, OptionError
+from fastpack.options.native import flat
 from fastpack.runtime.threads import available_threads
 from fastpack.streaming.closing import Closing
 from fastpack.streaming.loader.address import Address
@@ -93,7 +94,7 @@ class StreamServer(Closing):
             StorageError: A file cannot be read or written.
         """
         file = None if state is None else local_path("state", state, "the path of a file")
-        self._given = dict(given)
+        self._given = flat(given)
         PackStream(self._given | {"rank": 0, "world_size": 1}).close()  # refuses what cannot be
         token = os.environ.get(TOKEN) or None
         address = Address.of(to, "to")

@@ -12,6 +12,7 @@ from fastpack import _fastpack
 from fastpack.arguments.checks import check_switch, check_type, folder_of, shown
 from fastpack.arguments.failures import noted
 from fastpack.errors import FastpackError, OptionError, RecordError
+from fastpack.options import OPTIONS
 from fastpack.options.hints import with_hint
 from fastpack.options.native import native_inputs, native_model, native_options
 from fastpack.options.objective import objective_of
@@ -43,8 +44,7 @@ class _Parts:
     """The checked arguments of a stream, in the form that the native module takes."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
-        # In a stream `shuffle` is an option of the stream, not of packing.
-        self.options: _fastpack.Options = native_options({**given, "shuffle": False})
+        self.options: _fastpack.Options = native_options(given)
         _refuse_copies(given)
         names, given = named_sources(given)
         self.inputs: _fastpack.Inputs = native_inputs(given)
@@ -60,7 +60,7 @@ class _Parts:
             raise OptionError(message, "all_reduce")
         self.packing = _fastpack.StreamOptions(
             batch_size=given["batch_size"],
-            open_packs=given["open_packs"],
+            strategy=OPTIONS["strategy"].value_in(given),  # type: ignore[arg-type]  # the native module looks at it
             shuffle=given["shuffle"],
             epochs=given["epochs"],
             lanes=given["lanes"],
@@ -401,7 +401,7 @@ class PackStream(Closing):
 
     def arguments(self) -> dict[str, Any]:  # type: ignore[explicit-any]  # as `fastpack.stream` takes them
         """The arguments of the stream, the defaults included."""
-        return dict(self._given)
+        return dict(self._given["arguments"])
 
     def index(self) -> StreamEstimate:
         """Counts the rows of each lane by reading all of the input once, and keeps their number in `cache_dir`.

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fastpack.types import JsonValue
 
 __all__ = [
-    "TEMPLATE_ENGINE",
     "NativeTemplate",
     "TokenizerArgument",
     "check_access",
@@ -38,9 +37,6 @@ NativeTemplate: TypeAlias = "tuple[tuple[str, str] | None, Mapping[str, JsonValu
 """A template's name and text, its variables, and the command of the process that renders templates the core refuses."""
 
 TokenizerArgument: TypeAlias = StrPath | BackendTokenizer | TransformersTokenizer | Pretrained
-
-TEMPLATE_ENGINE: Final = "native"
-"""The default of `template_engine`."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 """`organisation/name` or a bare name; anything else can only be a path."""
@@ -206,7 +202,7 @@ def choose_template(
     engine: TemplateEngine,
 ) -> NativeTemplate:
     """The chat template in the form that the native module takes."""
-    check_choice("template_engine", engine, TemplateEngine)
+    check_choice("chat_template.engine", engine, TemplateEngine)
     return _template(chat_template, tokenizer), kwargs, command() if engine == "python" else None
 
 

@@ -1,4 +1,4 @@
-"""The process that renders a chat template through `transformers`, for `template_engine="python"`.
+"""The process that renders a chat template through `transformers`, for `ChatTemplate(engine="python")`.
 
 It reads lines of JSON and answers each with a line. The first line holds the template; each further one holds the
 inputs of a conversation.

@@ -11,8 +11,10 @@ from fastpack import _fastpack
 from fastpack.arguments.checks import check_switch, is_series, shown
 from fastpack.arguments.failures import each_of
 from fastpack.errors import OptionError, OptionTypeError, TokenizerError
+from fastpack.options import OPTIONS
+from fastpack.options.tokens import ChatTemplate
 from fastpack.runtime.threads import available_threads
-from fastpack.tokenizer.arguments import TEMPLATE_ENGINE, choose_template, load
+from fastpack.tokenizer.arguments import choose_template, load
 from fastpack.tokenizer.call import (
     Frame,
     around,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from fastpack.tokenizer.arguments import TokenizerArgument
-    from fastpack.types import JsonValue, StrPath, TemplateEngine, Texts
+    from fastpack.types import JsonValue, StrPath, Texts
 
 __all__ = ["EncodedChat", "Tokenizer"]
 
@@ -330,9 +332,7 @@ class Tokenizer:
         messages: Sequence[Mapping[str, JsonValue]],
         *,
         tools: Sequence[Mapping[str, JsonValue]] | None = ...,
-        chat_template: StrPath | None = ...,
-        chat_template_kwargs: Mapping[str, JsonValue] | None = ...,
-        template_engine: TemplateEngine = ...,
+        chat_template: StrPath | ChatTemplate | None = ...,
         tokenize: Literal[False],
         return_assistant_tokens_mask: bool = ...,
     ) -> str: ...
@@ -343,9 +343,7 @@ class Tokenizer:
         messages: Sequence[Mapping[str, JsonValue]],
         *,
         tools: Sequence[Mapping[str, JsonValue]] | None = ...,
-        chat_template: StrPath | None = ...,
-        chat_template_kwargs: Mapping[str, JsonValue] | None = ...,
-        template_engine: TemplateEngine = ...,
+        chat_template: StrPath | ChatTemplate | None = ...,
         tokenize: Literal[True] = ...,
         return_assistant_tokens_mask: bool = ...,
     ) -> EncodedChat: ...
@@ -355,9 +353,7 @@ class Tokenizer:
         messages: Sequence[Mapping[str, JsonValue]],
         *,
         tools: Sequence[Mapping[str, JsonValue]] | None = None,
-        chat_template: StrPath | None = None,
-        chat_template_kwargs: Mapping[str, JsonValue] | None = None,
-        template_engine: TemplateEngine = TEMPLATE_ENGINE,
+        chat_template: StrPath | ChatTemplate | None = None,
         tokenize: bool = True,
         return_assistant_tokens_mask: bool = False,
     ) -> EncodedChat | str:
@@ -367,9 +363,8 @@ class Tokenizer:
             messages: The messages, as a record holds them: `{role, content}` or `{from, value}`.
             tools: The tools, as JSON schemas.
             chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
-                tokenizer's own if not given.
-            chat_template_kwargs: Variables for the chat template, `add_generation_prompt` among them.
-            template_engine: As in `pack_files`.
+                tokenizer's own if not given. A `ChatTemplate` has variables, `add_generation_prompt` among them, and an
+                engine.
             tokenize: Whether ids are wanted, or the text.
             return_assistant_tokens_mask: Whether to tell which ids the assistant wrote: those whose source
                 overlaps what a template marks with `{% generation %}`, or what is derived where it does not.
@@ -394,8 +389,14 @@ class Tokenizer:
         """
         check_switch("tokenize", tokenize)
         check_switch("return_assistant_tokens_mask", return_assistant_tokens_mask)
+        rendering = OPTIONS["chat_template"].value_in({"chat_template": chat_template})
+        assert isinstance(rendering, ChatTemplate)  # noqa: S101  no other value is taken
+        for name in ("now", "decode_arguments"):
+            if getattr(rendering, name):
+                message = "is for calls that pack records; leave it out"
+                raise OptionError(message, f"chat_template.{name}")
         template = choose_template(
-            chat_template, self._pretrained, kwargs=chat_template_kwargs, engine=template_engine
+            rendering.source, self._pretrained, kwargs=rendering.variables, engine=rendering.engine
         )
         if not tokenize:
             return self._encoders.render((messages, tools), template)

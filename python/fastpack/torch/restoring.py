@@ -84,7 +84,7 @@ def by_sequence(
         zip(members, values, are_of_tokens, strict=True)
     ):
         lengths = plan.lengths[sequences]
-        gaps = -lengths % plan.align_documents_to
+        gaps = -lengths % plan.align_to
         total = int((lengths + gaps).sum())
         flat = given.flatten(0, 1) if is_of_tokens and given.ndim > 1 else given
         fits = flat.ndim > 0 and (flat.shape[0] >= total if is_of_tokens else flat.shape[0] == len(sequences))

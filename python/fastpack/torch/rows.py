@@ -28,7 +28,8 @@ from fastpack.torch.shared import SharedNumbers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastpack.types import FsspecFileSystem, HubDataset, Overlong, Strategy, StrPath
+    from fastpack.options.storage import Storage
+    from fastpack.types import HubDataset, Overlong, Strategy, StrPath
 
 __all__ = ["PADDING", "PackedDataset"]
 
@@ -92,9 +93,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         overlong: Overlong | None = None,
         seed: int = 0,
         repack: bool = False,
-        storage_options: Mapping[str, str] | None = None,
-        filesystem: FsspecFileSystem | None = None,
-        block_cache: int | str | None = None,
+        storage: Mapping[str, str] | Storage | None = None,
         cache_dir: StrPath | None = None,
     ) -> None:
         """Opens the rows, and packs rows that are not packed.
@@ -110,11 +109,9 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             seed: Random seed of packing. The same seed gives the same rows.
             repack: Whether `set_epoch` packs documents anew. Needs folders that keep their tokens; only ids,
                 labels, weights and origins of documents are columns then, and rows are not padded.
-            storage_options: Options of remote storage, as for `pack_dir`.
-            filesystem: The filesystem of `fsspec` that holds the folders, as for `pack_dir`.
-            block_cache: The most bytes that are kept of fetched shards, such as `"20GB"`; if not given, half of those that
-                are free on the disk.
-            cache_dir: The folder of the cache; one of the user, if not given.
+            storage: Options of remote storage, or a `Storage`, as for `pack_dir`.
+            cache_dir: A folder that keeps what a later call would make again: here what is fetched, half of the free disk if
+                `storage` has no `block_cache`. A folder of the user, if not given.
 
         Raises:
             InputNotFoundError: There is no such folder.
@@ -134,7 +131,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         if given is None:
             table = _tabled(source)
         else:
-            access = Access(storage_options, filesystem, block_cache, cache_dir)
+            access = Access.of(storage, cache_dir)
             self.folders = [Folder(path, access=access) for path in given]
             if any(folder.files.is_remote for folder in self.folders) and not repack:
                 self._refuse_length(is_packed=True, max_length=max_length)

@@ -89,7 +89,7 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
         if self._size % self._ranks or self._rank >= self._ranks:
             message = (
                 f"rank {self._rank} of {self._ranks} ranks cannot share groups of {self._size} "
-                f"rows equally; pack with balance_ranks={self._ranks}"
+                f"rows equally; pack with order=Balanced({self._ranks})"
             )
             raise OptionError(message, "num_replicas")
         if on_remainder == "pad" and dataset.shards is None and len(dataset) and "labels" not in dataset[0]:
@@ -132,7 +132,7 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
                     f"must be given: the shards have {sum(shards.sizes):,} bytes, and the cache of this machine would hold "
                     f"{shards.room:,}; the bound decides the order of rows, which has to be the same on all ranks"
                 )
-                raise OptionError(message, "block_cache")
+                raise OptionError(message, "storage.block_cache")
             return len(shards.sizes)
         if sum(shards.sizes) <= shards.bound:
             return len(shards.sizes)
@@ -143,7 +143,7 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
                 f"is {shards.bound:,} bytes, which hold {fits} of the largest shards, and {readers} ranks of a machine read "
                 "one each; give more, or pack with a smaller `shard_size`"
             )
-            raise OptionError(message, "block_cache")
+            raise OptionError(message, "storage.block_cache")
         return max(fits // (2 * readers), 1)
 
     @property

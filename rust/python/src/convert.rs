@@ -71,18 +71,27 @@ macro_rules! counts {
 
 pub(crate) use counts;
 
-/// Looks up the word given for an option, and returns its enum value.
+/// Looks up the word given for an option, or that of a value with options of its own, and returns its enum value.
 pub(crate) fn word<T: Copy>(
     value: Borrowed<'_, '_, PyAny>,
     option: &'static str,
     words: &[(&str, T)],
 ) -> PyResult<T> {
-    let text: Option<&str> = value.extract().ok();
-    let found = words.iter().find(|(word, _)| text == Some(*word));
+    let kind = || value.getattr("kind").ok()?.extract::<String>().ok();
+    let text = value.extract::<String>().ok().or_else(kind);
+    let found = words.iter().find(|(word, _)| text.as_deref() == Some(*word));
     found.map(|&(_, meaning)| meaning).ok_or_else(|| {
         let quoted: Vec<_> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
         refuse(value, option, &format!("one of {}", quoted.join(", ")))
     })
+}
+
+/// Reads a field of a dataclass.
+pub(crate) fn field<'py, T>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+{
+    value.getattr(name)?.extract().map_err(Into::into)
 }
 
 /// The most characters of a value that a message quotes: enough to recognise it.

@@ -74,6 +74,8 @@ mod _fastpack {
     #[pymodule_export]
     use crate::options::storage::PyStorageOptions;
     #[pymodule_export]
+    use crate::options::values::check_value;
+    #[pymodule_export]
     use crate::options::words::{option_words, strategy_rules};
     #[pymodule_export]
     use crate::state_dict::{open_state, seal_state};

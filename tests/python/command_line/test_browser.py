@@ -159,7 +159,11 @@ def test_padding_is_no_document_on_a_page(padding_side, tmp_path):
 
     folder = tmp_path / "padded"
     report = fastpack.pack_dir(
-        CHAT, folder, tokenizer=TOKENIZER, max_length=512, pad_to="max_length", padding_side=padding_side
+        CHAT,
+        folder,
+        tokenizer=TOKENIZER,
+        max_length=512,
+        padding=fastpack.Padding("max_length", side=padding_side),
     )
     facts = facts_of(Folder(folder), report)
     assert len(facts.lengths) == report.documents.kept

@@ -25,7 +25,7 @@ def actions(command):
     return commands.choices[command]._actions
 
 
-BESIDE = {"verbose", "help", "config", "like", "paths", "html", "json", "dry_run", "max_lost"}
+BESIDE = {"verbose", "sources", "help", "config", "like", "paths", "html", "json", "dry_run", "max_lost"}
 """The arguments of commands that are not options of their functions."""
 
 
@@ -70,9 +70,7 @@ def test_packing_prints_the_report(corpus, tokenizer_dir, tmp_path):
 
 
 def test_flags_mean_what_the_options_mean(corpus, tokenizer_dir, tmp_path):
-    flags = (
-        "--overlong truncate --train-on all --eos yes --columns labels,input_ids --strategy none --threads 2"
-    )
+    flags = "--overlong truncate --train-on all --special-tokens.eos yes --columns labels,input_ids --strategy none --threads 2"
     done = run("pack", "-i", corpus, "-o", tmp_path / "cli", "-t", tokenizer_dir, "-m", 64, *flags.split())
     assert done.returncode == 0, done.stderr
     fastpack.pack_dir(
@@ -82,7 +80,7 @@ def test_flags_mean_what_the_options_mean(corpus, tokenizer_dir, tmp_path):
         max_length=64,
         overlong="truncate",
         train_on="all",
-        eos=True,
+        special_tokens=fastpack.SpecialTokens(eos=True),
         columns=["labels", "input_ids"],
         strategy="none",
     )
@@ -113,7 +111,7 @@ def test_a_missing_file_is_one_line_and_code_1(tokenizer_dir, tmp_path):
         ["pack"],
         ["pack", "-i", "a", "-o", "b", "-t", "c", "-m", "x"],
         ["pack", "-i", "a", "-o", "b", "-t", "c", "-m", "8", "-f", "xml"],
-        ["pack", "-i", "a", "-o", "b", "-t", "c", "-m", "8", "--chat-template-kwargs", "{"],
+        ["pack", "-i", "a", "-o", "b", "-t", "c", "-m", "8", "--chat-template.variables", "{"],
         ["pack", "-i", "a", "-o", "b", "-t", "c", "-m", "8", "--unheard-of"],
         ["unheard-of"],
     ],
@@ -192,13 +190,17 @@ def test_errors_name_flags(corpus, tokenizer_dir, tmp_path):
     given = {"-i": corpus, "-o": tmp_path / "out", "-t": tokenizer_dir, "-m": 256}
     for changed, code, message in [
         ({"-i": ""}, 2, "invalid option `--input`: holds an empty path"),
-        ({"-i": tmp_path / "folder"}, 2, "; --recursive looks into its folders"),
+        ({"-i": tmp_path / "folder"}, 2, "; --reading.recursive looks into its folders"),
         ({"-o": ""}, 2, "invalid option `--output`: must name a folder"),
-        ({"-o": tmp_path / "folder"}, 1, "pass --overwrite to write next to them"),
+        ({"-o": tmp_path / "folder"}, 1, "pass --exists overwrite to write next to them"),
         ({"-o": tmp_path / "dangling"}, 1, "dangling: not a directory"),
         ({"-t": ""}, 2, "invalid option `--tokenizer`: must name a folder"),
         ({"-m": 0}, 2, "invalid option `--max-length`: must be a whole number"),
-        ({"--fields": "messages="}, 2, "invalid option `--fields`: names a field without a name"),
+        (
+            {"--reading.fields": "messages="},
+            2,
+            "invalid option `--reading.fields`: names a field without a name",
+        ),
     ]:
         done = run("pack", *(part for pair in (given | changed).items() for part in pair))
         assert (done.returncode, done.stderr.count("\n")) == (code, 1), done.stderr
@@ -292,11 +294,14 @@ def test_an_unknown_colour_is_refused(tmp_path):
 
 def test_json_nested_without_end_is_a_wrong_command_line(corpus, tokenizer_dir):
     nested = '{"a":' * 20_000 + "1" + "}" * 20_000
-    done = run("scan", corpus, "-t", tokenizer_dir, "--chat-template-kwargs", nested)
+    done = run("scan", corpus, "-t", tokenizer_dir, "--chat-template.variables", nested)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
 
 
-@pytest.mark.parametrize(("flag", "word"), [("--eos", "maybe"), ("--bos", "True")])
-def test_a_flag_says_which_words_it_takes(flag, word):
+@pytest.mark.parametrize(
+    ("flag", "word", "words"),
+    [("--special-tokens.eos", "maybe", "auto, yes, no"), ("--special-tokens.bos", "True", "auto, yes")],
+)
+def test_a_flag_says_which_words_it_takes(flag, word, words):
     done = run("pack", "-i", "a", "-o", "b", "-t", "c", "-m", 8, flag, word)
-    assert (done.returncode, f"`{word}` is none of auto, yes, no" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, f"`{word}` is none of {words}" in done.stderr) == (2, True), done.stderr

@@ -62,18 +62,23 @@ PLACES = {
         chat("x"),
         tok,
         train_on="all",
-        chat_template="{{ raise_exception(messages[0].content ~ x) }}",
-        chat_template_kwargs={"x": odd},
+        chat_template=fastpack.ChatTemplate(
+            "{{ raise_exception(messages[0].content ~ x) }}", variables={"x": odd}
+        ),
     ),
     "a name in a template": lambda odd, tok, _: packed(
         chat("x"), tok, chat_template="{{ messages }}{{ '" + odd.replace("'", "") + "' | " + odd + " }}"
     ),
     "a strategy": lambda odd, tok, _: packed(chat("x"), tok, strategy=odd),
     "a column": lambda odd, tok, _: packed(chat("x"), tok, columns=[odd]),
-    "a field": lambda odd, tok, _: packed(chat("x"), tok, fields={odd: odd}),
-    "a field of a part": lambda odd, tok, _: packed(chat("x"), tok, fields={"messages": odd}),
-    "a shape": lambda odd, tok, _: packed(chat("x"), tok, shape=odd),
-    "a prompt": lambda odd, tok, _: packed({"prompt": "a", "completion": "b"}, tok, prompt="{" + odd + "}"),
+    "a field": lambda odd, tok, _: packed(chat("x"), tok, reading=fastpack.Reading(fields={odd: odd})),
+    "a field of a part": lambda odd, tok, _: packed(
+        chat("x"), tok, reading=fastpack.Reading(fields={"messages": odd})
+    ),
+    "a shape": lambda odd, tok, _: packed(chat("x"), tok, reading=odd),
+    "a prompt": lambda odd, tok, _: packed(
+        {"prompt": "a", "completion": "b"}, tok, reading=fastpack.Reading(prompt="{" + odd + "}")
+    ),
     "a share": lambda odd, tok, _: packed(chat("x"), tok, max_lost=odd),
     "a chat template": lambda odd, tok, _: packed(chat("x"), tok, chat_template=odd),
     "a tokenizer": lambda odd, *_: packed(chat("x"), odd),
@@ -83,7 +88,7 @@ PLACES = {
         [chat("x")], tok, max_length=64, output="/dev/null/" + odd
     ),
     "a shard size": lambda odd, tok, path: fastpack.pack_records(
-        [chat("x")], tok, max_length=64, output=path / "out", shard_size=odd
+        [chat("x")], tok, max_length=64, output=path / "out", format=fastpack.Format(shard_size=odd)
     ),
     "a column of a table": lambda odd, *_: fastpack.pack_table(
         pa.table({encodable(odd): [[1]]}), max_length=64
@@ -200,13 +205,13 @@ def test_a_message_names_options_as_its_reader_types_them(tmp_path, capsys):
     packed.mkdir()
     (packed / "mine.txt").touch()
     given = {"output": packed, "tokenizer": EXAMPLES / "tokenizer", "max_length": 512}
-    with pytest.raises(fastpack.OutputError, match="pass overwrite=True to write next to them") as caught:
+    with pytest.raises(fastpack.OutputError, match='pass exists="overwrite" to write next to them') as caught:
         fastpack.pack_dir(EXAMPLES / "chat.jsonl", **given)
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
     typed = ["pack", EXAMPLES / "chat.jsonl", "-o", packed, "-t", EXAMPLES / "tokenizer", "-m", 512]
     assert main([str(it) for it in typed]) == 1
-    assert "pass --overwrite to write next to them" in capsys.readouterr().err
+    assert "pass --exists overwrite to write next to them" in capsys.readouterr().err
 
 
 def test_text_that_is_quoted_is_no_option(tmp_path, capsys):

@@ -106,7 +106,7 @@ def texts(path: Path, name: str) -> list[str]:
         seen.extend(read)
         return [len(text) < 100 for text in read]
 
-    options: dict[str, Any] = {"separator": SEPARATOR} if name == "txt" else {}
+    options: dict[str, Any] = {"reading": fastpack.Reading(separator=SEPARATOR)} if name == "txt" else {}
     table = fastpack.pack_files(path, TOKENIZER, max_length=64, filter=short, threads=2, **options)
     report = fastpack.Report.of(table)
     assert report.documents.read == len(seen)
@@ -180,7 +180,7 @@ def test_a_record_that_is_too_long_is_counted_and_those_behind_it_are_read(name,
     path = tmp_path / f"data.{name}"
     before, after, line = TOO_LONG[name]
     sparse(path, before, HOLE, after)
-    options: dict[str, Any] = {"separator": SEPARATOR} if name == "txt" else {}
+    options: dict[str, Any] = {"reading": fastpack.Reading(separator=SEPARATOR)} if name == "txt" else {}
     if name == "jsonl":
         with pytest.raises(fastpack.RecordError, match=f"more than {LONGEST} bytes") as caught:
             fastpack.pack_files(path, TOKENIZER, max_length=64, **options)

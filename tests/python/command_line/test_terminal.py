@@ -103,14 +103,14 @@ def test_times_are_in_seconds_and_those_of_stages_are_shown_on_request(packed):
 
 
 def test_a_scan_and_a_pack_end_with_the_command_that_comes_next(tmp_path):
-    options = ["--train-on", "all", "--eos", "yes"]
+    options = ["--train-on", "all", "--special-tokens.eos", "yes"]
     scanned = run("scan", CHAT, "-t", TOKENIZER, "-m", "64", "512", *options).stdout
     line = scanned.splitlines()[-1]
     assert line.startswith("next         ")
     words = shlex.split(line.removeprefix("next         "))
     assert words == [
         *("fastpack", "pack", str(CHAT), "-o", "packed", "-t", str(TOKENIZER), "-m", "512"),
-        *("--train-on", "all", "--eos", "yes"),
+        *("--train-on", "all", "--special-tokens.eos", "yes"),
     ]
     words[4] = str(tmp_path / "packed rows")
     packed = run(*words[1:]).stdout.splitlines()[-1]
@@ -244,7 +244,7 @@ def test_completion_is_a_script_for_the_shell(shell):
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash to complete in")
 def test_bash_completes_commands_flags_and_words():
     pytest.importorskip("argcomplete", reason="completion is argcomplete's")
-    for line, expected in [("fastpack sc", "scan"), ("fastpack pack --trunc", "--truncation-side")]:
+    for line, expected in [("fastpack sc", "scan"), ("fastpack pack --overlong.s", "--overlong.side")]:
         environment = os.environ | {
             "_ARGCOMPLETE": "1",
             "_ARGCOMPLETE_IFS": "\n",

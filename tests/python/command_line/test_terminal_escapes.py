@@ -121,12 +121,12 @@ def lines_of(place, tokenizer):
     for flag in (
         "--strategy",
         "-m",
-        "--fields",
+        "--reading.fields",
         "--seed",
-        "--storage-options",
+        "--storage",
         "--filter",
         "--sources",
-        "--now",
+        "--chat-template.now",
         "-t",
     ):
         yield f"pack {flag}", [*pack, place / "wrong", flag, HOSTILE]

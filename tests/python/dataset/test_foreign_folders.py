@@ -102,8 +102,7 @@ def test_no_function_that_a_manifest_names_is_loaded(place, folder, planted, tok
             if place == "unheld":
                 recipe["unheld"] = named
             elif place == "source":
-                recipe["sources"] = [{"path": path, **named} for path in manifest["job"]["inputs"]["files"]]
-                recipe.pop("files", None)
+                recipe["files"] = [{"path": path, **named} for path in manifest["job"]["inputs"]["files"]]
             else:
                 recipe |= named | {"objective": {"kind": "custom", "function": written}}
             if place == "recipe":
@@ -139,13 +138,15 @@ def test_a_function_of_a_manifest_is_named_and_asked_for(folder, planted, tmp_pa
     assert ran(planted) == ["canary"]
 
 
-@pytest.mark.parametrize("option", ["output", "overwrite", "progress", "rank", "world_size"])
+@pytest.mark.parametrize("option", ["output", "exists", "progress", "groups.rank", "groups.world_size"])
 def test_a_manifest_decides_nothing_that_belongs_to_one_call(option, folder, tmp_path, capsys):
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "kept").write_text("theirs")
-    value = str(theirs) if option == "output" else 1
-    rewrite(folder, lambda manifest: manifest["recipe"].update({option: value}))
+    value = {"output": str(theirs), "exists": "overwrite"}.get(option, 1)
+    holder, _, field = option.partition(".")
+    given = {holder: {"size": "1GB", field: value} if field else value}
+    rewrite(folder, lambda manifest: manifest["recipe"].update(given))
     assert main(["pack", "--like", str(folder), "-o", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
     assert f"{option.replace('_', '-')}`: {folder}/manifest.json: belongs to one call" in said
@@ -214,8 +215,8 @@ def test_the_process_that_renders_templates_imports_nothing_of_the_present_folde
     script.parent.mkdir()
     script.write_text(
         "import sys, fastpack\n"
-        "fastpack.pack_files(sys.argv[1], sys.argv[2], max_length=256, template_engine='python', train_on='all', "
-        "chat_template=sys.argv[3], progress=False)\n"
+        "fastpack.pack_files(sys.argv[1], sys.argv[2], max_length=256, train_on='all', "
+        "chat_template=fastpack.ChatTemplate(sys.argv[3], engine='python'), progress=False)\n"
     )
     (planted / "torch.py").unlink()
     done = subprocess.run(

@@ -9,6 +9,7 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from nested import nested
 from sealing import seal_again
 
 import fastpack
@@ -26,9 +27,8 @@ def pack(corpus, tokenizer_dir, tmp_path):
             folder,
             tokenizer=tokenizer_dir,
             max_length=256,
-            shard_size=20_000,
             progress=False,
-            **options,
+            **nested({"shard_size": 20_000}, options),
         )
         unpacked = {key: value for key, value in options.items() if key in {"validation", "columns"}}
         return folder, fastpack.pack_files(corpus, tokenizer_dir, max_length=256, progress=False, **unpacked)
@@ -36,7 +36,9 @@ def pack(corpus, tokenizer_dir, tmp_path):
     return packed
 
 
-@pytest.mark.parametrize("options", [{}, {"format": "parquet"}, {"format": "jsonl"}, {"hf_layout": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"format": "parquet"}, {"format": "jsonl"}, {"format": fastpack.Format(hf_layout=True)}]
+)
 def test_the_rows_of_all_shards_are_those_of_pack_files(pack, options):
     columns = ["input_ids", "labels", "seq_lengths", "source_row", "attn_cost"]
     folder, rows = pack(columns=columns, **options)
@@ -49,7 +51,7 @@ def test_the_rows_of_all_shards_are_those_of_pack_files(pack, options):
     assert loaded.to_list() == rows.to_pylist()
 
 
-@pytest.mark.parametrize("options", [{}, {"hf_layout": True}])
+@pytest.mark.parametrize("options", [{}, {"format": fastpack.Format(hf_layout=True)}])
 def test_each_split_has_its_rows(pack, options):
     folder, splits = pack(validation=20, **options)
     assert fastpack.read(folder).to_pylist() == splits.train.to_pylist()

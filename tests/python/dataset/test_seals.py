@@ -11,6 +11,7 @@ import shutil
 import pytest
 from campaign import campaign_only, tries
 from conftest import conversation, listing
+from nested import nested
 from rows import shards
 from sealing import seal_again
 
@@ -23,16 +24,16 @@ from fastpack.dataset.folder import Folder
 from fastpack.options import options_of
 from fastpack.options.native import native_inputs, native_model, native_options, native_output
 
-OPTIONS = {"max_length": 256, "shard_size": "20KB", "progress": False}
+OPTIONS = {"max_length": 256, "format": fastpack.Format(shard_size="20KB"), "progress": False}
 
 FINISHED = {
     "plain": {"keep_tokens": True},
     "parquet": {"format": "parquet"},
     "lines": {"format": "jsonl"},
-    "compact": {"layout": "compact"},
-    "hub": {"hf_layout": True, "validation": 10, "keep_tokens": True},
-    "files": {"per_file": True},
-    "groups": {"group_size": "10KB", "keep_tokens": True},
+    "compact": {"format": fastpack.Format(layout="compact")},
+    "hub": {"format": fastpack.Format(hf_layout=True), "validation": 10, "keep_tokens": True},
+    "files": {"format": fastpack.Format(per_file=True)},
+    "groups": {"groups": "10KB", "keep_tokens": True},
 }
 """Options of jobs whose folders hold files of different kinds."""
 
@@ -55,7 +56,7 @@ def tokenizer(tokenizer_dir):
 @pytest.fixture(scope="module")
 def pack(inputs, tokenizer):
     def call(folder, **options):
-        return fastpack.pack_dir(inputs, folder, tokenizer=tokenizer, **OPTIONS, **options)
+        return fastpack.pack_dir(inputs, folder, tokenizer=tokenizer, **nested(options, OPTIONS))
 
     return call
 
@@ -108,10 +109,10 @@ def test_verify_names_every_file_of_which_a_byte_has_changed(kind, pack, tmp_pat
 
 
 STOPPED = {
-    "rows": {"group_size": "10KB"},
-    "tokens": {"group_size": "10KB", "keep_tokens": True},
-    "splits": {"group_size": "10KB", "validation": 10},
-    "splits with tokens": {"group_size": "10KB", "validation": 10, "keep_tokens": True},
+    "rows": {"groups": "10KB"},
+    "tokens": {"groups": "10KB", "keep_tokens": True},
+    "splits": {"groups": "10KB", "validation": 10},
+    "splits with tokens": {"groups": "10KB", "validation": 10, "keep_tokens": True},
 }
 """Options of jobs of groups. Where documents are set aside, groups have two steps."""
 
@@ -161,7 +162,7 @@ def test_no_changed_byte_of_a_packed_group_is_used(kind, pack, inputs, tokenizer
 def test_no_changed_object_of_a_packed_group_is_used(
     kind, inputs, tokenizer, store, client, bucket, tmp_path
 ):
-    options = {**STOPPED[kind], "storage_options": store, "work_dir": tmp_path / "work"}
+    options = {**STOPPED[kind], "storage": fastpack.Storage(store, work_dir=tmp_path / "work")}
     output = f"s3://{bucket}/packed"
     fastpack.pack_dir(inputs, tmp_path / "whole", tokenizer=tokenizer, **OPTIONS, **STOPPED[kind])
     pack_groups(output, inputs, tokenizer, options, last=4)
@@ -173,7 +174,7 @@ def test_no_changed_object_of_a_packed_group_is_used(
         content = bytearray(client.get_object(Bucket=bucket, Key=key)["Body"].read())
         content[chance.randrange(len(content))] ^= 1
         client.put_object(Bucket=bucket, Key=key, Body=bytes(content))
-    fastpack.pack_dir(inputs, output, tokenizer=tokenizer, **OPTIONS, **options)
+    fastpack.pack_dir(inputs, output, tokenizer=tokenizer, **nested(options, OPTIONS))
     made = {key.removeprefix("packed/"): content for key, content in listing(client, bucket).items()}
     wanted = contents(tmp_path / "whole")
     assert {name: made[name] for name in wanted if name != "repacked"} == {
@@ -312,9 +313,9 @@ def test_a_pickled_folder_that_was_overwritten_since_is_refused(kept, pack, tmp_
     shutil.copytree(kept, folder)
     pickled = pickle.dumps(Folder(folder))
     assert pickle.loads(pickled).read("train").num_rows > 0
-    pack(folder, keep_tokens=True, overwrite=True)
+    pack(folder, keep_tokens=True, exists="overwrite")
     assert pickle.loads(pickled).read("train").num_rows > 0, "the same rows"
-    pack(folder, seed=7, shuffle=True, strategy="sequential", overwrite=True)
+    pack(folder, seed=7, strategy=fastpack.Sequential(shuffle=True), exists="overwrite")
     with pytest.raises(fastpack.FastpackError, match=r"it was overwritten since"):
         pickle.loads(pickled)
 

@@ -38,22 +38,27 @@ def pack(corpus, tokenizer_dir, tmp_path):
     "options",
     [
         {},
-        {"format": "parquet", "pad_to": "max_length"},
-        {"format": "jsonl", "align_documents_to": 16, "strategy": "best_fit"},
-        {"hf_layout": True, "validation": 10, "shard_size": 20_000},
-        {"shift_labels": True, "strategy": "sequential"},
+        {"format": "parquet", "padding": "max_length"},
+        {"format": "jsonl", "strategy": fastpack.BestFit(align_to=16)},
+        {"format": fastpack.Format(shard_size=20_000, hf_layout=True), "validation": 10},
+        {"objective": fastpack.CausalLM(shift_labels=True), "strategy": "sequential"},
         {"overlong": "truncate", "max_length": 32},
         {"overlong": "split", "max_length": 32, "train_on": "all", "columns": WEIGHTED},
-        {"order": "balanced", "balance_ranks": 4, "pad_to": "max_length", "columns": WEIGHTED},
+        {"order": fastpack.Balanced(4), "padding": "max_length", "columns": WEIGHTED},
         {"turns": "last", "columns": ["input_ids", "labels", "position_ids"]},
         {"columns": ["input_ids", "seq_lengths"]},
-        {"eos": True},
-        {"eos": False},
+        {"special_tokens": fastpack.SpecialTokens(eos=True)},
+        {"special_tokens": fastpack.SpecialTokens(eos=False)},
         {"chat_template": OWN_TEMPLATE, "train_on": "all"},
-        {"chat_template_kwargs": {"shout": True}, "chat_template": OWN_TEMPLATE, "train_on": "all"},
-        {"template_engine": "python"},
+        {"chat_template": fastpack.ChatTemplate(OWN_TEMPLATE, variables={"shout": True}), "train_on": "all"},
+        {"chat_template": fastpack.ChatTemplate(engine="python")},
         {"strategy": "none", "max_length": None},
-        {"shift_labels": True, "eos": True, "overlong": "split", "max_length": 32},
+        {
+            "objective": fastpack.CausalLM(shift_labels=True),
+            "special_tokens": fastpack.SpecialTokens(eos=True),
+            "overlong": "split",
+            "max_length": 32,
+        },
     ],
 )
 def test_what_pack_dir_writes_is_well(pack, options):
@@ -113,7 +118,7 @@ def test_metadata_that_is_no_text_is_named(pack, level):
 
 
 def test_a_file_that_is_missing_is_named(pack):
-    folder = pack(shard_size=20_000)
+    folder = pack(format=fastpack.Format(shard_size=20_000))
     (folder / "train-00001.arrow").unlink()
     problems = fastpack.verify(folder).problems
     assert problems[0].startswith(f"{folder / 'train-00001.arrow'}: the manifest lists this file")
@@ -260,7 +265,7 @@ def spoilt(column, change):
     ],
 )
 def test_rows_that_are_broken_are_named_by_file_row_and_column(pack, tmp_path, spoil, said):
-    table = fastpack.read(pack(pad_to="max_length", columns=WEIGHTED))
+    table = fastpack.read(pack(padding="max_length", columns=WEIGHTED))
     (tmp_path / "others").mkdir()
     path = tmp_path / "others" / "rows.parquet"
     pq.write_table(spoil(table), path)
@@ -360,7 +365,7 @@ def test_a_folder_without_a_recipe_is_noted(pack):
 
 
 def test_an_option_that_no_recipe_holds_is_noted(pack):
-    folder = pack(chat_template_kwargs={"shout": True})
+    folder = pack(chat_template=fastpack.ChatTemplate(variables={"shout": True}))
     unheld = {"unheld": {"chat_template": "a Template"}}
     seal_again(folder, lambda manifest: manifest["recipe"].update(unheld))
     found = fastpack.verify(folder)
@@ -371,10 +376,14 @@ def test_an_option_that_no_recipe_holds_is_noted(pack):
 @pytest.mark.parametrize(
     "options",
     [
-        {"prompt": "alpaca"},
-        {"prompt": "vicuna", "examples": [("One?", "Two.")]},
-        {"prompt": "Q: {instruction}\nA: {output}"},
-        {"fields": {"question": "instruction", "answer": "output"}, "prompt": "wizardmath-cot"},
+        {"reading": fastpack.Reading(prompt="alpaca")},
+        {"reading": fastpack.Reading(prompt="vicuna", examples=[("One?", "Two.")])},
+        {"reading": fastpack.Reading(prompt="Q: {instruction}\nA: {output}")},
+        {
+            "reading": fastpack.Reading(
+                fields={"question": "instruction", "answer": "output"}, prompt="wizardmath-cot"
+            )
+        },
     ],
 )
 def test_inputs_with_a_prompt_are_made_again(options, write_jsonl, tokenizer_dir, tmp_path):
@@ -390,10 +399,10 @@ def test_each_source_is_made_again_by_its_own_prompt(write_jsonl, tokenizer_dir,
     one, other = write_jsonl(asked, "one.jsonl"), write_jsonl(asked, "other.jsonl")
     folder = tmp_path / "packed"
     fastpack.pack_dir(
-        sources=[{"path": one, "prompt": "vicuna"}, {"path": other}],
+        files=[{"path": one, "prompt": "vicuna"}, {"path": other}],
         output=folder,
         tokenizer=tokenizer_dir,
-        prompt="alpaca",
+        reading=fastpack.Reading(prompt="alpaca"),
         max_length=256,
         progress=False,
     )
@@ -402,7 +411,7 @@ def test_each_source_is_made_again_by_its_own_prompt(write_jsonl, tokenizer_dir,
 
 
 def test_a_verification_with_problems_is_false_and_raises_the_first(pack):
-    folder = pack(shard_size=20_000)
+    folder = pack(format=fastpack.Format(shard_size=20_000))
     found = fastpack.verify(folder, sample=0)
     assert found.ok
     assert found

@@ -51,7 +51,7 @@ def test_they_are_read_alone_of_a_parquet_file(tmp_path, tokenizer_dir, expected
     path.write_bytes(data)
     assert rows(path, tokenizer_dir) == expected
     with pytest.raises(fastpack.RecordError):
-        rows(path, tokenizer_dir, fields={"text": "noise"})
+        rows(path, tokenizer_dir, reading=fastpack.Reading(fields={"text": "noise"}))
     # A function of the caller may want any of them.
     with pytest.raises(fastpack.RecordError):
         rows(path, tokenizer_dir, filter=lambda batch: [True] * batch.num_rows)
@@ -73,7 +73,7 @@ def test_they_are_read_alone_of_arrow_ipc(new, zipped, tmp_path, tokenizer_dir, 
         path.write_bytes(gzip.compress((tmp_path / "a.arrow").read_bytes()))
     assert rows(path, tokenizer_dir) == expected
     with pytest.raises(fastpack.RecordError) as broken:
-        rows(path, tokenizer_dir, fields={"text": "noise"})
+        rows(path, tokenizer_dir, reading=fastpack.Reading(fields={"text": "noise"}))
     assert broken.value.line == 2_001
     with pytest.raises(fastpack.RecordError):
         rows(path, tokenizer_dir, filter=lambda batch: [True] * batch.num_rows)

@@ -20,6 +20,7 @@ from conftest import conversation, sentence
 from containers import CONTAINERS, ROADS, SEPARATOR, TEXT_FILES, cbor, lines, pack_by, sequence, zstd
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nested import flat
 
 import fastpack
 
@@ -31,7 +32,7 @@ TEXTS = [{"text": sentence(number, 5 + number)} for number in range(60)]
 
 
 def pack(path: Path, tokenizer: Path, **options: Any) -> pa.Table:
-    return fastpack.pack_files(path, tokenizer, **{"max_length": 512, "max_lost": "100%", **options})
+    return flat.pack_files(path, tokenizer, **{"max_length": 512, "max_lost": "100%", **options})
 
 
 def rows(path: Path, tokenizer: Path, **options: Any) -> dict[str, list[Any]]:
@@ -457,7 +458,7 @@ def test_a_separator_needs_a_text(tmp_path, tokenizer_dir, write_jsonl):
     for separator, said in (("", "at least one character"), ("x", "there is none"), (3, "must be a text")):
         with pytest.raises(fastpack.OptionError, match=said) as caught:
             pack(write_jsonl(TEXTS), tokenizer_dir, separator=separator)
-        assert caught.value.option == "separator"
+        assert caught.value.option == "reading.separator"
 
 
 @pytest.mark.parametrize("change", ["longer", "shorter", "other"])

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from nested import flat, nested, place
 from rows import COLUMNS
 
 import fastpack
@@ -15,13 +16,13 @@ from fastpack import cli
 
 FORMATS = ["arrow", "jsonl", "parquet"]
 ARRAYS = ["input_ids", "labels", "position_ids"]
-OPTIONS = {"max_length": 256, "pad_to": 8}
+OPTIONS = {"max_length": 256, "padding": 8}
 
 
 @pytest.fixture
 def table(corpus, tokenizer_dir):
     """The rows, as a table."""
-    return fastpack.pack_files(corpus, tokenizer_dir, **OPTIONS, columns=COLUMNS)
+    return flat.pack_files(corpus, tokenizer_dir, **OPTIONS, columns=COLUMNS)
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def write(corpus, tokenizer_dir, tmp_path):
 
     def written(name, *, folder="out", **options):
         options = {**OPTIONS, "columns": COLUMNS, **options}
-        fastpack.pack_dir(corpus, tmp_path / folder, tokenizer=tokenizer_dir, format=name, **options)
+        flat.pack_dir(corpus, tmp_path / folder, tokenizer=tokenizer_dir, format=name, **options)
         return sorted((tmp_path / folder).glob("train-*"))
 
     return written
@@ -125,7 +126,7 @@ def test_row_groups_are_small_enough_to_stream(tmp_path):
     source = tmp_path / "in.parquet"
     pq.write_table(pa.table({"input_ids": ids}), source)
     tokenizer = "examples/tokenizer"
-    fastpack.pack_dir(source, tmp_path / "out", tokenizer=tokenizer, max_length=800, format="parquet")
+    flat.pack_dir(source, tmp_path / "out", tokenizer=tokenizer, max_length=800, format="parquet")
     file = pq.ParquetFile(tmp_path / "out" / "train-00000.parquet")
     assert file.num_row_groups == 2
     assert sum(file.metadata.row_group(at).num_rows for at in range(2)) == 3000
@@ -135,7 +136,7 @@ def test_row_groups_are_small_enough_to_stream(tmp_path):
 def test_a_job_without_rows_is_a_file_without_rows(write_jsonl, tokenizer_dir, tmp_path, name):
     path = write_jsonl([])
     options = {"tokenizer": tokenizer_dir, "max_length": 8, "format": name, "columns": ARRAYS}
-    fastpack.pack_dir(path, tmp_path / "out", **options)
+    flat.pack_dir(path, tmp_path / "out", **options)
     (shard,) = (tmp_path / "out").glob("train-*")
     empty = {
         "arrow": lambda: pa.ipc.open_stream(shard).read_all().num_rows,
@@ -149,18 +150,18 @@ def test_a_job_without_rows_is_a_file_without_rows(write_jsonl, tokenizer_dir, t
 @pytest.mark.parametrize(
     ("options", "option"),
     [
-        ({"format": "jsonl", "compression": "zstd"}, "compression"),
-        ({"format": "arrow", "compression": "snappy"}, "compression"),
-        ({"format": "msgpack_arrays", "columns": ARRAYS, "compression": "lz4"}, "compression"),
-        ({"format": "parquet", "compression": "brotli"}, "compression"),
+        ({"format": "jsonl", "compression": "zstd"}, "format.compression"),
+        ({"format": "arrow", "compression": "snappy"}, "format.compression"),
+        ({"format": "msgpack_arrays", "compression": "lz4", "columns": ARRAYS}, "format.compression"),
+        ({"format": "parquet", "compression": "brotli"}, "format.compression"),
         ({"format": "msgpack_arrays"}, "columns"),
-        ({"format": "csv"}, "format"),
+        ({"format": "csv"}, "format.name"),
     ],
 )
 def test_what_a_format_cannot_do_is_refused_by_name(corpus, tokenizer_dir, tmp_path, options, option):
     with pytest.raises(fastpack.OptionError) as caught:
-        fastpack.pack_dir(corpus, tmp_path / "out", tokenizer=tokenizer_dir, max_length=64, **options)
-    assert caught.value.option == option
+        flat.pack_dir(corpus, tmp_path / "out", tokenizer=tokenizer_dir, max_length=64, **nested(options))
+    assert caught.value.option == place(option)
     assert not (tmp_path / "out").exists()
 
 

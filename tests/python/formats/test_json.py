@@ -80,9 +80,9 @@ def read(tokenizer_dir, tmp_path_factory):
             path,
             tokenizer_dir,
             max_length=4096,
-            shape="text",
+            reading="text",
             strategy="none",
-            eos=False,
+            special_tokens=fastpack.SpecialTokens(eos=False),
             on_bad_record="skip",
             columns=["input_ids", "source_row"],
         )

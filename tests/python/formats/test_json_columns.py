@@ -128,7 +128,14 @@ CALLS: dict[str, Callable[..., pa.Table]] = {
         rows_file(rows, path), tokenizer, map=by_map, **more
     ),
     "stream": lambda rows, tokenizer, path, **more: pa.concat_tables(
-        fastpack.stream(rows_file(rows, path), tokenizer, lanes=1, shuffle=False, batch_size=1, **more)
+        fastpack.stream(
+            rows_file(rows, path),
+            tokenizer,
+            ranks=fastpack.Ranks(lanes=1),
+            shuffle=False,
+            batch_size=1,
+            **more,
+        )
     ),
     "a folder": folder,
 }
@@ -289,13 +296,18 @@ def test_a_field_of_type_json_is_asked_for_by_its_value(tokenizer_dir: Path, tmp
     ]
     rows = table(records, {"text": pa.string(), "score": JSON})
     path = rows_file(rows, tmp_path)
-    options: dict[str, Any] = {"max_length": 512, "strategy": "none", "lanes": 1, "shuffle": False}
+    options: dict[str, Any] = {
+        "max_length": 512,
+        "strategy": "none",
+        "ranks": fastpack.Ranks(lanes=1),
+        "shuffle": False,
+    }
     for where, wanted in (
         ({"score": (3, None)}, [3, 6]),
         ({"score": "4"}, [4]),
         ({"score": [0, None]}, [0, 2, 5, 8]),
     ):
-        found = pa.concat_tables(fastpack.stream(path, tokenizer_dir, where=where, **options))
+        found = pa.concat_tables(fastpack.stream(path, tokenizer_dir, select=where, **options))
         kept = fastpack.pack_table(
             pa.table({"text": [records[at]["text"] for at in wanted]}),
             tokenizer_dir,
@@ -311,12 +323,17 @@ def test_a_field_that_is_asked_for_but_cannot_be_read_refuses_the_record(
     texts = [sentence(number, 4) for number in range(6)]
     invalid = pa.ExtensionArray.from_storage(JSON, pa.array(["1", "2", "{", "1", "1", "1"]))
     dates = pa.array(range(6), pa.date32())
-    options: dict[str, Any] = {"max_length": 512, "strategy": "none", "lanes": 1, "shuffle": False}
+    options: dict[str, Any] = {
+        "max_length": 512,
+        "strategy": "none",
+        "ranks": fastpack.Ranks(lanes=1),
+        "shuffle": False,
+    }
     for column, row, message in ((invalid, 3, "is of type JSON"), (dates, 1, "holds a Date32")):
         path = tmp_path / "a.parquet"
         pq.write_table(pa.table({"text": texts, "score": column}), path)
         with pytest.raises(fastpack.RecordError, match=message) as refused:
-            list(fastpack.stream(path, tokenizer_dir, where={"score": 1}, **options))
+            list(fastpack.stream(path, tokenizer_dir, select={"score": 1}, **options))
         assert refused.value.line == row
         assert Path(refused.value.path).name == "a.parquet"
         # What nobody asks for is not read.

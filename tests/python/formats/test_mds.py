@@ -98,7 +98,12 @@ def test_a_stream_reads_shards(tmp_path, write_jsonl, tokenizer_dir):
         [
             row
             for table in fastpack.stream(
-                files, tokenizer_dir, max_length=64, shuffle=False, lanes=1, batch_size=1
+                files,
+                tokenizer_dir,
+                max_length=64,
+                shuffle=False,
+                ranks=fastpack.Ranks(lanes=1),
+                batch_size=1,
             )
             for row in table["input_ids"].to_pylist()
         ]

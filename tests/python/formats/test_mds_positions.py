@@ -51,13 +51,17 @@ def documents(tables):
 
 
 @pytest.mark.parametrize("limit", [None, 40])
-@pytest.mark.parametrize("more", [{}, {"skip": 100, "take": 300}, {"stride": 7}], ids=str)
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"select": fastpack.Select(skip=100, take=300)}, {"select": fastpack.Select(stride=7)}],
+    ids=str,
+)
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("lanes", [1, 3, 16])
 def test_the_records_of_shards_are_those_of_lines_whatever_the_lanes(
     lanes, shuffle, more, limit, folder, same_lines, loaded
 ):
-    options = {**SMALL, **more, "lanes": lanes, "shuffle": shuffle}
+    options = {**SMALL, **more, "ranks": fastpack.Ranks(lanes=lanes), "shuffle": shuffle}
     found, expected = (
         list(
             fastpack.stream(
@@ -74,7 +78,13 @@ def test_the_records_of_shards_are_those_of_lines_whatever_the_lanes(
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("where", ["local", "web"])
 def test_a_stream_of_shards_resumes_at_every_table(where, shuffle, folder, loaded):
-    options = {**SMALL, "lanes": 5, "shuffle": shuffle, "strategy": "concat", "max_length": 256}
+    options = {
+        **SMALL,
+        "ranks": fastpack.Ranks(lanes=5),
+        "shuffle": shuffle,
+        "strategy": "concat",
+        "max_length": 256,
+    }
     with serving(folder) as server:
         files = [f"{server.url}/shard.0000{number}.mds" for number in range(3)]
         files = folder if where == "local" else files
@@ -90,7 +100,12 @@ def test_a_shard_is_shared_by_many_ranks(tmp_path, loaded):
     folder = write(tmp_path / "one", [RECORDS], COLUMNS)
     found = []
     for rank in range(6):
-        options = {**SMALL, "lanes": 12, "batch_size": 2, "world_size": 6, "rank": rank, "epochs": None}
+        options = {
+            **SMALL,
+            "ranks": fastpack.Ranks(rank=rank, world_size=6, lanes=12),
+            "batch_size": 2,
+            "epochs": None,
+        }
         with fastpack.stream(folder, loaded, **options) as stream:
             found.append(set(documents(itertools.islice(stream, 15))))
     assert all(len(of_rank) == 30 for of_rank in found)
@@ -114,7 +129,13 @@ def test_a_stream_that_resumes_near_the_end_of_a_shard_does_not_read_its_beginni
     folder = write(tmp_path / "large", [texts], {"text": "str"})
     size = (folder / "shard.00000.mds").stat().st_size
     assert size > 20_000_000
-    options = {"max_length": 2048, "shuffle": False, "lanes": lanes, "strategy": "concat", "batch_size": 64}
+    options = {
+        "max_length": 2048,
+        "shuffle": False,
+        "ranks": fastpack.Ranks(lanes=lanes),
+        "strategy": "concat",
+        "batch_size": 64,
+    }
     with serving(folder) as server:
         files = f"{server.url}/shard.00000.mds" if where == "web" else folder
         tables = list(fastpack.stream(files, loaded, **options))
@@ -132,9 +153,11 @@ def test_a_stream_that_resumes_near_the_end_of_a_shard_does_not_read_its_beginni
 
 def test_a_shard_of_zstd_is_read_by_one_lane_and_resumes(tmp_path, loaded):
     folder = write(tmp_path / "mds", [RECORDS], COLUMNS, compression="zstd", raw=False)
-    options = {**SMALL, "lanes": 3, "batch_size": 50}
+    options = {**SMALL, "ranks": fastpack.Ranks(lanes=3), "batch_size": 50}
     tables = list(fastpack.stream(folder, loaded, **options))
-    assert documents(tables) == documents(fastpack.stream(folder, loaded, **{**SMALL, "lanes": 1}))
+    assert documents(tables) == documents(
+        fastpack.stream(folder, loaded, **{**SMALL, "ranks": fastpack.Ranks(lanes=1)})
+    )
     for number in (0, 5, len(tables) - 2):
         again = fastpack.stream(folder, loaded, **options)
         again.load_state_dict(fastpack.state_of(tables[number]))
@@ -155,7 +178,7 @@ def test_a_stream_names_the_record_of_a_damaged_shard(spoil, tmp_path, loaded):
     path = tmp_path / "shard.mds"
     path.write_bytes(bytes(content))
     with pytest.raises(fastpack.RecordError, match=r"shard\.mds:\d+: ") as caught:
-        list(fastpack.stream(path, loaded, **SMALL, lanes=4))
+        list(fastpack.stream(path, loaded, **SMALL, ranks=fastpack.Ranks(lanes=4)))
     assert caught.value.line == (len(RECORDS) if spoil == "cut" else 1)
 
 
@@ -166,14 +189,14 @@ def test_a_record_of_a_later_extent_is_named_by_its_number(tmp_path, loaded):
     path = tmp_path / "shard.mds"
     path.write_bytes(bytes(content))
     with pytest.raises(fastpack.RecordError, match=r"shard\.mds:451: .*not UTF-8"):
-        list(fastpack.stream(path, loaded, **SMALL, lanes=4))
-    stream = fastpack.stream(path, loaded, **SMALL, lanes=4, on_bad_record="skip")
+        list(fastpack.stream(path, loaded, **SMALL, ranks=fastpack.Ranks(lanes=4)))
+    stream = fastpack.stream(path, loaded, **SMALL, ranks=fastpack.Ranks(lanes=4), on_bad_record="skip")
     assert len(rows_of(stream)) == len(TEXTS) - 1
 
 
 def test_a_shard_without_records_is_passed_over(tmp_path, loaded):
     folder = write(tmp_path / "mds", [[], RECORDS[:20], []], COLUMNS)
-    assert len(rows_of(fastpack.stream(folder, loaded, **SMALL, lanes=2))) == 20
+    assert len(rows_of(fastpack.stream(folder, loaded, **SMALL, ranks=fastpack.Ranks(lanes=2)))) == 20
 
 
 def test_a_shard_that_is_entered_anywhere_is_not_written_again(folder, tmp_path):

@@ -30,7 +30,7 @@ CALLS = {
     "tokenizer": "pack_files(data, pipe, max_length=256)",
     "a Tokenizer": "Tokenizer(pipe)",
     "chat_template": f"{FILES}, chat_template=str(pipe))",
-    "prompt": f"{FILES}, prompt=str(pipe))",
+    "prompt": f"{FILES}, reading=fastpack.Reading(prompt=str(pipe)))",
     "output": "pack_dir(data, pipe, tokenizer=tokenizer, max_length=256)",
     "output of reindex": "reindex(data, output=pipe)",
     "cache_dir": "pack_dir(data, folder / 'out', tokenizer=tokenizer, max_length=256, cache_dir=pipe)",

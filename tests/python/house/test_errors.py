@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 from conftest import conversation
+from nested import flat, place
 
 import fastpack
 
@@ -225,8 +226,8 @@ def test_a_template_that_is_nowhere_is_refused(template, corpus, tokenizer_dir):
 def test_an_option_is_refused_before_any_work(option, value, said):
     options = {"max_length": 512, option: value}
     with pytest.raises(fastpack.OptionError) as caught:
-        fastpack.pack_files("nowhere.jsonl", "no/such/tokenizer", **options)
-    assert caught.value.option == option
+        flat.pack_files("nowhere.jsonl", "no/such/tokenizer", **options)
+    assert caught.value.option == place(option)
     assert said in str(caught.value)
 
 
@@ -281,7 +282,7 @@ def test_an_input_in_the_output_folder_is_never_replaced(write_jsonl, tokenizer_
     before = path.read_bytes()
     with pytest.raises(fastpack.OutputError, match="holds the input"):
         fastpack.pack_dir(
-            path, path.parent, tokenizer=tokenizer_dir, max_length=64, format="jsonl", overwrite=True
+            path, path.parent, tokenizer=tokenizer_dir, max_length=64, format="jsonl", exists="overwrite"
         )
     assert path.read_bytes() == before
 
@@ -324,8 +325,13 @@ def test_what_is_no_table_is_refused(table):
 
 
 def test_half_a_surrogate_in_template_variables_is_refused(corpus, tokenizer_dir):
-    with pytest.raises(fastpack.OptionError, match="chat_template_kwargs"):
-        fastpack.pack_files(corpus, tokenizer_dir, max_length=64, chat_template_kwargs={"x": "\ud800"})
+    with pytest.raises(fastpack.OptionError, match=r"chat_template\.variables"):
+        fastpack.pack_files(
+            corpus,
+            tokenizer_dir,
+            max_length=64,
+            chat_template=fastpack.ChatTemplate(variables={"x": "\ud800"}),
+        )
 
 
 @pytest.mark.parametrize("lengths", [np.array([5, 2**63], np.uint64), np.ma.array([5, 3], mask=[1, 0])])

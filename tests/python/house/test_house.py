@@ -18,7 +18,7 @@ import fastpack
 from fastpack import api
 from fastpack.api import run
 from fastpack.api.calls import arguments
-from fastpack.options import OPTIONS
+from fastpack.options import OPTIONS, native
 from fastpack.options.calls import CALLS
 from fastpack.streaming import stream as streaming
 
@@ -189,19 +189,19 @@ def test_what_is_written_from_the_table_of_options_is_up_to_date():
 @pytest.mark.parametrize("name", api.__all__)
 def test_every_option_of_a_function_reaches_the_native_module(name):
     """An option is in a group, which takes it from the arguments of a call, or what the call does names it."""
-    sources = inspect.getsource(run) + inspect.getsource(streaming)
-    named = set(re.findall(r'given\["(\w+)"\]', sources))
+    sources = "".join(map(inspect.getsource, (run, streaming, native)))
+    named = set(re.findall(r'given(?:\[|\.get\()"(\w+)"', sources))
     own = {CALLS[name].own[0]} if CALLS[name].own else set()
-    grouped = {option.name for option in OPTIONS.values() if option.group}
+    grouped = {option.name for option in OPTIONS.values() if option.group or option.flattens}
     assert set(inspect.signature(getattr(api, name)).parameters) - own <= grouped | named
 
 
 def test_a_new_option_touches_the_table_and_the_core_alone():
     """Outside of the table, Python names an option only where it does something with it."""
-    padding = {path.name for path in PACKAGE.rglob("*.py") if "padding_side" in code(path)}
+    padding = {path.name for path in PACKAGE.rglob("*.py") if "open_rows" in code(path)}
     generated = {path.name for path in (PACKAGE / "api" / "calls").glob("*.py")}
-    # Other tools' words for it, and the side that a class of tokenizers has.
-    assert padding - generated == {"rows.py", "foreign.py", "call.py"}
+    # Its own place, and the word that it had before.
+    assert padding - generated == {"packing.py", "foreign.py"}
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="overloads are forgotten before Python 3.11")

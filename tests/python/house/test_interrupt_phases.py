@@ -97,17 +97,20 @@ open(files + ".csv", "w").write(",".join(f"column {number}" for number in range(
         f"{CONVERSATION}template = {TEMPLATE!r}",
         "fastpack.pack_records([line], loaded, max_length=4096, chat_template=template, train_on='all')",
     ),
-    "write": (ROWS, "fastpack.pack_table(table, max_length=512, output=out, overwrite=True, format='jsonl')"),
+    "write": (
+        ROWS,
+        "fastpack.pack_table(table, max_length=512, output=out, exists='overwrite', format='jsonl')",
+    ),
     "compress": (
         ROWS,
-        "fastpack.pack_table(table, max_length=512, output=out, overwrite=True, format='parquet')",
+        "fastpack.pack_table(table, max_length=512, output=out, exists='overwrite', format='parquet')",
     ),
     "rows in memory": (ROWS, "fastpack.pack_table(table, max_length=512)"),
     "stream": ("", "list(fastpack.stream(files, loaded, max_length=512))"),
     "scan": ("", "fastpack.scan(files, loaded)"),
     "repack": (
         "fastpack.pack_dir(files, out + '-kept', tokenizer=loaded, max_length=512, keep_tokens=True)",
-        "fastpack.repack(out + '-kept', out, max_length=256, overwrite=True)",
+        "fastpack.repack(out + '-kept', out, max_length=256, exists='overwrite')",
     ),
     "cache": ("", "fastpack.pack_files(files, loaded, max_length=512, cache_dir=out)"),
     "verify": ("", "fastpack.pack_files(files, loaded, max_length=512, verify=10_000)"),

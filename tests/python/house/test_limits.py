@@ -15,6 +15,8 @@ from conftest import conversation
 
 import fastpack
 from fastpack import api
+from fastpack.options import OPTIONS
+from fastpack.options.value import fields_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory and threads as Linux does")
 
@@ -23,24 +25,29 @@ EXTREMES = [0, -1, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64, 10**30, 10*
 HEAD = """
 import json, resource, sys
 import fastpack, pyarrow as pa
+from fastpack.cli.flags import with_values
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 tokenizer, files, out = sys.argv[1:4]
 loaded = fastpack.Tokenizer(tokenizer)
-records = [{"text": "a river and a boat"}] * 5
+records = [{"text": "a river and a boat", "label": 0}] * 5
 table = pa.table({"input_ids": [[1, 2, 3]] * 5})
 base = {"max_length": 64}
 
 def call(name, options):
-    options = {**base, **options}
+    functions = {option: {"filter": bool, "map": dict}[option] for option in ("filter", "map") if option in options}
+    options = with_values({**base, **options, **functions}, call=name)
+    if "format" in options and name in ("pack_records", "pack_table"):
+        options |= {"output": out, "exists": "overwrite"}
     if name == "pack_files":
         return fastpack.pack_files(files, loaded, **options)
     if name == "pack_dir":
-        return fastpack.pack_dir(files, out, tokenizer=loaded, overwrite=True, **options)
+        return fastpack.pack_dir(files, out, tokenizer=loaded, exists="overwrite", **options)
     if name == "pack_records":
         return fastpack.pack_records(records, loaded, **options)
     if name == "pack_table":
-        return fastpack.pack_table(table, **options)
+        texts = pa.Table.from_pylist(records)
+        return fastpack.pack_table(*((texts, loaded) if "objective" in options else (table,)), **options)
     if name == "stream":
         return list(fastpack.stream(files, loaded, **options))
     if name == "scan":
@@ -48,7 +55,7 @@ def call(name, options):
     if name == "plan":
         return fastpack.plan(options.pop("lengths", [5, 60, 64, 65, 200]), **options)
     if name == "repack":
-        return fastpack.repack(out + "-kept", out, overwrite=True, **options)
+        return fastpack.repack(out + "-kept", out, exists="overwrite", **options)
     if name == "Tokenizer":
         return fastpack.Tokenizer(tokenizer, **{key: options[key] for key in options if key != "max_length"})
     raise AssertionError(name)
@@ -101,33 +108,42 @@ def number_options():
     for name in [*api.__all__, "Tokenizer"]:
         for option, parameter in inspect.signature(getattr(fastpack, name)).parameters.items():
             annotation = str(parameter.annotation)
+            for field in fields_of(OPTIONS[option].kinds.values()) if option in OPTIONS else ():
+                if re.search(r"\bint\b|\bPadTo\b", field.spelled):
+                    yield name, f"{option}.{field.name}"
             if re.search(r"\bint\b|\bPadTo\b|\bValidation\b|\bMaxLost\b", annotation):
                 yield name, option
 
 
 def test_the_options_that_are_numbers_are_found():
     found = set(number_options())
-    assert {("pack_files", "max_length"), ("plan", "balance_ranks"), ("stream", "batch_size")} <= found
+    assert {("pack_files", "max_length"), ("plan", "order.ranks"), ("stream", "batch_size")} <= found
     assert len(found) > 60
 
 
 NEEDS = {
-    "balance_ranks": {"order": "balanced", "pad_token_id": 0},
-    "open_packs": {"strategy": "best_fit"},
+    "order.ranks": {"order": "balanced", "padding.token_id": 0},
+    "strategy.open_rows": {"strategy": "best_fit"},
+    "objective.copies": {"objective": "mlm"},
+    "objective.max_target_length": {"objective": "span"},
+    "objective.classes": {"objective": "classification"},
+    "filter.processes": {"filter": "bool", "filter.per": "record"},
+    "map.processes": {"map": "dict", "map.per": "record"},
     "epochs": {"max_steps": 2},
-    "rank": {"world_size": 4, "epochs": None, "max_steps": 1, "batch_size": 1, "lanes": 4},
-    "world_size": {"rank": 0, "epochs": None, "max_steps": 1, "batch_size": 1},
+    "ranks.lanes": {"epochs": 1},
 }
 
 
 def needs(name, option):
     """The arguments that an option requires, as far as the call takes them."""
     known = inspect.signature(getattr(fastpack, name)).parameters
-    return {other: value for other, value in NEEDS.get(option, {}).items() if other in known}
+    return {
+        other: value for other, value in NEEDS.get(option, {}).items() if other.partition(".")[0] in known
+    }
 
 
 def test_every_number_is_taken_or_refused_by_its_name(tokenizer_dir, write_jsonl, tmp_path, python):
-    corpus = write_jsonl([{"text": "a river and a boat"}] * 5)
+    corpus = write_jsonl([{"text": "a river and a boat", "label": 0}] * 5)
     cases = [
         (name, {**needs(name, option), option: value})
         for name, option in number_options()
@@ -138,18 +154,19 @@ def test_every_number_is_taken_or_refused_by_its_name(tokenizer_dir, write_jsonl
         assert kind in {"ok", "OptionError", "OptionTypeError", "LossError"}, case
         assert len(said) < 1000, case
         if kind.startswith("Option"):
-            assert named in {*options, "max_length", "lengths", "pad_token_id"}, case
+            places = {"max_length", "lengths", "padding.token_id", "padding.to", "groups.size"}
+            assert named in {*options, *places}, case
 
 
 TOGETHER = [
-    {"max_length": 2**31 - 1, "pad_to": "max_length"},
-    {"max_length": 2**31 - 1, "pad_to": 2**31 - 1},
-    {"max_length": 2**31 - 1, "align_documents_to": 2**31 - 1},
-    {"max_length": 2**31 - 1, "pad_to": "max_length", "columns": ["input_ids"]},
-    {"max_length": 2**30, "pad_to": "max_length", "strategy": "sequential"},
-    {"order": "balanced", "balance_ranks": 2**31},
-    {"order": "balanced", "balance_ranks": 2**32 - 1, "on_remainder": "repeat"},
-    {"order": "balanced", "balance_ranks": 2**31, "pad_to": "max_length"},
+    {"max_length": 2**31 - 1, "padding": "max_length"},
+    {"max_length": 2**31 - 1, "padding": 2**31 - 1},
+    {"max_length": 2**31 - 1, "strategy.align_to": 2**31 - 1},
+    {"max_length": 2**31 - 1, "padding": "max_length", "columns": ["input_ids"]},
+    {"max_length": 2**30, "padding": "max_length", "strategy": "sequential"},
+    {"order": "balanced", "order.ranks": 2**31},
+    {"order": "balanced", "order.ranks": 2**32 - 1, "order.on_remainder": "repeat"},
+    {"order": "balanced", "order.ranks": 2**31, "padding": "max_length"},
 ]
 
 
@@ -159,10 +176,14 @@ def test_sizes_that_no_memory_holds_are_refused_with_what_they_take(
 ):
     corpus = write_jsonl([{"text": "a river and a boat"}] * 5)
     known = inspect.signature(getattr(fastpack, name)).parameters
-    cases = [(name, {"pad_token_id": 0, **options}) for options in TOGETHER if options.keys() <= known.keys()]
+    cases = [
+        (name, {"padding.token_id": 0, **options})
+        for options in TOGETHER
+        if {option.partition(".")[0] for option in options} <= known.keys()
+    ]
     assert cases
     for case, (kind, said, named) in outcomes(cases, tokenizer_dir, corpus, tmp_path, python):
-        assert (kind, named in case[1]) == ("OptionError", True), (case, kind, said)
+        assert (kind, named.removesuffix(".to") in case[1]) == ("OptionError", True), (case, kind, said)
         assert re.search(r"takes [\d.]+ GB of memory", said), (case, said)
 
 
@@ -173,13 +194,13 @@ def test_plans_that_no_memory_holds_are_refused(tokenizer_dir, write_jsonl, tmp_
         {"lengths": [2**31 - 1] * 3, "max_length": 1, "overlong": "split"},
         {"lengths": [2**31 - 1], "max_length": 1, "strategy": "concat"},
         {"lengths": [2**30] * 100, "max_length": 2, "strategy": "concat"},
-        {"lengths": [1], "max_length": 1, "order": "balanced", "balance_ranks": 2**31},
+        {"lengths": [1], "max_length": 1, "order": "balanced", "order.ranks": 2**31},
         {
             "lengths": [1],
             "max_length": 1,
             "order": "balanced",
-            "balance_ranks": 2**32 - 1,
-            "on_remainder": "repeat",
+            "order.ranks": 2**32 - 1,
+            "order.on_remainder": "repeat",
         },
     ]
     cases = [("plan", options) for options in vast]
@@ -191,7 +212,7 @@ def test_plans_that_no_memory_holds_are_refused(tokenizer_dir, write_jsonl, tmp_
         {"lengths": [2**31 - 1], "max_length": 2**20, "overlong": "split"},
         {"lengths": [1, 2**31 - 1], "max_length": 2**31 - 1, "strategy": "best_fit"},
         {"lengths": [2**31 - 1, 5], "max_length": 2**20, "strategy": "concat"},
-        {"lengths": [1] * 1000, "max_length": 2**31 - 1, "order": "balanced", "balance_ranks": 1000},
+        {"lengths": [1] * 1000, "max_length": 2**31 - 1, "order": "balanced", "order.ranks": 1000},
     ]
     cases = [("plan", options) for options in fine]
     for case, (kind, said, _) in outcomes(cases, tokenizer_dir, corpus, tmp_path, python):
@@ -201,7 +222,7 @@ def test_plans_that_no_memory_holds_are_refused(tokenizer_dir, write_jsonl, tmp_
 def test_sources_that_are_repeated_without_end_give_their_first_rows(corpus, write_jsonl, tokenizer_dir):
     other = write_jsonl(map(conversation, range(50)), "other.jsonl")
     sources = [{"path": str(path), "repeat": 2**63 - 1} for path in (corpus, other)]
-    with fastpack.stream(tokenizer=tokenizer_dir, sources=sources, max_length=64) as stream:
+    with fastpack.stream(files=sources, tokenizer=tokenizer_dir, max_length=64) as stream:
         assert next(stream).num_rows == 8
 
 

@@ -258,9 +258,13 @@ def test_what_is_no_table_is_refused_with_the_way_out(tokenizer_dir):
         fastpack.pack_table(splits, tokenizer_dir, max_length=16)
     with pytest.raises(fastpack.OptionTypeError, match="must be an iterable of dicts, not a `str`"):
         fastpack.pack_records("data.jsonl", tokenizer_dir, max_length=16)
-    with pytest.raises(fastpack.OptionError, match="invalid option `prompt`: needs a tokenizer") as caught:
-        fastpack.pack_table(pa.table({"input_ids": [[1]]}), max_length=16, prompt="alpaca")
-    assert caught.value.option == "prompt"
+    with pytest.raises(
+        fastpack.OptionError, match=r"invalid option `reading\.prompt`: needs a tokenizer"
+    ) as caught:
+        fastpack.pack_table(
+            pa.table({"input_ids": [[1]]}), max_length=16, reading=fastpack.Reading(prompt="alpaca")
+        )
+    assert caught.value.option == "reading.prompt"
 
 
 TAKES = """

@@ -33,7 +33,7 @@ if call == "pack_files":
 elif call in ("pack_dir", "pack_dir again"):
     fastpack.pack_dir(files, folder, tokenizer=tokenizer, **given)
 elif call == "pack_dir in groups":
-    fastpack.pack_dir(files, folder, tokenizer=tokenizer, group_size=100_000, **given)
+    fastpack.pack_dir(files, folder, tokenizer=tokenizer, groups=100_000, **given)
 elif call == "verify":
     assert fastpack.verify(folder, tokenizer=tokenizer)
 elif call == "reindex":
@@ -42,7 +42,7 @@ elif call == "scan":
     fastpack.scan(files, tokenizer, **given)
 else:
     shuffled = call == "a shuffled stream"
-    for _ in fastpack.stream(files, tokenizer, epochs=1, batch_size=64, lanes=4, shuffle=shuffled, **given):
+    for _ in fastpack.stream(files, tokenizer, epochs=1, batch_size=64, ranks=fastpack.Ranks(lanes=4), shuffle=shuffled, **given):
         pass
 with open("/proc/self/status") as status:
     peak, = (line for line in status if line.startswith("VmHWM"))

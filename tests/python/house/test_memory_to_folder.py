@@ -19,7 +19,7 @@ import fastpack
 RECORDS = [conversation(number) for number in range(200)]
 
 RUN = """
-import json, os, signal, sys, fastpack
+import os, pickle, signal, sys, fastpack
 kind, tokenizer, out, options, pause = sys.argv[1:]
 sys.path.insert(0, "tests/python")
 from conftest import conversation
@@ -52,7 +52,7 @@ if kind == "broken":
 pack = fastpack.pack_records if kind in ("records", "broken") else fastpack.pack_table
 made = given() if pack is fastpack.pack_records else records
 try:
-    report = pack(made, tokenizer, output=out, progress=say, **json.loads(options))
+    report = pack(made, tokenizer, output=out, progress=say, **pickle.loads(bytes.fromhex(options)))
 except fastpack.FastpackError as failed:
     print(type(failed).__name__, failed, flush=True)
 else:
@@ -87,9 +87,9 @@ FORMS = list(handed_over([{"text": "a"}]))
 @pytest.mark.parametrize(
     "options",
     [
-        {"validation": 20, "shard_size": "20KB"},
-        {"format": "parquet", "compression": "zstd"},
-        {"hf_layout": True, "validation": 0.1},
+        {"validation": 20, "format": fastpack.Format(shard_size="20KB")},
+        {"format": fastpack.Format("parquet", compression="zstd")},
+        {"format": fastpack.Format(hf_layout=True), "validation": 0.1},
         {"memory": 0, "threads": 1, "format": "jsonl"},
     ],
     ids=lambda options: next(iter(options)),
@@ -133,10 +133,12 @@ def test_what_is_known_again_is_packed_once_and_the_rest_is_refused(form, tokeni
     if is_known:
         assert job() == first
     else:
-        with pytest.raises(fastpack.OutputError, match="same records cannot be told; pass overwrite=True"):
+        with pytest.raises(
+            fastpack.OutputError, match=r"same records cannot be told; pass exists=.overwrite."
+        ):
             job()
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
-    assert job(overwrite=True).rows == first.rows
+    assert job(exists="overwrite").rows == first.rows
 
 
 @pytest.mark.parametrize("form", ["table", "dataset"])
@@ -165,15 +167,28 @@ def test_a_table_in_other_chunks_is_another_job(tokenizer_dir, tmp_path):
 def test_rows_that_are_tokens_are_written(tmp_path):
     table = pa.table({"input_ids": [[number + 1] * (2 + number % 9) for number in range(300)]})
     options = {"max_length": 64, "validation": 30}
-    report = fastpack.pack_table(table, output=tmp_path / "out", shard_size=4096, **options)
+    report = fastpack.pack_table(
+        table, output=tmp_path / "out", format=fastpack.Format(shard_size=4096), **options
+    )
     splits = fastpack.pack_table(table, **options)
     for split, rows in zip(("train", "validation"), splits, strict=True):
         assert table_of(tmp_path / "out", split).to_pylist() == rows.to_pylist()
     assert report.splits["validation"].documents.read == 30
     assert len(list((tmp_path / "out").glob("train-*"))) > 1
-    assert fastpack.pack_table(table, output=tmp_path / "out", shard_size=4096, **options) == report
+    assert (
+        fastpack.pack_table(
+            table, output=tmp_path / "out", format=fastpack.Format(shard_size=4096), **options
+        )
+        == report
+    )
     with pytest.raises(fastpack.OutputError, match="differs in `max_length`"):
-        fastpack.pack_table(table, output=tmp_path / "out", shard_size=4096, max_length=32, validation=30)
+        fastpack.pack_table(
+            table,
+            output=tmp_path / "out",
+            format=fastpack.Format(shard_size=4096),
+            max_length=32,
+            validation=30,
+        )
 
 
 def test_rows_that_are_tokens_leave_memory_as_documents_do(tmp_path):
@@ -181,7 +196,12 @@ def test_rows_that_are_tokens_leave_memory_as_documents_do(tmp_path):
     gathering = {}
     for name, memory in {"much": None, "none": 0}.items():
         report = fastpack.pack_table(
-            table, max_length=256, validation=30, output=tmp_path / name, memory=memory, shard_size="64KB"
+            table,
+            max_length=256,
+            validation=30,
+            output=tmp_path / name,
+            memory=memory,
+            format=fastpack.Format(shard_size="64KB"),
         )
         gathering[name] = report.stages["gather"].cpu
         assert report.stages["keep"].wall > 0
@@ -326,7 +346,7 @@ def test_a_folder_that_holds_something_else_is_refused(tokenizer_dir, tmp_path):
     for pack, records, _ in handed_over(RECORDS).values():
         with pytest.raises(fastpack.OutputError, match=r"is not empty: `notes\.txt`"):
             pack(records(), tokenizer_dir, max_length=256, output=tmp_path)
-        report = pack(records(), tokenizer_dir, max_length=256, output=tmp_path, overwrite=True)
+        report = pack(records(), tokenizer_dir, max_length=256, output=tmp_path, exists="overwrite")
         assert table_of(tmp_path).num_rows == report.rows
         assert (tmp_path / "notes.txt").read_text() == "mine"
         for path in tmp_path.iterdir():
@@ -346,7 +366,7 @@ def test_a_folder_that_holds_something_else_is_refused(tokenizer_dir, tmp_path):
     ],
 )
 def test_killed_in_the_middle_the_same_call_ends_with_the_same_bytes(form, pause, tokenizer_dir, tmp_path):
-    options = {"code": RUN, "shard_size": "100KB", "validation": 0.3}
+    options = {"code": RUN, "format": fastpack.Format(shard_size="100KB"), "validation": 0.3}
     process = start(form, tokenizer_dir, tmp_path / "out", pause=pause, **options)
     kill(at_work(process))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".fastpack"]
@@ -364,8 +384,12 @@ def test_killed_in_the_middle_the_same_call_ends_with_the_same_bytes(form, pause
 def test_another_call_does_not_take_what_records_left_behind(tokenizer_dir, tmp_path):
     kill(at_work(start("records", tokenizer_dir, tmp_path, code=RUN, pause="documents")))
     with pytest.raises(fastpack.OutputError, match=r"what is left of a job that differs in `max_length`"):
-        fastpack.pack_records(RECORDS, tokenizer_dir, max_length=128, shard_size="2MB", output=tmp_path)
-    report = fastpack.pack_records(RECORDS, tokenizer_dir, max_length=256, shard_size="2MB", output=tmp_path)
+        fastpack.pack_records(
+            RECORDS, tokenizer_dir, max_length=128, format=fastpack.Format(shard_size="2MB"), output=tmp_path
+        )
+    report = fastpack.pack_records(
+        RECORDS, tokenizer_dir, max_length=256, format=fastpack.Format(shard_size="2MB"), output=tmp_path
+    )
     assert (report.documents.read, report.resumed_documents) == (200, 0)
 
 
@@ -374,7 +398,9 @@ def test_another_call_does_not_take_what_records_left_behind(tokenizer_dir, tmp_
 def test_of_two_processes_one_works_and_the_other_returns_its_report(form, tokenizer_dir, tmp_path):
     first = at_work(start(form, tokenizer_dir, tmp_path / "out", code=RUN, pause="documents"))
     second = start(form, tokenizer_dir, tmp_path / "out", code=RUN)
-    refused = start(form, tokenizer_dir, tmp_path / "out", code=RUN, wait=False).communicate()[0]
+    refused = start(
+        form, tokenizer_dir, tmp_path / "out", code=RUN, exists=fastpack.Exists(wait=False)
+    ).communicate()[0]
     assert "another run is writing here" in refused
     first.send_signal(18)
     (said, failure), (other, _) = first.communicate(), second.communicate()
@@ -421,13 +447,13 @@ def test_a_call_that_is_interrupted_leaves_nothing_that_nobody_can_use(tokenizer
     ("option", "value"),
     [
         ("format", "parquet"),
-        ("compression", "zstd"),
-        ("hf_layout", True),
-        ("shard_size", 1000),
+        ("format", fastpack.Format(compression="zstd")),
+        ("format", fastpack.Format(hf_layout=True)),
+        ("format", fastpack.Format(shard_size=1000)),
         ("memory", "1GB"),
         ("keep_tokens", True),
-        ("overwrite", True),
-        ("wait", False),
+        ("exists", "overwrite"),
+        ("exists", fastpack.Exists(wait=False)),
     ],
 )
 def test_options_of_a_folder_need_one(option, value, tokenizer_dir):

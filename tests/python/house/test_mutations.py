@@ -74,7 +74,7 @@ def spoil_input(seed: int, folder: Path) -> None:
     path.write_bytes(mutate(written(name, chance.random() < 0.5), chance))
     options: dict[str, Any] = {"on_bad_record": chance.choice(["error", "skip", "skip"])}
     if name in TEXT_FILES:
-        options["separator"] = SEPARATOR
+        options["reading"] = fastpack.Reading(separator=SEPARATOR)
     pack(path, loaded(), str(path), **options)
 
 

@@ -17,6 +17,7 @@ import pytest
 from campaign import tries
 from conftest import ROOT, conversation
 from mutations import mutate, survive
+from nested import nested
 from sealing import seal_again
 
 import fastpack
@@ -41,10 +42,10 @@ FOLDERS: list[dict[str, Any]] = [
     {"keep_tokens": True},
     {"format": "parquet"},
     {"format": "jsonl"},
-    {"layout": "compact"},
-    {"hf_layout": True, "validation": 8},
+    {"format": fastpack.Format(layout="compact")},
+    {"format": fastpack.Format(hf_layout=True), "validation": 8},
     {
-        "per_file": True,
+        "format": fastpack.Format(per_file=True),
         "columns": ["input_ids", "labels", "position_ids", "seq_lengths", "loss_weights", "source_file"],
     },
 ]
@@ -64,7 +65,12 @@ def packed(home: Path, chance: random.Random) -> Path:
         data.write_text("".join(json.dumps(conversation(at)) + "\n" for at in range(40)))
         made = whole.with_name(f"{whole.name}-made")
         fastpack.pack_dir(
-            data, made, tokenizer=loaded(), max_length=64, shard_size="4KB", progress=False, **FOLDERS[number]
+            data,
+            made,
+            tokenizer=loaded(),
+            max_length=64,
+            progress=False,
+            **nested({"shard_size": "4KB"}, FOLDERS[number]),
         )
         made.rename(whole)
     shutil.copytree(whole, home / "packed")
@@ -174,8 +180,8 @@ def spoilt_config(home: Path, chance: random.Random) -> Path:
     lines = [
         "max_length = 64",
         "files = 'x.jsonl'",
-        "now = 2024-01-01",
-        "sources = [{path = 'a'}]",
+        "chat_template = {now = 2024-01-01}",
+        "files = [{path = 'a'}]",
         "filter = 'f.py:g'",
         "map = 'json:x'",
     ]
@@ -226,6 +232,7 @@ GIVEN: dict[str, Callable[[Path, random.Random], Any]] = {
         *([chance.choice([{}, 7, None, {"text": 3}])] * chance.randrange(2)),
     ],
     "rank": lambda *_: 0,
+    "world_size": lambda *_: 1,
     "row": lambda _, chance: chance.choice([0, -1, 10**9]),
     "seq_length": lambda *_: 64,
     "source": spoilt_folder,
@@ -236,7 +243,6 @@ GIVEN: dict[str, Callable[[Path, random.Random], Any]] = {
     )(home, chance),
     "text": lambda _, chance: mutate(b'{"rows": 1, "tokens": {"read": 3}}', chance),
     "tokenizer": spoilt_tokenizer,
-    "world_size": lambda *_: 1,
 }
 
 REQUIRED = {"max_length", "tokenizer", "split", "row"}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from campaign import campaign_only
 from conftest import conversation
+from nested import nested
 from processes import OPTIONS, RUN, kill_at_work
 from rows import shards
 
@@ -27,7 +28,7 @@ def test_rows_are_written_while_records_are_still_read(strategy, kept, tokenizer
             yield {"text": f"{number} " * 300}
         there.extend(path.name for path in (out / ".fastpack").glob("train-*"))
 
-    output = {"output": out, "format": "arrow", "shard_size": "1MB"} if kept == "folder" else {}
+    output = {"output": out, "format": fastpack.Format("arrow", shard_size="1MB")} if kept == "folder" else {}
     fastpack.pack_records(records(), tokenizer_dir, max_length=256, strategy=strategy, **output)
     assert bool(there) == (kept == "folder")
 
@@ -42,7 +43,12 @@ def test_rows_that_depend_on_all_lengths_are_not(tokenizer_dir, tmp_path):
 
     options = {"strategy": "concat", "order": "shuffle"}
     fastpack.pack_records(
-        records(), tokenizer_dir, output=out, format="arrow", shard_size="1MB", max_length=256, **options
+        records(),
+        tokenizer_dir,
+        output=out,
+        format=fastpack.Format("arrow", shard_size="1MB"),
+        max_length=256,
+        **options,
     )
     assert not there
 
@@ -50,13 +56,16 @@ def test_rows_that_depend_on_all_lengths_are_not(tokenizer_dir, tmp_path):
 @pytest.mark.parametrize("strategy", IN_ORDER)
 @pytest.mark.parametrize("align", [None, 8], ids=["", "aligned"])
 def test_rows_are_those_that_plan_makes(strategy, align, corpus, tokenizer_dir):
-    options = {"max_length": 256, "max_documents_per_pack": 3, "align_documents_to": align}
+    options = {
+        "max_length": 256,
+        **nested({"strategy": strategy, "max_documents_per_pack": 3, "align_documents_to": align}),
+    }
     alone = fastpack.pack_files(corpus, tokenizer_dir, max_length=1 << 20, strategy="none")
     documents = [np.array(ids) for ids in alone["input_ids"].to_pylist()]
     # Elsewhere than in `concat`, what is longer than a row is dropped.
     documents = [ids for ids in documents if strategy == "concat" or len(ids) <= 256]
-    plan = fastpack.plan([len(ids) for ids in documents], strategy=strategy, **options)
-    packed = fastpack.pack_files(corpus, tokenizer_dir, strategy=strategy, **options)
+    plan = fastpack.plan([len(ids) for ids in documents], **options)
+    packed = fastpack.pack_files(corpus, tokenizer_dir, **options)
     assert packed.num_rows == len(plan.offsets) - 1
     for row, begin, end in zip(packed.to_pylist(), plan.offsets[:-1], plan.offsets[1:], strict=True):
         at = 0
@@ -69,7 +78,7 @@ def test_rows_are_those_that_plan_makes(strategy, align, corpus, tokenizer_dir):
 
 @pytest.mark.parametrize("strategy", IN_ORDER)
 def test_threads_change_no_byte(strategy, corpus, tokenizer_dir, tmp_path):
-    options = OPTIONS | {"strategy": strategy, "shard_size": "20KB"}
+    options = OPTIONS | {"strategy": strategy, "format": fastpack.Format(shard_size="20KB")}
     for threads in (1, 2, 8):
         out = tmp_path / str(threads)
         fastpack.pack_dir(corpus, out, tokenizer=tokenizer_dir, threads=threads, **options)
@@ -90,7 +99,9 @@ def test_a_tail_that_is_dropped_is_counted_by_documents_that_begin_in_it(write_j
     alone = fastpack.pack_files(path, tokenizer_dir, max_length=256, strategy="none")
     first, *others = map(len, alone["input_ids"].to_pylist())
     room = first - 1
-    packed = fastpack.pack_files(path, tokenizer_dir, max_length=room, strategy="concat", drop_last=True)
+    packed = fastpack.pack_files(
+        path, tokenizer_dir, max_length=room, strategy=fastpack.Concat(drop_last=True)
+    )
     report = fastpack.Report.of(packed)
     assert packed.num_rows == 1
     assert report.dropped == {"tail": (2, 1 + sum(others))}
@@ -115,7 +126,7 @@ def test_what_is_lost_is_looked_at_before_anything_is_in_place(write_jsonl, toke
 def test_killed_with_rows_written_and_records_to_come_it_goes_on_to_the_same_bytes(
     strategy, big_corpus, tokenizer_dir, tmp_path
 ):
-    options = {"strategy": strategy, "shard_size": "200KB"}
+    options = {"strategy": strategy, "format": fastpack.Format(shard_size="200KB")}
     out = tmp_path / "out"
     written = RUN.replace("reading.documents", 'os.path.exists(out + "/.fastpack/shards")')
     kill_at_work(big_corpus, tokenizer_dir, out, code=written, **options)

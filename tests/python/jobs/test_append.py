@@ -16,7 +16,7 @@ import fastpack
 if TYPE_CHECKING:
     from pathlib import Path
 
-OPTIONS: dict[str, Any] = {"max_length": 256, "shard_size": "20kB"}
+OPTIONS: dict[str, Any] = {"max_length": 256, "format": fastpack.Format(shard_size="20kB")}
 
 
 def write(folder: Path, name: str, numbers: range) -> Path:
@@ -54,7 +54,7 @@ def test_appended_files_give_the_rows_of_one_job(
     fastpack.pack_dir(parts[:1], grown, tokenizer=tokenizer_dir, keep_tokens=True, **options)
     trained = set(map(tuple, documents(grown, "train"))) if validation else set()
     for path in parts[1:]:
-        report = fastpack.pack_dir(path, grown, tokenizer=tokenizer_dir, append=True, **options)
+        report = fastpack.pack_dir(path, grown, tokenizer=tokenizer_dir, exists="append", **options)
         assert report.appended_files == 1
         assert "appended" in str(report)
     expected = fastpack.pack_dir(parts, whole, tokenizer=tokenizer_dir, keep_tokens=True, **options)
@@ -94,22 +94,24 @@ def test_a_file_that_is_there_already_is_not_read_again(
     folder = tmp_path / "grown"
     first = fastpack.pack_dir(parts[:2], folder, tokenizer=tokenizer_dir, keep_tokens=True, **OPTIONS)
     before = (folder / "manifest.json").read_bytes()
-    report = fastpack.pack_dir(parts[:2], folder, tokenizer=tokenizer_dir, append=True, **OPTIONS)
+    report = fastpack.pack_dir(parts[:2], folder, tokenizer=tokenizer_dir, exists="append", **OPTIONS)
     assert (report.appended_files, report.rows) == (0, first.rows)
     assert (folder / "manifest.json").read_bytes() == before
     pattern = tmp_path / "data" / "*.jsonl"
-    report = fastpack.pack_dir(pattern, folder, tokenizer=tokenizer_dir, append=True, **OPTIONS)
+    report = fastpack.pack_dir(pattern, folder, tokenizer=tokenizer_dir, exists="append", **OPTIONS)
     assert report.appended_files == 1
     # No old file is needed any more.
     parts[0].unlink()
     extra = write(tmp_path, "extra", range(300, 310))
-    report = fastpack.pack_dir(extra, folder, tokenizer=tokenizer_dir, append=True, **OPTIONS)
+    report = fastpack.pack_dir(extra, folder, tokenizer=tokenizer_dir, exists="append", **OPTIONS)
     assert report.documents.read == 310
 
 
 def test_a_folder_that_is_not_there_is_packed(parts: list[Path], tokenizer_dir: Path, tmp_path: Path) -> None:
-    report = fastpack.pack_dir(parts[:1], tmp_path / "new", tokenizer=tokenizer_dir, append=True, **OPTIONS)
-    fastpack.pack_dir(parts[1], tmp_path / "new", tokenizer=tokenizer_dir, append=True, **OPTIONS)
+    report = fastpack.pack_dir(
+        parts[:1], tmp_path / "new", tokenizer=tokenizer_dir, exists="append", **OPTIONS
+    )
+    fastpack.pack_dir(parts[1], tmp_path / "new", tokenizer=tokenizer_dir, exists="append", **OPTIONS)
     assert report.documents.read == 200
     assert len(documents(tmp_path / "new", "train")) == 230
 
@@ -123,7 +125,7 @@ def test_other_options_and_changed_files_are_refused_by_name(
 
     def append(files: Any, **more: Any) -> None:
         given = OPTIONS | more
-        fastpack.pack_dir(files, folder, tokenizer=tokenizer_dir, append=True, **given)
+        fastpack.pack_dir(files, folder, tokenizer=tokenizer_dir, exists="append", **given)
 
     for more, named in (
         ({"max_length": 128}, "max_length"),
@@ -134,14 +136,14 @@ def test_other_options_and_changed_files_are_refused_by_name(
         with pytest.raises(fastpack.OutputError, match=f"differs in `{named}`"):
             append(parts[1], **more)
     for more in (
-        {"per_file": True},
-        {"group_size": "1MB"},
+        {"format": fastpack.Format(per_file=True)},
+        {"groups": "1MB"},
         {"cache_dir": tmp_path / "cache"},
-        {"rank": 0, "world_size": 1},
+        {"groups": fastpack.Groups(rank=0, world_size=1)},
     ):
         with pytest.raises(fastpack.OptionError) as refused:
             append(parts[1], **more)
-        assert refused.value.option == "append"
+        assert refused.value.option == "exists"
     with parts[0].open("a", encoding="utf-8") as file:
         file.write(json.dumps(conversation(7)) + "\n")
     with pytest.raises(fastpack.OptionError, match="has changed since it was packed") as refused:
@@ -154,14 +156,14 @@ def test_a_folder_without_tokens_is_refused(parts: list[Path], tokenizer_dir: Pa
     folder = tmp_path / "packed"
     fastpack.pack_dir(parts[:1], folder, tokenizer=tokenizer_dir, **OPTIONS)
     with pytest.raises(fastpack.OutputError, match="keep_tokens=True"):
-        fastpack.pack_dir(parts[1], folder, tokenizer=tokenizer_dir, append=True, **OPTIONS)
+        fastpack.pack_dir(parts[1], folder, tokenizer=tokenizer_dir, exists="append", **OPTIONS)
 
 
 def test_files_of_others_stay(parts: list[Path], tokenizer_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "grown"
     fastpack.pack_dir(parts[:1], folder, tokenizer=tokenizer_dir, keep_tokens=True, **OPTIONS)
     (folder / "notes.txt").write_text("mine")
-    fastpack.pack_dir(parts[1], folder, tokenizer=tokenizer_dir, append=True, **OPTIONS)
+    fastpack.pack_dir(parts[1], folder, tokenizer=tokenizer_dir, exists="append", **OPTIONS)
     assert (folder / "notes.txt").read_text() == "mine"
     assert not (tmp_path / "grown.append").exists()
 
@@ -176,21 +178,21 @@ def test_an_output_that_was_written_anew_meanwhile_stays(
     def keep(table: pa.Table) -> pa.Array[pa.BooleanScalar]:
         if appends:
             appends.clear()
-            fastpack.pack_dir(parts[1:], folder, overwrite=True, **given)
+            fastpack.pack_dir(parts[1:], folder, exists="overwrite", **given)
         return pa.array([True] * table.num_rows)
 
     filtered = given | {"filter": fastpack.Function(keep, fingerprint="all")}
     fastpack.pack_dir(parts[:1], folder, **filtered)
     appends.append(True)
     with pytest.raises(fastpack.OutputError, match="written anew by another run while files were appended"):
-        fastpack.pack_dir(parts[1], folder, append=True, **filtered)
+        fastpack.pack_dir(parts[1], folder, exists="append", **filtered)
     fastpack.pack_dir(parts[1:], whole, **given)
     for path in whole.glob("train-*"):
         assert (folder / path.name).read_bytes() == path.read_bytes()
     assert not fastpack.verify(folder).problems
 
 
-APPEND = RUN.replace("pack_dir([files], out,", "pack_dir([files], out, append=True,")
+APPEND = RUN.replace("pack_dir([files], out,", 'pack_dir([files], out, exists="append",')
 
 
 def test_a_killed_append_leaves_the_old_folder_whole_and_is_resumed(
@@ -203,7 +205,7 @@ def test_a_killed_append_leaves_the_old_folder_whole_and_is_resumed(
         ]
         path.write_text("".join(lines), encoding="utf-8")
     folder, whole = tmp_path / "grown", tmp_path / "whole"
-    options: dict[str, Any] = {"max_length": 256, "shard_size": "2MB"}
+    options: dict[str, Any] = {"max_length": 256, "format": fastpack.Format(shard_size="2MB")}
     fastpack.pack_dir([old], folder, tokenizer=str(tokenizer_dir), keep_tokens=True, **options)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     opened = fastpack.read(folder)
@@ -226,14 +228,14 @@ def test_an_append_that_was_killed_before_the_exchange_or_after_it_is_finished(
     fastpack.pack_dir(parts[:2], whole, **given)
     # Killed when all was made and nothing exchanged.
     shutil.copytree(whole, beside)
-    fastpack.pack_dir(parts[1], folder, append=True, **given)
+    fastpack.pack_dir(parts[1], folder, exists="append", **given)
     same_output(folder, whole)
     # Killed when the old output was at the other place.
     shutil.copytree(whole, beside)
-    fastpack.pack_dir(parts[1], folder, append=True, **given)
+    fastpack.pack_dir(parts[1], folder, exists="append", **given)
     same_output(folder, whole)
     shutil.copytree(whole, beside)
-    fastpack.pack_dir(parts[2], folder, append=True, **given)
+    fastpack.pack_dir(parts[2], folder, exists="append", **given)
     assert not beside.exists()
     assert len(documents(folder, "train")) == 300
 
@@ -242,9 +244,9 @@ def test_the_command_line_appends(parts: list[Path], tokenizer_dir: Path, tmp_pa
     from fastpack.cli import main
 
     folder, whole = tmp_path / "grown", tmp_path / "whole"
-    line = ["-t", str(tokenizer_dir), "-m", "256", "--shard-size", "20kB"]
+    line = ["-t", str(tokenizer_dir), "-m", "256", "--format.shard-size", "20kB"]
     for path in parts:
-        assert main(["pack", str(path), "-o", str(folder), *line, "--append"]) == 0
+        assert main(["pack", str(path), "-o", str(folder), *line, "--exists", "append"]) == 0
     assert main(["pack", *map(str, parts), "-o", str(whole), *line, "--keep-tokens"]) == 0
     same_output(folder, whole)
     assert main(["pack", "--like", str(folder), "-o", str(tmp_path / "like")]) == 0

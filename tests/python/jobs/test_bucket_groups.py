@@ -13,6 +13,7 @@ import pytest
 from campaign import campaign_only, tries
 from conftest import conversation, listing
 from faulty_proxy import losing
+from nested import flat, nested
 from processes import FILTERED, OPTIONS, at_work, everything, kill, start
 
 import fastpack
@@ -50,7 +51,7 @@ def alone(inputs, tokenizer_dir, tmp_path_factory):
     folders = {}
 
     def pack(**options):
-        name = json.dumps(options)
+        name = repr(options)
         if name not in folders:
             folders[name] = tmp_path_factory.mktemp("alone") / "out"
             given = {**OPTIONS, "group_size": GROUP, "threads": 1, **options}
@@ -59,7 +60,7 @@ def alone(inputs, tokenizer_dir, tmp_path_factory):
                 if FILTERED.items() <= options.items()
                 else {}
             )
-            fastpack.pack_dir([inputs], folders[name], tokenizer=tokenizer_dir, **given)
+            flat.pack_dir([inputs], folders[name], tokenizer=tokenizer_dir, **given)
         return folders[name]
 
     return pack
@@ -109,9 +110,9 @@ def left(work):
         {"hf_layout": True, "shard_size": "300KB"},
         {"hf_layout": True, "validation": 25},
         {"columns": COLUMNS, "shard_size": "300KB"},
-        {"order": "balanced", "balance_ranks": 16, "on_remainder": "pad"},
-        {"order": "balanced", "balance_ranks": 16, "on_remainder": "drop", "max_lost": "20%"},
-        {"order": "balanced", "balance_ranks": 16, "on_remainder": "repeat", "validation": 60},
+        {"order": fastpack.Balanced(16, on_remainder="pad")},
+        {"order": fastpack.Balanced(16, on_remainder="drop"), "max_lost": "20%"},
+        {"order": fastpack.Balanced(16, on_remainder="repeat"), "validation": 60},
         {"format": "parquet", "compression": "zstd"},
     ],
     ids=str,
@@ -121,12 +122,12 @@ def test_a_rank_writes_into_a_bucket_what_a_process_writes_into_a_folder(
 ):
     out = f"s3://{bucket}/packed"
     options = {**OPTIONS, **options}
-    report = fastpack.pack_dir(
+    report = flat.pack_dir(
         [inputs], out, tokenizer=tokenizer_dir, rank=0, world_size=2, **{**given, **options}
     )
     assert is_the_same(client, bucket, alone(**options))
     assert not left(work)
-    again = fastpack.pack_dir(
+    again = flat.pack_dir(
         [inputs], out, tokenizer=tokenizer_dir, rank=1, world_size=2, **{**given, **options}
     )
     assert again == report
@@ -210,10 +211,10 @@ def test_a_group_that_fails_is_told_and_packed_again(inputs, tokenizer_dir, give
     os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
     options = {**OPTIONS, **given, "rank": 0, "world_size": 1}
     with pytest.raises(fastpack.RecordError):
-        fastpack.pack_dir([files], out, tokenizer=tokenizer_dir, **options)
+        flat.pack_dir([files], out, tokenizer=tokenizer_dir, **options)
     # No lock is left that others would wait for.
     assert not [key for key in listing(client, bucket) if key.endswith("lock")]
-    status = fastpack.status(out, storage_options=given["storage_options"])
+    status = flat.status(out, storage_options=given["storage_options"])
     assert (status.state, list(status.failed)) == ("stopped", [status.steps[0].groups - 1])
     assert last.name in status.failed[status.steps[0].groups - 1]
     assert (status.steps[0].done, status.steps[0].failed) == (status.steps[0].groups - 1, 1)
@@ -222,9 +223,9 @@ def test_a_group_that_fails_is_told_and_packed_again(inputs, tokenizer_dir, give
     # The file is mended without a trace that its size or time would show.
     last.write_bytes(good)
     os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
-    fastpack.pack_dir([files], out, tokenizer=tokenizer_dir, **options)
+    flat.pack_dir([files], out, tokenizer=tokenizer_dir, **options)
     plain = tmp_path / "plain"
-    fastpack.pack_dir([files], plain, tokenizer=tokenizer_dir, **{**OPTIONS, "group_size": GROUP})
+    flat.pack_dir([files], plain, tokenizer=tokenizer_dir, **{**OPTIONS, "group_size": GROUP})
     assert is_the_same(client, bucket, plain)
 
 
@@ -252,7 +253,7 @@ def test_an_object_is_used_by_its_bytes_alone(
         "tokenizer": tokenizer_dir,
     }
     with pytest.raises(fastpack.RecordError):
-        fastpack.pack_dir([files], out, **options)
+        flat.pack_dir([files], out, **options)
     last.write_bytes(good)
     os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
     there = {key: it for key, it in listing(client, bucket).items() if "/groups/" in key}
@@ -264,9 +265,9 @@ def test_an_object_is_used_by_its_bytes_alone(
         metadata = {"blake3": _fastpack.content_hash(str(tmp_path / "good"))} if told else {}
         client.put_object(Bucket=bucket, Key=key, Body=bytes(spoilt), Metadata=metadata)
     # On another machine, where no group lies on the disk.
-    fastpack.pack_dir([files], out, **{**options, "work_dir": str(tmp_path / "elsewhere")})
+    flat.pack_dir([files], out, **{**options, "work_dir": str(tmp_path / "elsewhere")})
     plain = tmp_path / "plain"
-    fastpack.pack_dir([files], plain, tokenizer=tokenizer_dir, **OPTIONS, group_size=GROUP, keep_tokens=True)
+    flat.pack_dir([files], plain, tokenizer=tokenizer_dir, **OPTIONS, group_size=GROUP, keep_tokens=True)
     assert is_the_same(client, bucket, plain)
 
 
@@ -283,15 +284,13 @@ def test_faults_on_the_way_cost_no_byte_of_a_group(
         retries = str(seed % 2 * 20 + 1)
         faulty = {**store, "aws_endpoint": proxy.url, "max_retries": retries}
         try:
-            fastpack.pack_dir(
-                [inputs], out, tokenizer=tokenizer_dir, **{**options, "storage_options": faulty}
-            )
+            flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **{**options, "storage_options": faulty})
         except fastpack.FastpackError as error:
             said = str(error)
     assert len(said.splitlines()) <= 1
     assert not said or seed % 2 == 0
     # A run that has failed goes on, and one that has not is known again.
-    fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options)
+    flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options)
     assert is_the_same(client, bucket, alone(validation=25))
 
 
@@ -332,7 +331,7 @@ def test_a_process_that_must_not_wait_reports_what_is_done(
         "rank": 1,
         "wait": False,
     }
-    report = fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **mine)
+    report = flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **mine)
     assert any("groups are packed so far" in warning for warning in report.warnings)
     assert "packed/manifest.json" not in listing(client, bucket)
     kill(other)
@@ -345,11 +344,11 @@ def test_a_job_of_groups_replaces_another_and_is_refused_beside_it(
 ):
     out = f"s3://{bucket}/packed"
     options = {**OPTIONS, **given, "rank": 0, "world_size": 2}
-    fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **{**options, "max_length": 128})
+    flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **{**options, "max_length": 128})
     client.put_object(Bucket=bucket, Key="packed/notes.txt", Body=b"mine")
     with pytest.raises(fastpack.OutputError, match=r"another job.*max_length"):
-        fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options)
-    fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options, overwrite=True)
+        flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options)
+    flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options, overwrite=True)
     assert listing(client, bucket)["packed/notes.txt"] == b"mine"
     client.delete_object(Bucket=bucket, Key="packed/notes.txt")
     assert is_the_same(client, bucket, alone())
@@ -359,14 +358,12 @@ def test_a_job_underway_is_refused_to_another(inputs, tokenizer_dir, given, clie
     out = f"s3://{bucket}/packed"
     options = {**OPTIONS, **given, "rank": 0, "world_size": 2}
     with pytest.raises(fastpack.LossError):
-        fastpack.pack_dir(
-            [inputs], out, tokenizer=tokenizer_dir, **{**options, "max_lost": 0, "max_length": 32}
-        )
+        flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **{**options, "max_lost": 0, "max_length": 32})
     before = listing(client, bucket)
     assert any("/groups/" in key for key in before)
     for more in ({}, {"group_size": None, "rank": None, "world_size": None}):
         with pytest.raises(fastpack.OutputError, match=r"the groups of another job"):
-            fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **{**options, **more})
+            flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **{**options, **more})
     assert listing(client, bucket) == before
 
 
@@ -388,8 +385,8 @@ def test_status_tells_what_is_done_and_running_in_a_bucket(
         "wait": False,
     }
     if validation is None:
-        fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **mine)
-    status = fastpack.status(out, storage_options=storage)
+        flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **mine)
+    status = flat.status(out, storage_options=storage)
     first = status.steps[0]
     assert (status.state, first.running, first.failed, status.failed) == ("running", 1, 0, {})
     assert first.done == (first.groups - 1 if validation is None else 0)
@@ -399,7 +396,7 @@ def test_status_tells_what_is_done_and_running_in_a_bucket(
     ended([start(inputs, tokenizer_dir, out, **{**options, "rank": 0, "work_dir": f"{work}/0"})])
     command = [sys.executable, "-m", "fastpack", "status", out, "--json"]
     shown = subprocess.run(
-        [*command, "--storage-options", json.dumps(storage)], check=True, capture_output=True, text=True
+        [*command, "--storage", json.dumps(storage)], check=True, capture_output=True, text=True
     )
     status = json.loads(shown.stdout)
     assert status["state"] == "finished"
@@ -408,7 +405,7 @@ def test_status_tells_what_is_done_and_running_in_a_bucket(
 
 def test_status_of_a_bucket_without_a_job_is_refused(given, bucket):
     with pytest.raises(fastpack.OutputError, match="holds no job of fastpack"):
-        fastpack.status(f"s3://{bucket}/packed", storage_options=given["storage_options"])
+        flat.status(f"s3://{bucket}/packed", storage_options=given["storage_options"])
 
 
 def test_a_group_alone_is_packed_into_a_bucket_as_tasks_of_ray_do(
@@ -416,16 +413,15 @@ def test_a_group_alone_is_packed_into_a_bucket_as_tasks_of_ray_do(
 ):
     out = f"s3://{bucket}/packed"
     defaults = {option.name: option.default for option in options_of("pack_dir")}
-    options = {**OPTIONS, **given, "files": [inputs], "output": out, "tokenizer": tokenizer_dir}
-    options = {**defaults, **options, "validation": 25}
+    mine = nested({**given, "validation": 25}, OPTIONS)
+    options = {**defaults, **mine, "files": [inputs], "output": out, "tokenizer": tokenizer_dir}
     sizes, steps = _fastpack.list_groups(native_inputs(options), native_output(options))
     assert steps == ["tokens", "rows"]
     for step in range(len(steps)):
         for group in range(len(sizes)):
-            elsewhere = {**options, "work_dir": f"{work}/{group}"}
+            elsewhere = nested({"work_dir": f"{work}/{group}"}, options)
             parts = native_inputs(elsewhere), native_output(elsewhere), native_options(elsewhere)
             _fastpack.pack_group(*parts, *native_model(elsewhere), group, step)
-    mine = {**OPTIONS, **given, "validation": 25}
     fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **mine)
     assert is_the_same(client, bucket, alone(validation=25))
     assert not left(work)

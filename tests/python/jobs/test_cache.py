@@ -36,7 +36,7 @@ def pack(corpus, tokenizer_dir, cache):
         {},
         {"max_length": 64, "seed": 3},
         {"strategy": "concat", "columns": ["input_ids"]},
-        {"threads": 1, "pad_to": "max_length", "overlong": "truncate"},
+        {"threads": 1, "padding": "max_length", "overlong": "truncate"},
     ],
     ids=str,
 )
@@ -49,12 +49,12 @@ def test_other_rows_take_no_tokenizing(again, pack):
     "change",
     [
         {"train_on": "all"},
-        {"eos": True},
+        {"special_tokens": fastpack.SpecialTokens(eos=True)},
         {
             "chat_template": "{% for message in messages %}{{ message.content }}{% endfor %}",
             "train_on": "all",
         },
-        {"chat_template_kwargs": {"mood": "good"}},
+        {"chat_template": fastpack.ChatTemplate(variables={"mood": "good"})},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -73,10 +73,13 @@ def test_a_renamed_file_is_found_and_a_changed_one_is_not(pack, corpus, tmp_path
 
 def test_a_template_that_tells_the_time_is_found_for_the_same_time_alone(pack):
     text = "{{ strftime_now('%d %B') }}{% for message in messages %}{{ message.content }}{% endfor %}"
-    options = {"chat_template": text, "train_on": "all"}
-    assert pack(now=datetime(2026, 1, 31), **options)  # noqa: DTZ001  templates see no zone
-    assert not pack(now=datetime(2026, 1, 31), **options)  # noqa: DTZ001
-    assert pack(now=datetime(2026, 2, 1), **options)  # noqa: DTZ001
+
+    def told(now):
+        return pack(chat_template=fastpack.ChatTemplate(text, now=now), train_on="all")
+
+    assert told(datetime(2026, 1, 31))  # noqa: DTZ001  templates see no zone
+    assert not told(datetime(2026, 1, 31))  # noqa: DTZ001
+    assert told(datetime(2026, 2, 1))  # noqa: DTZ001
 
 
 def test_the_report_is_that_of_packing(corpus, tokenizer_dir, cache):
@@ -152,7 +155,7 @@ def test_an_entry_says_what_it_is_of(corpus, tokenizer_dir, cache):
 def test_a_cache_inside_the_input_is_not_read(pattern, write_jsonl, tokenizer_dir, tmp_path):
     write_jsonl(map(conversation, range(20)), "data/a/files.jsonl")
     data = tmp_path / "data"
-    options = {"max_length": 256, "recursive": True}
+    options = {"max_length": 256, "reading": fastpack.Reading(recursive=True)}
     expected = fastpack.pack_files(data / pattern, tokenizer_dir, **options)
     for cache in (data / "cache", data):
         for _ in range(3):
@@ -161,12 +164,19 @@ def test_a_cache_inside_the_input_is_not_read(pattern, write_jsonl, tokenizer_di
     assert len(list(data.glob("**/tokens.fastpack"))) == 2
 
 
-@pytest.mark.parametrize("options", [{}, {"format": "jsonl"}, {"hf_layout": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"format": "jsonl"}, {"format": fastpack.Format(hf_layout=True)}], ids=str
+)
 def test_an_output_inside_the_input_is_passed_over_unless_it_is_named(
     options, write_jsonl, tokenizer_dir, tmp_path
 ):
     files = write_jsonl(map(conversation, range(20)), "data/a/files.jsonl")
-    options = {"tokenizer": tokenizer_dir, "max_length": 256, "recursive": True, **options}
+    options = {
+        "tokenizer": tokenizer_dir,
+        "max_length": 256,
+        "reading": fastpack.Reading(recursive=True),
+        **options,
+    }
     first = fastpack.pack_dir(tmp_path / "data", tmp_path / "data/packed", **options)
     assert fastpack.pack_dir(tmp_path / "data", tmp_path / "data/packed", **options) == first
     other = fastpack.pack_dir(tmp_path / "data", tmp_path / "data/other", **(options | {"max_length": 128}))

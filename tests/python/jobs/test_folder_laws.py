@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.campaign,
 ]
 
-OPTIONS = {"max_length": 256, "shard_size": "40KB", "strategy": "sequential"}
+OPTIONS = {"max_length": 256, "format": fastpack.Format(shard_size="40KB"), "strategy": "sequential"}
 
 
 def seeds(count):
@@ -155,7 +155,7 @@ def test_killed_and_then_changed_a_run_gives_the_undisturbed_bytes_or_one_error(
             refused += 1
             continue
         assert shards(out) == expected, f"seed {seed}: {spoilt.name}"
-        again = fastpack.repack(out, tmp_path / "again", overwrite=True, max_length=256)
+        again = fastpack.repack(out, tmp_path / "again", exists="overwrite", max_length=256)
         assert again.tokens.read == result.tokens.read
     assert SOAK or refused < tries(15, 60)
 
@@ -163,7 +163,7 @@ def test_killed_and_then_changed_a_run_gives_the_undisturbed_bytes_or_one_error(
 def test_a_changed_manifest_or_kept_token_gives_the_undisturbed_rows_or_one_error(
     finished, files, tokenizer, tmp_path
 ):
-    repacked = {"max_length": 128, "shard_size": "100KB"}
+    repacked = {"max_length": 128, "format": fastpack.Format(shard_size="100KB")}
     fastpack.repack(finished, tmp_path / "expected", **repacked)
     for seed in seeds(200):
         chance = random.Random(seed)
@@ -281,9 +281,17 @@ def test_files_of_others_stay_as_they_are(files, tokenizer, finished, killed, tm
             names.append(".fastpack/notes.txt")
             (out / names[-1]).write_text("mine")
         before = {name: look(out / name) for name in names}, look(theirs)
-        options = OPTIONS | {"overwrite": chance.random() < 0.7, "keep_tokens": chance.random() < 0.5}
+        options = OPTIONS | {
+            "exists": "overwrite" if chance.random() < 0.7 else "error",
+            "keep_tokens": chance.random() < 0.5,
+        }
         options |= chance.choice(
-            [{}, {"hf_layout": True}, {"hf_layout": True, "validation": 20}, {"per_file": True}]
+            [
+                {},
+                {"format": fastpack.Format(hf_layout=True)},
+                {"format": fastpack.Format(hf_layout=True), "validation": 20},
+                {"format": fastpack.Format(per_file=True)},
+            ]
         )
         result = outcome(
             lambda out=out, options=options: fastpack.pack_dir([files], out, tokenizer=tokenizer, **options)

@@ -1,4 +1,4 @@
-"""`group_size`: a job cut into groups of inputs, packed by any number of processes, with the same files and one report."""
+"""`groups`: a job cut into groups of inputs, packed by any number of processes, with the same files and one report."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import datasets
 import pytest
 from campaign import tries
 from conftest import conversation
+from nested import flat
 from processes import OPTIONS, at_work, kill, start
 from rows import table_of
 
@@ -39,7 +40,7 @@ def inputs(tmp_path_factory):
 def pack(inputs, tokenizer_dir):
     def call(folder, files=inputs, **options):
         given = {"max_length": 256, "columns": COLUMNS, "group_size": GROUP, **options}
-        return fastpack.pack_dir(files, folder, tokenizer=tokenizer_dir, **given)
+        return flat.pack_dir(files, folder, tokenizer=tokenizer_dir, **given)
 
     return call
 
@@ -84,7 +85,7 @@ def test_a_group_is_packed_as_its_files_are_alone(inputs, pack, tokenizer_dir, t
     assert len(groups) > 3
     pack(tmp_path / "out")
     columns = ["input_ids", "labels", "position_ids", "seq_lengths"]
-    alone = [fastpack.pack_files(files, tokenizer_dir, max_length=256).to_pylist() for files in groups]
+    alone = [flat.pack_files(files, tokenizer_dir, max_length=256).to_pylist() for files in groups]
     assert table_of(tmp_path / "out").select(columns).to_pylist() == list(itertools.chain(*alone))
 
 
@@ -147,8 +148,8 @@ def test_the_documents_set_aside_are_those_of_a_job_without_groups(validation, p
 
 def test_a_record_that_is_read_several_times_is_in_one_split(inputs, pack, tmp_path):
     sources = [{"path": str(inputs), "repeat": 3}]
-    pack(tmp_path / "plain", files=None, sources=sources, group_size=None, validation=50)
-    pack(tmp_path / "out", files=None, sources=sources, validation=50)
+    pack(tmp_path / "plain", sources, group_size=None, validation=50)
+    pack(tmp_path / "out", sources, validation=50)
     for split in ("train", "validation"):
         found, expected = (table_of(tmp_path / name, split) for name in ("out", "plain"))
         assert documents(found) == documents(expected)
@@ -161,8 +162,8 @@ def test_more_documents_than_there_are_cannot_be_set_aside(pack, tmp_path):
 
 def test_a_limit_holds_for_all_files_of_its_source(inputs, pack, tmp_path):
     sources = [{"path": str(inputs), "limit": 60}]
-    plain = pack(tmp_path / "plain", files=None, sources=sources, group_size=None)
-    report = pack(tmp_path / "out", files=None, sources=sources)
+    plain = pack(tmp_path / "plain", sources, group_size=None)
+    report = pack(tmp_path / "out", sources)
     assert report.documents == plain.documents
     assert report.documents.read == 60
 
@@ -190,9 +191,9 @@ def test_how_much_is_lost_is_counted_over_all_groups(inputs, pack, tmp_path):
 @pytest.mark.parametrize("options", [{}, {"validation": 60}, {"overlong": "split", "max_length": 64}])
 def test_ranks_share_the_rows_of_the_job_and_not_of_each_group(on_remainder, options, pack, tmp_path):
     ranks = 16
-    given = {"order": "balanced", "balance_ranks": ranks, "on_remainder": on_remainder, **options}
+    given = {"order": fastpack.Balanced(ranks, on_remainder=on_remainder), **options}
     report = pack(tmp_path / "out", **given)
-    whole = pack(tmp_path / "plain", group_size=None, **{"on_remainder": "pad", **options})
+    whole = pack(tmp_path / "plain", group_size=None, **options)
     assert balances(report)
     parts = report.splits or {"train": report}
     for split, counts in parts.items():
@@ -211,7 +212,7 @@ def test_ranks_share_the_rows_of_the_job_and_not_of_each_group(on_remainder, opt
 
 
 def test_an_output_that_was_put_together_in_part_is_put_together_again(pack, tmp_path):
-    ranked = {"order": "balanced", "balance_ranks": 16, "on_remainder": "drop", "validation": 60}
+    ranked = {"order": fastpack.Balanced(16, on_remainder="drop"), "validation": 60}
     # The rows that ranks cannot share are known to be lost only after rows of all groups were written.
     with pytest.raises(fastpack.LossError):
         pack(tmp_path / "out", max_lost=0.0, **ranked)
@@ -234,7 +235,7 @@ def test_data_sets_of_the_hub_see_one_data_set(pack, tmp_path):
 def test_kept_tokens_are_packed_again_as_those_of_one_job(aside, pack, tmp_path):
     pack(tmp_path / "out", keep_tokens=True, validation=aside)
     pack(tmp_path / "plain", max_length=128, group_size=None, validation=aside)
-    fastpack.repack(tmp_path / "out", tmp_path / "again", max_length=128, columns=COLUMNS, validation=aside)
+    flat.repack(tmp_path / "out", tmp_path / "again", max_length=128, columns=COLUMNS, validation=aside)
     assert shards(tmp_path / "again") == shards(tmp_path / "plain")
 
 
@@ -254,17 +255,20 @@ def test_a_finished_job_returns_its_report_and_another_is_refused(pack, tmp_path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"group_size": None, "rank": 0, "world_size": 2}, "`rank`.*one group.*group_size"),
-        ({"rank": 2, "world_size": 2}, "`rank`: is 2, but must be below world_size=2"),
-        ({"rank": 0}, "`world_size`: must be given too"),
-        ({"rank": "auto", "world_size": 3}, '`world_size`: must be "auto" too'),
-        ({"rank": "first", "world_size": 3}, "`rank`: must be a whole number from 0"),
-        ({"group_size": "0"}, "`group_size`: must be a number of bytes"),
-        ({"group_size": "many"}, "`group_size`: must be a number of bytes"),
-        ({"per_file": True}, "`group_size`: cannot be given with per_file=True"),
+        ({"group_size": None, "rank": 0, "world_size": 2}, "`groups.rank`.*one group.*group_size"),
+        (
+            {"rank": 2, "world_size": 2},
+            "`groups.rank`: is 2, but must be below groups=Groups\\(world_size=2\\)",
+        ),
+        ({"rank": 0}, "`groups.world_size`: must be given too"),
+        ({"rank": "auto", "world_size": 3}, '`groups.world_size`: must be "auto" too'),
+        ({"rank": "first", "world_size": 3}, "`groups.rank`: must be a whole number from 0"),
+        ({"group_size": "0"}, "`groups.size`: must be a number of bytes"),
+        ({"group_size": "many"}, "`groups.size`: must be a number of bytes"),
+        ({"per_file": True}, "`groups.size`: cannot be given with format=Format\\(per_file=True\\)"),
         ({"cache_dir": "cache"}, "`cache_dir`: cannot be given with group_size"),
         (
-            {"order": "balanced", "balance_ranks": 2, "columns": ["input_ids", "group"]},
+            {"order": fastpack.Balanced(2), "columns": ["input_ids", "group"]},
             "`columns`: names `group`",
         ),
     ],
@@ -281,7 +285,7 @@ def test_ranks_stand_in_the_environment(pack, tmp_path, monkeypatch):
     report = pack(tmp_path / "out", rank="auto", world_size="auto")
     assert report.rows == table_of(tmp_path / "out").num_rows
     monkeypatch.setenv("RANK", "7")
-    with pytest.raises(fastpack.OptionError, match="is 7, but must be below world_size=3"):
+    with pytest.raises(fastpack.OptionError, match=r"is 7, but must be below groups=Groups\(world_size=3\)"):
         pack(tmp_path / "other", rank="auto", world_size="auto")
 
 
@@ -307,7 +311,7 @@ def alone(long_inputs, tokenizer_dir, tmp_path_factory):
     for validation in (None, 25):
         folders[validation] = tmp_path_factory.mktemp("alone") / "out"
         options = {**OPTIONS, "group_size": LONG_GROUP, "validation": validation}
-        fastpack.pack_dir(long_inputs, folders[validation], tokenizer=tokenizer_dir, **options)
+        flat.pack_dir(long_inputs, folders[validation], tokenizer=tokenizer_dir, **options)
     return folders
 
 
@@ -340,7 +344,7 @@ def test_what_two_killed_processes_leave_the_others_take_over(
         at_work(start(long_inputs, tokenizer_dir, out, rank=rank, pause=True, **how)) for rank in (3, 1)
     ]
     others = [start(long_inputs, tokenizer_dir, out, rank=rank, **how) for rank in (4, 0, 2)]
-    status = fastpack.status(out)
+    status = flat.status(out)
     assert status.state == "running"
     for process in killed:
         kill(process)
@@ -357,7 +361,7 @@ def test_a_job_whose_processes_are_all_killed_goes_on_later(long_inputs, tokeniz
     how = {"group_size": LONG_GROUP, "threads": 1, "world_size": 2}
     for rank in (0, 1):
         kill(at_work(start(long_inputs, tokenizer_dir, out, rank=rank, pause=True, **how)))
-    status = fastpack.status(out)
+    status = flat.status(out)
     assert (status.state, status.steps[0].stopped > 0) == ("stopped", True)
     assert start(long_inputs, tokenizer_dir, out, group_size=LONG_GROUP).communicate()[0].startswith("rows")
     assert shards(out) == shards(alone[None])
@@ -391,11 +395,11 @@ def test_a_process_that_must_not_wait_reports_what_is_done(long_inputs, tokenize
     how = {"group_size": LONG_GROUP, "threads": 1, "world_size": 2}
     other = at_work(start(long_inputs, tokenizer_dir, out, rank=0, pause=True, **how))
     options = {**OPTIONS, "group_size": LONG_GROUP, "wait": False}
-    report = fastpack.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, **options)
+    report = flat.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, **options)
     assert any("groups are packed so far" in warning for warning in report.warnings)
     assert not (out / "manifest.json").exists()
     kill(other)
-    report = fastpack.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, **options)
+    report = flat.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, **options)
     assert not report.warnings
     assert shards(out) == shards(alone[None])
 
@@ -413,10 +417,10 @@ def test_a_process_that_must_not_wait_leaves_the_output_to_those_that_still_use_
     options = {**OPTIONS, "group_size": LONG_GROUP, "wait": False}
     with (out / ".fastpack/lock").open("r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        report = fastpack.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, **options)
+        report = flat.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, **options)
     assert any("groups are packed so far" in warning for warning in report.warnings)
     assert not (out / "manifest.json").exists()
-    report = fastpack.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, **options)
+    report = flat.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, **options)
     assert not report.warnings
     assert shards(out) == shards(alone[None])
 
@@ -431,7 +435,7 @@ def test_a_group_that_fails_is_named_and_can_be_packed_again(inputs, pack, tmp_p
     os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
     with pytest.raises(fastpack.RecordError):
         pack(tmp_path / "out", files=files)
-    status = fastpack.status(tmp_path / "out")
+    status = flat.status(tmp_path / "out")
     assert status.state == "stopped"
     assert status.steps[0].done == status.steps[0].groups - 1
     assert list(status.failed) == [status.steps[0].groups - 1]
@@ -443,7 +447,7 @@ def test_a_group_that_fails_is_named_and_can_be_packed_again(inputs, pack, tmp_p
     pack(tmp_path / "out", files=files)
     pack(tmp_path / "plain", files=files)
     assert shards(tmp_path / "out") == shards(tmp_path / "plain")
-    assert fastpack.status(tmp_path / "out").state == "finished"
+    assert flat.status(tmp_path / "out").state == "finished"
 
 
 def test_a_group_that_was_changed_is_packed_again(long_inputs, tokenizer_dir, alone, tmp_path):
@@ -451,13 +455,13 @@ def test_a_group_that_was_changed_is_packed_again(long_inputs, tokenizer_dir, al
     how = {"group_size": LONG_GROUP, "threads": 1, "world_size": 2}
     other = at_work(start(long_inputs, tokenizer_dir, out, rank=0, pause=True, **how))
     options = {**OPTIONS, "group_size": LONG_GROUP}
-    fastpack.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, wait=False, **options)
+    flat.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, wait=False, **options)
     kill(other)
     done = sorted((out / ".fastpack/groups").glob("*-rows/train-*"))
     assert len(done) > 1
     done[0].write_bytes(done[0].read_bytes()[:-1])
     done[1].unlink()
-    fastpack.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, **options)
+    flat.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, **options)
     assert shards(out) == shards(alone[None])
 
 
@@ -469,21 +473,21 @@ def test_files_of_others_in_the_work_folder_stay(pack, tmp_path):
     mine.write_text("mine", encoding="utf-8")
     pack(out, overwrite=True)
     assert [path.read_text(encoding="utf-8") for path in out.rglob("mine.txt")] == ["mine"]
-    assert fastpack.status(out).state == "finished"
+    assert flat.status(out).state == "finished"
 
 
 def test_status_of_a_folder_without_a_job_is_refused(tmp_path):
     with pytest.raises(fastpack.OutputError, match="holds no job of fastpack"):
-        fastpack.status(tmp_path)
+        flat.status(tmp_path)
     with pytest.raises(fastpack.InputNotFoundError):
-        fastpack.status(tmp_path / "nowhere")
+        flat.status(tmp_path / "nowhere")
 
 
 def test_the_command_line_packs_groups_and_tells_their_state(inputs, tokenizer_dir, tmp_path):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "fastpack"]
     pack = [*command, "pack", str(inputs), "-o", str(out), "-t", str(tokenizer_dir), "-m", "256"]
-    ranks = ["--group-size", "40KB", "--rank", "0", "--world-size", "2"]
+    ranks = ["--groups", "40KB", "--groups.rank", "0", "--groups.world-size", "2"]
     subprocess.run([*pack, *ranks], check=True, capture_output=True)
     shown = subprocess.run([*command, "status", str(out)], check=True, capture_output=True, text=True)
     assert "finished" in shown.stdout
@@ -493,10 +497,10 @@ def test_the_command_line_packs_groups_and_tells_their_state(inputs, tokenizer_d
     status = json.loads(as_json.stdout)
     assert status["steps"][0]["done"] == status["steps"][0]["groups"] > 1
     refused = subprocess.run(
-        [*pack, "--rank", "0", "--world-size", "2"], capture_output=True, text=True, check=False
+        [*pack, "--groups.rank", "0", "--groups.world-size", "2"], capture_output=True, text=True, check=False
     )
     assert refused.returncode == 2
-    assert "--rank" in refused.stderr
+    assert "--groups.rank" in refused.stderr
     recipe = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["recipe"]
-    assert recipe["group_size"] == "40KB"
-    assert "rank" not in recipe
+    assert recipe["groups"] == {"size": "40KB"}
+    assert "ranks" not in recipe

@@ -15,6 +15,7 @@ from conftest import conversation
 
 import fastpack
 from fastpack.options import OPTIONS
+from fastpack.options.value import fields_of
 from fastpack.streaming.server import StreamServer
 
 if TYPE_CHECKING:
@@ -42,13 +43,13 @@ CALLS: dict[str, Callable[[Any, Path, Path, Path], object]] = {
         data, tokenizer, max_length=64, cache_dir=url
     ),
     "pack_files block_cache": lambda url, data, tokenizer, _: fastpack.pack_files(
-        data, tokenizer, max_length=64, cache_dir=url, block_cache="1GB"
+        data, tokenizer, max_length=64, cache_dir=url, storage=fastpack.Storage(block_cache="1GB")
     ),
     "pack_dir cache_dir": lambda url, data, tokenizer, packed: fastpack.pack_dir(
         data, packed.with_name("new"), tokenizer=tokenizer, max_length=64, cache_dir=url
     ),
     "pack_dir work_dir": lambda url, data, tokenizer, _: fastpack.pack_dir(
-        data, "s3://bucket/x", tokenizer=tokenizer, max_length=64, work_dir=url
+        data, "s3://bucket/x", tokenizer=tokenizer, max_length=64, storage=fastpack.Storage(work_dir=url)
     ),
     "pack_table cache_dir": lambda url, _, tokenizer, __: fastpack.pack_table(
         pa.table({"text": ["a"]}),
@@ -99,7 +100,7 @@ def test_a_url_is_refused_by_name_where_a_path_of_this_machine_is_needed(
 
 
 LINES = [
-    "pack {data} -t {tokenizer} -m 64 -o s3://bucket/x --work-dir s3://bucket/y",
+    "pack {data} -t {tokenizer} -m 64 -o s3://bucket/x --storage.work-dir s3://bucket/y",
     "pack {data} -t {tokenizer} -m 64 -o new --cache-dir s3://bucket/y",
     "pack {data} -t {tokenizer} -m 64 -o new --html s3://bucket/y",
     "pack --config s3://bucket/recipe.toml",
@@ -149,5 +150,6 @@ def test_an_output_that_lost_a_slash_is_refused(
 
 def test_every_option_of_a_folder_is_tried() -> None:
     """The options that name a folder of this machine; another one belongs into the calls above."""
-    folders = {name for name in OPTIONS if name.endswith("_dir")}
-    assert folders == {"cache_dir", "work_dir"}
+    fields = {f"{name}.{it.name}" for name in OPTIONS for it in fields_of(OPTIONS[name].kinds.values())}
+    folders = {name for name in {*OPTIONS, *fields} if name.endswith("_dir")}
+    assert folders == {"cache_dir", "storage.work_dir"}

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from campaign import tries
 from conftest import conversation, sentence
+from nested import flat
 
 import fastpack
 
@@ -101,35 +102,35 @@ def held_out(shape: Callable[[int], Any], seed: int, folder: Path, tokenizer: An
         part = [{**shuffled(it, chance), "unread": number} for it in moved[number::4]]
         lines(parts / f"{number}.jsonl", part)
     pq.write_table(pa.Table.from_pylist(records), folder / "whole.parquet", row_group_size=13)
-    train, held = fastpack.pack_files(whole, tokenizer, **options)
+    train, held = flat.pack_files(whole, tokenizer, **options)
     found = {"files": (documents([held]), documents([train]))}
 
     def packed(name: str, made: Any) -> None:
         found[name] = (documents([made.validation]), documents([made.train]))
 
-    packed("other places", fastpack.pack_files(parts, tokenizer, **options))
-    packed("parquet", fastpack.pack_files(folder / "whole.parquet", tokenizer, **options))
-    packed("table", fastpack.pack_table(pa.Table.from_pylist(moved), tokenizer, **options))
-    packed("records", fastpack.pack_records(iter(moved), tokenizer, **options))
-    packed("cache", fastpack.pack_files(whole, tokenizer, cache_dir=folder / "cache", **options))
+    packed("other places", flat.pack_files(parts, tokenizer, **options))
+    packed("parquet", flat.pack_files(folder / "whole.parquet", tokenizer, **options))
+    packed("table", flat.pack_table(pa.Table.from_pylist(moved), tokenizer, **options))
+    packed("records", flat.pack_records(iter(moved), tokenizer, **options))
+    packed("cache", flat.pack_files(whole, tokenizer, cache_dir=folder / "cache", **options))
     size = sum(path.stat().st_size for path in parts.iterdir()) // 3
     for name, more in {"folder": {"keep_tokens": True}, "groups": {"group_size": size}}.items():
-        fastpack.pack_dir(parts, folder / name, tokenizer=tokenizer, **options, **more)
+        flat.pack_dir(parts, folder / name, tokenizer=tokenizer, **options, **more)
         found[name] = (of_folder(folder / name, "validation"), of_folder(folder / name, "train"))
-    fastpack.repack(folder / "folder", folder / "again", **options)
+    flat.repack(folder / "folder", folder / "again", **options)
     found["repack"] = (of_folder(folder / "again", "validation"), of_folder(folder / "again", "train"))
     if shape is texts:
         with (folder / "whole.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerows([["text", "other"], *([it["text"], "x"] for it in moved)])
-        packed("csv", fastpack.pack_files(folder / "whole.csv", tokenizer, **options))
+        packed("csv", flat.pack_files(folder / "whole.csv", tokenizer, **options))
     for name, world, files in (
         ("stream", 1, whole),
         ("ranks", 4, parts),
         ("rows", 1, folder / "whole.parquet"),
     ):
         streams = [
-            fastpack.stream(
+            flat.stream(
                 files, tokenizer, epochs=1, batch_size=4, rank=rank, world_size=world,
                 cache_dir=folder / "counts" if world > 1 else None, **options,
             )
@@ -160,7 +161,7 @@ def test_a_number_holds_the_same_records_out_in_every_call(
     records = [texts(number) for number in range(40)]
     records += records[:10]
     options: dict[str, Any] = {**ROWS, "validation": wanted, "seed": wanted}
-    train, held = fastpack.pack_files(lines(tmp_path / "a.jsonl", records), tokenizer_dir, **options)
+    train, held = flat.pack_files(lines(tmp_path / "a.jsonl", records), tokenizer_dir, **options)
     expected = (documents([held]), documents([train]))
     assert wanted - 1 <= held.num_rows <= wanted
     warnings = fastpack.Report.of(train).warnings
@@ -173,17 +174,17 @@ def test_a_number_holds_the_same_records_out_in_every_call(
     for number in range(4):
         lines(parts / f"{number}.jsonl", records[number::4])
     for name, more in {"folder": {}, "groups": {"group_size": 700, "keep_tokens": True}}.items():
-        report = fastpack.pack_dir(parts, tmp_path / name, tokenizer=tokenizer_dir, **options, **more)
+        report = flat.pack_dir(parts, tmp_path / name, tokenizer=tokenizer_dir, **options, **more)
         of_splits = tuple(of_folder(tmp_path / name, split) for split in ("validation", "train"))
         assert of_splits == expected, name
         assert (told in report.warnings) == (held.num_rows < wanted)
-    fastpack.repack(tmp_path / "groups", tmp_path / "again", **options)
+    flat.repack(tmp_path / "groups", tmp_path / "again", **options)
     assert of_folder(tmp_path / "again", "validation") == expected[0]
-    table = fastpack.pack_table(pa.Table.from_pylist(records[::-1]), tokenizer_dir, **options)
+    table = flat.pack_table(pa.Table.from_pylist(records[::-1]), tokenizer_dir, **options)
     assert documents([table.validation]) == expected[0]
     for world in (1, 4):
         streams = [
-            fastpack.stream(
+            flat.stream(
                 tmp_path / "a.jsonl", tokenizer_dir, epochs=1, batch_size=4, rank=rank, world_size=world,
                 cache_dir=tmp_path / f"counts-{world}", **options,
             )
@@ -196,14 +197,14 @@ def test_a_number_holds_the_same_records_out_in_every_call(
             assert report is not None
             assert (told in report.warnings) == (held.num_rows < wanted)
     with pytest.raises(fastpack.OptionError, match="which are counted first; give `cache_dir`") as refused:
-        fastpack.stream(tmp_path / "a.jsonl", tokenizer_dir, epochs=1, **options)
+        flat.stream(tmp_path / "a.jsonl", tokenizer_dir, epochs=1, **options)
     assert refused.value.option == "validation"
 
 
 def test_a_stream_tells_a_share_that_holds_nothing_or_everything(tokenizer_dir: Path, tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", [texts(0), texts(1)])
     for share, said in ((1e-9, "none"), (1 - 1e-9, "all")):
-        stream = fastpack.stream(path, tokenizer_dir, epochs=1, validation=share, **ROWS)
+        stream = flat.stream(path, tokenizer_dir, epochs=1, validation=share, **ROWS)
         for each in (stream, stream.validation):
             list(each)
             assert each.report is not None
@@ -211,8 +212,8 @@ def test_a_stream_tells_a_share_that_holds_nothing_or_everything(tokenizer_dir: 
     with pytest.raises(
         fastpack.OptionError, match="sets aside 2 of 2 documents, which leaves none to train on"
     ):
-        fastpack.pack_files(path, tokenizer_dir, validation=1 - 1e-9, **ROWS)
-    train, held = fastpack.pack_files(path, tokenizer_dir, validation=1e-9, **ROWS)
+        flat.pack_files(path, tokenizer_dir, validation=1 - 1e-9, **ROWS)
+    train, held = flat.pack_files(path, tokenizer_dir, validation=1e-9, **ROWS)
     assert (train.num_rows, held.num_rows) == (2, 0)
     assert (
         "the share 0.000000001 of `validation` sets none of 2 documents aside"
@@ -229,7 +230,7 @@ def test_all_turns_of_a_record_are_on_one_side(tokenizer_dir: Path, tmp_path: Pa
         "strategy": "none",
     }
     files = lines(tmp_path / "a.jsonl", records)
-    train, held = fastpack.pack_files(files, tokenizer_dir, validation=0.3, **places)
+    train, held = flat.pack_files(files, tokenizer_dir, validation=0.3, **places)
     rows = [set(table["source_row"].combine_chunks().flatten().to_pylist()) for table in (train, held)]
     assert rows[1]
     assert not rows[0] & rows[1]

@@ -34,7 +34,12 @@ def test_jsonl_holds_the_same_rows(corpus, tokenizer_dir, tmp_path):
 def test_a_small_shard_size_makes_several_shards(corpus, tokenizer_dir, tmp_path):
     fastpack.pack_dir(corpus, tmp_path / "one", tokenizer=tokenizer_dir, max_length=256, strategy="none")
     fastpack.pack_dir(
-        corpus, tmp_path / "many", tokenizer=tokenizer_dir, max_length=256, strategy="none", shard_size="20KB"
+        corpus,
+        tmp_path / "many",
+        tokenizer=tokenizer_dir,
+        max_length=256,
+        strategy="none",
+        format=fastpack.Format(shard_size="20KB"),
     )
     assert len(shards(tmp_path / "many")) > len(shards(tmp_path / "one")) == 1
     assert table_of(tmp_path / "many").equals(table_of(tmp_path / "one"))
@@ -113,7 +118,7 @@ def test_a_folder_with_other_files_is_refused(corpus, tokenizer_dir, tmp_path):
 
 def test_overwrite_replaces_another_job(corpus, tokenizer_dir, tmp_path):
     fastpack.pack_dir(corpus, tmp_path / "out", tokenizer=tokenizer_dir, max_length=128)
-    fastpack.pack_dir(corpus, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256, overwrite=True)
+    fastpack.pack_dir(corpus, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256, exists="overwrite")
     assert table_of(tmp_path / "out").equals(fastpack.pack_files(corpus, tokenizer_dir, max_length=256))
 
 
@@ -136,7 +141,9 @@ def test_an_unknown_format_is_refused_before_any_work(tmp_path):
 @pytest.mark.parametrize("size", ["", "12 parsecs", "-5", 0, "0", None])
 def test_a_shard_size_that_is_none_is_refused(size, tmp_path):
     with pytest.raises(fastpack.OptionError, match="shard_size"):
-        fastpack.pack_dir("x", tmp_path / "out", tokenizer="x/y/z", max_length=8, shard_size=size)
+        fastpack.pack_dir(
+            "x", tmp_path / "out", tokenizer="x/y/z", max_length=8, format=fastpack.Format(shard_size=size)
+        )
 
 
 def test_the_report_says_what_each_stage_took(big_corpus, tokenizer_dir, tmp_path):
@@ -151,7 +158,7 @@ def test_the_report_says_what_each_stage_took(big_corpus, tokenizer_dir, tmp_pat
     assert report.resumed_documents == 0
 
 
-@pytest.mark.parametrize("options", [{}, {"group_size": "500KB"}, {"validation": 0.1}])
+@pytest.mark.parametrize("options", [{}, {"groups": "500KB"}, {"validation": 0.1}])
 def test_kept_tokens_are_the_same_bytes_on_any_number_of_threads(
     options, long_corpus, tokenizer_dir, tmp_path
 ):

@@ -27,8 +27,8 @@ def files(write_jsonl):
 
 
 def pack(files, folder, tokenizer_dir, **options):
-    options = {"max_length": 256, **options}
-    return fastpack.pack_dir(files, folder, tokenizer=tokenizer_dir, per_file=True, **options)
+    options = {"max_length": 256, "format": fastpack.Format(per_file=True), **options}
+    return fastpack.pack_dir(files, folder, tokenizer=tokenizer_dir, **options)
 
 
 def rows(path):
@@ -73,7 +73,7 @@ def test_each_file_has_its_ledger_and_all_together_have_one(files, tokenizer_dir
 
 def test_shards_of_a_large_input_are_numbered(files, tokenizer_dir, tmp_path):
     pack(files[:1], tmp_path / "one", tokenizer_dir)
-    pack(files[:1], tmp_path / "out", tokenizer_dir, shard_size="20KB")
+    pack(files[:1], tmp_path / "out", tokenizer_dir, format=fastpack.Format(per_file=True, shard_size="20KB"))
     shards = [name for name in names(tmp_path / "out") if name not in OURS]
     assert shards[0] == "a-00001.arrow"
     assert shards[-1] == "a.arrow"
@@ -88,7 +88,7 @@ def test_endings_of_formats_go_and_others_stay(write_jsonl, tokenizer_dir, tmp_p
     plain = write_jsonl(map(conversation, range(3)), "talk.v2.jsonl")
     packed = tmp_path / "zipped.jsonl.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    pack([plain, packed], tmp_path / "out", tokenizer_dir, format="parquet")
+    pack([plain, packed], tmp_path / "out", tokenizer_dir, format=fastpack.Format("parquet", per_file=True))
     assert names(tmp_path / "out") == [*OURS, "talk.v2.parquet", "zipped.parquet"]
 
 
@@ -112,8 +112,7 @@ fastpack.pack_dir(
     out,
     tokenizer=tokenizer,
     max_length=256,
-    per_file=True,
-    shard_size="200kB",
+    format=fastpack.Format(per_file=True, shard_size="200kB"),
     filter=fastpack.Function(stays, fingerprint="all"),
     threads=1,
 )
@@ -194,9 +193,9 @@ def test_outputs_of_an_earlier_job_are_replaced_and_other_files_stay(files, toke
     (tmp_path / "out" / "notes.txt").write_text("mine")
     with pytest.raises(fastpack.OutputError, match="per_file"):
         fastpack.pack_dir(files, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256)
-    fastpack.pack_dir(files, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256, overwrite=True)
+    fastpack.pack_dir(files, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256, exists="overwrite")
     assert names(tmp_path / "out") == sorted([*OURS, "notes.txt", "train-00000.arrow"])
-    pack(files, tmp_path / "out", tokenizer_dir, overwrite=True)
+    pack(files, tmp_path / "out", tokenizer_dir, exists="overwrite")
     assert "train-00000.arrow" not in names(tmp_path / "out")
 
 
@@ -207,5 +206,5 @@ def test_names_that_cannot_be_told_apart_are_refused(write_jsonl, tokenizer_dir,
     for second in (other, shard):
         with pytest.raises(fastpack.OptionError, match=f"{second}.*rename one") as caught:
             pack([one, second], tmp_path / "out", tokenizer_dir)
-        assert caught.value.option == "per_file"
+        assert caught.value.option == "format.per_file"
         assert not (tmp_path / "out").exists()

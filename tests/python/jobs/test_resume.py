@@ -94,12 +94,16 @@ def test_a_full_disk_is_one_error_and_a_later_run_finishes(
 ):
     out = tmp_path / "out"
     limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n{RUN}"
-    said, _ = start(long_corpus, tokenizer_dir, out, code=limited, shard_size="1GB").communicate()
+    said, _ = start(
+        long_corpus, tokenizer_dir, out, code=limited, format=fastpack.Format(shard_size="1GB")
+    ).communicate()
     *_, last = said.splitlines()
     assert last.startswith("StorageError")
     assert last.endswith(f"{out / '.fastpack' / file}'")
     assert not shards(out)
-    fastpack.pack_dir(long_corpus, out, tokenizer=tokenizer_dir, **(OPTIONS | {"shard_size": "1GB"}))
+    fastpack.pack_dir(
+        long_corpus, out, tokenizer=tokenizer_dir, **(OPTIONS | {"format": fastpack.Format(shard_size="1GB")})
+    )
     assert table_of(out) == table_of(undisturbed)
 
 
@@ -177,18 +181,26 @@ def test_those_that_wait_fail_as_the_one_that_works(write_jsonl, tokenizer_dir, 
 
 def test_without_waiting_a_second_run_is_refused(big_corpus, tokenizer_dir, tmp_path):
     working = at_work(start(big_corpus, tokenizer_dir, tmp_path / "out", pause=True))
-    with pytest.raises(fastpack.OutputError, match="another run is writing here; pass wait=True"):
-        fastpack.pack_dir(big_corpus, tmp_path / "out", tokenizer=tokenizer_dir, wait=False, **OPTIONS)
+    with pytest.raises(
+        fastpack.OutputError, match=r"another run is writing here; pass exists=Exists\(wait=True\)"
+    ):
+        fastpack.pack_dir(
+            big_corpus,
+            tmp_path / "out",
+            tokenizer=tokenizer_dir,
+            exists=fastpack.Exists(wait=False),
+            **OPTIONS,
+        )
     kill(working)
 
 
 def test_ranks_that_overwrite_do_a_job_once(corpus, tokenizer_dir, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     folder = tmp_path / "out"
-    fastpack.pack_dir(corpus, folder, tokenizer=tokenizer_dir, max_length=128, overwrite=True)
-    fastpack.pack_dir(corpus, folder, tokenizer=tokenizer_dir, max_length=256, overwrite=True)
+    fastpack.pack_dir(corpus, folder, tokenizer=tokenizer_dir, max_length=128, exists="overwrite")
+    fastpack.pack_dir(corpus, folder, tokenizer=tokenizer_dir, max_length=256, exists="overwrite")
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    fastpack.pack_dir(corpus, folder, tokenizer=tokenizer_dir, max_length=256, overwrite=True)
+    fastpack.pack_dir(corpus, folder, tokenizer=tokenizer_dir, max_length=256, exists="overwrite")
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
@@ -221,7 +233,7 @@ def test_content_that_changed_behind_the_back_of_the_clock_is_refused(long_corpu
     [
         ({"max_length": 512}, "`max_length` (256 there, 512 here)"),
         ({"train_on": "all", "seed": 3}, "`seed` (0 there, 3 here), `train_on`"),
-        ({"shard_size": "3MB"}, "`shard_bytes` (2000000 there, 3000000 here)"),
+        ({"format": fastpack.Format(shard_size="3MB")}, "`shard_bytes` (2000000 there, 3000000 here)"),
     ],
 )
 def test_changed_options_are_refused_and_named(change, named, unfinished, long_corpus, tokenizer_dir):

@@ -27,8 +27,8 @@ def path(write_jsonl):
         {"strategy": "sequential", "overlong": "truncate"},
         {"strategy": "concat"},
         {"strategy": "none", "overlong": "split"},
-        {"max_documents_per_pack": 2},
-        {"train_on": "all", "eos": True},
+        {"strategy": fastpack.Mix(max_documents=2)},
+        {"train_on": "all", "special_tokens": fastpack.SpecialTokens(eos=True)},
     ],
     ids=str,
 )

@@ -147,14 +147,14 @@ def test_what_takes_long_to_read_is_judged_by_its_beginning_and_the_page_says_so
     # Ten megabytes are read on in all: a quarter of the file each time.
     times = round(40_000_000 / path.stat().st_size)
     found = fastpack.scan(
-        sources=[{"path": path, "repeat": times}], tokenizer=tokenizer_dir, max_length=512, sample=1_000
+        files=[{"path": path, "repeat": times}], tokenizer=tokenizer_dir, max_length=512, sample=1_000
     )
     up_to = re.search(
         r"1 of 1 files were read up to ([\d.]+) % of each, and nothing is known of the rest", str(found)
     )
     assert float(up_to[1]) == pytest.approx(25, abs=1)
     # By bytes, a quarter is half of the records: each is longer than those before it.
-    half = fastpack.scan(sources=[{"path": path, "limit": 5_500}], tokenizer=tokenizer_dir, max_length=512)
+    half = fastpack.scan(files=[{"path": path, "limit": 5_500}], tokenizer=tokenizer_dir, max_length=512)
     assert found.lengths["max"] <= half.lengths["max"]
     assert 500 < found.sample.records < 2_000
 
@@ -260,7 +260,7 @@ def test_the_time_of_functions_is_part_of_it(tmp_path, tokenizer_dir):
 def test_what_is_read_twice_counts_twice(path, tokenizer_dir):
     sources = [{"path": path, "repeat": 2}]
     once = fastpack.scan(path, tokenizer_dir, max_length=256)
-    twice = fastpack.scan(sources=sources, tokenizer=tokenizer_dir, max_length=256, sample=2_000)
+    twice = fastpack.scan(files=sources, tokenizer=tokenizer_dir, max_length=256, sample=2_000)
     assert twice.read.tokens == pytest.approx(2 * once.read.tokens, rel=0.05)
 
 
@@ -305,4 +305,4 @@ def test_a_sample_that_is_no_number_is_refused(wrong, path, tokenizer_dir):
 def test_a_sample_of_limited_sources_is_refused(path, tokenizer_dir):
     sources = [{"path": path, "limit": 10}]
     with pytest.raises(fastpack.OptionError, match=r"`sample`.*`limit`; leave one of them out"):
-        fastpack.scan(sources=sources, tokenizer=tokenizer_dir, sample=5)
+        fastpack.scan(files=sources, tokenizer=tokenizer_dir, sample=5)

@@ -13,6 +13,7 @@ from campaign import tries
 from conftest import sentence
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nested import flat
 from processes import RUN, kill_at_work
 
 import fastpack
@@ -91,10 +92,10 @@ def test_shares_are_drawn_as_they_were_asked_for(
     chosen: Any = {"weights": weights, "weight_unit": unit, "stopping_strategy": stopping, "seed": seed}
     if not any(weights.values()):
         with pytest.raises(fastpack.OptionError, match="a weight above 0"):
-            fastpack.pack_files(sources, loaded, **chosen, **OPTIONS)
+            flat.pack_files(sources, loaded, **chosen, **OPTIONS)
         return
     options = {name: it for name, it in OPTIONS.items() if (name, strategy) != ("overlong", "concat")}
-    table = fastpack.pack_files(sources, loaded, strategy=strategy, **chosen, **options)
+    table = flat.pack_files(sources, loaded, strategy=strategy, **chosen, **options)
     report = fastpack.Report.of(table)
     size = (lambda _: 1) if unit == "documents" else (lambda text: tokens_of(text, loaded))
     sizes = {name: [size(text_of(name, number)) for number in range(count)] for name, count in SIZES.items()}
@@ -137,7 +138,7 @@ def test_documents_are_drawn_from_the_whole_of_a_source_by_the_seed(
 ) -> None:
     def drawn(path: Any, seed: int, fraction: float) -> list[int]:
         listed: Any = [{"path": path, "fraction": fraction}]
-        table = fastpack.pack_files(sources=listed, tokenizer=loaded, seed=seed, **OPTIONS)
+        table = flat.pack_files(sources=listed, tokenizer=loaded, seed=seed, **OPTIONS)
         [share] = fastpack.Report.of(table).shares.values()
         assert (share.asked, share.got) == (fraction, pytest.approx(fraction, abs=0.02))
         return drawn_of(documents_of(table, loaded), "short")
@@ -163,7 +164,7 @@ def test_whole_passes_are_the_rows_of_repeated_sources(
         options: Any = OPTIONS | {"strategy": strategy}
         files = {"short": sources["short"], "few": sources["few"]}
         weights: Any = {"short": 200, "few": 90}
-        mixed = fastpack.pack_files(
+        mixed = flat.pack_files(
             files,
             loaded,
             weights=weights,
@@ -172,7 +173,7 @@ def test_whole_passes_are_the_rows_of_repeated_sources(
             **options,
         )
         listed: Any = [{"path": files["short"]}, {"path": files["few"], "repeat": 3}]
-        repeated = fastpack.pack_files(sources=listed, tokenizer=loaded, **options)
+        repeated = flat.pack_files(sources=listed, tokenizer=loaded, **options)
         assert mixed["input_ids"] == repeated["input_ids"]
         reports = [fastpack.Report.of(table) for table in (mixed, repeated)]
         assert reports[0].documents == reports[1].documents
@@ -185,24 +186,21 @@ MIDDLE = fastpack.FillInMiddle(tokens=["<|start|>", "<|end|>", "<|endoftext|>"])
 
 def test_all_calls_draw_the_same(sources: dict[str, Path], tokenizer_dir: Path, tmp_path: Path) -> None:
     options: Any = OPTIONS | {"weights": WEIGHTS, "seed": 3}
-    table = fastpack.pack_files(sources, tokenizer_dir, **options)
+    table = flat.pack_files(sources, tokenizer_dir, **options)
     expected = fastpack.Report.of(table)
     for threads in (1, 3):
-        again = fastpack.pack_files(sources, tokenizer_dir, threads=threads, **options)
+        again = flat.pack_files(sources, tokenizer_dir, threads=threads, **options)
         assert again["input_ids"] == table["input_ids"]
-    report = fastpack.pack_dir(sources, tmp_path / "packed", tokenizer=tokenizer_dir, **options)
+    report = flat.pack_dir(sources, tmp_path / "packed", tokenizer=tokenizer_dir, **options)
     assert fastpack.read(tmp_path / "packed")["input_ids"] == table["input_ids"]
     assert report.shares == expected.shares
     assert not fastpack.verify(tmp_path / "packed", tokenizer=tokenizer_dir).problems
     assert "asked" in str(report)
     # The finished job is found again; other shares are another job.
-    assert (
-        fastpack.pack_dir(sources, tmp_path / "packed", tokenizer=tokenizer_dir, **options).rows
-        == report.rows
-    )
+    assert flat.pack_dir(sources, tmp_path / "packed", tokenizer=tokenizer_dir, **options).rows == report.rows
     other = options | {"weights": WEIGHTS | {"few": 2}}
     with pytest.raises(fastpack.OutputError):
-        fastpack.pack_dir(sources, tmp_path / "packed", tokenizer=tokenizer_dir, **other)
+        flat.pack_dir(sources, tmp_path / "packed", tokenizer=tokenizer_dir, **other)
     from fastpack.cli import main
 
     line = ["pack", *(f"{name}={path}" for name, path in sources.items()), "-o", str(tmp_path / "cli")]
@@ -227,12 +225,12 @@ def test_a_validation_split_is_one_of_what_was_drawn(
     sources: dict[str, Path], loaded: fastpack.Tokenizer
 ) -> None:
     options: Any = OPTIONS | {"weights": WEIGHTS}
-    whole = documents_of(fastpack.pack_files(sources, loaded, **options), loaded)
-    train, held = fastpack.pack_files(sources, loaded, validation=0.2, **options)
+    whole = documents_of(flat.pack_files(sources, loaded, **options), loaded)
+    train, held = flat.pack_files(sources, loaded, validation=0.2, **options)
     parts = [documents_of(table, loaded) for table in (train, held)]
     assert sorted(itertools.chain(*parts)) == whole
     assert min(map(len, parts)) > 0
-    everything = fastpack.pack_files(list(sources.values()), loaded, validation=0.2, **OPTIONS)
+    everything = flat.pack_files(list(sources.values()), loaded, validation=0.2, **OPTIONS)
     assert set(parts[1]) <= set(documents_of(everything.validation, loaded))
 
 
@@ -244,13 +242,15 @@ def test_a_killed_job_draws_the_same(sources: dict[str, Path], tokenizer_dir: Pa
     )
     files = {"many": str(many), "few": str(sources["few"])}
     weights = {"many": 3, "few": 1}
-    code = RUN.replace("pack_dir([files]", "pack_dir(json.loads(files)")
+    code = RUN.replace("import os", "import json, os").replace(
+        "pack_dir([files]", "pack_dir(json.loads(files)"
+    )
     kill_at_work(
         json.dumps(files), tokenizer_dir, tmp_path / "killed", code=code, weights=weights, shard_size="100kB"
     )
     for name in ("killed", "whole"):
         options: Any = {"max_length": 256, "weights": weights, "shard_size": "100kB"}
-        fastpack.pack_dir(files, tmp_path / name, tokenizer=str(tokenizer_dir), **options)
+        flat.pack_dir(files, tmp_path / name, tokenizer=str(tokenizer_dir), **options)
     tables = [fastpack.read(tmp_path / name) for name in ("killed", "whole")]
     assert tables[0].equals(tables[1])
 
@@ -263,13 +263,13 @@ def test_a_killed_job_draws_the_same(sources: dict[str, Path], tokenizer_dir: Pa
         ({"weights": {"short": 1, "long": 1, "few": math.nan}}, "weights"),
         ({"weights": {"short": 1, "long": 1, "few": True}}, "weights"),
         ({"weights": [(0, WEIGHTS)]}, "weights"),
-        ({"weights": WEIGHTS, "weight_unit": "rows"}, "weight_unit"),
-        ({"weights": WEIGHTS, "stopping_strategy": "never"}, "stopping_strategy"),
+        ({"weights": WEIGHTS, "weight_unit": "rows"}, "weights.unit"),
+        ({"weights": WEIGHTS, "stopping_strategy": "never"}, "weights.stopping_strategy"),
         ({"weights": WEIGHTS, "cache_dir": "cache"}, "weights"),
         ({"weights": WEIGHTS, "objective": dataclasses.replace(MIDDLE, copies=2)}, "weights"),
         (
             {"weights": WEIGHTS, "objective": MIDDLE, "stopping_strategy": "all_exhausted"},
-            "stopping_strategy",
+            "weights.stopping_strategy",
         ),
         ({"weights": WEIGHTS, "validation": 0.1, "stopping_strategy": "all_exhausted"}, "validation"),
         ({"weights": WEIGHTS, "per_file": True}, "weights"),
@@ -282,22 +282,22 @@ def test_what_does_not_go_with_shares_is_refused_by_name(
     options: Any, option: str, sources: dict[str, Path], tokenizer_dir: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(fastpack.OptionError) as refused:
-        fastpack.pack_dir(sources, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256, **options)
+        flat.pack_dir(sources, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256, **options)
     assert refused.value.option == option
 
 
 def test_a_fraction_in_other_calls_is_refused(sources: dict[str, Path], loaded: fastpack.Tokenizer) -> None:
     listed: Any = [{"path": sources["short"], "fraction": 0.5}]
     calls: list[Callable[[], object]] = [
-        lambda: fastpack.scan(sources=listed, tokenizer=loaded, max_length=64),
-        lambda: next(fastpack.stream(sources=listed, tokenizer=loaded, max_length=64)),
+        lambda: flat.scan(sources=listed, tokenizer=loaded, max_length=64),
+        lambda: next(flat.stream(sources=listed, tokenizer=loaded, max_length=64)),
     ]
     for call in calls:
         with pytest.raises(fastpack.OptionError, match="`fraction`"):
             call()
     for wrong in (0, 1.5, True, "half"):
         with pytest.raises(fastpack.OptionError, match="`fraction` of source 0"):
-            fastpack.pack_files(
+            flat.pack_files(
                 sources=[{"path": sources["short"], "fraction": wrong}], tokenizer=loaded, max_length=64
             )
 
@@ -305,6 +305,6 @@ def test_a_fraction_in_other_calls_is_refused(sources: dict[str, Path], loaded: 
 def test_named_sources_without_weights_are_read_as_one(
     sources: dict[str, Path], loaded: fastpack.Tokenizer
 ) -> None:
-    named = fastpack.pack_files(sources, loaded, **OPTIONS)
-    assert named["input_ids"] == fastpack.pack_files(list(sources.values()), loaded, **OPTIONS)["input_ids"]
+    named = flat.pack_files(sources, loaded, **OPTIONS)
+    assert named["input_ids"] == flat.pack_files(list(sources.values()), loaded, **OPTIONS)["input_ids"]
     assert fastpack.Report.of(named).shares == {}

@@ -93,11 +93,11 @@ def test_threads_and_memory_do_not_change_a_byte(files, tokenizer_dir, tmp_path)
 
 
 def test_each_split_has_its_ledger_and_both_together_have_one(files, write_jsonl, tokenizer_dir, tmp_path):
-    options = {"max_length": 64, "strategy": "concat", "drop_last": True, "on_bad_record": "skip"}
+    options = {"max_length": 64, "strategy": fastpack.Concat(drop_last=True), "on_bad_record": "skip"}
     for strategy in (
         {},
-        {"strategy": "mix", "drop_last": False},
-        {"strategy": "mix", "drop_last": False, "overlong": "truncate"},
+        {"strategy": "mix"},
+        {"strategy": "mix", "overlong": "truncate"},
     ):
         mine = options | strategy
         bad = write_jsonl([b"{no json"], "bad.jsonl")
@@ -133,8 +133,7 @@ def test_datasets_finds_both_splits(file_format, files, tokenizer_dir, tmp_path)
         tmp_path / "out",
         tokenizer_dir,
         validation=20,
-        format=file_format,
-        shard_size="20KB",
+        format=fastpack.Format(file_format, shard_size="20KB"),
         max_length=128,
     )
     loaded = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
@@ -145,7 +144,7 @@ def test_datasets_finds_both_splits(file_format, files, tokenizer_dir, tmp_path)
 
 
 def test_killed_on_the_way_it_goes_on_to_the_same_bytes(long_corpus, tokenizer_dir, tmp_path):
-    options = {"validation": 0.4, "shard_size": "300KB", "max_length": 256}
+    options = {"validation": 0.4, "format": fastpack.Format(shard_size="300KB"), "max_length": 256}
     kill_at_work(long_corpus, tokenizer_dir, tmp_path / "out", threads=1, **options)
     again = fastpack.pack_dir(long_corpus, tmp_path / "out", tokenizer=tokenizer_dir, **options)
     expected = fastpack.pack_dir(long_corpus, tmp_path / "alone", tokenizer=tokenizer_dir, **options)
@@ -157,7 +156,7 @@ def test_killed_on_the_way_it_goes_on_to_the_same_bytes(long_corpus, tokenizer_d
 
 
 def test_shards_that_are_whole_are_not_written_again(long_corpus, tokenizer_dir, tmp_path):
-    options = {"validation": 0.4, "shard_size": "300KB", "max_length": 256}
+    options = {"validation": 0.4, "format": fastpack.Format(shard_size="300KB"), "max_length": 256}
     pack(long_corpus, tmp_path / "alone", tokenizer_dir, **options)
     work = unplaced(tmp_path / "unplaced", long_corpus, tokenizer_dir, options)
     lines = (work / "shards").read_text().splitlines(keepends=True)
@@ -196,7 +195,7 @@ def test_another_validation_is_another_job(files, tokenizer_dir, tmp_path):
     for other in (21, 0.1, None):
         with pytest.raises(fastpack.OutputError, match="differs in `validation`"):
             pack(files, tmp_path / "out", tokenizer_dir, validation=other)
-    pack(files, tmp_path / "out", tokenizer_dir, overwrite=True)
+    pack(files, tmp_path / "out", tokenizer_dir, exists="overwrite")
     assert set(shards(tmp_path / "out")) == {"train-00000.arrow"}
 
 
@@ -217,13 +216,13 @@ def test_repack_sets_the_same_documents_aside(files, tokenizer_dir, tmp_path):
 
 def test_a_record_that_is_read_twice_is_in_one_split(files, tokenizer_dir, tmp_path):
     sources = [{"path": str(files[0]), "repeat": 2}, {"path": str(files[1])}]
-    pack(None, tmp_path / "out", tokenizer_dir, sources=sources, validation=40)
+    pack(sources, tmp_path / "out", tokenizer_dir, validation=40)
     train, held = (documents(tmp_path / "out", split) for split in ("train", "validation"))
     assert 39 <= len(held) <= 40
     assert len(train) + len(held) == 350
     assert not set(train) & set(held)
     with pytest.raises(fastpack.OptionError, match="read more often") as caught:
-        pack(None, tmp_path / "one", tokenizer_dir, sources=sources[:1], validation=1)
+        pack(sources[:1], tmp_path / "one", tokenizer_dir, validation=1)
     assert caught.value.option == "validation"
 
 
@@ -268,7 +267,7 @@ def test_what_is_neither_a_number_nor_a_share_is_refused(validation, tmp_path):
 
 def test_an_output_for_each_input_has_no_splits(files, tokenizer_dir, tmp_path):
     with pytest.raises(fastpack.OptionError, match="per_file=True") as caught:
-        pack(files, tmp_path / "out", tokenizer_dir, per_file=True, validation=20)
+        pack(files, tmp_path / "out", tokenizer_dir, format=fastpack.Format(per_file=True), validation=20)
     assert caught.value.option == "validation"
     assert not (tmp_path / "out").exists()
 

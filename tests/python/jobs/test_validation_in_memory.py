@@ -126,8 +126,9 @@ def test_a_cache_of_one_file_read_twice_is_not_that_of_two_alike(files, pack, tm
         return [{"path": path, **how} for path, how in zip(paths, fields, strict=True)]
 
     for paths in ((files[0], files[0]), (files[0], copy)):
-        given = {"sources": sources(*paths), "validation": 40}
-        assert rows(pack(None, cache_dir=tmp_path / "cache", **given)) == rows(pack(None, **given))
+        given = sources(*paths)
+        cached = pack(given, validation=40, cache_dir=tmp_path / "cache")
+        assert rows(cached) == rows(pack(given, validation=40))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are text")

@@ -32,7 +32,9 @@ def documents_of(row):
 
 
 @pytest.mark.parametrize("strategy", ["mix", "best_fit", "concat"])
-@pytest.mark.parametrize("padding", [{}, {"pad_to": 64}, {"align_documents_to": 16, "pad_to": "max_length"}])
+@pytest.mark.parametrize(
+    "padding", [{}, {"padding": 64}, {"strategy": fastpack.Mix(align_to=16), "padding": "max_length"}]
+)
 def test_a_row_is_what_transformers_makes_of_its_documents(
     corpus, tokenizer_dir, collator, strategy, padding
 ):
@@ -54,7 +56,7 @@ def test_a_row_is_what_transformers_makes_of_its_documents(
 
 def test_boundaries_are_where_positions_do_not_go_up_by_one(corpus, tokenizer_dir):
     """The rules by which transformers finds documents: a step other than 1, or the least position."""
-    options = {"max_length": 256, "pad_to": 64, "align_documents_to": 8}
+    options = {"max_length": 256, "padding": 64, "strategy": fastpack.Mix(align_to=8)}
     for row in fastpack.pack_files(corpus, tokenizer_dir, **options).to_pylist():
         positions = np.array(row["position_ids"])
         starts = np.cumsum([0, *row["seq_lengths"][:-1]]).tolist()
@@ -78,7 +80,11 @@ def test_rows_of_best_fit_hold_what_those_of_trl_hold(corpus, tokenizer_dir, trl
 def test_shifted_labels_are_what_a_loss_that_does_not_shift_compares_with(corpus, tokenizer_dir):
     plain = fastpack.pack_files(corpus, tokenizer_dir, max_length=256, strategy="sequential")
     shifted = fastpack.pack_files(
-        corpus, tokenizer_dir, max_length=256, strategy="sequential", shift_labels=True
+        corpus,
+        tokenizer_dir,
+        max_length=256,
+        strategy="sequential",
+        objective=fastpack.CausalLM(shift_labels=True),
     )
     for before, after in zip(plain["labels"].to_pylist(), shifted["labels"].to_pylist(), strict=True):
         # transformers' own shift: `nn.functional.pad(labels, (0, 1), value=-100)[..., 1:]`.
@@ -87,7 +93,7 @@ def test_shifted_labels_are_what_a_loss_that_does_not_shift_compares_with(corpus
 
 def test_rows_are_a_data_set_that_maps_filters_and_trains_by_step(write_jsonl, tokenizer_dir, tmp_path):
     path = write_jsonl(map(conversation, range(120)))
-    options = {"order": "balanced", "balance_ranks": 4, "on_remainder": "repeat"}
+    options = {"order": fastpack.Balanced(4, on_remainder="repeat")}
     columns = ["input_ids", "labels", "seq_lengths", "attn_cost", "group"]
     fastpack.pack_dir(
         path, tmp_path / "out", tokenizer=tokenizer_dir, max_length=128, **options, columns=columns
@@ -110,7 +116,13 @@ def test_load_dataset_reads_all_shards_of_a_folder(
 ):
     options = {"tokenizer": tokenizer_dir, "max_length": 256, "validation": validation}
     folder = tmp_path / "packed"
-    fastpack.pack_dir(corpus, folder, **options, format=container, shard_size=20_000, keep_tokens=keep_tokens)
+    fastpack.pack_dir(
+        corpus,
+        folder,
+        **options,
+        format=fastpack.Format(container, shard_size=20_000),
+        keep_tokens=keep_tokens,
+    )
     assert len(list(folder.glob("train-*"))) > 2
     loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
     made = fastpack.pack_files(corpus, **options)
@@ -141,8 +153,8 @@ def test_a_seed_is_heeded_megatron_bridge_4891():
 
 
 def test_rows_in_flight_are_neither_lost_nor_repeated_torchtitan_3008(corpus, tokenizer_dir):
-    options = {"max_length": 256, "strategy": "best_fit"}
-    with fastpack.stream(corpus, tokenizer_dir, **options, open_packs=5, batch_size=3) as stream:
+    strategy = fastpack.BestFit(open_rows=5)
+    with fastpack.stream(corpus, tokenizer_dir, max_length=256, strategy=strategy, batch_size=3) as stream:
         streamed = [ids for table in stream for ids in table["input_ids"].to_pylist()]
         report = stream.report
     assert report is not None

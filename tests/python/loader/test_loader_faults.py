@@ -23,6 +23,7 @@ import pyarrow as pa
 import pytest
 from campaign import tries
 from conftest import sentence
+from nested import flat, place
 from pyarrow import flight
 
 import fastpack
@@ -39,7 +40,12 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets"), pytest.mark.campaign]
 
-OPTIONS: dict[str, Any] = {"max_length": 64, "batch_size": 2, "lanes": 12, "open_packs": 4}
+OPTIONS: dict[str, Any] = {
+    "max_length": 64,
+    "batch_size": 2,
+    "lanes": 12,
+    "strategy": fastpack.BestFit(open_rows=4),
+}
 
 
 @pytest.fixture
@@ -49,7 +55,7 @@ def texts(write_jsonl: Callable[..., Path]) -> Path:
 
 @pytest.fixture
 def given(texts: Path, tokenizer_dir: Path) -> dict[str, Any]:
-    return fastpack.stream(texts, tokenizer_dir, **OPTIONS).arguments()
+    return flat.stream(texts, tokenizer_dir, **OPTIONS).arguments()
 
 
 @pytest.fixture
@@ -65,7 +71,7 @@ def ids_of(table: Any) -> list[list[int]]:
 
 def steps_of(given: dict[str, Any], world: int) -> list[list[list[int]]]:
     """The rows of each step of all ranks together: those of one rank with a greater batch."""
-    with fastpack.stream(**given | {"batch_size": given["batch_size"] * world}) as whole:
+    with flat.stream(**given | {"batch_size": given["batch_size"] * world}) as whole:
         return [ids_of(table) for table in whole]
 
 
@@ -90,7 +96,7 @@ def test_ranks_in_another_number_go_on_behind_the_last_table_that_all_took(
     given |= {"epochs": None, "batch_size": 1}
     file, address = folder / "place.json", f"unix:{folder}/s"
     rows = before * 3 + after * 2
-    with fastpack.stream(**given) as whole:
+    with flat.stream(**given) as whole:
         expected = [row for _ in range(rows) for row in ids_of(next(whole))]
     with StreamServer(given, address, state=str(file)) as server:
         found = taken(address, before, 3)
@@ -122,7 +128,18 @@ def test_a_server_that_is_killed_and_started_again_gives_each_table_once(
         "--to",
         address,
     ]
-    command += ["-m", "64", "--batch-size", "2", "--lanes", "12", "--open-packs", "4"]
+    command += [
+        "-m",
+        "64",
+        "--batch-size",
+        "2",
+        "--ranks.lanes",
+        "12",
+        "--strategy",
+        "best_fit",
+        "--strategy.open-rows",
+        "4",
+    ]
     command += ["--state", str(folder / "place.json")]
 
     def start() -> subprocess.Popen[bytes]:
@@ -269,7 +286,7 @@ def test_an_error_of_the_data_comes_again_and_a_connection_that_has_ended_stays_
     path = write_jsonl(
         [{"text": f"{number} {sentence(number, 30)}"} for number in range(40)] + [b"{"], "bad.jsonl"
     )
-    given = fastpack.stream(path, tokenizer_dir, **OPTIONS | {"shuffle": False, "lanes": 1}).arguments()
+    given = flat.stream(path, tokenizer_dir, **OPTIONS | {"shuffle": False, "lanes": 1}).arguments()
     with StreamServer(given, f"unix:{folder}/s") as server:
         connection = fastpack.connect(server.address)
         with pytest.raises(fastpack.RecordError) as first:
@@ -306,7 +323,7 @@ def test_a_table_of_several_pieces_comes_whole(
     monkeypatch.setattr(serving, "PIECE", 1_000)
     with StreamServer(given, f"unix:{folder}/s") as server:
         found = list(fastpack.connect(server.address))
-    local = list(fastpack.stream(**given))
+    local = list(flat.stream(**given))
     assert found[0].column(0).num_chunks > 1
     assert found == local
     assert [table.schema.metadata for table in found] == [table.schema.metadata for table in local]
@@ -848,7 +865,7 @@ def test_what_makes_no_encrypted_server_is_refused_by_name(
     named = {name: certificates[file] for name, file in files.items() if file is not None}
     with pytest.raises(fastpack.OptionError, match=said) as caught:
         StreamServer(given, to.format(folder=folder), **named)
-    assert caught.value.option == option
+    assert caught.value.option == place(option)
     assert list(folder.iterdir()) == []
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-OPTIONS: dict[str, Any] = {"max_length": 64, "strategy": "none", "lanes": 6}
+OPTIONS: dict[str, Any] = {"max_length": 64, "strategy": "none", "ranks": fastpack.Ranks(lanes=6)}
 
 
 def zstd(data: bytes) -> bytes:
@@ -98,7 +98,7 @@ def test_reindexed_lines_are_the_bytes_of_the_original_and_have_its_rows(
     with pa.input_stream(done.path, compression="zstd") as stream:
         assert stream.read() == lines
     columns = ["input_ids", "labels", "source_row"]
-    in_order = OPTIONS | {"columns": columns, "shuffle": False, "lanes": 1}
+    in_order = OPTIONS | {"columns": columns, "shuffle": False, "ranks": fastpack.Ranks(lanes=1)}
     streamed = pa.concat_tables(fastpack.stream(done.path, **in_order))
     assert streamed.replace_schema_metadata() == packed.replace_schema_metadata()
     shuffled = fastpack.stream(done.path, **OPTIONS, columns=columns)
@@ -116,7 +116,7 @@ def test_reindexed_tables_have_small_groups_and_the_rows_of_the_original(name: s
         metadata = pq.read_metadata(done.path)
         assert metadata.num_row_groups == done.parts
         assert metadata.metadata[b"author"] == b"nobody"
-    plain = OPTIONS | {"shuffle": False, "lanes": 1}
+    plain = OPTIONS | {"shuffle": False, "ranks": fastpack.Ranks(lanes=1)}
     assert ids_of(fastpack.stream(done.path, **plain)) == ids_of(fastpack.stream(path, **plain))
 
 
@@ -148,7 +148,11 @@ def test_frames_cut_anywhere_hold_every_document_once_and_resume_anywhere(
         assert ids_of(again) == ids_of(tables[number + 1 :])
     shares = []
     for rank in range(3):
-        options = OPTIONS | {"epochs": None, "rank": rank, "world_size": 3, "batch_size": 2}
+        options = OPTIONS | {
+            "epochs": None,
+            "ranks": fastpack.Ranks(lanes=6, rank=rank, world_size=3),
+            "batch_size": 2,
+        }
         with fastpack.stream(path, **options) as stream:
             shares.append(set(ids_of(itertools.islice(stream, 10))))
     assert all(len(share) > 15 for share in shares)
@@ -164,7 +168,7 @@ def test_records_of_frames_are_counted_and_named_by_their_line(
     (done,) = fastpack.reindex(path, tmp_path / "out").files
     with pytest.raises(fastpack.RecordError, match=r"a\.jsonl\.zst:417:"):
         list(fastpack.stream(done.path, **OPTIONS))
-    chosen = OPTIONS | {"skip": 100, "take": 200, "stride": 3}
+    chosen = OPTIONS | {"select": fastpack.Select(skip=100, take=200, stride=3)}
     found = sorted(ids_of(fastpack.stream(done.path, **chosen)))
     assert found == sorted(ids_of([packed])[100:300:3])
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from conftest import sentence
+from nested import flat
 
 import fastpack
 from fastpack.streaming import server as serving
@@ -29,11 +30,27 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 
-OPTIONS: dict[str, Any] = {"max_length": 64, "batch_size": 2, "lanes": 12, "open_packs": 4}
+OPTIONS: dict[str, Any] = {
+    "max_length": 64,
+    "batch_size": 2,
+    "lanes": 12,
+    "strategy": fastpack.BestFit(open_rows=4),
+}
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """The beginning of HTTP/2, of which gRPC is made."""
 
-FLAGS = ["-m", "64", "--batch-size", "2", "--lanes", "12", "--open-packs", "4"]
+FLAGS = [
+    "-m",
+    "64",
+    "--batch-size",
+    "2",
+    "--ranks.lanes",
+    "12",
+    "--strategy",
+    "best_fit",
+    "--strategy.open-rows",
+    "4",
+]
 
 
 @pytest.fixture
@@ -44,7 +61,7 @@ def texts(write_jsonl: Callable[..., Path]) -> Path:
 @pytest.fixture
 def rows(texts: Path, tokenizer_dir: Path) -> list[list[list[int]]]:
     """The rows of each table of a stream in this process."""
-    return [ids_of(table) for table in fastpack.stream(texts, tokenizer_dir, **OPTIONS)]
+    return [ids_of(table) for table in flat.stream(texts, tokenizer_dir, **OPTIONS)]
 
 
 def ids_of(table: pa.Table) -> list[list[int]]:
@@ -52,7 +69,7 @@ def ids_of(table: pa.Table) -> list[list[int]]:
 
 
 def arguments(texts: Path, tokenizer_dir: Path, **more: Any) -> dict[str, Any]:
-    return fastpack.stream(texts, tokenizer_dir, **OPTIONS, **more).arguments()
+    return flat.stream(texts, tokenizer_dir, **OPTIONS, **more).arguments()
 
 
 @pytest.fixture
@@ -67,7 +84,7 @@ def place(tmp_path: Path) -> Iterator[str]:
 def test_tables_come_through_a_socket_with_their_states(
     texts: Path, tokenizer_dir: Path, place: str, rows: list[Any]
 ) -> None:
-    local = list(fastpack.stream(texts, tokenizer_dir, **OPTIONS))
+    local = list(flat.stream(texts, tokenizer_dir, **OPTIONS))
     with StreamServer(arguments(texts, tokenizer_dir), place) as server:
         assert stat.S_IMODE(Path(place.removeprefix("unix:")).stat().st_mode) == 0o700
         with fastpack.connect(server.address) as connection:
@@ -94,7 +111,7 @@ def test_who_connects_again_goes_on_behind_the_last_table_that_it_took(
 def test_who_brings_a_state_goes_on_from_there(
     texts: Path, tokenizer_dir: Path, place: str, rows: list[Any]
 ) -> None:
-    local = list(fastpack.stream(texts, tokenizer_dir, **OPTIONS))
+    local = list(flat.stream(texts, tokenizer_dir, **OPTIONS))
     with (
         StreamServer(arguments(texts, tokenizer_dir), place),
         fastpack.connect(place, state_dict=fastpack.state_of(local[6])) as connection,
@@ -111,7 +128,7 @@ def test_ranks_have_a_connection_each_and_the_file_what_all_took(
     given = arguments(texts, tokenizer_dir, epochs=None, max_steps=8)
     single = arguments(texts, tokenizer_dir, epochs=None)
     single["batch_size"] = 4
-    whole = fastpack.stream(**single)
+    whole = flat.stream(**single)
     expected = [ids_of(next(whole)) for _ in range(9)]
     whole.close()
     with StreamServer(given, place, state=str(file)) as server:
@@ -130,7 +147,7 @@ def test_ranks_have_a_connection_each_and_the_file_what_all_took(
     assert [first + second for first, second in zip(*found, strict=True)] == expected[:8]
     state = json.loads(file.read_text(encoding="utf-8"))
     assert (state["step"], len(state["lane"])) == (8, 12)
-    with fastpack.stream(**single) as alone:
+    with flat.stream(**single) as alone:
         alone.load_state_dict(state)
         assert ids_of(next(alone)) == expected[8]
 
@@ -181,7 +198,7 @@ def test_errors_of_the_data_reach_the_client_with_their_type(
 def test_a_state_of_another_run_is_refused_at_the_first_table(
     texts: Path, tokenizer_dir: Path, place: str
 ) -> None:
-    state = fastpack.state_of(next(fastpack.stream(texts, tokenizer_dir, **OPTIONS, seed=7)))
+    state = fastpack.state_of(next(flat.stream(texts, tokenizer_dir, **OPTIONS, seed=7)))
     with (
         StreamServer(arguments(texts, tokenizer_dir), place),
         pytest.raises(fastpack.OptionError, match="`seed`"),

@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 from conftest import DATA, sentence
+from nested import place
 from processes import kill_at_work, start
 from rows import balanced, table_of
 from transformers_tokenizer import transformers_tokenizer
@@ -117,7 +118,7 @@ def test_rows_are_what_transformers_makes_of_texts_and_pairs(folder, shape):
 def test_texts_are_truncated_as_transformers_cuts_the_longest_first(folder, shape, side):
     records = SHAPES[shape]
     for limit in (5, 6, 7, 12, 13, 20, 33):
-        rows = packed(folder, records, max_length=limit, overlong="truncate", truncation_side=side)
+        rows = packed(folder, records, max_length=limit, overlong=fastpack.Truncate(side=side))
         wanted = [encoded(folder, record, side=side, truncation=True, max_length=limit) for record in records]
         assert both(rows) == wanted, limit
         report = fastpack.Report.of(rows)
@@ -154,7 +155,7 @@ def test_rows_are_padded_to_a_length_with_a_mask(bert, side):
     tokenizer = transformers_tokenizer(bert, padding_side=side)
     records = SHAPES["pairs"]
     longest = max(len(encoded(bert, record)[0]) for record in records)
-    rows = packed(bert, records, max_length=longest, pad_to="max_length", padding_side=side)
+    rows = packed(bert, records, max_length=longest, padding=fastpack.Padding("max_length", side=side))
     assert rows.column_names == ["input_ids", "token_type_ids", "labels", "attention_mask"]
     for row, record in zip(rows.to_pylist(), records, strict=True):
         wanted = tokenizer(record["sentence1"], record["sentence2"], padding="max_length", max_length=longest)
@@ -175,9 +176,7 @@ def test_rows_of_a_group_have_similar_lengths(bert):
         bert,
         SHAPES["texts"],
         max_length=64,
-        order="balanced",
-        balance_ranks=8,
-        on_remainder="drop",
+        order=fastpack.Balanced(8, on_remainder="drop"),
         columns=["input_ids", "labels", "group", "source_row"],
     ).to_pylist()
     assert len(rows) == 80
@@ -262,13 +261,17 @@ def test_classes_are_found_where_one_number_is_theirs_in_all_rows(bert, write_js
         fastpack.pack_files(path, bert, objective="classification")
     assert refused.value.option == "objective.classes"
     options = {"objective": "classification", "tokenizer": bert}
-    for more in ({"per_file": True}, {"group_size": "1GB"}):
+    for more in ({"format": fastpack.Format(per_file=True)}, {"groups": "1GB"}):
         with pytest.raises(fastpack.RecordError, match="`classes` does not name the classes"):
             fastpack.pack_dir(path, tmp_path / "out", **options, **more)
         with pytest.raises(fastpack.OptionError, match="classes"):
             fastpack.pack_dir(path, tmp_path / "out", **options | {"objective": "multi_label"}, **more)
     with pytest.raises(fastpack.RecordError, match="`classes` does not name the classes"):
-        list(fastpack.stream(path, bert, objective="classification", shuffle=False, lanes=1))
+        list(
+            fastpack.stream(
+                path, bert, objective="classification", shuffle=False, ranks=fastpack.Ranks(lanes=1)
+            )
+        )
 
 
 @pytest.mark.parametrize("objective", ["classification", "multi_label"])
@@ -295,7 +298,7 @@ def test_every_way_gives_the_same_rows(bert, write_jsonl, tmp_path, objective):
         assert fastpack.verify(out).problems == ()
     fastpack.repack(tmp_path / "outTrue", tmp_path / "again", **options | {"objective": objective})
     assert table_of(tmp_path / "again").to_pylist() == wanted
-    streamed = fastpack.stream(path, bert, **options, shuffle=False, lanes=1)
+    streamed = fastpack.stream(path, bert, **options, shuffle=False, ranks=fastpack.Ranks(lanes=1))
     assert [row for table in streamed for row in table.to_pylist()] == wanted
     cached = [fastpack.pack_files(path, bert, **options, cache_dir=tmp_path / "cache") for _ in range(2)]
     assert [table.to_pylist() for table in cached] == [wanted, wanted]
@@ -376,14 +379,13 @@ def test_a_text_without_a_character_is_dropped_and_one_of_a_pair_is_not(bert):
     ("options", "option"),
     [
         ({"train_on": "all"}, "train_on"),
-        ({"eos": True}, "eos"),
-        ({"shift_labels": True}, "shift_labels"),
+        ({"special_tokens": fastpack.SpecialTokens(eos=True)}, "eos"),
         ({"strategy": "heap"}, "strategy"),
         ({"strategy": "mix"}, "strategy"),
         ({"strategy": "best_fit"}, "strategy"),
         ({"overlong": "split"}, "overlong"),
         ({"columns": ["loss_weights"]}, "columns"),
-        ({"shape": "text"}, "shape"),
+        ({"reading": "text"}, "shape"),
     ],
 )
 def test_an_option_that_means_nothing_is_refused_before_any_work(bert, options, option):
@@ -392,16 +394,20 @@ def test_an_option_that_means_nothing_is_refused_before_any_work(bert, options, 
 
     with pytest.raises(fastpack.OptionError) as refused:
         packed(bert, none(), **{"max_length": 64} | options)
-    assert refused.value.option == option
+    assert refused.value.option == place(option)
 
 
 def test_other_fields_can_be_named(bert):
     renamed = [{"a": it["sentence1"], "b": it["sentence2"], "y": it["label"]} for it in SHAPES["pairs"]]
     fields = {"sentence1": "a", "sentence2": "b", "label": "y"}
-    assert packed(bert, renamed, fields=fields).equals(packed(bert, SHAPES["pairs"]))
+    assert packed(bert, renamed, reading=fastpack.Reading(fields=fields)).equals(
+        packed(bert, SHAPES["pairs"])
+    )
     stars = [{"text": record["text"], "stars": record["label"]} for record in SHAPES["texts"]]
     for part in ("label", "labels"):
-        assert packed(bert, stars, fields={part: "stars"}).equals(packed(bert, SHAPES["texts"]))
+        assert packed(bert, stars, reading=fastpack.Reading(fields={part: "stars"})).equals(
+            packed(bert, SHAPES["texts"])
+        )
 
 
 def test_the_objective_decides_between_shapes_that_share_fields(bert):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from conftest import conversation, sentence
+from nested import place
 from rows import table_of
 from test_preference import TEMPLATE, user
 from transformers_tokenizer import transformers_tokenizer
@@ -65,7 +66,7 @@ def test_padded_rows_have_an_attention_mask(folder):
     records = [conversation(number) for number in range(12)]
     prompts = [asked(folder, record["messages"]) for record in records]
     longest = max(map(len, prompts))
-    rows = packed(folder, records, max_length=longest, pad_to="max_length", padding_side="left")
+    rows = packed(folder, records, max_length=longest, padding=fastpack.Padding("max_length", side="left"))
     assert rows.column_names == ["input_ids", "attention_mask", "source_file", "source_row"]
     for row, prompt in zip(rows.to_pylist(), prompts, strict=True):
         filled = longest - len(prompt)
@@ -79,7 +80,7 @@ def test_prompts_that_are_too_long_are_dropped_or_cut_at_their_beginning(folder)
     limit = sorted(map(len, prompts))[6]
     rows = packed(folder, records, max_length=limit, max_lost=1.0)
     assert rows["input_ids"].to_pylist() == [prompt for prompt in prompts if len(prompt) <= limit]
-    cut = packed(folder, records, max_length=limit, overlong="truncate", truncation_side="left")
+    cut = packed(folder, records, max_length=limit, overlong=fastpack.Truncate(side="left"))
     assert cut["input_ids"].to_pylist() == [prompt[-limit:] for prompt in prompts]
 
 
@@ -97,7 +98,7 @@ def test_every_way_gives_the_same_rows(folder, write_jsonl, tmp_path):
     assert fastpack.verify(tmp_path / "out").problems == ()
     fastpack.repack(tmp_path / "out", tmp_path / "again", **options)
     assert table_of(tmp_path / "again").to_pylist() == wanted
-    streamed = fastpack.stream(path, folder, **options, shuffle=False, lanes=1)
+    streamed = fastpack.stream(path, folder, **options, shuffle=False, ranks=fastpack.Ranks(lanes=1))
     assert [row for table in streamed for row in table.to_pylist()] == wanted
 
 
@@ -110,16 +111,16 @@ def test_ids_are_taken_as_they_are():
     ("options", "option"),
     [
         ({"train_on": "all"}, "train_on"),
-        ({"eos": True}, "eos"),
+        ({"special_tokens": fastpack.SpecialTokens(eos=True)}, "eos"),
         ({"strategy": "heap"}, "strategy"),
         ({"strategy": "mix"}, "strategy"),
         ({"strategy": "best_fit"}, "strategy"),
         ({"overlong": "trim"}, "overlong"),
         ({"columns": ["labels"]}, "columns"),
-        ({"shape": "preference"}, "shape"),
+        ({"reading": "preference"}, "shape"),
     ],
 )
 def test_an_option_that_means_nothing_is_refused(folder, options, option):
     with pytest.raises(fastpack.OptionError) as refused:
         packed(folder, [conversation(1)], **{"max_length": 64} | options)
-    assert refused.value.option == option
+    assert refused.value.option == place(option)

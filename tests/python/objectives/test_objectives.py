@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import shutil
@@ -11,10 +12,12 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 import pytest
+from nested import place
 from processes import kill_at_work, start
 from rows import shards
 
 import fastpack
+from fastpack.options.objective import KINDS
 from fastpack.types import ObjectiveName
 
 WORDS = 2000
@@ -136,8 +139,8 @@ class TestMlm:
         (folder / "tokenizer_config.json").write_text(json.dumps(config | {"tokenizer_class": kind}))
         ids = pa.table({"input_ids": documents(3, len(SPECIAL))})
         options = {"objective": "mlm", "max_length": 512}
-        rows = fastpack.pack_table(ids, folder, **options, pad_to="max_length")
-        plain = fastpack.pack_table(ids, bert, **options, pad_to="max_length")
+        rows = fastpack.pack_table(ids, folder, **options, padding="max_length")
+        plain = fastpack.pack_table(ids, bert, **options, padding="max_length")
         assert ("token_type_ids" in rows.column_names) == tells
         assert rows.select(plain.column_names).equals(plain)
         for row in rows.to_pylist():
@@ -374,8 +377,7 @@ class TestSpan:
                 t5,
                 objective=fastpack.SpanCorruption(max_target_length=128),
                 max_length=512,
-                pad_to="max_length",
-                padding_side=side,
+                padding=fastpack.Padding("max_length", side=side),
             )
             for row in table.to_pylist():
                 assert {len(row[name]) for name in ("input_ids", "attention_mask")} == {512}
@@ -434,7 +436,7 @@ class TestFim:
         assert set(report.dropped) == {"no_trained_token"}
 
     def test_shifted_labels_stand_where_they_are_predicted(self, ids, coder):
-        made = packed(ids[:50], coder, objective="fim", shift_labels=True)
+        made = packed(ids[:50], coder, objective=fastpack.FillInMiddle(shift_labels=True))
         assert all(labels == [*inputs[1:], -100] for _, inputs, labels in made)
 
 
@@ -490,11 +492,13 @@ class TestRoads:
             again = tmp_path / f"again-{source.name}"
             fastpack.repack(source, again, tokenizer=tokenizer, strategy="sequential", **options)
             assert sorted(split(fastpack.read(again))) == wanted
-        stream = fastpack.stream(lines, tokenizer, batch_size=8, lanes=4, epochs=1, **options)
+        stream = fastpack.stream(
+            lines, tokenizer, batch_size=8, ranks=fastpack.Ranks(lanes=4), epochs=1, **options
+        )
         assert sorted(each for table in stream for each in split(table)) == wanted
 
     def test_a_stream_resumed_anywhere_gives_the_same_rows(self, objective, tokenizer, lines):
-        options = {"batch_size": 4, "lanes": 4, "epochs": 2, **options_of(objective)}
+        options = {"batch_size": 4, "ranks": fastpack.Ranks(lanes=4), "epochs": 2, **options_of(objective)}
         tables = list(fastpack.stream(lines, tokenizer, **options))
         for at in [0, 3, len(tables) // 2]:
             again = fastpack.stream(lines, tokenizer, **options)
@@ -504,10 +508,12 @@ class TestRoads:
     def test_another_epoch_seed_or_repetition_draws_anew(self, objective, tokenizer, lines):
         options = options_of(objective)
         twice = list(
-            split(fastpack.pack_files(sources=[{"path": lines, "repeat": 2}], tokenizer=tokenizer, **options))
+            split(fastpack.pack_files(files=[{"path": lines, "repeat": 2}], tokenizer=tokenizer, **options))
         )
         other = list(split(fastpack.pack_files(lines, tokenizer, seed=1, **options)))
-        stream = fastpack.stream(lines, tokenizer, batch_size=8, lanes=4, epochs=2, **options)
+        stream = fastpack.stream(
+            lines, tokenizer, batch_size=8, ranks=fastpack.Ranks(lanes=4), epochs=2, **options
+        )
         epochs = [each for table in stream for each in split(table)]
         first = {
             record: inputs for record, inputs, _ in split(fastpack.pack_files(lines, tokenizer, **options))
@@ -520,7 +526,9 @@ class TestRoads:
             assert 700 <= same < 1100
 
     def test_copies_are_the_epochs_of_a_stream(self, objective, tokenizer, lines, tmp_path):
-        stream = fastpack.stream(lines, tokenizer, batch_size=8, lanes=4, epochs=3, **options_of(objective))
+        stream = fastpack.stream(
+            lines, tokenizer, batch_size=8, ranks=fastpack.Ranks(lanes=4), epochs=3, **options_of(objective)
+        )
         options = options_of(objective, copies=3)
         wanted = sorted(each for table in stream for each in split(table))
         for strategy in ["mix", "sequential"]:
@@ -535,7 +543,7 @@ class TestRoads:
 
     def test_a_killed_run_goes_on_to_the_same_bytes(self, objective, tokenizer, lines, tmp_path):
         lines.write_text(lines.read_text(encoding="utf-8") * 12, encoding="utf-8")
-        options = {**options_of(objective, copies=2), "shard_size": "200KB"}
+        options = {**options_of(objective, copies=2), "format": fastpack.Format(shard_size="200KB")}
         start(lines, tokenizer, tmp_path / "whole", **options).communicate()
         kill_at_work(lines, tokenizer, tmp_path / "killed", threads=1, **options)
         assert not shards(tmp_path / "killed")
@@ -551,7 +559,7 @@ class TestRoads:
         ({"objective": fastpack.FillInMiddle(tokens=["a", "b", "c"])}, "objective.tokens", "`a`"),
         ({"objective": "span", "strategy": "concat"}, "strategy", "concat"),
         ({"objective": "span", "max_length": 4}, "max_length", "8"),
-        ({"objective": "span", "pad_to": "max_length"}, "objective.max_target_length", "pad_to"),
+        ({"objective": "span", "padding": "max_length"}, "objective.max_target_length", "padding"),
         ({"objective": "span", "train_on": "all"}, "train_on", "objective"),
         ({"objective": "span", "columns": ["input_ids", "loss_weights"]}, "columns", "loss_weights"),
         ({"columns": ["input_ids", "target_seq_lengths"]}, "columns", "target_seq_lengths"),
@@ -563,14 +571,26 @@ def test_what_an_objective_lacks_or_cannot_heed_is_refused_by_name(options, opti
     (tmp_path / "text.jsonl").write_text('{"text": "w1 w2 w3"}\n', encoding="utf-8")
     with pytest.raises(fastpack.OptionError, match=said) as refused:
         fastpack.pack_files(tmp_path / "text.jsonl", t5, **{"max_length": 64, **options})
-    assert option is None or refused.value.option == option
+    assert option is None or refused.value.option == place(option)
+
+
+@pytest.mark.parametrize("objective", sorted(set(KINDS) - {"causal", "mlm", "fim"}))
+def test_labels_are_shifted_by_objectives_that_say_so_alone(objective, tmp_path):
+    assert "shift_labels" not in {field.name for field in dataclasses.fields(KINDS[objective])}
+    config = tmp_path / "recipe.toml"
+    config.write_text(f'objective = {{kind = "{objective}", shift_labels = true}}\n', encoding="utf-8")
+    with pytest.raises(fastpack.OptionError, match=r"is no option of .*; it is one of ") as refused:
+        fastpack.load_config(config)
+    assert refused.value.option == "objective.shift_labels"
 
 
 @pytest.mark.parametrize("objective", [name for name in get_args(ObjectiveName) if name != "causal"])
 def test_the_compact_layout_is_refused_where_columns_cannot_be_made_of_ids(objective, t5, tmp_path):
     with pytest.raises(fastpack.OptionError, match=objective) as refused:
-        fastpack.pack_records([], t5, objective=objective, output=tmp_path / "out", layout="compact")
-    assert (refused.value.option, list(tmp_path.iterdir())) == ("layout", [])
+        fastpack.pack_records(
+            [], t5, objective=objective, output=tmp_path / "out", format=fastpack.Format(layout="compact")
+        )
+    assert (refused.value.option, list(tmp_path.iterdir())) == ("format.layout", [])
 
 
 def test_an_objective_that_needs_a_tokenizer_says_so_for_ids(t5, bert, tmp_path):
@@ -585,6 +605,6 @@ def test_an_objective_that_needs_a_tokenizer_says_so_for_ids(t5, bert, tmp_path)
 def test_masks_of_tokens_and_padding_go_with_every_objective(t5):
     table = pa.table({"input_ids": [[5, 6, 7]] * 3})
     columns = ["input_ids", "attention_mask", "token_type_ids"]
-    made = fastpack.pack_table(table, t5, max_length=16, pad_to=16, columns=columns)
+    made = fastpack.pack_table(table, t5, max_length=16, padding=16, columns=columns)
     assert made["attention_mask"].to_pylist() == [[1] * 9 + [0] * 7]
     assert made["token_type_ids"].to_pylist() == [[0] * 16]

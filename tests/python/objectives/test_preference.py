@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from conftest import DATA, sentence
+from nested import flat, nested, place
 from processes import kill_at_work, start
 from rows import balanced, table_of
 from transformers_tokenizer import transformers_tokenizer
@@ -248,9 +249,9 @@ def test_every_way_gives_the_same_rows(folder, write_jsonl, tmp_path):
         assert table_of(tmp_path / f"out{kept}").to_pylist() == wanted
     fastpack.repack(tmp_path / "outTrue", tmp_path / "again", **options)
     assert table_of(tmp_path / "again").to_pylist() == wanted
-    streamed = fastpack.stream(path, folder, **options, shuffle=False, lanes=1)
+    streamed = flat.stream(path, folder, **options, shuffle=False, lanes=1)
     assert [row for table in streamed for row in table.to_pylist()] == wanted
-    cached = [fastpack.pack_files(path, folder, **options, cache_dir=tmp_path / "cache") for _ in range(2)]
+    cached = [flat.pack_files(path, folder, **options, cache_dir=tmp_path / "cache") for _ in range(2)]
     assert [table.to_pylist() for table in cached] == [wanted, wanted]
 
 
@@ -366,16 +367,15 @@ def test_a_judgement_is_true_or_false(folder, label):
     ("options", "option"),
     [
         ({"train_on": "all"}, "train_on"),
-        ({"shift_labels": True}, "shift_labels"),
         ({"strategy": "concat"}, "strategy"),
         ({"strategy": "mix"}, "strategy"),
         ({"strategy": "best_fit"}, "strategy"),
         ({"overlong": "split"}, "overlong"),
-        ({"pad_to": 8}, "pad_to"),
+        ({"padding": 8}, "padding"),
         ({"columns": ["input_ids"]}, "columns"),
         ({"shape": "text"}, "shape"),
         ({"fields": {"messages": "said"}}, "fields"),
-        ({"truncation_side": "left", "overlong": "truncate"}, "truncation_side"),
+        ({"overlong": fastpack.Truncate(side="left")}, "truncation_side"),
     ],
 )
 def test_an_option_that_means_nothing_is_refused_before_any_work(folder, options, option):
@@ -383,5 +383,5 @@ def test_an_option_that_means_nothing_is_refused_before_any_work(folder, options
         yield pytest.fail("a record was read")
 
     with pytest.raises(fastpack.OptionError) as refused:
-        packed(folder, none(), **{"max_length": 64} | options)
-    assert refused.value.option == option
+        packed(folder, none(), **nested(options, {"max_length": 64}))
+    assert refused.value.option == place(option)

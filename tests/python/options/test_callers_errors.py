@@ -146,7 +146,7 @@ CALLS = {
     "`filter` of a stream": lambda files, given, fail: streamed(files, given, filter=fail),
     "`log` of a stream": lambda files, given, fail: streamed(files, given, log=fail),
     "`all_reduce` of a stream": lambda files, given, fail: streamed(
-        files, given, rank=0, world_size=2, on_end="pad", all_reduce=fail
+        files, given, ranks=fastpack.Ranks(rank=0, world_size=2, on_end="pad", all_reduce=fail)
     ),
     "the records of `records`": lambda _, given, fail: streamed(fail, given, shuffle=False),
     "`files` of a stream": lambda _, given, fail: streamed(Iterated(fail), given, shuffle=False),
@@ -257,15 +257,13 @@ READING = {
     "pack_files": lambda files, given, _: fastpack.pack_files(files, **given),
     "pack_dir": lambda files, given, folder: fastpack.pack_dir(files, folder / "out", **given),
     "pack_dir by groups": lambda files, given, folder: fastpack.pack_dir(
-        files, folder / "out", group_size="1KB", **given
+        files, folder / "out", groups="1KB", **given
     ),
     "stream": lambda files, given, _: streamed(files, given),
     "estimate": lambda files, given, _: fastpack.stream(files, epochs=1, **given).estimate(),
     "scan": lambda files, given, _: fastpack.scan(files, **given),
     "a sampled scan": lambda files, given, _: fastpack.scan(files, sample=2, **given),
-    "reindex": lambda files, given, folder: fastpack.reindex(
-        files, folder / "out", filesystem=given["filesystem"]
-    ),
+    "reindex": lambda files, given, folder: fastpack.reindex(files, folder / "out", storage=given["storage"]),
 }
 
 
@@ -283,7 +281,7 @@ def test_what_a_filesystem_raises_passes_unchanged(call, method, kind, tokenizer
     if kind is FileNotFoundError and method != "cat_file":
         pytest.skip("it says that there is no such file")
     raised = kind("it is the caller's")
-    given = options(tokenizer, filesystem=opened("data.jsonl", method, raised))
+    given = options(tokenizer, storage=fastpack.Storage(filesystem=opened("data.jsonl", method, raised)))
     files = "/in/*.jsonl" if method == "find" else "/in/data.jsonl"
     fails(
         raised,
@@ -305,7 +303,10 @@ def test_what_a_filesystem_raises_in_the_middle_of_a_file_passes_unchanged(
         filesystem = opened(f"data.{container}", "cat_file", raised)
         filesystem.spared = spared
         given = options(
-            tokenizer, filesystem=filesystem, on_bad_record="skip" if skipping else "error", max_lost="100%"
+            tokenizer,
+            storage=fastpack.Storage(filesystem=filesystem),
+            on_bad_record="skip" if skipping else "error",
+            max_lost="100%",
         )
 
         def call(given=given, folder=tmp_path / str(spared)):
@@ -325,7 +326,7 @@ def test_what_a_filesystem_raises_in_the_middle_of_a_file_passes_unchanged(
 def test_a_stream_goes_on_after_its_filesystem_has_failed(tokenizer):
     raised = _OwnError("it is the caller's")
     filesystem = opened("data.jsonl", "cat_file", raised)
-    given = options(tokenizer, filesystem=filesystem)
+    given = options(tokenizer, storage=fastpack.Storage(filesystem=filesystem))
     with fastpack.stream("/in/data.jsonl", epochs=1, batch_size=2, **given) as stream:
         for _ in range(2):
             with pytest.raises(_OwnError):

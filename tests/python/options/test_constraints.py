@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nested import nested, place
 from rows import COLUMNS, STRATEGIES, balanced, documents
 
 import fastpack
@@ -51,12 +52,9 @@ def test_every_column_is_what_the_row_says(lengths, align, pad_to, side, shift):
     table = fastpack.pack_table(
         documents(*lengths),
         max_length=24,
-        strategy="sequential",
-        align_documents_to=align,
-        pad_to=pad_to,
-        padding_side=side,
-        pad_token_id=7,
-        shift_labels=shift,
+        strategy=fastpack.Sequential(align_to=align),
+        padding=fastpack.Padding(pad_to, side=side, token_id=7),
+        objective=fastpack.CausalLM(shift_labels=shift),
         columns=COLUMNS,
     )
     align = align or 1
@@ -84,7 +82,9 @@ def test_every_column_is_what_the_row_says(lengths, align, pad_to, side, shift):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=40), align=st.sampled_from([2, 4, 16]))
 def test_no_row_is_longer_than_it_may_be_however_documents_are_aligned(strategy, lengths, align):
-    made = fastpack.plan(lengths, max_length=48, strategy=strategy, align_documents_to=align)
+    made = fastpack.plan(
+        lengths, max_length=48, **nested({"strategy": strategy, "align_documents_to": align})
+    )
     room = -(-made.lengths // align) * align
     for start, end in zip(made.offsets, made.offsets[1:], strict=False):
         assert room[start:end].sum() <= 48
@@ -97,15 +97,13 @@ def test_streams_align_as_tables_do(write_jsonl, tokenizer_dir):
     path = write_jsonl([{"text": " ".join(["word"] * (1 + at * 53 % 200))} for at in range(30)])
     options = {
         "max_length": 64,
-        "strategy": "sequential",
-        "align_documents_to": 8,
-        "pad_to": "max_length",
-        "padding_side": "left",
-        "shift_labels": True,
+        "strategy": fastpack.Sequential(align_to=8),
+        "padding": fastpack.Padding("max_length", side="left"),
+        "objective": fastpack.CausalLM(shift_labels=True),
         "columns": [*COLUMNS],
     }
     table = fastpack.pack_files(path, tokenizer_dir, **options)
-    stream = fastpack.stream(path, tokenizer_dir, **options, shuffle=False, lanes=1)
+    stream = fastpack.stream(path, tokenizer_dir, **options, shuffle=False, ranks=fastpack.Ranks(lanes=1))
     assert pa.concat_tables(stream).to_pylist() == table.to_pylist()
     for row in table.to_pylist():
         assert len(row["input_ids"]) == 64
@@ -117,9 +115,8 @@ def test_cu_seqlens_of_transformer_engine_follow_from_the_columns():
     table = fastpack.pack_table(
         documents(5, 3, 9),
         max_length=32,
-        strategy="sequential",
-        align_documents_to=8,
-        pad_token_id=0,
+        strategy=fastpack.Sequential(align_to=8),
+        padding=fastpack.Padding(token_id=0),
         columns=columns,
     )
     row = table.to_pylist()[0]
@@ -161,7 +158,9 @@ def test_a_document_begins_and_ends_with_one_token_for_it(write_jsonl, tmp_path,
     paths = [write_jsonl(records, "chat.jsonl"), write_jsonl(texts, "texts.jsonl")]
     options = {"max_length": 64, "strategy": "none"}
     plain = fastpack.pack_files(paths, folder, **options).to_pylist()
-    made = fastpack.pack_files(paths, folder, **options, bos=True, eos=True).to_pylist()
+    made = fastpack.pack_files(
+        paths, folder, **options, special_tokens=fastpack.SpecialTokens(eos=True, bos=True)
+    ).to_pylist()
     for before, after in zip(plain, made, strict=True):
         ids = before["input_ids"]
         ids = ids if ids[0] == 1 else [1, *ids]
@@ -171,7 +170,7 @@ def test_a_document_begins_and_ends_with_one_token_for_it(write_jsonl, tmp_path,
     assert made[1]["labels"][2:-1] == plain[1]["labels"][1:-1]
     assert made[1]["labels"][1] == plain[1]["input_ids"][0]
     with pytest.raises(fastpack.OptionError, match="bos"):
-        fastpack.pack_files(paths, tokenizer_dir, **options, bos=True)
+        fastpack.pack_files(paths, tokenizer_dir, **options, special_tokens=fastpack.SpecialTokens(bos=True))
 
 
 def test_ids_that_are_there_already_get_a_first_token_too(write_jsonl, tmp_path, tokenizer_dir):
@@ -183,7 +182,9 @@ def test_ids_that_are_there_already_get_a_first_token_too(write_jsonl, tmp_path,
     config = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps({**config, "bos_token": "<|start|>"}))
     path = write_jsonl([{"input_ids": [5, 6, 7], "labels": [-100, 6, 7]}, {"input_ids": [1, 6, 7]}])
-    rows = fastpack.pack_files(path, folder, max_length=8, strategy="none", bos=True).to_pylist()
+    rows = fastpack.pack_files(
+        path, folder, max_length=8, strategy="none", special_tokens=fastpack.SpecialTokens(bos=True)
+    ).to_pylist()
     assert [row["input_ids"] for row in rows] == [[1, 5, 6, 7], [1, 6, 7]]
     assert rows[0]["labels"] == [-100, -100, 6, 7]
 
@@ -191,18 +192,18 @@ def test_ids_that_are_there_already_get_a_first_token_too(write_jsonl, tmp_path,
 @pytest.mark.parametrize(
     ("options", "option"),
     [
-        ({"align_documents_to": 3}, "align_documents_to"),
-        ({"align_documents_to": 0}, "align_documents_to"),
-        ({"align_documents_to": 4}, "align_documents_to"),
-        ({"align_documents_to": 4, "pad_to": 2, "pad_token_id": 1}, "pad_to"),
-        ({"padding_side": "left"}, "padding_side"),
-        ({"padding_side": "top", "pad_to": 2, "pad_token_id": 1}, "padding_side"),
-        ({"shift_labels": 1}, "shift_labels"),
+        ({"align_documents_to": 3}, "strategy.align_to"),
+        ({"align_documents_to": 0}, "strategy.align_to"),
+        ({"align_documents_to": 4}, "strategy.align_to"),
+        ({"align_documents_to": 4, "pad_to": 2, "pad_token_id": 1}, "padding.to"),
+        ({"padding_side": "left"}, "padding.side"),
+        ({"padding_side": "top", "pad_to": 2, "pad_token_id": 1}, "padding.side"),
+        ({"shift_labels": 1, "objective": "causal"}, "objective.shift_labels"),
         ({"columns": ["input_ids", "group"]}, "columns"),
         ({"columns": ["document_id"]}, "columns"),
     ],
 )
 def test_constraints_that_cannot_hold_are_refused_by_name(options, option):
     with pytest.raises(fastpack.OptionError) as caught:
-        fastpack.pack_table(documents(3), max_length=8, **options)
-    assert caught.value.option == option
+        fastpack.pack_table(documents(3), max_length=8, **nested(options))
+    assert caught.value.option == place(option)

@@ -71,7 +71,9 @@ def test_all_calls_take_a_filter(path, good, tokenizer_dir, tmp_path):
     streams = [
         [
             row
-            for part in fastpack.stream(source, tokenizer_dir, **OPTIONS, **options, shuffle=False, lanes=1)
+            for part in fastpack.stream(
+                source, tokenizer_dir, **OPTIONS, **options, shuffle=False, ranks=fastpack.Ranks(lanes=1)
+            )
             for row in part.to_pylist()
         ]
         for source, options in ((path, {"filter": keep_good}), (good, {}))

@@ -86,7 +86,7 @@ def test_a_finished_folder_is_not_taken_for_that_of_the_job(path, above, tokeniz
     with pytest.raises(fastpack.OutputError, match="whether its records and functions were the same"):
         job(3)
     assert rows(tmp_path / "out") == expected(1, tokenizer_dir)
-    job(3, overwrite=True)
+    job(3, exists="overwrite")
     assert rows(tmp_path / "out") == expected(3, tokenizer_dir)
     with pytest.raises(
         fastpack.OutputError, match="differs in `filter, map and the function of the objective`"
@@ -102,13 +102,13 @@ def test_kept_tokens_of_another_run_are_packed_again(path, above, tokenizer_dir,
             tokenizer=tokenizer_dir,
             filter=above(least),
             keep_tokens=True,
-            overwrite=True,
+            exists="overwrite",
             **OPTIONS,
         )
         if least == 3:
             with pytest.raises(fastpack.OutputError, match="differs in `tokens`"):
                 fastpack.repack(tmp_path / "kept", tmp_path / "out", **OPTIONS)
-        fastpack.repack(tmp_path / "kept", tmp_path / "out", **OPTIONS, overwrite=True)
+        fastpack.repack(tmp_path / "kept", tmp_path / "out", **OPTIONS, exists="overwrite")
         assert rows(tmp_path / "out") == expected(least, tokenizer_dir)
 
 

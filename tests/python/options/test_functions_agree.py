@@ -29,7 +29,7 @@ Options = dict[str, Any]
 STREAMED = ["sequential", "concat", "none"]
 """The strategies whose rows a stream gives too."""
 
-KEPT = ["max_length", "strategy", "overlong", "columns", "max_lost", "pad_to", "pad_token_id"]
+KEPT = ["max_length", "strategy", "overlong", "columns", "max_lost", "padding"]
 """The options that `repack` takes."""
 
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -116,10 +116,16 @@ def jobs(draw: st.DrawFn) -> tuple[Records, Options]:
     if options["strategy"] != "concat":
         options["overlong"] = draw(st.sampled_from([None, "drop", "truncate", "split", "error"]))
     if draw(st.integers(0, 4)) == 0:
-        options |= {"pad_to": "max_length", "pad_token_id": 0}
+        options |= {"padding": fastpack.Padding("max_length", token_id=0)}
     if not bare:
-        options |= {"eos": draw(st.sampled_from(["auto", "auto", True, False]))}
-        options |= {"train_on_eos": draw(st.sampled_from([None, None, None, "turn", "none"]))}
+        options |= {
+            "special_tokens": fastpack.SpecialTokens(eos=draw(st.sampled_from(["auto", "auto", True, False])))
+        }
+        options |= {
+            "special_tokens": fastpack.SpecialTokens(
+                train_on_eos=draw(st.sampled_from([None, None, None, "turn", "none"]))
+            )
+        }
     return draw(records_of(SHAPES[shape])), options
 
 
@@ -174,7 +180,9 @@ def functions(records: Records, folder: Path, options: Options) -> Iterator[tupl
         return table_of(folder / "again"), report
 
     def streamed() -> Any:
-        with fastpack.stream(path, **options, batch_size=3, shuffle=False, lanes=1) as stream:
+        with fastpack.stream(
+            path, **options, batch_size=3, shuffle=False, ranks=fastpack.Ranks(lanes=1)
+        ) as stream:
             tables = list(stream)
             return pa.concat_tables(tables) if tables else None, stream.report
 

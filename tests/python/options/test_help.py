@@ -79,7 +79,12 @@ def test_no_line_of_help_is_wider_than_the_terminal(page):
 def test_help_tells_the_default_of_every_option():
     page = " ".join(help_page("pack", topic="all").split())
     for option in OPTIONS.values():
-        if option.flag is None or "pack_dir" not in option.calls or option.name in {"output", "max_length"}:
+        if (
+            option.flag is None
+            or option.flag.holds
+            or "pack_dir" not in option.calls
+            or option.name in {"output", "max_length"}
+        ):
             continue
         long = option.flag.spelling.split()[-1]
         entry = re.search(rf"{re.escape(long)}\b(?:, --no-\S+)?(.*?)(?= --?[a-z]|\Z)", page)

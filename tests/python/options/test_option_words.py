@@ -14,7 +14,7 @@ from fastpack.options.value import fields_of
 WORDS = _fastpack.option_words()
 
 # An option whose words name the keys of a dict, not its values.
-TYPES = {"fields": "Part"}
+TYPES = {"reading.fields": "Part"}
 
 
 def literal(option):
@@ -22,6 +22,7 @@ def literal(option):
     holder, _, inner = option.partition(".")
     if inner:
         spelled = {field.name: field.spelled for field in fields_of(OPTIONS[holder].kinds.values())}[inner]
+        spelled = TYPES.get(option, spelled)
     else:
         spelled = TYPES.get(option, OPTIONS[option].type)
     names = re.findall(r"\w+", spelled)
@@ -39,5 +40,6 @@ def test_a_type_names_the_words_of_the_core(option):
 def test_every_option_whose_type_is_words_has_them_of_the_core():
     worded = {name for name in OPTIONS if literal(name)}
     # Words beside booleans and numbers, and words of Python alone.
-    python = {name for name in worded - WORDS.keys() if name not in {"eos", "bos", "pad_to"}}
-    assert python == {"template_engine"}
+    python = {name for name in worded - WORDS.keys() if name != "padding"}
+    # Words of a field, which the core has by the name of the field; and words of Python alone.
+    assert python == {"exists", "reading"}

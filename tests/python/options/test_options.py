@@ -7,6 +7,7 @@ from datetime import date
 import numpy as np
 import pyarrow as pa
 import pytest
+from nested import nested, place
 
 import fastpack
 
@@ -18,11 +19,11 @@ class BytesPath:
         return b"data.jsonl"
 
 
-SWITCHES = ["append", "recursive", "per_file", "keep_tokens", "overwrite", "wait", "shift_labels"]
+SWITCHES = ["recursive", "per_file", "keep_tokens", "wait", "shift_labels"]
 NO_SWITCH = [None, 0, 1, "yes", b"", [], float("nan")]
 NO_PATH = [True, 7, 1.5, b"data", [], {}, BytesPath(), np.array("data"), "half \ud800 of a pair"]
 WRONG = {
-    **dict.fromkeys(SWITCHES, NO_SWITCH),
+    **{name: [it for it in NO_SWITCH if it is not None] for name in SWITCHES},
     "files": [
         *NO_PATH,
         {"train": 7},
@@ -34,12 +35,12 @@ WRONG = {
     "output": [None, "", *NO_PATH],
     "chat_template": NO_PATH,
     "prompt": [it for it in NO_PATH if it != {}],
-    "template_engine": [None, "jinja", 7, b"native", np.array(["native", "python"])],
-    "now": [True, 0, "2026-01-31", date(2026, 1, 31), np.array([1, 2])],
+    "template_engine": ["jinja", 7, b"native", np.array(["native", "python"])],
+    "now": [True, 0, "noon", date(2026, 1, 31), np.array([1, 2])],
     "progress": [0, 1, "yes", "", [], np.array([True, False])],
     "revision": [True, 7, b"main", ["main"]],
     "token": [7, b"secret", ["secret"]],
-    "sources": [[], {}, "a.jsonl", [7], [{}], [{"path": None}], [{"path": "a.jsonl", "weight": 2}]],
+    "sources": [[], {}, [7], [{}], [{"path": None}], [{"path": "a.jsonl", "weight": 2}]],
 }
 
 
@@ -48,10 +49,13 @@ def test_an_option_of_a_wrong_type_is_refused_by_name(option, corpus, tokenizer_
     good = {"files": corpus, "output": tmp_path / "out", "tokenizer": tokenizer_dir, "max_length": 256}
     if option == "sources":
         del good["files"]
+    wanted = {"sources": "files", "chat_template": "chat_template", "weights": "weights"}.get(
+        option, place(option)
+    )
     for value in WRONG[option]:
-        with pytest.raises(fastpack.OptionError, match=f"invalid option `{option}`") as caught:
-            fastpack.pack_dir(**(good | {option: value}))
-        assert caught.value.option == option
+        with pytest.raises(fastpack.OptionError) as caught:
+            fastpack.pack_dir(**nested(good | {option: value}))
+        assert caught.value.option.removesuffix(".source") == wanted
         assert not (tmp_path / "out").exists()
 
 
@@ -168,8 +172,10 @@ def test_values_that_hold_themselves_are_refused(corpus, tokenizer_dir):
     held["held"] = held
     messages[0]["content"].append(messages)
     deep = "no deeper than 200 lists and dicts"
-    with pytest.raises(fastpack.OptionError, match=f"`chat_template_kwargs`: must be nested {deep}"):
-        fastpack.pack_files(corpus, tokenizer_dir, max_length=64, chat_template_kwargs=held)
+    with pytest.raises(fastpack.OptionError, match=f"`chat_template.variables`: must be nested {deep}"):
+        fastpack.pack_files(
+            corpus, tokenizer_dir, max_length=64, chat_template=fastpack.ChatTemplate(variables=held)
+        )
     with pytest.raises(fastpack.OptionError, match=f"`messages`: must be nested {deep}"):
         fastpack.Tokenizer(tokenizer_dir).apply_chat_template(messages)
     with pytest.raises(fastpack.OptionError, match=f"`tools`: must be nested {deep}"):
@@ -180,7 +186,7 @@ def test_numbers_of_numpy_are_numbers_in_a_template(corpus, tokenizer_dir):
     def packed(number):
         template = "{% for message in messages %}{{ message.content * times }}{% endfor %}"
         kwargs = {"times": number}
-        options = {"chat_template": template, "chat_template_kwargs": kwargs, "train_on": "all"}
+        options = {"chat_template": fastpack.ChatTemplate(template, variables=kwargs), "train_on": "all"}
         return fastpack.pack_files(corpus, tokenizer_dir, max_length=4096, **options)
 
     assert packed(np.int32(2)) == packed(2)

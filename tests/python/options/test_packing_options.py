@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from nested import flat, nested, place
 from rows import balanced, documents
 
 import fastpack
@@ -67,7 +68,7 @@ def test_concat_is_the_input_cut_into_rows():
 
 
 def test_a_tail_that_is_dropped_is_counted():
-    table = fastpack.pack_table(documents(5, 3, 3, 2, 2), max_length=4, strategy="concat", drop_last=True)
+    table = flat.pack_table(documents(5, 3, 3, 2, 2), max_length=4, strategy="concat", drop_last=True)
     report = fastpack.Report.of(table)
     assert table["seq_lengths"].to_pylist() == [[4], [1, 3], [3, 1]]
     assert report.dropped == {"tail": (1, 3)}
@@ -78,7 +79,7 @@ def test_a_tail_that_is_dropped_is_counted():
 def test_truncation_keeps_the_end_verl_6372():
     options = {"max_length": 4, "overlong": "truncate", "strategy": "none"}
     start = fastpack.pack_table(documents(6, 2), **options)
-    end = fastpack.pack_table(documents(6, 2), **options, truncation_side="left")
+    end = fastpack.pack_table(documents(6, 2), **options | {"overlong": fastpack.Truncate(side="left")})
     assert start["input_ids"].to_pylist() == [[1, 2, 3, 4], [1001, 1002]]
     assert end["input_ids"].to_pylist() == [[3, 4, 5, 6], [1001, 1002]]
     assert fastpack.Report.of(end).truncated == (1, 2)
@@ -97,14 +98,16 @@ def test_a_piece_without_a_label_is_dropped_and_counted_trl_6668():
 @pytest.mark.parametrize("strategy", ["mix", "best_fit", "heap", "sequential", "concat"])
 def test_a_row_holds_no_more_documents_than_it_may(strategy):
     table = fastpack.pack_table(
-        documents(*[3] * 11), max_length=64, strategy=strategy, max_documents_per_pack=4
+        documents(*[3] * 11), max_length=64, **nested({"strategy": strategy, "max_documents_per_pack": 4})
     )
     assert sorted(map(len, table["seq_lengths"].to_pylist())) == [3, 4, 4]
 
 
 def test_rows_are_filled_up_with_what_nothing_learns_from_axolotl_2739():
-    options = {"max_length": 8, "strategy": "sequential", "pad_token_id": 9}
-    table = fastpack.pack_table(documents(5, 2, 8), **options, pad_to="max_length")
+    options = {"max_length": 8, "strategy": "sequential"}
+    table = fastpack.pack_table(
+        documents(5, 2, 8), **options, padding=fastpack.Padding("max_length", token_id=9)
+    )
     assert table.to_pylist() == [
         {
             "input_ids": [1, 2, 3, 4, 5, 1001, 1002, 9],
@@ -121,16 +124,20 @@ def test_rows_are_filled_up_with_what_nothing_learns_from_axolotl_2739():
     ]
     report = fastpack.Report.of(table)
     assert (report.tokens.kept, report.fill) == (15, pytest.approx(15 / 16))
-    by_four = fastpack.pack_table(documents(5), **options, pad_to=4).to_pylist()[0]
+    by_four = fastpack.pack_table(
+        documents(5), **options, padding=fastpack.Padding(4, token_id=9)
+    ).to_pylist()[0]
     assert by_four["position_ids"] == [0, 1, 2, 3, 4, 0, 1, 2]
     assert by_four["seq_lengths"] == [5, 3]
     assert by_four["labels"][5:] == [-100] * 3
 
 
 def test_rows_of_files_and_streams_are_filled_up_alike(texts, tokenizer_dir):
-    options = {"max_length": 64, "strategy": "sequential", "pad_to": 16}
+    options = {"max_length": 64, "strategy": "sequential", "padding": 16}
     table = fastpack.pack_files(texts, tokenizer_dir, **options)
-    streamed = pa.concat_tables(fastpack.stream(texts, tokenizer_dir, **options, shuffle=False, lanes=1))
+    streamed = pa.concat_tables(
+        fastpack.stream(texts, tokenizer_dir, **options, shuffle=False, ranks=fastpack.Ranks(lanes=1))
+    )
     assert streamed.to_pylist() == table.to_pylist()
     assert {len(ids) % 16 for ids in table["input_ids"].to_pylist()} == {0}
 
@@ -149,24 +156,24 @@ def test_a_seed_decides_whatever_the_threads(strategy, threads, texts, tokenizer
 @pytest.mark.parametrize(
     ("options", "option"),
     [
-        ({"pad_to": 3}, "pad_to"),
-        ({"pad_to": "longest"}, "pad_to"),
-        ({"pad_to": True}, "pad_to"),
-        ({"pad_to": "max_length"}, "pad_to"),
-        ({"pad_to": 4, "pad_token_id": 2**31}, "pad_token_id"),
-        ({"pad_to": 4, "pad_token_id": -1}, "pad_token_id"),
-        ({"max_documents_per_pack": 0}, "max_documents_per_pack"),
+        ({"pad_to": 3}, "padding.to"),
+        ({"pad_to": "longest"}, "padding.to"),
+        ({"pad_to": True}, "padding.to"),
+        ({"pad_to": "max_length"}, "padding.to"),
+        ({"pad_to": 4, "pad_token_id": 2**31}, "padding.token_id"),
+        ({"pad_to": 4, "pad_token_id": -1}, "padding.token_id"),
+        ({"max_documents_per_pack": 0}, "strategy.max_documents"),
         ({"seed": -1}, "seed"),
         ({"seed": True}, "seed"),
-        ({"truncation_side": "left"}, "truncation_side"),
-        ({"drop_last": True}, "drop_last"),
+        ({"truncation_side": "up", "overlong": "truncate"}, "overlong.side"),
+        ({"drop_last": True, "strategy": "mix"}, "strategy.drop_last"),
         ({"strategy": "concat", "overlong": "drop"}, "overlong"),
     ],
 )
 def test_options_that_cannot_hold_are_refused_by_name(options, option):
     with pytest.raises(fastpack.OptionError) as caught:
-        fastpack.pack_table(documents(3), max_length=8, **options)
-    assert caught.value.option == option
+        fastpack.pack_table(documents(3), max_length=8, **nested(options))
+    assert caught.value.option == place(option)
 
 
 def test_rows_of_one_document_need_no_longest_length(texts, tokenizer_dir):
@@ -184,7 +191,7 @@ def test_rows_of_one_document_need_no_longest_length(texts, tokenizer_dir):
     [
         ({}, "max_length"),
         ({"strategy": "concat"}, "max_length"),
-        ({"strategy": "none", "pad_to": "max_length"}, "pad_to"),
+        ({"strategy": "none", "padding": "max_length"}, "padding.to"),
     ],
 )
 def test_all_other_rows_need_a_longest_length(options, named):
@@ -193,5 +200,5 @@ def test_all_other_rows_need_a_longest_length(options, named):
 
 
 def test_rows_of_any_length_are_filled_up_to_a_multiple():
-    table = fastpack.pack_table(documents(5, 9), strategy="none", pad_to=8, pad_token_id=0)
+    table = fastpack.pack_table(documents(5, 9), strategy="none", padding=fastpack.Padding(8, token_id=0))
     assert [len(row) for row in table["input_ids"].to_pylist()] == [8, 16]

@@ -5,6 +5,7 @@ Named are `collate` (wheynelau), DART-Math (hkust-nlp) and the packing recipe of
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import pickle
@@ -100,7 +101,7 @@ def test_the_alpaca_recipe_is_one_call(tmp_path, tokenizer_dir, tokenizer):
         max_length=1024,
         validation=1000,
         strategy="concat",
-        prompt="alpaca",
+        reading=fastpack.Reading(prompt="alpaca"),
         train_on="all",
         columns=["input_ids", "labels", "seq_lengths", "source_row"],
     )
@@ -134,11 +135,10 @@ def test_the_rows_of_the_alpaca_recipe_are_reproduced(write_jsonl, tokenizer_dir
         write_jsonl(records),
         tokenizer_dir,
         max_length=1025,
-        strategy="concat",
-        drop_last=True,
-        prompt="alpaca",
+        strategy=fastpack.Concat(drop_last=True),
+        reading=fastpack.Reading(prompt="alpaca"),
         train_on="all",
-        shift_labels=True,
+        objective=fastpack.CausalLM(shift_labels=True),
         columns=["input_ids", "labels"],
     )
     begun = starts(documents)
@@ -157,7 +157,7 @@ def test_003_labels_are_shifted_only_when_asked(write_jsonl, tokenizer_dir):
     path = write_jsonl([{"text": sentence(n, 9)} for n in range(20)])
     plain, shifted = (
         fastpack.pack_files(path, tokenizer_dir, max_length=64, **options).to_pylist()
-        for options in ({}, {"shift_labels": True})
+        for options in ({}, {"objective": fastpack.CausalLM(shift_labels=True)})
     )
     for row, moved in zip(plain, shifted, strict=True):
         assert row["input_ids"] == moved["input_ids"]
@@ -175,8 +175,8 @@ def test_003_a_prompt_that_is_masked_keeps_its_ids_and_padding_is_told(write_jso
         tokenizer_dir,
         max_length=512,
         strategy="none",
-        prompt="alpaca",
-        pad_to="max_length",
+        reading=fastpack.Reading(prompt="alpaca"),
+        padding="max_length",
         columns=["input_ids", "labels", "document_ids"],
     )
     for row, record in zip(table.to_pylist(), records, strict=True):
@@ -207,10 +207,16 @@ def test_003_documents_that_share_a_row_are_told_apart(strategy, write_jsonl, to
 def test_003_the_last_row_and_its_tail_are_kept_and_dropped_only_when_asked(write_jsonl, tokenizer_dir):
     """`pad_packing` never gives out the last row, `standard_packing` loses the tail."""
     path = write_jsonl(alpaca(3))
-    options: Any = {"max_length": 64, "strategy": "concat", "prompt": "alpaca", "train_on": "all"}
-    kept = fastpack.Report.of(fastpack.pack_files(path, tokenizer_dir, **options))
+    options: Any = {
+        "max_length": 64,
+        "reading": fastpack.Reading(prompt="alpaca"),
+        "train_on": "all",
+    }
+    kept = fastpack.Report.of(fastpack.pack_files(path, tokenizer_dir, strategy="concat", **options))
     assert (kept.tokens.read, kept.tokens.dropped) == (kept.tokens.kept, 0)
-    dropped = fastpack.Report.of(fastpack.pack_files(path, tokenizer_dir, drop_last=True, **options))
+    dropped = fastpack.Report.of(
+        fastpack.pack_files(path, tokenizer_dir, strategy=fastpack.Concat(drop_last=True), **options)
+    )
     assert dropped.dropped["tail"].tokens == kept.tokens.kept % 64
 
 
@@ -219,7 +225,9 @@ def test_003_an_answer_ends_with_one_end_of_text(write_jsonl, tokenizer_dir):
     path = write_jsonl(
         [{"instruction": "a", "output": "b<|endoftext|>"}, {"instruction": "a", "output": "b"}]
     )
-    table = fastpack.pack_files(path, tokenizer_dir, max_length=512, strategy="none", prompt="alpaca")
+    table = fastpack.pack_files(
+        path, tokenizer_dir, max_length=512, strategy="none", reading=fastpack.Reading(prompt="alpaca")
+    )
     first, second = table["input_ids"].to_pylist()
     assert first == second
     assert first.count(first[-1]) == 1
@@ -230,7 +238,11 @@ def test_003_an_overlong_document_is_no_longer_row(write_jsonl, tokenizer_dir):
     path = write_jsonl([{"text": sentence(1, 60)}, {"text": sentence(2, 4)}])
     for overlong in ("drop", "truncate", "split"):
         table = fastpack.pack_files(
-            path, tokenizer_dir, max_length=32, overlong=overlong, pad_to="max_length", pad_token_id=0
+            path,
+            tokenizer_dir,
+            max_length=32,
+            overlong=overlong,
+            padding=fastpack.Padding("max_length", token_id=0),
         )
         assert all(len(ids) == 32 for ids in table["input_ids"].to_pylist())
         assert all(any(label != IGNORED for label in labels) for labels in table["labels"].to_pylist())
@@ -239,7 +251,7 @@ def test_003_an_overlong_document_is_no_longer_row(write_jsonl, tokenizer_dir):
 def test_003_padding_is_never_trained_though_it_is_the_end_of_text(write_jsonl, tokenizer_dir):
     """Padding with the end-of-text token and without -100 trains on padding."""
     path = write_jsonl([{"text": "a boat"}])
-    table = fastpack.pack_files(path, tokenizer_dir, max_length=32, pad_to="max_length")
+    table = fastpack.pack_files(path, tokenizer_dir, max_length=32, padding="max_length")
     [row] = table.to_pylist()
     real = row["seq_lengths"][0]
     assert set(row["input_ids"][real:]) == {row["input_ids"][real - 1]}
@@ -251,7 +263,11 @@ def test_003_a_prompt_and_its_answer_are_tokenized_together(write_jsonl, tokeniz
     """Apart they give other tokens, or a second token that begins a text."""
     records = [{"instruction": sentence(n, 3), "output": sentence(n, 5)} for n in range(20)]
     table = fastpack.pack_files(
-        write_jsonl(records), tokenizer_dir, max_length=512, strategy="none", prompt="{instruction}{output}"
+        write_jsonl(records),
+        tokenizer_dir,
+        max_length=512,
+        strategy="none",
+        reading=fastpack.Reading(prompt="{instruction}{output}"),
     )
     expected = [encode(f"{it['instruction']}{it['output']}<|endoftext|>") for it in records]
     assert table["input_ids"].to_pylist() == expected
@@ -412,13 +428,14 @@ def test_000_inputs_of_one_name_do_not_overwrite_each_other(write_jsonl, tokeniz
         write_jsonl([{"text": sentence(n, 5)} for n in range(count)], name)
         for count, name in ((3, "x/a.jsonl"), (5, "y/a.jsonl"), (7, "y/a.json"))
     ]
-    options: Any = {"tokenizer": tokenizer_dir, "max_length": 64, "strategy": "none", "format": "jsonl"}
-    report = fastpack.pack_dir(files[:2], tmp_path / "out", per_file=True, **options)
+    options: Any = {"tokenizer": tokenizer_dir, "max_length": 64, "strategy": "none"}
+    options["format"] = fastpack.Format("jsonl", per_file=True)
+    report = fastpack.pack_dir(files[:2], tmp_path / "out", **options)
     assert report.documents == (8, 8, 0)
     assert sorted(len(read_jsonl(path)) for path in (tmp_path / "out").glob("*.jsonl")) == [3, 5]
     # Those that their folders do not tell apart are refused before anything is written.
     with pytest.raises(fastpack.OptionError, match="`y-a` is that of another file; rename one"):
-        fastpack.pack_dir(files, tmp_path / "other", per_file=True, **options)
+        fastpack.pack_dir(files, tmp_path / "other", **options)
     assert not (tmp_path / "other").exists()
 
 
@@ -472,7 +489,7 @@ def test_000_an_input_that_cannot_be_read_is_one_error_that_names_it(open_folder
 # --- DART-Math
 
 
-MATH: Any = {"max_length": 256, "prompt": "alpaca", "overlong": "truncate"}
+MATH: Any = {"max_length": 256, "reading": fastpack.Reading(prompt="alpaca"), "overlong": "truncate"}
 FIRST = [{"query": sentence(n, 6), "response": sentence(n + 1, 8)} for n in range(40)]
 SECOND = [
     {"problem": sentence(n, 4), "solution": sentence(n + 2, 400 if n % 9 == 0 else 5)} for n in range(30)
@@ -509,12 +526,10 @@ def test_make_supervised_dset_is_one_call(side, math_sources, samples, tokenizer
     """
     size = MATH["max_length"]
     table = fastpack.pack_files(
-        sources=math_sources,
+        files=math_sources,
         tokenizer=tokenizer_dir,
         strategy="sequential",
-        pad_to="max_length",
-        padding_side=side,
-        pad_token_id=0,
+        padding=fastpack.Padding("max_length", side=side, token_id=0),
         columns=["input_ids", "labels", "document_ids"],
         **MATH,
     )
@@ -538,7 +553,7 @@ def test_make_supervised_dset_is_one_call(side, math_sources, samples, tokenizer
 def test_make_supervised_dset_shuffles_the_same_samples(math_sources, samples, tokenizer_dir):
     """Its order is that of `random`, ours one of our own: in both, each sample is in one row, as it was."""
     table = fastpack.pack_files(
-        sources=math_sources,
+        files=math_sources,
         tokenizer=tokenizer_dir,
         strategy="mix",
         seed=42,
@@ -561,23 +576,24 @@ def test_002_all_data_sets_are_packed(write_jsonl, tokenizer_dir):
         {"path": write_jsonl([{"text": sentence(n, 5)} for n in range(count)], f"{count}.jsonl")}
         for count in (2, 3)
     ]
-    table = fastpack.pack_files(sources=sources, tokenizer=tokenizer_dir, max_length=512)
+    table = fastpack.pack_files(files=sources, tokenizer=tokenizer_dir, max_length=512)
     assert fastpack.Report.of(table).documents == (5, 5, 0)
 
 
 def test_002_the_end_of_text_is_kept_though_it_pads(write_jsonl, tokenizer_dir):
     """Where the padding is the end-of-text token, the mask drops that, and with left padding the first token."""
     path = write_jsonl([{"question": "a", "answer": "b"}, {"question": "c d", "answer": "e"}])
-    alone = fastpack.pack_files(path, tokenizer_dir, max_length=256, strategy="none", prompt="alpaca")
+    alone = fastpack.pack_files(
+        path, tokenizer_dir, max_length=256, strategy="none", reading=fastpack.Reading(prompt="alpaca")
+    )
     for side in ("left", "right"):
         padded = fastpack.pack_files(
             path,
             tokenizer_dir,
             max_length=256,
             strategy="none",
-            prompt="alpaca",
-            pad_to="max_length",
-            padding_side=side,
+            reading=fastpack.Reading(prompt="alpaca"),
+            padding=fastpack.Padding("max_length", side=side),
         )
         for before, after in zip(
             alone["input_ids"].to_pylist(), padded["input_ids"].to_pylist(), strict=True
@@ -591,7 +607,13 @@ def test_002_a_prompt_that_fills_the_row_leaves_no_sample_without_a_label(write_
     """Truncated prompts leave samples whose labels are all -100."""
     path = write_jsonl([{"question": sentence(1, 200), "answer": "b"}, {"question": "c", "answer": "d"}])
     report = fastpack.Report.of(
-        fastpack.pack_files(path, tokenizer_dir, max_length=128, overlong="truncate", prompt="alpaca")
+        fastpack.pack_files(
+            path,
+            tokenizer_dir,
+            max_length=128,
+            overlong="truncate",
+            reading=fastpack.Reading(prompt="alpaca"),
+        )
     )
     assert report.documents.kept == 1
     assert report.dropped["no_trained_token"].documents == 1
@@ -601,7 +623,10 @@ def test_002_an_unknown_prompt_is_refused(write_jsonl, tokenizer_dir):
     """It is silently taken for `alpaca`."""
     with pytest.raises(fastpack.OptionError, match="must be one of"):
         fastpack.pack_files(
-            write_jsonl([{"question": "a", "answer": "b"}]), tokenizer_dir, max_length=64, prompt="alpacca"
+            write_jsonl([{"question": "a", "answer": "b"}]),
+            tokenizer_dir,
+            max_length=64,
+            reading=fastpack.Reading(prompt="alpacca"),
         )
 
 
@@ -633,12 +658,15 @@ def test_002_the_seed_alone_decides_and_no_other_generator_is_touched(write_json
     assert (random.getstate(), repr(np.random.get_state())) == before  # noqa: NPY002
 
 
-CACHED = {"max_length": 256, "prompt": "alpaca", "fields": {"question": "q", "answer": "a"}}
+CACHED = {
+    "max_length": 256,
+    "reading": fastpack.Reading(fields={"question": "q", "answer": "a"}, prompt="alpaca"),
+}
 OTHERWISE: dict[str, dict[str, Any]] = {
-    "prompt": {"prompt": "qa"},
-    "fields": {"fields": {"question": "a", "answer": "q"}},
+    "fields": {"reading": dataclasses.replace(CACHED["reading"], fields={"question": "a", "answer": "q"})},
+    "prompt": {"reading": dataclasses.replace(CACHED["reading"], prompt="qa")},
+    "examples": {"reading": dataclasses.replace(CACHED["reading"], examples=[("1 + 1?", "2")])},
     "max_length": {"max_length": 48, "overlong": "truncate", "max_lost": "100%"},
-    "examples": {"examples": [("1 + 1?", "2")]},
     "train_on": {"train_on": "all"},
     "tokenizer": {},
 }
@@ -687,7 +715,11 @@ def test_002_a_prompt_can_be_a_dict(write_jsonl, tokenizer_dir):
     }
     named, given = (
         fastpack.pack_files(
-            path, tokenizer_dir, max_length=128, prompt=prompt, columns=["input_ids", "labels"]
+            path,
+            tokenizer_dir,
+            max_length=128,
+            reading=fastpack.Reading(prompt=prompt),
+            columns=["input_ids", "labels"],
         )
         for prompt in ("qa", qa)
     )
@@ -705,8 +737,8 @@ def test_002_rows_are_padded_only_when_asked_and_only_so_far(write_jsonl, tokeni
 
     real = lengths()
     assert len(set(real)) > 1
-    assert lengths(pad_to=32) == [-(-length // 32) * 32 for length in real]
-    assert lengths(pad_to="max_length") == [96] * len(real)
+    assert lengths(padding=32) == [-(-length // 32) * 32 for length in real]
+    assert lengths(padding="max_length") == [96] * len(real)
 
 
 # --- functionary, from which DART-Math took its packing
@@ -715,7 +747,11 @@ def test_002_rows_are_padded_only_when_asked_and_only_so_far(write_jsonl, tokeni
 def test_002_a_document_as_long_as_a_row_is_packed(write_jsonl, tokenizer_dir):
     """It asserts that rows are shorter than what it reads, and pads to the longer of both lengths."""
     path = write_jsonl([{"input_ids": [5 + n] * length} for n, length in enumerate((16, 9, 7, 3))])
-    options: Any = {"max_length": 16, "strategy": "sequential", "pad_to": "max_length", "pad_token_id": 0}
+    options: Any = {
+        "max_length": 16,
+        "strategy": "sequential",
+        "padding": fastpack.Padding("max_length", token_id=0),
+    }
     table = fastpack.pack_files(path, tokenizer_dir, **options)
     assert table["seq_lengths"].to_pylist() == [[16], [9, 7], [3, 13]]
     assert {len(ids) for ids in table["input_ids"].to_pylist()} == {16}
@@ -733,9 +769,7 @@ def test_002_a_mask_of_blocks_leaves_padding_out_on_either_side(side, write_json
         tokenizer_dir,
         max_length=16,
         strategy="sequential",
-        pad_to="max_length",
-        padding_side=side,
-        pad_token_id=0,
+        padding=fastpack.Padding("max_length", side=side, token_id=0),
         columns=["input_ids", "position_ids", "seq_lengths", "document_ids"],
     )
     for row in table.to_pylist():

@@ -33,7 +33,7 @@ max_length = 64
 strategy = "sequential"
 filter = {{function = "filters.py:short", fingerprint = "v1"}}
 columns = ["input_ids", "labels"]
-now = 2026-01-31T12:00:00
+chat_template = {{now = 2026-01-31T12:00:00}}
 """
     )
     return home
@@ -106,14 +106,14 @@ def test_a_repeated_job_overwrites_nothing_unless_it_is_told_to(place, tmp_path,
             folder,
             tokenizer=tokenizer_dir,
             max_length=length,
-            overwrite=True,
+            exists="overwrite",
             progress=False,
         )
     recipe = json.loads((finished / "manifest.json").read_bytes())["recipe"]
-    assert not {"output", "overwrite", "progress"} & set(recipe)
+    assert not {"output", "exists", "progress"} & set(recipe)
     done = run("pack", "--like", finished, "-o", other, cwd=tmp_path)
     assert done.returncode != 0
-    assert "--overwrite" in done.stderr
+    assert "--exists overwrite" in done.stderr
 
 
 def test_what_no_manifest_holds_is_refused_by_name(place, tmp_path, tokenizer_dir):
@@ -138,7 +138,7 @@ def test_what_no_manifest_holds_is_refused_by_name(place, tmp_path, tokenizer_di
     ("line", "said"),
     [
         ("max_lenght = 8", "`max_lenght`: .*recipe.toml: is no option; did you mean `max_length`"),
-        ('token = "hf_secret"', "`token`: .*recipe.toml: must not stand in a file"),
+        ('storage = {token = "hf_secret"}', "`storage.token`: .*recipe.toml: must not stand in a file"),
         ('filter = "nowhere.py:short"', "cannot be loaded"),
         ("max_length = ", "is no TOML"),
     ],
@@ -152,7 +152,11 @@ def test_a_config_that_cannot_be_followed_is_refused(line, said, tmp_path):
 
 def test_an_access_token_is_never_in_a_manifest(place, tmp_path, tokenizer_dir):
     fastpack.pack_dir(
-        place / "data", tmp_path / "out", tokenizer=tokenizer_dir, max_length=64, token="hf_very_secret"
+        place / "data",
+        tmp_path / "out",
+        tokenizer=tokenizer_dir,
+        max_length=64,
+        storage=fastpack.Storage(token="hf_very_secret"),
     )
     assert b"hf_very_secret" not in b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir())
 
@@ -169,26 +173,21 @@ def test_a_folder_without_a_recipe_is_refused(tmp_path):
     [
         ("max_lenght = 8", "is no option; did you mean `max_length`"),
         ("[max_length]\ntokens = 8", "`max_length`"),
-        ('sources = [{path = "data/a.jsonl"}, "data/b.jsonl"]', "entry 1 is `'data/b.jsonl'`"),
-        ('sources = ["data/a.jsonl", {path = "data/a.jsonl"}]', "entry 0 is `'data/a.jsonl'`"),
-        ('sources = [{path = "data/a.jsonl"}, 3]', "entry 1 is `3`"),
-        ('sources = [{path = "data/a.jsonl"}, ["data/b.jsonl"]]', "entry 1"),
-        ('sources = [{path = "data/a.jsonl", limt = 3}]', "source 0 has `limt`"),
-        ('sources = [{path = "data/a.jsonl", fields = {txt = "text"}}]', "`fields` of source 0"),
-        ('sources = [{path = "data/a.jsonl", prompt = {systm = "x"}}]', "`prompt` of source 0"),
-        ('[sources]\na = {path = "data/a.jsonl"}', "must be a list of dicts"),
-        ('sources = "data/a.jsonl"', "must be a list of dicts"),
-        ('[fields]\ntxt = "text"', "`fields`"),
-        ('[prompt]\nsystm = "x"', "`prompt`"),
+        ('files = [{path = "data/a.jsonl"}, 3]', "entry 1 is `3`"),
+        ('files = [{path = "data/a.jsonl"}, ["data/b.jsonl"]]', "entry 1"),
+        ('files = [{path = "data/a.jsonl", limt = 3}]', "source 0 has `limt`"),
+        ('files = [{path = "data/a.jsonl", fields = {txt = "text"}}]', "`fields` of source 0"),
+        ('files = [{path = "data/a.jsonl", prompt = {systm = "x"}}]', "`prompt` of source 0"),
+        ('[reading.fields]\ntxt = "text"', "`reading.fields`"),
+        ('[reading.prompt]\nsystm = "x"', "`reading.prompt`"),
         ("[columns]\ninput_ids = true", "`columns`"),
         ('columns = ["input_ids", "inpt_ids"]', "inpt_ids"),
         ('columns = ["input_ids", ["labels"]]', "`columns`"),
-        ('files = ["data/a.jsonl", {path = "data/a.jsonl"}]', "`files`"),
         ('files = ["data/a.jsonl", ["data/a.jsonl"]]', "`files`"),
         ('filter = ["filters.py:short", "filters.py:short"]', "`filter`"),
         ('chat_template = ["a", "b"]', "`chat_template`"),
-        ("[now]\nyear = 2026", "`now`"),
-        ('storage_options = {region = "x"}', "must not stand in a file"),
+        ("[chat_template.now]\nyear = 2026", "`chat_template.now`"),
+        ('storage = {options = {region = "x"}}', "must not stand in a file"),
         ("unheld = {x = 1}", "option `unheld`"),
     ],
 )
@@ -217,7 +216,7 @@ def test_a_prompt_of_a_source_is_relative_to_the_file(place, tmp_path, tokenizer
 output = "packed"
 tokenizer = "{tokenizer_dir.as_posix()}"
 max_length = 64
-sources = [{{path = "data/asked.jsonl", prompt = "prompt.txt"}}]
+files = [{{path = "data/asked.jsonl", prompt = "prompt.txt"}}]
 """
     )
     monkeypatch.chdir(tmp_path)
@@ -228,6 +227,6 @@ sources = [{{path = "data/asked.jsonl", prompt = "prompt.txt"}}]
         by_hand,
         tokenizer=tokenizer_dir,
         max_length=64,
-        prompt="Do: {instruction}\n",
+        reading=fastpack.Reading(prompt="Do: {instruction}\n"),
     )
     assert shards(place / "packed") == shards(by_hand) != {}

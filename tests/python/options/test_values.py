@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import inspect
 import json
 import pickle
+import re
+from pathlib import Path
 
 import pytest
+from nested import FIELDS
 from rows import shards
 
 import fastpack
+from fastpack.api.recipes import options_of_manifest
 from fastpack.cli.flags import FLAGS
 from fastpack.cli.main import main
 from fastpack.cli.parser import parse
 from fastpack.options import OPTIONS
-from fastpack.options.value import fields_of, from_table, to_table
+from fastpack.options.value import fields_of, from_table, given_of, to_table
 
+ROOT = Path(__file__).parents[3]
 KINDS = OPTIONS["objective"].kinds
+HELD = {name: option for name, option in OPTIONS.items() if option.owns_kinds}
+"""The options whose values are of no other option."""
 
 
 def made_by(documents):
@@ -37,6 +46,40 @@ VALUES = [
     fastpack.Custom(made_by, fingerprint="v1"),
 ]
 
+OTHERS = [
+    fastpack.Mix(max_documents=8, align_to=16),
+    fastpack.BestFit(open_rows=32),
+    fastpack.Heap(),
+    fastpack.Sequential(max_documents=2),
+    fastpack.Concat(shuffle=True, drop_last=True),
+    fastpack.Weights({"a": 1.0, "b": 2.0}, stopping_strategy="all_exhausted"),
+    fastpack.Unpacked(align_to=8),
+    fastpack.Truncate(side="left"),
+    fastpack.Balanced(8, on_remainder="drop"),
+    fastpack.Padding("max_length", side="left", token_id=3),
+    fastpack.Padding(128),
+    fastpack.CausalLM(shift_labels=True),
+    fastpack.SpecialTokens(eos=True, bos=True, in_text="split", train_on_eos="last"),
+    fastpack.ChatTemplate(
+        "chatml.jinja",
+        variables={"enable_thinking": False, "tools": ["a"]},
+        engine="python",
+        now=dt.datetime(2026, 1, 31, 12),  # noqa: DTZ001  templates know no zones
+        decode_arguments=True,
+    ),
+    fastpack.Reading("question_answer", fields={"question": "q"}, prompt="alpaca", separator="--"),
+    fastpack.Reading(examples=[("1 + 1?", "2")], recursive=True),
+    fastpack.Storage(revision="main", block_cache="20GB", work_dir="work"),
+    fastpack.Format("parquet", compression="snappy", shard_size="1GB"),
+    fastpack.Format(layout="compact", per_file=True, hf_layout=True),
+    fastpack.Groups("4GB", rank=1, world_size=2),
+    fastpack.Exists("overwrite", wait=False),
+    fastpack.Select({"lang": ["en", "de"]}, skip=1, take=2, stride=3, min_tokens=4, max_tokens=5),
+    fastpack.Weights({"web": 3, "code": 1}, unit="rows", on_exhausted="drop"),
+    fastpack.Ranks(rank=0, world_size=8, lanes=64, on_end="drop"),
+]
+"""Values of the other options; of each, all fields are given somewhere."""
+
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_a_value_is_its_call_and_its_table(value):
@@ -51,6 +94,138 @@ def test_a_value_is_its_call_and_its_table(value):
     )
     with pytest.raises((AttributeError, TypeError)):
         value.copies = 3
+
+
+@pytest.mark.parametrize("value", OTHERS, ids=repr)
+def test_a_value_of_another_option_is_its_call_and_its_table(value):
+    names = {
+        **vars(fastpack),
+        **{name: getattr(fastpack, name) for name in fastpack.__all__},
+        "datetime": dt,
+    }
+    assert eval(repr(value), names) == value
+    again = pickle.loads(pickle.dumps(value))
+    assert (again, hash(again)) == (value, hash(value))
+    kinds = OPTIONS[value.option].kinds
+    assert from_table(value.option, json.loads(json.dumps(to_table(value))), kinds) == value
+    assert OPTIONS[value.option].value_in({value.option: value}) == value
+
+
+def test_every_field_of_every_value_is_given_somewhere_and_told():
+    spelled = {flag.option for flags in FLAGS.values() for flag in flags}
+    given = {(value.option, name) for value in [*VALUES, *OTHERS] for name in given_of(value)}
+    for name, option in HELD.items():
+        for field in fields_of(option.kinds.values()):
+            assert field.doc, (name, field.name)
+            live = (name, field.name) in {("storage", "filesystem"), ("ranks", "all_reduce")}
+            secret = (name, field.name) in {("storage", "options"), ("storage", "token")}
+            plain = {kind.plain for kind in option.kinds.values()}
+            assert live or field.name in plain or f"{name}.{field.name}" in spelled, (name, field.name)
+            assert live or secret or (name, field.name) in given or field.name == "kind", (name, field.name)
+
+
+def test_no_secret_is_in_the_call_or_the_table_of_a_value():
+    storage = fastpack.Storage({"aws_secret_access_key": "s3cr3t"}, token="hf_s3cr3t", revision="main")
+    assert repr(storage) == "Storage(options=..., token=..., revision='main')"
+    assert to_table(storage) == {"revision": "main"}
+    assert pickle.loads(pickle.dumps(storage)) == storage
+
+
+@pytest.mark.parametrize(
+    ("call", "most"),
+    [
+        ("pack_dir", 32),
+        ("stream", 32),
+        ("pack_table", 32),
+        ("pack_records", 32),
+        ("pack_files", 26),
+        ("scan", 20),
+        ("repack", 20),
+        ("plan", 10),
+    ],
+)
+def test_a_call_has_few_options(call, most):
+    assert len(inspect.signature(getattr(fastpack, call)).parameters) <= most
+
+
+def told_of_before():
+    """The rows of the page of options of before: the old name, and what is written now."""
+    page = (ROOT / "docs/options-of-before.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| `(\w+)=` \| `(\w+)=([^`]+)` \|$", page, re.MULTILINE)
+
+
+def test_the_page_of_options_of_before_has_all_that_tests_write_so():
+    named = {old for old, _, _ in told_of_before()}
+    assert {*FIELDS} - {"chat_template", "format", "shuffle", "weights"} <= named
+    assert not named & OPTIONS.keys()
+
+
+@pytest.mark.parametrize(("old", "option", "new"), told_of_before())
+def test_an_old_word_is_refused_with_the_new_one(old, option, new, tmp_path):
+    assert option in OPTIONS
+    call = next(call for call in ("pack_dir", "stream") if call in OPTIONS[option].calls)
+    wanted = new.partition("(")[0] if "(" in new else option
+    with pytest.raises(fastpack.OptionTypeError, match=re.escape(option)) as refused:
+        getattr(fastpack, call)("none", max_length=8, **{old: 1})
+    assert refused.value.option == old
+    assert wanted in refused.value.reason or old == "pad_to"
+    if "(" in new and "..." not in new and "(function" not in new:
+        made = eval(new, {name: getattr(fastpack, name) for name in fastpack.__all__})
+        assert OPTIONS[option].value_in({option: made}) == made
+    if "(" in new and "(function" not in new:
+        field = re.search(r"(\w+)=[^=]*\)$", new)
+        kind = getattr(fastpack, wanted)
+        assert field is None or field[1] in {each.name for each in fields_of([kind])}
+
+
+def test_a_manifest_of_before_is_refused_by_the_name_of_its_options(tmp_path):
+    with pytest.raises(fastpack.OptionError, match="takes `Padding") as refused:
+        options_of_manifest(tmp_path / "manifest.json", {"recipe": {"max_length": 8, "padding_side": "left"}})
+    assert refused.value.option == "padding_side"
+
+
+FIELD_ERRORS = [
+    (lambda: fastpack.Padding(side="start"), "padding.side", 'did you mean "left"?'),
+    (lambda: fastpack.Padding(to="longest"), "padding.to", "max_length"),
+    (lambda: fastpack.Balanced(0), "order.ranks", "from 1 to"),
+    (lambda: fastpack.Balanced(2, on_remainder="skip"), "order.on_remainder", 'did you mean "drop"?'),
+    (lambda: fastpack.Truncate(side="end"), "overlong.side", 'did you mean "right"?'),
+    (lambda: fastpack.Concat(drop_last=1), "strategy.drop_last", "True or False"),
+    (lambda: fastpack.SpecialTokens(eos="yes"), "special_tokens.eos", "True is meant?"),
+    (lambda: fastpack.SpecialTokens(in_text="escape"), "special_tokens.in_text", 'did you mean "split"?'),
+    (lambda: fastpack.ChatTemplate(engine="jinja2"), "chat_template.engine", 'did you mean "python"?'),
+    (lambda: fastpack.ChatTemplate(now="noon"), "chat_template.now", "is no time"),
+    (lambda: fastpack.Reading("sharegpt"), "reading.shape", 'did you mean "conversations"?'),
+    (lambda: fastpack.Reading(fields={"response": "a"}), "reading.fields", 'did you mean "completion"?'),
+    (lambda: fastpack.Storage(3), "storage.options", "dict of texts"),
+    (lambda: fastpack.Format("pq"), "format.name", 'did you mean "parquet"?'),
+    (lambda: fastpack.Format(compression="zst"), "format.compression", 'did you mean "zstd"?'),
+    (lambda: fastpack.Exists("replace"), "exists.then", '"overwrite"'),
+    (lambda: fastpack.Weights({"a": 1}, unit="bytes"), "weights.unit", '"tokens"'),
+    (lambda: fastpack.Ranks(on_end="wrap"), "ranks.on_end", 'did you mean "repeat"?'),
+]
+
+
+@pytest.mark.parametrize(("make", "option", "said"), FIELD_ERRORS)
+def test_a_field_says_what_it_cannot_be_and_what_was_meant(make, option, said):
+    with pytest.raises(fastpack.OptionError, match=re.escape(said)) as refused:
+        make()
+    assert refused.value.option == option
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"storage": fastpack.Storage(filesystem=object())}, "storage.filesystem"),
+        ({"storage": fastpack.Storage(block_cache="1GB")}, "storage.block_cache"),
+        ({"reading": fastpack.Reading(separator="--")}, "reading.separator"),
+        ({"format": fastpack.Format(per_file=True), "output": "out"}, "format.per_file"),
+    ],
+)
+def test_a_field_that_a_call_does_not_heed_is_refused(options, option):
+    with pytest.raises(fastpack.OptionError, match="means nothing to pack_records") as refused:
+        fastpack.pack_records([], None, max_length=8, **options)
+    assert refused.value.option == option
 
 
 def test_every_field_is_told_and_has_a_flag():

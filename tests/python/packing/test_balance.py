@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nested import flat, nested, place
 from rows import STRATEGIES, balanced, documents, members
 
 import fastpack
@@ -28,7 +29,7 @@ def costs(plan):
 def test_every_rank_has_as_many_rows_and_every_row_is_there(lengths, ranks, remainder, strategy):
     options = {"max_length": 64, "strategy": strategy}
     plain = fastpack.plan(lengths, **options)
-    made = fastpack.plan(lengths, **options, order="balanced", balance_ranks=ranks, on_remainder=remainder)
+    made = fastpack.plan(lengths, **options, order=fastpack.Balanced(ranks, on_remainder=remainder))
     assert len(made) % ranks == 0
     missing = -len(plain) % ranks
     if not lengths:
@@ -54,8 +55,8 @@ def test_ranks_wait_less_for_each_other_than_in_a_random_order(ranks):
     lengths = np.random.default_rng(0).lognormal(np.log(600), 1.0, 60_000).clip(1, 8192).astype(np.int64)
     whole = {}
     for order in ("shuffle", "balanced"):
-        size = {"balance_ranks": ranks, "on_remainder": "drop"} if order == "balanced" else {}
-        plan = fastpack.plan(lengths, max_length=8192, order=order, **size)
+        chosen = fastpack.Balanced(ranks, on_remainder="drop") if order == "balanced" else order
+        plan = fastpack.plan(lengths, max_length=8192, order=chosen)
         cost = costs(plan)[: len(plan) // ranks * ranks].reshape(-1, ranks)
         whole[order] = (cost.max(axis=1) / cost.mean(axis=1)).mean()
     assert whole["shuffle"] > 1.5
@@ -65,7 +66,7 @@ def test_ranks_wait_less_for_each_other_than_in_a_random_order(ranks):
 def test_groups_are_in_random_order_and_a_seed_decides():
     lengths = np.random.default_rng(1).integers(1, 300, 4000)
     options = {"max_length": 512, "order": "balanced", "balance_ranks": 4}
-    one, two = (fastpack.plan(lengths, **options, seed=5) for _ in range(2))
+    one, two = (flat.plan(lengths, **options, seed=5) for _ in range(2))
     assert one.members.tolist() == two.members.tolist()
     steps = costs(one)[: len(one) // 4 * 4].reshape(-1, 4).sum(axis=1)
     assert abs(np.corrcoef(steps, np.arange(len(steps)))[0, 1]) < 0.2
@@ -76,9 +77,8 @@ def test_columns_name_the_step_and_the_cost():
         documents(6, 5, 4, 3, 2),
         max_length=8,
         strategy="none",
-        order="balanced",
-        balance_ranks=2,
-        pad_token_id=0,
+        order=fastpack.Balanced(2),
+        padding=fastpack.Padding(token_id=0),
         columns=["input_ids", "labels", "seq_lengths", "attn_cost", "group"],
     )
     made = table.to_pylist()
@@ -91,7 +91,7 @@ def test_columns_name_the_step_and_the_cost():
 def shared(ranks, **options):
     """Three rows of one document each, shared among ranks."""
     options = {"max_length": 8, "order": "balanced", "strategy": "none", **options}
-    return fastpack.pack_table(documents(6, 5, 4), balance_ranks=ranks, **options)
+    return fastpack.pack_table(documents(6, 5, 4), **nested({"balance_ranks": ranks, **options}))
 
 
 def test_a_row_of_padding_is_as_long_as_others_are_filled_up_to():
@@ -127,9 +127,7 @@ def test_a_split_document_of_which_a_row_is_dropped_is_kept_in_part():
         documents(24),
         max_length=8,
         overlong="split",
-        order="balanced",
-        balance_ranks=2,
-        on_remainder="drop",
+        order=fastpack.Balanced(2, on_remainder="drop"),
     )
     report = fastpack.Report.of(table)
     assert report.documents == (1, 1, 0)
@@ -140,14 +138,14 @@ def test_a_split_document_of_which_a_row_is_dropped_is_kept_in_part():
 @pytest.mark.parametrize(
     ("options", "option"),
     [
-        ({"order": "balanced"}, "balance_ranks"),
-        ({"balance_ranks": 2}, "balance_ranks"),
-        ({"order": "balanced", "balance_ranks": 0}, "balance_ranks"),
-        ({"order": "balanced", "balance_ranks": 2, "on_remainder": "lose"}, "on_remainder"),
-        ({"order": "balanced", "balance_ranks": 2}, "on_remainder"),
+        ({"order": "balanced"}, "order.ranks"),
+        ({"balance_ranks": None, "order": "balanced"}, "order.ranks"),
+        ({"order": "balanced", "balance_ranks": 0}, "order.ranks"),
+        ({"order": "balanced", "balance_ranks": 2, "on_remainder": "lose"}, "order.on_remainder"),
+        ({"order": "balanced", "balance_ranks": 2}, "order.on_remainder"),
     ],
 )
 def test_ranks_that_cannot_be_are_refused_by_name(options, option):
     with pytest.raises(fastpack.OptionError) as caught:
-        fastpack.pack_table(documents(3), max_length=8, **options)
-    assert caught.value.option == option
+        fastpack.pack_table(documents(3), max_length=8, **nested(options))
+    assert caught.value.option == place(option)

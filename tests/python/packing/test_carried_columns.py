@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fastpack
 
-FORM = {"progress": False, "pad_token_id": 0, "max_lost": "100%"}
+FORM = {"progress": False, "padding": fastpack.Padding(token_id=0), "max_lost": "100%"}
 
 
 def table_of(lengths, seed=0):
@@ -34,13 +34,12 @@ def table_of(lengths, seed=0):
     st.sampled_from(["mix", "best_fit", "sequential", "concat", "none"]),
     st.sampled_from(["drop", "truncate", "split"]),
     st.sampled_from(["left", "right"]),
-    st.sampled_from([{}, {"pad_to": "max_length"}, {"align_documents_to": 8}, {"pad_to": "max_length", "padding_side": "left"}]),
+    st.sampled_from([{}, {"padding": fastpack.Padding("max_length", token_id=0)}, {"strategy": fastpack.Mix(align_to=8)}, {"padding": fastpack.Padding("max_length", side="left", token_id=0)}]),
 )  # fmt: skip
 def test_each_token_and_document_keeps_its_values(lengths, strategy, overlong, side, padding):
     options = {**FORM, "max_length": 16, "strategy": strategy, **padding}
     if strategy != "concat":
-        options["overlong"] = overlong
-        options["truncation_side"] = side if overlong == "truncate" else "right"
+        options["overlong"] = fastpack.Truncate(side=side) if overlong == "truncate" else overlong
     names = ["input_ids", "reward", "kind", "name", "seq_lengths", "unpadded_lengths"]
     table = table_of(lengths)
     rows = fastpack.pack_table(table, columns=names, **options)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nested import flat, nested
 
 import fastpack
 from fastpack.dataset.folder import Folder
@@ -68,7 +69,7 @@ def options(draw: st.DrawFn) -> dict[str, object]:
         "pad_to": pad_to,
         "padding_side": draw(st.sampled_from(["left", "right"])) if pad_to else "right",
         "pad_token_id": draw(st.sampled_from([0, 70_000])),
-        "shift_labels": draw(st.booleans()),
+        "objective": fastpack.CausalLM(shift_labels=draw(st.booleans())),
         "columns": [*columns, *(["group"] if balanced else [])],
         "order": "balanced" if balanced else None,
         "balance_ranks": 2 if balanced else None,
@@ -84,7 +85,8 @@ def test_compact_rows_are_full_rows(tmp_path_factory, table, options, kind):
     tables = {}
     for layout in ("full", "compact"):
         output = folder / layout
-        fastpack.pack_table(table, output=output, layout=layout, format=kind, progress=False, **options)
+        made = nested({**options, "layout": layout, "format": kind})
+        fastpack.pack_table(table, output=output, progress=False, **made)
         tables[layout] = {split: fastpack.read(output, split=split) for split in Folder(output).splits}
         if {"input_ids", "seq_lengths"} <= set(options["columns"]):
             assert fastpack.verify(output).problems == ()
@@ -100,7 +102,7 @@ def folders(corpus, tokenizer_dir, tmp_path):
 
     def packed(**options):
         for layout in ("full", "compact"):
-            fastpack.pack_dir(
+            flat.pack_dir(
                 corpus,
                 tmp_path / layout,
                 layout=layout,
@@ -119,28 +121,30 @@ def test_ids_take_16_bits_where_the_tokenizer_allows(folders):
     full, compact = folders(keep_tokens=True)
     assert stored_type(compact) == pa.uint16()
     again = compact.parent / "again"
-    fastpack.repack(compact, again, max_length=64, layout="compact", progress=False)
+    flat.repack(compact, again, max_length=64, layout="compact", progress=False)
     assert stored_type(again) == pa.uint16()
-    fastpack.repack(full, compact.parent / "others", max_length=64, progress=False)
+    flat.repack(full, compact.parent / "others", max_length=64, progress=False)
     assert fastpack.read(again).equals(fastpack.read(compact.parent / "others"))
 
 
 def test_ids_take_32_bits_where_no_tokenizer_says_how_large_they_are(tmp_path):
     table = pa.table({"input_ids": [[1, 2, 3], [4, 5]]})
-    fastpack.pack_table(table, max_length=8, output=tmp_path / "packed", layout="compact", progress=False)
+    flat.pack_table(table, max_length=8, output=tmp_path / "packed", layout="compact", progress=False)
     assert stored_type(tmp_path / "packed") == pa.uint32()
 
 
 def test_a_padding_id_that_16_bits_do_not_hold_takes_32(folders):
-    full, compact = folders(pad_to="max_length", pad_token_id=70_000)
+    full, compact = folders(padding=fastpack.Padding("max_length", token_id=70_000))
     assert stored_type(compact) == pa.uint32()
     assert fastpack.read(full).equals(fastpack.read(compact))
 
 
 def test_an_id_that_the_tokenizer_does_not_have_is_refused(tokenizer_dir, tmp_path):
     table = pa.table({"input_ids": [[1, 2, 3], [4, 70_000]]})
-    with pytest.raises(fastpack.OptionError, match=r"`layout`: is \"compact\".* <table>:2 has the id 70000"):
-        fastpack.pack_table(
+    with pytest.raises(
+        fastpack.OptionError, match=r"`format.layout`: is \"compact\".* <table>:2 has the id 70000"
+    ):
+        flat.pack_table(
             table,
             tokenizer=tokenizer_dir,
             max_length=8,
@@ -207,31 +211,31 @@ def test_exports_are_those_of_the_full_layout(folders, tmp_path):
     ],
 )
 def test_other_formats_are_refused(corpus, tokenizer_dir, tmp_path, given):
-    with pytest.raises(fastpack.OptionError, match=r"invalid option `layout`: is \"compact\", "):
-        fastpack.pack_dir(
+    with pytest.raises(fastpack.OptionError, match=r"invalid option `format.layout`: is \"compact\", "):
+        flat.pack_dir(
             corpus, tmp_path / "out", tokenizer=tokenizer_dir, max_length=64, layout="compact", **given
         )
     assert not (tmp_path / "out").exists()
 
 
 def test_a_table_in_memory_has_no_layout(corpus, tokenizer_dir):
-    table = fastpack.pack_files(corpus, tokenizer_dir, max_length=64, progress=False)
-    with pytest.raises(fastpack.OptionError, match=r"`layout`: needs `output`"):
-        fastpack.pack_table(table.select(["input_ids"]), max_length=64, layout="compact")
+    table = flat.pack_files(corpus, tokenizer_dir, max_length=64, progress=False)
+    with pytest.raises(fastpack.OptionError, match=r"`format`: needs `output`"):
+        flat.pack_table(table.select(["input_ids"]), max_length=64, layout="compact")
 
 
 def test_another_layout_is_another_job(folders, corpus, tokenizer_dir):
     _, compact = folders()
     with pytest.raises(fastpack.OutputError, match="`layout`"):
-        fastpack.pack_dir(corpus, compact, tokenizer=tokenizer_dir, max_length=256, progress=False)
+        flat.pack_dir(corpus, compact, tokenizer=tokenizer_dir, max_length=256, progress=False)
 
 
 @pytest.mark.parametrize("shift", [False, True])
 def test_compact_rows_are_no_documents(folders, tmp_path, shift):
-    _, compact = folders(shift_labels=shift)
+    _, compact = folders(objective=fastpack.CausalLM(shift_labels=shift))
     for call in (
-        lambda: fastpack.pack_files(compact / "train-00000.arrow", max_length=512, progress=False),
-        lambda: fastpack.pack_table(Folder(compact).read_stored("train"), max_length=512, progress=False),
+        lambda: flat.pack_files(compact / "train-00000.arrow", max_length=512, progress=False),
+        lambda: flat.pack_table(Folder(compact).read_stored("train"), max_length=512, progress=False),
     ):
         with pytest.raises(fastpack.RecordError, match="a packed row in the compact layout"):
             call()

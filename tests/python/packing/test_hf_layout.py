@@ -12,7 +12,7 @@ from processes import kill_at_work
 
 import fastpack
 
-OPTIONS = {"max_length": 256, "shard_size": "2MB", "hf_layout": True}
+OPTIONS = {"max_length": 256, "format": fastpack.Format(shard_size="2MB", hf_layout=True)}
 
 
 def files(folder):
@@ -74,9 +74,14 @@ def test_its_files_are_those_that_datasets_saves(undisturbed, tmp_path):
 
 
 def test_documents_set_aside_are_a_split_of_a_dict(corpus, tokenizer_dir, tmp_path):
-    options = {"tokenizer": tokenizer_dir, "max_length": 256, "validation": 20, "shard_size": 20_000}
-    report = fastpack.pack_dir(corpus, tmp_path / "hf", hf_layout=True, **options)
-    fastpack.pack_dir(corpus, tmp_path / "plain", **options)
+    options = {
+        "tokenizer": tokenizer_dir,
+        "max_length": 256,
+        "validation": 20,
+    }
+    as_dataset = fastpack.Format(shard_size=20_000, hf_layout=True)
+    report = fastpack.pack_dir(corpus, tmp_path / "hf", format=as_dataset, **options)
+    fastpack.pack_dir(corpus, tmp_path / "plain", format=fastpack.Format(shard_size=20_000), **options)
     loaded = datasets.load_from_disk(tmp_path / "hf")
     assert isinstance(loaded, datasets.DatasetDict)
     assert list(loaded) == ["train", "validation"]
@@ -89,7 +94,12 @@ def test_documents_set_aside_are_a_split_of_a_dict(corpus, tokenizer_dir, tmp_pa
 
 
 def test_a_row_of_a_split_is_shown_in_words(corpus, tokenizer_dir, tmp_path, python):
-    options = {"tokenizer": tokenizer_dir, "max_length": 256, "validation": 20, "hf_layout": True}
+    options = {
+        "tokenizer": tokenizer_dir,
+        "max_length": 256,
+        "validation": 20,
+        "format": fastpack.Format(hf_layout=True),
+    }
     fastpack.pack_dir(corpus, tmp_path / "out", **options)
     shard = tmp_path / "out/train/data-00000-of-00001.arrow"
     said, complaint = python("-m", "fastpack", "inspect", str(shard)).communicate()
@@ -98,7 +108,7 @@ def test_a_row_of_a_split_is_shown_in_words(corpus, tokenizer_dir, tmp_path, pyt
 
 
 def test_killed_it_goes_on_to_the_same_bytes(undisturbed, long_corpus, tokenizer_dir, tmp_path):
-    kill_at_work(long_corpus, tokenizer_dir, tmp_path / "out", threads=1, hf_layout=True)
+    kill_at_work(long_corpus, tokenizer_dir, tmp_path / "out", threads=1, format=OPTIONS["format"])
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".fastpack"]
     fastpack.pack_dir(long_corpus, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS)
     assert files(tmp_path / "out") == files(undisturbed)
@@ -111,10 +121,10 @@ def test_run_again_it_returns_its_report(undisturbed, long_corpus, tokenizer_dir
 
 
 def test_a_file_that_is_lost_is_found_missing(corpus, tokenizer_dir, tmp_path):
-    options = {"tokenizer": tokenizer_dir, "max_length": 256, "hf_layout": True}
+    options = {"tokenizer": tokenizer_dir, "max_length": 256, "format": fastpack.Format(hf_layout=True)}
     fastpack.pack_dir(corpus, tmp_path / "out", **options)
     (tmp_path / "out/state.json").unlink()
-    with pytest.raises(fastpack.OutputError, match=r"`state\.json` is missing; pass overwrite=True"):
+    with pytest.raises(fastpack.OutputError, match=r'`state\.json` is missing; pass exists="overwrite"'):
         fastpack.pack_dir(corpus, tmp_path / "out", **options)
 
 
@@ -122,15 +132,22 @@ def test_files_of_others_survive_that_are_called_alike(corpus, tokenizer_dir, tm
     options = {"tokenizer": tokenizer_dir, "max_length": 256}
     (tmp_path / "out").mkdir()
     (tmp_path / "out/state.json").write_text("mine")
-    fastpack.pack_dir(corpus, tmp_path / "out", overwrite=True, **options)
+    fastpack.pack_dir(corpus, tmp_path / "out", exists="overwrite", **options)
     assert (tmp_path / "out/state.json").read_text() == "mine"
 
 
 def test_kept_tokens_are_packed_into_one(corpus, tokenizer_dir, tmp_path):
     fastpack.pack_dir(
-        corpus, tmp_path / "kept", tokenizer=tokenizer_dir, max_length=256, keep_tokens=True, hf_layout=True
+        corpus,
+        tmp_path / "kept",
+        tokenizer=tokenizer_dir,
+        max_length=256,
+        keep_tokens=True,
+        format=fastpack.Format(hf_layout=True),
     )
-    report = fastpack.repack(tmp_path / "kept", tmp_path / "again", max_length=512, hf_layout=True)
+    report = fastpack.repack(
+        tmp_path / "kept", tmp_path / "again", max_length=512, format=fastpack.Format(hf_layout=True)
+    )
     loaded = datasets.load_from_disk(tmp_path / "again")
     assert loaded.num_rows == report.rows
     assert same_rows(loaded, fastpack.pack_files(corpus, tokenizer_dir, max_length=512))
@@ -138,7 +155,13 @@ def test_kept_tokens_are_packed_into_one(corpus, tokenizer_dir, tmp_path):
 
 def test_no_rows_are_a_dataset_too(write_jsonl, tokenizer_dir, tmp_path):
     empty = write_jsonl([], "empty.jsonl")
-    fastpack.pack_dir(empty, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256, hf_layout=True)
+    fastpack.pack_dir(
+        empty,
+        tmp_path / "out",
+        tokenizer=tokenizer_dir,
+        max_length=256,
+        format=fastpack.Format(hf_layout=True),
+    )
     loaded = datasets.load_from_disk(tmp_path / "out")
     assert loaded.num_rows == 0
     assert "input_ids" in loaded.features
@@ -147,20 +170,30 @@ def test_no_rows_are_a_dataset_too(write_jsonl, tokenizer_dir, tmp_path):
 def test_it_is_read_again_as_an_input(write_jsonl, tokenizer_dir, tmp_path):
     files = write_jsonl(map(conversation, range(30)))
     options = {"tokenizer": tokenizer_dir, "max_length": 64, "strategy": "none"}
-    fastpack.pack_dir(files, tmp_path / "out", hf_layout=True, columns=["input_ids", "labels"], **options)
+    fastpack.pack_dir(
+        files,
+        tmp_path / "out",
+        format=fastpack.Format(hf_layout=True),
+        columns=["input_ids", "labels"],
+        **options,
+    )
     read = fastpack.pack_dir(tmp_path / "out", tmp_path / "again", **options)
     assert read.documents.read == datasets.load_from_disk(tmp_path / "out").num_rows
 
 
 @pytest.mark.parametrize(
     "other",
-    [{"format": "parquet"}, {"format": "jsonl"}, {"per_file": True}],
+    [{"name": "parquet"}, {"name": "jsonl"}, {"per_file": True}],
     ids=["parquet", "jsonl", "per_file"],
 )
 def test_what_does_not_go_with_it_is_refused(other, corpus, tokenizer_dir, tmp_path):
     with pytest.raises(fastpack.OptionError, match=r"hf_layout.*leave one of them out") as refused:
         fastpack.pack_dir(
-            corpus, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256, hf_layout=True, **other
+            corpus,
+            tmp_path / "out",
+            tokenizer=tokenizer_dir,
+            max_length=256,
+            format=fastpack.Format(hf_layout=True, **other),
         )
-    assert refused.value.option == "hf_layout"
+    assert refused.value.option == "format.hf_layout"
     assert not (tmp_path / "out").exists()

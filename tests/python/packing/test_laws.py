@@ -7,6 +7,7 @@ import pyarrow as pa
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nested import flat, nested
 from rows import STRATEGIES, balanced
 
 import fastpack
@@ -53,7 +54,7 @@ def rooms(lengths: list[int], align: object) -> list[int]:
 @given(jobs())
 def test_every_kept_token_is_in_one_row_and_rows_hold_what_they_may(job):
     lengths, options = job
-    made = fastpack.plan(lengths, **options)
+    made = fastpack.plan(lengths, **nested(options))
     pieces = list(zip(made.members.tolist(), made.starts.tolist(), made.lengths.tolist(), strict=True))
     rows = [pieces[start:end] for start, end in zip(made.offsets, made.offsets[1:], strict=False)]
     most = options["max_documents_per_pack"] or len(pieces)
@@ -94,7 +95,7 @@ def test_mix_needs_no_more_rows_than_first_fit_decreasing(job):
         for _, start, end in cut
         for at in range(start, end, options["max_length"])
     ]
-    made = fastpack.plan(lengths, **options)
+    made = fastpack.plan(lengths, **nested(options))
     taken = rooms(pieces, options["align_documents_to"])
     bound = reference.first_fit(taken, options["max_length"], options["max_documents_per_pack"])
     assert made.lower_bound <= len(made) <= len(bound)
@@ -108,7 +109,7 @@ def test_books_balance_and_threads_change_nothing(job, pad_to):
     ids = pa.array([list(range(length)) for length in lengths], type=pa.list_(pa.int32()))
     table = pa.table({"input_ids": ids})
     options = {**options, "pad_to": pad_to, "pad_token_id": 0, "max_lost": "100%"}
-    one, four = (fastpack.pack_table(table, **options, threads=threads) for threads in (1, 4))
+    one, four = (fastpack.pack_table(table, **nested(options), threads=threads) for threads in (1, 4))
     assert one.equals(four, check_metadata=True)
     report = fastpack.Report.of(one)
     assert balanced(report)
@@ -130,7 +131,7 @@ def test_sums_beyond_32_bits_are_sums():
     for strategy in STRATEGIES:
         made = fastpack.plan(lengths, max_length=GIANT, strategy=strategy)
         assert (len(made), made.tokens, made.lower_bound) == (9, 9 * GIANT, 9)
-    balanced_rows = fastpack.plan(
+    balanced_rows = flat.plan(
         lengths, max_length=GIANT, order="balanced", balance_ranks=2, on_remainder="repeat"
     )
     assert (len(balanced_rows), balanced_rows.tokens) == (10, 9 * GIANT)

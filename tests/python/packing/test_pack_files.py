@@ -105,8 +105,12 @@ def test_a_text_ends_with_one_end_of_text(write_jsonl, tokenizer_dir):
 @pytest.mark.parametrize(("eos", "ends"), [(True, [0]), (False, []), ("auto", [])])
 def test_eos_decides_how_a_conversation_ends(eos, ends, write_jsonl, tokenizer_dir):
     path = write_jsonl([conversation(1)])
-    plain = fastpack.pack_files(path, tokenizer_dir, max_length=512, eos=False)
-    table = fastpack.pack_files(path, tokenizer_dir, max_length=512, eos=eos)
+    plain = fastpack.pack_files(
+        path, tokenizer_dir, max_length=512, special_tokens=fastpack.SpecialTokens(eos=False)
+    )
+    table = fastpack.pack_files(
+        path, tokenizer_dir, max_length=512, special_tokens=fastpack.SpecialTokens(eos=eos)
+    )
     assert table["input_ids"].to_pylist()[0] == plain["input_ids"].to_pylist()[0] + ends
 
 
@@ -159,7 +163,9 @@ def test_shapes_of_conversations_give_the_same_ids(record, write_jsonl, tokenize
 
 def test_fields_can_be_named(write_jsonl, tokenizer_dir):
     path = write_jsonl([{"body": "the river"}])
-    table = fastpack.pack_files(path, tokenizer_dir, max_length=64, fields={"text": "body"})
+    table = fastpack.pack_files(
+        path, tokenizer_dir, max_length=64, reading=fastpack.Reading(fields={"text": "body"})
+    )
     assert table.num_rows == 1
 
 
@@ -190,7 +196,11 @@ def test_folders_are_read_deep_only_if_asked(write_jsonl, tokenizer_dir, tmp_pat
     write_jsonl([{"text": "the river"}], "a.jsonl")
     write_jsonl([{"text": "a boat"}], "deep/b.jsonl")
     reports = [
-        fastpack.Report.of(fastpack.pack_files(tmp_path, tokenizer_dir, max_length=64, recursive=recursive))
+        fastpack.Report.of(
+            fastpack.pack_files(
+                tmp_path, tokenizer_dir, max_length=64, reading=fastpack.Reading(recursive=recursive)
+            )
+        )
         for recursive in (False, True)
     ]
     assert [report.documents.read for report in reports] == [1, 2]
@@ -214,7 +224,9 @@ def test_a_bare_tokenizer_packs_text(write_jsonl, tokenizer_dir):
     file = tokenizer_dir / "tokenizer.json"
     expected = Tokenizer.from_file(str(file)).encode("the river").ids
     for tokenizer in (file, Tokenizer.from_file(str(file))):
-        table = fastpack.pack_files(path, tokenizer, max_length=64, eos=False)
+        table = fastpack.pack_files(
+            path, tokenizer, max_length=64, special_tokens=fastpack.SpecialTokens(eos=False)
+        )
         assert table["input_ids"].to_pylist() == [expected]
 
 
@@ -247,8 +259,7 @@ def test_template_variables_reach_the_template(write_jsonl, bare_tokenizer_dir):
         tokenizer,
         max_length=64,
         train_on="all",
-        chat_template=template,
-        chat_template_kwargs={"prefix": "the "},
+        chat_template=fastpack.ChatTemplate(template, variables={"prefix": "the "}),
     )
     assert tokenizer.decode(table["input_ids"].to_pylist()[0]) == "the a"
 

@@ -13,6 +13,7 @@ import reference
 import rows
 from hypothesis import given
 from hypothesis import strategies as st
+from nested import nested
 from rows import members
 
 import fastpack
@@ -112,7 +113,7 @@ def test_every_kept_token_is_in_one_row_and_in_order(
 ) -> None:
     max_length, lengths = case
     shorter = -(-max_length // 3)
-    made = plan(lengths, shorter, **wish)
+    made = plan(lengths, shorter, **nested(wish))
     stretches = reference.stretches(
         lengths, shorter, wish["strategy"], wish["overlong"], wish["truncation_side"]
     )
@@ -132,7 +133,7 @@ def test_no_row_holds_more_than_it_may(
 ) -> None:
     max_length, lengths = case
     shorter = -(-max_length // 3)
-    made = plan(lengths, shorter, **wish)
+    made = plan(lengths, shorter, **nested(wish))
     most = wish["max_documents_per_pack"] or len(made.members)
     for row in np.split(made.lengths, made.offsets[1:-1]) if len(made) else []:
         assert 1 <= row.sum() <= shorter
@@ -144,7 +145,7 @@ def test_mix_never_makes_more_rows_than_first_fit_decreasing(
     case: tuple[int, list[int]], most: int | None
 ) -> None:
     max_length, lengths = case
-    made = plan(lengths, max_length, max_documents_per_pack=most)
+    made = plan(lengths, max_length, **nested({"max_documents_per_pack": most}))
     assert made.lower_bound <= len(made) <= len(reference.first_fit(lengths, max_length, most))
 
 
@@ -292,8 +293,8 @@ def test_rows_of_huge_documents_are_those_of_the_oracle(strategy: str, lengths: 
 
 
 def test_huge_documents_are_aligned_and_shared_among_ranks() -> None:
-    options = {"align_documents_to": 2**20, "order": "balanced", "balance_ranks": 4}
-    made = plan(HUGE["32 bits"] * 4, 2**30, strategy="best_fit", **options)
+    strategy, order = fastpack.BestFit(align_to=2**20), fastpack.Balanced(4)
+    made = plan(HUGE["32 bits"] * 4, 2**30, strategy=strategy, order=order)
     assert len(made) % 4 == 0
     assert made.tokens == sum(map(int, made.lengths)) == 4 * sum(HUGE["32 bits"])
 
@@ -321,7 +322,9 @@ def test_max_length_has_bounds(max_length: int) -> None:
         plan([1], max_length)
 
 
-@pytest.mark.parametrize("option", ["strategy", "overlong", "truncation_side", "order"])
+@pytest.mark.parametrize("option", ["strategy", "overlong", "order"])
 def test_unknown_names_are_refused(option: str) -> None:
     with pytest.raises(ValueError, match="sideways"):
         plan([1], 8, **{option: "sideways"})
+    with pytest.raises(ValueError, match="sideways"):
+        fastpack.Truncate(side="sideways")

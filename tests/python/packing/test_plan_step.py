@@ -35,8 +35,8 @@ def steps(draw):
         "micro_batches_multiple_of": draw(st.sampled_from([1, 1, 2, 3])),
         "micro_batch_order": draw(st.sampled_from(["heaviest", "pyramid"])),
         "mini_batches": draw(st.integers(1, 4)),
-        "align_documents_to": multiple,
-        "max_documents_per_pack": draw(st.none() | st.integers(1, 5)),
+        "max_documents": draw(st.none() | st.integers(1, 5)),
+        "align_to": multiple,
         "cost": draw(st.sampled_from([(LINEAR, QUADRATIC), (1, 0), (0, 1)])),
     }
     by = ["order", "random"]
@@ -57,15 +57,13 @@ def test_each_sequence_is_trained_once_under_the_budget_by_ranks_that_are_alike(
     plan = fastpack.plan_step(lengths, **options)
     assert sorted(plan.members.tolist()) == list(range(len(lengths)))
     assert (np.bincount(plan.mini_batches, minlength=1) % options["micro_batches_multiple_of"] == 0).all()
-    multiple = plan.align_documents_to
+    multiple = plan.align_to
     sizes = -(-np.array(lengths, dtype=int) // multiple) * multiple
     for rank in range(plan.ranks):
         micro_batches = plan.micro_batches(rank)
         assert len(micro_batches) == plan.places
         assert all(sizes[members].sum() <= plan.max_length for members in micro_batches)
-        assert all(
-            len(members) <= (options["max_documents_per_pack"] or len(lengths)) for members in micro_batches
-        )
+        assert all(len(members) <= (options["max_documents"] or len(lengths)) for members in micro_batches)
     check_costs(plan, np.array(lengths, dtype=float), options["cost"])
     check_divisions(plan, options)
     again = fastpack.plan_step(np.array(lengths, dtype=np.int64), **options)

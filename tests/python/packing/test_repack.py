@@ -49,10 +49,10 @@ def pack(files, folder, tokenizer, **options):
     [
         {"max_length": 64},
         {"max_length": 512, "seed": 7},
-        {"max_length": 100, "strategy": "best_fit", "overlong": "truncate", "truncation_side": "left"},
-        {"max_length": 128, "strategy": "concat", "drop_last": True, "columns": ["input_ids", "labels"]},
-        {"max_length": 256, "pad_to": "max_length", "strategy": "sequential", "format": "jsonl"},
-        {"max_length": 256, "memory": 0, "shard_size": "100KB", "threads": 2},
+        {"max_length": 100, "strategy": "best_fit", "overlong": fastpack.Truncate(side="left")},
+        {"max_length": 128, "strategy": fastpack.Concat(drop_last=True), "columns": ["input_ids", "labels"]},
+        {"max_length": 256, "padding": "max_length", "strategy": "sequential", "format": "jsonl"},
+        {"max_length": 256, "memory": 0, "format": fastpack.Format(shard_size="100KB"), "threads": 2},
     ],
     ids=lambda options: " ".join(f"{name}={value}" for name, value in options.items()),
 )
@@ -85,7 +85,14 @@ def test_a_second_run_returns_the_report(kept, tmp_path):
 
 
 def test_other_tokens_are_another_job(kept, files, tokenizer_dir, tmp_path):
-    pack(files, tmp_path / "other", tokenizer_dir, max_length=64, keep_tokens=True, eos=False)
+    pack(
+        files,
+        tmp_path / "other",
+        tokenizer_dir,
+        max_length=64,
+        keep_tokens=True,
+        special_tokens=fastpack.SpecialTokens(eos=False),
+    )
     fastpack.repack(kept, tmp_path / "again", max_length=128)
     with pytest.raises(fastpack.OutputError, match="`tokens`"):
         fastpack.repack(tmp_path / "other", tmp_path / "again", max_length=128)
@@ -106,7 +113,7 @@ def test_a_folder_without_tokens_is_refused(files, tokenizer_dir, tmp_path):
 def test_the_folder_of_the_tokens_is_refused(kept):
     before = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
     with pytest.raises(fastpack.OutputError, match="write to a folder of its own"):
-        fastpack.repack(kept, kept, max_length=128, overwrite=True)
+        fastpack.repack(kept, kept, max_length=128, exists="overwrite")
     assert {path: path.stat().st_mtime_ns for path in kept.iterdir()} == before
 
 
@@ -126,7 +133,7 @@ def test_the_tokens_stay_when_the_job_is_run_again(kept, files, tokenizer_dir, t
     pack(files, kept, tokenizer_dir, max_length=64, keep_tokens=True)
     with pytest.raises(fastpack.OutputError, match=r"`keep_tokens` \(true there, false here\)"):
         pack(files, kept, tokenizer_dir, max_length=64)
-    pack(files, kept, tokenizer_dir, max_length=64, overwrite=True)
+    pack(files, kept, tokenizer_dir, max_length=64, exists="overwrite")
     assert not (kept / "tokens.fastpack").exists()
 
 

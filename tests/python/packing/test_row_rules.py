@@ -25,7 +25,7 @@ def packed(seed, *, shift, dropped):
         pa.table({"input_ids": pa.array(ids, pa.list_(pa.int32()))}),
         max_length=40,
         columns=COLUMNS,
-        shift_labels=shift,
+        objective=fastpack.CausalLM(shift_labels=shift),
         overlong="split",
         progress=False,
     )

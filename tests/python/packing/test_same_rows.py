@@ -13,6 +13,7 @@ from containers import CONTAINERS, lines
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from json_columns import JSON, table
+from nested import flat
 from rows import table_of
 from template_helpers import UNMARKED
 from test_json_columns import ARGUMENTS, FILES, conversation
@@ -57,9 +58,9 @@ def put(place: str, name: str, path: Path, request: pytest.FixtureRequest) -> tu
         bucket = f"same-{random.Random(str(path)).randrange(10**12)}"
         client.create_bucket(Bucket=bucket)
         client.put_object(Bucket=bucket, Key=name, Body=path.read_bytes())
-        return f"s3://{bucket}/{name}", {"storage_options": store}
+        return f"s3://{bucket}/{name}", {"storage": store}
     if place == "filesystem":
-        return str(path), {"filesystem": fsspec.filesystem("file")}
+        return str(path), {"storage": fastpack.Storage(filesystem=fsspec.filesystem("file"))}
     return str(path), {}
 
 
@@ -69,7 +70,7 @@ def calls(file: str, more: dict[str, Any], records: Records, path: Path) -> Iter
     yield "pack_files", functools.partial(fastpack.pack_files, file, **options)
 
     def in_folder(name: str, **given: Any) -> pa.Table:
-        fastpack.pack_dir(**{"files": file, "output": path / name, **options, **given})
+        flat.pack_dir(**{"files": file, "output": path / name, **options, **given})
         return table_of(path / name)
 
     yield "pack_dir", functools.partial(in_folder, "dir")
@@ -84,20 +85,20 @@ def calls(file: str, more: dict[str, Any], records: Records, path: Path) -> Iter
             lambda tokenizer: in_folder("recipe", **fastpack.load_config(recipe), tokenizer=tokenizer),
         )
         recipes = path / "sources.toml"
-        recipes.write_text("\n".join([f"sources = [{{path = {fastpack_toml(file)}}}]", *said[1:]]))
+        recipes.write_text("\n".join([f"files = [{{path = {fastpack_toml(file)}}}]", *said[1:]]))
         yield (
             "sources",
-            lambda tokenizer: in_folder(
-                "sources", files=None, **fastpack.load_config(recipes), tokenizer=tokenizer
-            ),
+            lambda tokenizer: in_folder("sources", **fastpack.load_config(recipes), tokenizer=tokenizer),
         )
     yield (
         "stream",
         lambda tokenizer: pa.concat_tables(
-            fastpack.stream(file, tokenizer, lanes=1, shuffle=False, batch_size=2, **options)
+            flat.stream(
+                file, tokenizer, ranks=fastpack.Ranks(lanes=1), shuffle=False, batch_size=2, **options
+            )
         ),
     )
-    yield "pack_records", lambda tokenizer: fastpack.pack_records(iter(records), tokenizer, **OPTIONS)
+    yield "pack_records", lambda tokenizer: flat.pack_records(iter(records), tokenizer, **OPTIONS)
 
 
 def fastpack_toml(value: object) -> str:
@@ -124,7 +125,7 @@ def test_the_same_records_give_the_same_rows(
     folder = tmp_path_factory.mktemp("same")
     records: Records = [{**conversation(at, each), "kind": "x"} for at, each in enumerate(arguments)]
     (folder / "lines.jsonl").write_bytes(lines(records))
-    wanted = fastpack.pack_files(folder / "lines.jsonl", tokenizer_dir, **OPTIONS).to_pylist()
+    wanted = flat.pack_files(folder / "lines.jsonl", tokenizer_dir, **OPTIONS).to_pylist()
     name = f"a.{form.rpartition('.')[2] if form in FILES else form}"
     there = folder / "there"
     there.mkdir()

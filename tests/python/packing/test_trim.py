@@ -107,7 +107,7 @@ def test_streams_trim_as_tables_do(folder, write_jsonl):
     path = write_jsonl([talk([3, 5, 3, at]) for at in range(1, 60, 3)])
     options = {"max_length": 64, "strategy": "sequential", "overlong": "trim"}
     table = fastpack.pack_files(path, folder, **options)
-    stream = fastpack.stream(path, folder, **options, shuffle=False, lanes=1)
+    stream = fastpack.stream(path, folder, **options, shuffle=False, ranks=fastpack.Ranks(lanes=1))
     assert pa.concat_tables(stream).to_pylist() == table.to_pylist()
 
 
@@ -119,7 +119,9 @@ def test_a_first_token_of_ours_does_not_move_the_cut(tokenizer_dir, tmp_path, wr
     path = write_jsonl([talk([3, 5, 3, 40])])
     options = {"max_length": 64, "overlong": "trim"}
     plain = fastpack.pack_files(path, folder, **options).to_pylist()[0]
-    begun = fastpack.pack_files(path, folder, **options, bos=True).to_pylist()[0]
+    begun = fastpack.pack_files(
+        path, folder, **options, special_tokens=fastpack.SpecialTokens(bos=True)
+    ).to_pylist()[0]
     assert begun["input_ids"] == [0, *plain["input_ids"]]
 
 

@@ -14,6 +14,7 @@ import pytest
 from campaign import tries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nested import flat
 
 import fastpack
 
@@ -93,7 +94,7 @@ def once(tokenizer: Any, text: str, bos: Any, eos: Any) -> list[int]:
 
 def packed(records: list[Any], tokenizer: Any, **options: Any) -> list[dict[str, Any]]:
     given: Any = {"max_length": 512, "strategy": "none", "max_lost": "100%", **options}
-    rows: list[dict[str, Any]] = fastpack.pack_records(records, tokenizer, **given).to_pylist()
+    rows: list[dict[str, Any]] = flat.pack_records(records, tokenizer, **given).to_pylist()
     return rows
 
 
@@ -195,12 +196,12 @@ def test_the_tokens_of_streams_folders_and_scans_are_the_same(
     for bos in ("auto", False):
         expected = [once(tokenizer, text, bos, "auto") for text in texts]
         options: Any = {"max_length": 64, "bos": bos}
-        table = fastpack.pack_files(path, folder, strategy="none", **options)
+        table = flat.pack_files(path, folder, strategy="none", **options)
         assert table["input_ids"].to_pylist() == expected
-        fastpack.pack_dir(path, tmp_path / f"packed-{bos}", tokenizer=folder, strategy="none", **options)
+        flat.pack_dir(path, tmp_path / f"packed-{bos}", tokenizer=folder, strategy="none", **options)
         assert fastpack.read(tmp_path / f"packed-{bos}")["input_ids"].to_pylist() == expected
-        stream = fastpack.stream(path, folder, epochs=1, strategy="none", **options)
+        stream = flat.stream(path, folder, epochs=1, strategy="none", **options)
         rows = [row for batch in stream for row in batch.to_pylist()]
         assert [row["input_ids"] for row in rows] == expected
-    scanned = fastpack.scan(path, folder, max_length=64).read.tokens
+    scanned = flat.scan(path, folder, max_length=64).read.tokens
     assert scanned == sum(len(once(tokenizer, text, "auto", "auto")) for text in texts)

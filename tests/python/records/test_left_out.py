@@ -286,8 +286,7 @@ def test_what_is_left_out_is_what_transformers_does_not_print(
     expected = {field for field, words in values if not any(word in text for word in words)}
     for template in (source, unfollowed(source)):
         options = {
-            "chat_template": template,
-            "chat_template_kwargs": SPECIAL_TOKENS,
+            "chat_template": fastpack.ChatTemplate(template, variables=SPECIAL_TOKENS),
             "train_on": "all",
             "max_length": 4096,
         }
@@ -334,7 +333,12 @@ def test_a_request_that_is_formatted_already_is_told_where_it_is_wrapped(write_j
     asked = {"instruction": FORMATTED[0], "output": "Done."}
     report = of_records([asked], tokenizer_dir)
     assert report.formatted_prompts.records == 1
-    assert of_records([asked], tokenizer_dir, prompt="alpaca").formatted_prompts.records == 1
+    assert (
+        of_records(
+            [asked], tokenizer_dir, reading=fastpack.Reading(prompt="alpaca")
+        ).formatted_prompts.records
+        == 1
+    )
     joined = {"prompt": FORMATTED[0], "completion": "Done."}
     assert of_records([joined], tokenizer_dir).formatted_prompts.records == 0
 

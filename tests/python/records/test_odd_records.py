@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from nested import flat
 
 import fastpack
 
@@ -33,17 +34,17 @@ def refusals(records: list[Record], tokenizer: Path, folder: Path, **options: An
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     table = pa.Table.from_pylist(records) if have_one_type(records) else None
     calls: list[Callable[[], object]] = [
-        lambda: fastpack.pack_files(path, tokenizer, **given),
-        lambda: fastpack.pack_dir(path, folder / "packed", tokenizer=tokenizer, **given),
-        lambda: fastpack.pack_records(records, tokenizer, **given),
-        *([lambda: fastpack.pack_table(table, tokenizer, **given)] if table else []),
-        lambda: list(fastpack.stream(path, tokenizer, epochs=1, **given)),
+        lambda: flat.pack_files(path, tokenizer, **given),
+        lambda: flat.pack_dir(path, folder / "packed", tokenizer=tokenizer, **given),
+        lambda: flat.pack_records(records, tokenizer, **given),
+        *([lambda: flat.pack_table(table, tokenizer, **given)] if table else []),
+        lambda: list(flat.stream(path, tokenizer, epochs=1, **given)),
     ]
     for call in calls:
         with pytest.raises(fastpack.RecordError) as refused:
             call()
         yield str(refused.value)
-    scanned = fastpack.scan(path, tokenizer, **given)
+    scanned = flat.scan(path, tokenizer, **given)
     [lost] = scanned.lost.values()
     yield lost.places[0].message
 
@@ -90,7 +91,7 @@ def test_messages_of_prompts_are_named_too(tokenizer_dir: Path) -> None:
     for record, objective in records:
         given: Any = {"max_length": 64, "chat_template": PLAIN, "objective": objective}
         with pytest.raises(fastpack.RecordError, match="message 0 has null as `content`"):
-            fastpack.pack_records([record], tokenizer_dir, **given)
+            flat.pack_records([record], tokenizer_dir, **given)
 
 
 def test_content_that_the_template_takes_is_no_fault(tokenizer_dir: Path) -> None:
@@ -105,9 +106,7 @@ def test_content_that_the_template_takes_is_no_fault(tokenizer_dir: Path) -> Non
         "{% for m in messages %}{{ m.role }}: {% if m.tool_calls %}{{ m.tool_calls | tojson }}"
         "{% else %}{{ m.content + '|' }}{% endif %}{% endfor %}"
     )
-    table = fastpack.pack_records(
-        [{"messages": messages}], tokenizer_dir, max_length=256, chat_template=template
-    )
+    table = flat.pack_records([{"messages": messages}], tokenizer_dir, max_length=256, chat_template=template)
     assert table.num_rows == 1
 
 
@@ -141,26 +140,26 @@ def test_binary_columns_of_text_are_read_as_text(kind: Any, tokenizer_dir: Path,
     plain = pa.table({"text": texts})
     table = pa.table({"text": pa.array([text.encode() for text in texts], pa.binary()).cast(kind)})
     given: Any = {"max_length": 64, "strategy": "none", "columns": ["input_ids", "labels"]}
-    expected = fastpack.pack_table(plain, tokenizer_dir, **given).to_pylist()
-    assert fastpack.pack_table(table, tokenizer_dir, **given).to_pylist() == expected
+    expected = flat.pack_table(plain, tokenizer_dir, **given).to_pylist()
+    assert flat.pack_table(table, tokenizer_dir, **given).to_pylist() == expected
     kept = {"filter": lambda rows: pa.array([True] * rows.num_rows)}
-    assert fastpack.pack_table(table, tokenizer_dir, **kept, **given).to_pylist() == expected
+    assert flat.pack_table(table, tokenizer_dir, **kept, **given).to_pylist() == expected
     if kind == BINARY[2]:
         return
     pq.write_table(table, tmp_path / "texts.parquet")
-    assert fastpack.pack_files(tmp_path / "texts.parquet", tokenizer_dir, **given).to_pylist() == expected
-    stream = fastpack.stream(tmp_path / "texts.parquet", tokenizer_dir, epochs=1, shuffle=False, **given)
+    assert flat.pack_files(tmp_path / "texts.parquet", tokenizer_dir, **given).to_pylist() == expected
+    stream = flat.stream(tmp_path / "texts.parquet", tokenizer_dir, epochs=1, shuffle=False, **given)
     assert [row for batch in stream for row in batch.to_pylist()] == expected
 
 
 def test_conversations_in_binary_are_those_in_text(tokenizer_dir: Path) -> None:
     messages = [{"role": "user", "content": "日本"}, {"role": "assistant", "content": "a boat"}]
     of = lambda kind: pa.list_(pa.struct([("role", kind), ("content", kind)]))  # noqa: E731
-    expected = fastpack.pack_table(pa.table({"messages": [messages]}), tokenizer_dir, max_length=64)
+    expected = flat.pack_table(pa.table({"messages": [messages]}), tokenizer_dir, max_length=64)
     binary = [{key: text.encode() for key, text in message.items()} for message in messages]
     as_json = [json.dumps(messages).encode()]
     for column in (pa.array([binary], of(pa.binary())), pa.array(as_json, pa.binary())):
-        packed = fastpack.pack_table(pa.table({"messages": column}), tokenizer_dir, max_length=64)
+        packed = flat.pack_table(pa.table({"messages": column}), tokenizer_dir, max_length=64)
         assert packed["input_ids"] == expected["input_ids"]
         assert packed["labels"] == expected["labels"]
 
@@ -168,19 +167,19 @@ def test_conversations_in_binary_are_those_in_text(tokenizer_dir: Path) -> None:
 def test_binary_that_is_no_text_is_refused_with_the_remedy(tokenizer_dir: Path) -> None:
     table = pa.table({"text": pa.array([b"a river", b"caf\xe9"], pa.binary())})
     with pytest.raises(fastpack.RecordError) as refused:
-        fastpack.pack_table(table, tokenizer_dir, max_length=64)
+        flat.pack_table(table, tokenizer_dir, max_length=64)
     assert refused.value.line == 2
     assert "`text` holds bytes that are no text: byte 4 is not UTF-8; decode them with `map`" in str(
         refused.value
     )
-    decoded = fastpack.pack_table(
+    decoded = flat.pack_table(
         table,
         tokenizer_dir,
         max_length=64,
         map=lambda rows: pa.record_batch({"text": [it.as_py().decode("latin-1") for it in rows["text"]]}),
     )
     texts = pa.table({"text": ["a river", "café"]})
-    assert decoded["input_ids"] == fastpack.pack_table(texts, tokenizer_dir, max_length=64)["input_ids"]
+    assert decoded["input_ids"] == flat.pack_table(texts, tokenizer_dir, max_length=64)["input_ids"]
 
 
 def test_zeros_behind_the_end_of_gzip_are_padding(tokenizer_dir: Path, tmp_path: Path) -> None:
@@ -188,17 +187,17 @@ def test_zeros_behind_the_end_of_gzip_are_padding(tokenizer_dir: Path, tmp_path:
     path = tmp_path / "texts.jsonl.gz"
     given: Any = {"max_length": 64}
     path.write_bytes(gzip.compress(b"".join(lines)))
-    expected = fastpack.pack_files(path, tokenizer_dir, **given)["input_ids"]
+    expected = flat.pack_files(path, tokenizer_dir, **given)["input_ids"]
     members = gzip.compress(b"".join(lines[:20])) + gzip.compress(b"".join(lines[20:]))
     for padding in (1, 511, 300_000):
         path.write_bytes(members + bytes(padding))
-        assert fastpack.pack_files(path, tokenizer_dir, **given)["input_ids"] == expected
-        stream = fastpack.stream(path, tokenizer_dir, epochs=1, lanes=1, **given)
+        assert flat.pack_files(path, tokenizer_dir, **given)["input_ids"] == expected
+        stream = flat.stream(path, tokenizer_dir, epochs=1, lanes=1, **given)
         assert sum(batch.num_rows for batch in stream) == len(expected)
     for behind in (bytes(9) + gzip.compress(lines[0]), bytes(9) + b"x", b"x"):
         path.write_bytes(members + behind)
         with pytest.raises(fastpack.RecordError) as refused:
-            fastpack.pack_files(path, tokenizer_dir, **given)
+            flat.pack_files(path, tokenizer_dir, **given)
         assert refused.value.reason == "damaged"
 
 
@@ -211,17 +210,17 @@ def test_half_a_surrogate_pair_in_a_field_that_nobody_reads_costs_nothing(
     path = tmp_path / "texts.jsonl"
     given: Any = {"max_length": 64, "strategy": "none"}
     path.write_text('{"text": "the river"}\n{"text": "a town"}\n')
-    expected = fastpack.pack_files(path, tokenizer_dir, **given)["input_ids"]
+    expected = flat.pack_files(path, tokenizer_dir, **given)["input_ids"]
     for lines in ((HALF, '{"text": "a town"}'), (HALF, HALF.replace("the river", "a town"))):
         path.write_text("\n".join(lines))
-        table = fastpack.pack_files(path, tokenizer_dir, **given)
+        table = flat.pack_files(path, tokenizer_dir, **given)
         assert table["input_ids"] == expected
         assert fastpack.Report.of(table).dropped == {}
-        fastpack.pack_dir(path, tmp_path / "packed", tokenizer=tokenizer_dir, overwrite=True, **given)
+        flat.pack_dir(path, tmp_path / "packed", tokenizer=tokenizer_dir, overwrite=True, **given)
         assert fastpack.read(tmp_path / "packed")["input_ids"] == expected
-        stream = fastpack.stream(path, tokenizer_dir, epochs=1, lanes=1, shuffle=False, **given)
+        stream = flat.stream(path, tokenizer_dir, epochs=1, lanes=1, shuffle=False, **given)
         assert [ids for batch in stream for ids in batch["input_ids"].to_pylist()] == expected.to_pylist()
-        assert fastpack.scan(path, tokenizer_dir, max_length=64).lost == {}
+        assert flat.scan(path, tokenizer_dir, max_length=64).lost == {}
 
 
 def test_half_a_surrogate_pair_that_is_read_is_refused(tokenizer_dir: Path, tmp_path: Path) -> None:
@@ -230,13 +229,13 @@ def test_half_a_surrogate_pair_that_is_read_is_refused(tokenizer_dir: Path, tmp_
     read = HALF.replace("the river", "the \\ud83d")
     path.write_text('{"text": "a town"}\n' + read)
     with pytest.raises(fastpack.RecordError, match="half a surrogate pair") as refused:
-        fastpack.pack_files(path, tokenizer_dir, **given)
+        flat.pack_files(path, tokenizer_dir, **given)
     assert refused.value.line == 2
     # Functions read every field.
     path.write_text(HALF + "\n" + '{"text": "a town"}\n')
     keeps: Any = {"filter": lambda rows: pa.array([True] * rows.num_rows)}
     with pytest.raises(fastpack.RecordError, match="half a surrogate pair") as refused:
-        fastpack.pack_files(path, tokenizer_dir, **keeps, **given)
+        flat.pack_files(path, tokenizer_dir, **keeps, **given)
     assert refused.value.line == 1
 
 
@@ -245,7 +244,7 @@ def test_half_a_surrogate_pair_in_a_text_that_is_left_out_is_told(
 ) -> None:
     path = tmp_path / "texts.jsonl"
     path.write_text('{"text": "the river", "completion": "an answer \\ud83d"}\n')
-    scanned = fastpack.scan(path, tokenizer_dir, max_length=64)
+    scanned = flat.scan(path, tokenizer_dir, max_length=64)
     assert "completion" in scanned.left_out
 
 

@@ -49,7 +49,13 @@ def lines(corpus: str) -> list[bytes]:
 def packed(path: Path, folder: Path, **options: Any) -> list[list[int]]:
     """The ids of each document, nothing added."""
     table = fastpack.pack_files(
-        path, folder, max_length=10_000_000, strategy="none", train_on="all", eos=False, **options
+        path,
+        folder,
+        max_length=10_000_000,
+        strategy="none",
+        train_on="all",
+        special_tokens=fastpack.SpecialTokens(eos=False),
+        **options,
     )
     return table["input_ids"].to_pylist()
 

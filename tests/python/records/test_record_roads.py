@@ -11,6 +11,7 @@ from conftest import sentence
 from containers import CONTAINERS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nested import nested
 from template_helpers import CONVERSATIONS, NOW, TOOLS, UNMARKED, trl_templates, unfollowed
 
 import fastpack
@@ -26,9 +27,9 @@ CHOICES: list[dict[str, Any]] = [
     {"train_on": "assistant"},
     {"train_on": "all"},
     {"turns": "last"},
-    {"train_on_eos": "turn"},
-    {"train_on_eos": "last"},
-    {"train_on_eos": "none", "overlong": "trim"},
+    {"special_tokens": fastpack.SpecialTokens(train_on_eos="turn")},
+    {"special_tokens": fastpack.SpecialTokens(train_on_eos="last")},
+    {"special_tokens": fastpack.SpecialTokens(train_on_eos="none"), "overlong": "trim"},
     {"overlong": "trim"},
 ]
 
@@ -91,8 +92,7 @@ def packed(records: list[dict[str, Any]], tokenizer: Path, template: str, **opti
         records,
         tokenizer,
         max_length=4096,
-        chat_template=template,
-        now=NOW,
+        chat_template=fastpack.ChatTemplate(template, now=NOW),
         on_bad_record="skip",
         max_lost="100%",
         columns=["input_ids", "labels", "loss_weights"],
@@ -120,7 +120,7 @@ def test_completions_alone_are_the_same_on_both_roads(tokenizer_dir: Path) -> No
         assert compiled.equals(packed(records, tokenizer_dir, unfollowed(source), train_on="completion"))
 
 
-@pytest.mark.parametrize("options", [{}, {"train_on_eos": "turn"}])
+@pytest.mark.parametrize("options", [{}, {"special_tokens": fastpack.SpecialTokens(train_on_eos="turn")}])
 def test_a_conversation_without_a_prompt_has_no_completion_on_either_road(
     options: dict[str, Any], corpus: Path, tokenizer_dir: Path
 ) -> None:
@@ -169,7 +169,13 @@ def test_records_replay_as_they_render(
 
 def reported(path: Path, tokenizer: Path, out: Path, **options: Any) -> fastpack.Report:
     """The report of a run over a file."""
-    return fastpack.pack_dir(path, out, tokenizer=tokenizer, max_length=512, now=NOW, **options)
+    return fastpack.pack_dir(
+        path,
+        out,
+        tokenizer=tokenizer,
+        max_length=512,
+        **nested({"now": NOW}, options),
+    )
 
 
 @pytest.mark.parametrize("container", CONTAINERS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from conftest import conversation, sentence
 from containers import CONTAINERS, ROADS, TEXT_FILES, pack_by
+from nested import nested, place
 from prompts import ALPACA, ALPACA_INPUT
 from template_helpers import unfollowed
 
@@ -362,7 +363,7 @@ def test_a_prompt_is_what_was_published(name, request_field, one, tokenizer_dir)
     answer = {"instruction": "output", "question": "answer", "prompt": "completion"}[request_field]
     path = one({request_field: USER, answer: ASSISTANT})
     expected = (before + ASSISTANT + after + END, ASSISTANT + after + END)
-    [(whole, trained)] = texts(path, tokenizer_dir, prompt=prompt)
+    [(whole, trained)] = texts(path, tokenizer_dir, reading=fastpack.Reading(prompt=prompt))
     assert whole == expected[0]
     # A token that straddles the boundary is trained.
     assert trained in {expected[1], " " + expected[1]}
@@ -370,7 +371,7 @@ def test_a_prompt_is_what_was_published(name, request_field, one, tokenizer_dir)
 
 def test_alpaca_has_a_place_for_the_input(one, tokenizer_dir):
     path = one({"instruction": USER, "input": "bread", "output": ASSISTANT})
-    assert texts(path, tokenizer_dir, prompt="alpaca") == [
+    assert texts(path, tokenizer_dir, reading=fastpack.Reading(prompt="alpaca")) == [
         (ALPACA_INPUT.format(instruction=USER, input="bread") + ASSISTANT + END, ASSISTANT + END)
     ]
 
@@ -386,8 +387,8 @@ def test_without_a_template_requests_are_put_as_alpaca_has_them(one, bare_tokeni
 def test_a_prompt_can_be_a_file(one, tokenizer_dir, tmp_path):
     (tmp_path / "prompt.txt").write_text("Q: {question} A: ", encoding="utf-8")
     path = one({"question": USER, "answer": ASSISTANT})
-    expected = texts(path, tokenizer_dir, prompt="Q: {question} A: ")
-    assert texts(path, tokenizer_dir, prompt=tmp_path / "prompt.txt") == expected
+    expected = texts(path, tokenizer_dir, reading=fastpack.Reading(prompt="Q: {question} A: "))
+    assert texts(path, tokenizer_dir, reading=fastpack.Reading(prompt=tmp_path / "prompt.txt")) == expected
 
 
 def math(
@@ -465,17 +466,21 @@ def test_a_prompt_for_mathematics_is_what_was_published(name, examples, one, tok
     file.write_text(json.dumps({"id": name, **MATH[name]}))
     expected = full_prompt(MATH[name], USER, examples) + ASSISTANT + END
     for prompt in (name, MATH[name], file):
-        [(whole, trained)] = texts(path, tokenizer_dir, prompt=prompt, examples=examples)
+        [(whole, trained)] = texts(
+            path, tokenizer_dir, reading=fastpack.Reading(prompt=prompt, examples=examples)
+        )
         assert whole == expected
         assert trained.strip() == ASSISTANT + END
-    report = fastpack.Report.of(pack(path, tokenizer_dir, prompt=name, examples=examples))
+    report = fastpack.Report.of(
+        pack(path, tokenizer_dir, reading=fastpack.Reading(prompt=name, examples=examples))
+    )
     assert report.inputs[0].prompt == name
 
 
 def test_examples_go_through_the_chat_template_as_turns(one, tokenizer_dir):
     path = one({"question": USER, "answer": ASSISTANT})
     shown = [turn for request, answer in FEW_SHOT for turn in (("user", request), ("assistant", answer))]
-    [(whole, trained)] = texts(path, tokenizer_dir, examples=FEW_SHOT)
+    [(whole, trained)] = texts(path, tokenizer_dir, reading=fastpack.Reading(examples=FEW_SHOT))
     assert whole == turns(*shown) + CHAT
     assert trained.endswith(ASSISTANT + "<|end|>\n")
     assert "a river" not in trained.replace(ASSISTANT, "")
@@ -484,9 +489,14 @@ def test_examples_go_through_the_chat_template_as_turns(one, tokenizer_dir):
 def test_examples_stand_before_any_prompt(one, tokenizer_dir):
     path = one({"prompt": USER, "completion": ASSISTANT})
     joined = "".join(f"{request}{answer}\n\n" for request, answer in FEW_SHOT)
-    assert texts(path, tokenizer_dir, examples=FEW_SHOT)[0][0] == f"{joined}{USER}{ASSISTANT}{END}"
+    assert (
+        texts(path, tokenizer_dir, reading=fastpack.Reading(examples=FEW_SHOT))[0][0]
+        == f"{joined}{USER}{ASSISTANT}{END}"
+    )
     asked = "".join(f"Q: {request} A: {answer}\n\n" for request, answer in FEW_SHOT)
-    [(whole, _)] = texts(path, tokenizer_dir, prompt="Q: {question} A: ", examples=FEW_SHOT)
+    [(whole, _)] = texts(
+        path, tokenizer_dir, reading=fastpack.Reading(prompt="Q: {question} A: ", examples=FEW_SHOT)
+    )
     assert whole == f"{asked}Q: {USER} A: {ASSISTANT}{END}"
 
 
@@ -502,8 +512,8 @@ def test_examples_stand_before_any_prompt(one, tokenizer_dir):
 )
 def test_examples_and_parts_that_are_none_are_refused(option, wrong, one, tokenizer_dir):
     with pytest.raises(fastpack.OptionError) as caught:
-        pack(one({"question": USER, "answer": ASSISTANT}), tokenizer_dir, **{option: wrong})
-    assert caught.value.option == option
+        pack(one({"question": USER, "answer": ASSISTANT}), tokenizer_dir, **nested({option: wrong}))
+    assert caught.value.option == place(option)
 
 
 def test_a_prompt_that_writes_the_begin_of_a_text_has_it_once(one, tmp_path):
@@ -525,14 +535,14 @@ def test_a_prompt_that_writes_the_begin_of_a_text_has_it_once(one, tmp_path):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     path = one({"question": USER, "answer": ASSISTANT})
     for prompt in ("llama3-math", "qa"):
-        [ids] = pack(path, tmp_path, prompt=prompt)["input_ids"].to_pylist()
+        [ids] = pack(path, tmp_path, reading=fastpack.Reading(prompt=prompt))["input_ids"].to_pylist()
         assert (ids[0], ids.count(0), ids[-1], ids.count(1)) == (0, 1, 1, 1)
 
 
 @pytest.mark.parametrize("answer", [ASSISTANT, ASSISTANT + END])
 def test_the_end_of_text_stands_once(answer, one, tokenizer_dir):
     for path in (one({"prompt": USER, "completion": answer}), one({"instruction": USER, "output": answer})):
-        [(whole, _)] = texts(path, tokenizer_dir, prompt="alpaca")
+        [(whole, _)] = texts(path, tokenizer_dir, reading=fastpack.Reading(prompt="alpaca"))
         assert whole.endswith(ASSISTANT + END)
         assert whole.count(END) == 1
 
@@ -550,8 +560,12 @@ def test_the_end_of_text_stands_once(answer, one, tokenizer_dir):
 )
 def test_a_prompt_that_cannot_be_used_is_refused(prompt, said, one, tokenizer_dir):
     with pytest.raises(fastpack.OptionError, match=said) as caught:
-        pack(one({"question": USER, "answer": ASSISTANT}), tokenizer_dir, prompt=prompt)
-    assert caught.value.option == "prompt"
+        pack(
+            one({"question": USER, "answer": ASSISTANT}),
+            tokenizer_dir,
+            reading=fastpack.Reading(prompt=prompt),
+        )
+    assert caught.value.option == "reading.prompt"
 
 
 @pytest.mark.parametrize(
@@ -569,20 +583,20 @@ def test_a_prompt_that_nothing_has_a_use_for_is_told(record, kind, one, tmp_path
     def warnings(*paths: Path, **options: Any) -> list[str]:
         return fastpack.Report.of(pack([*paths], tokenizer_dir, **options)).warnings
 
-    [warning] = warnings(path, prompt="alpaca")
+    [warning] = warnings(path, reading=fastpack.Reading(prompt="alpaca"))
     assert warning.startswith(f"`prompt` has no use for {kind}")
     assert warnings(path) == []
     # Where something has a use for it, the others are there on purpose.
     request = tmp_path / "requests.jsonl"
     request.write_text(json.dumps({"question": USER, "answer": ASSISTANT}), encoding="utf-8")
-    assert warnings(path, request, prompt="alpaca") == []
+    assert warnings(path, request, reading=fastpack.Reading(prompt="alpaca")) == []
 
 
 def test_a_system_text_without_a_place_is_refused(one, tokenizer_dir):
     path = one({"instruction": USER, "output": ASSISTANT, "system": "the town"})
     with pytest.raises(fastpack.RecordError, match="no place"):
-        pack(path, tokenizer_dir, prompt="alpaca")
-    [(whole, _)] = texts(path, tokenizer_dir, prompt="vicuna")
+        pack(path, tokenizer_dir, reading=fastpack.Reading(prompt="alpaca"))
+    [(whole, _)] = texts(path, tokenizer_dir, reading=fastpack.Reading(prompt="vicuna"))
     assert whole.startswith("the town USER: the old boat ASSISTANT:")
 
 
@@ -613,17 +627,17 @@ def test_each_file_has_its_own_shape(write_jsonl, tokenizer_dir):
 def test_a_shape_that_is_named_is_not_looked_for(write_jsonl, tokenizer_dir):
     path = write_jsonl([{"messages": MESSAGES, "text": USER}])
     assert texts(path, tokenizer_dir)[0][0] == CHAT
-    assert texts(path, tokenizer_dir, shape="text")[0][0] == USER + END
+    assert texts(path, tokenizer_dir, reading="text")[0][0] == USER + END
     with pytest.raises(fastpack.RecordError, match="question_answer"):
-        pack(path, tokenizer_dir, shape="question_answer")
+        pack(path, tokenizer_dir, reading="question_answer")
 
 
 def test_fields_may_have_any_names(one, tokenizer_dir):
     path = one({"a": USER, "b": ASSISTANT, "text": "no"})
-    named = texts(path, tokenizer_dir, fields={"question": "a", "answer": "b"})
+    named = texts(path, tokenizer_dir, reading=fastpack.Reading(fields={"question": "a", "answer": "b"}))
     assert named == texts(one({"question": USER, "answer": ASSISTANT}), tokenizer_dir)
     with pytest.raises(fastpack.OptionError, match="names parts of"):
-        pack(path, tokenizer_dir, fields={"question": "a", "text": "b"})
+        pack(path, tokenizer_dir, reading=fastpack.Reading(fields={"question": "a", "text": "b"}))
 
 
 def test_a_part_that_not_all_records_have_is_found_in_those_that_do(write_jsonl, tokenizer_dir):
@@ -638,7 +652,14 @@ def test_a_part_that_not_all_records_have_is_found_in_those_that_do(write_jsonl,
     assert asked == [CHAT, with_bread, with_bread, turns(("system", "the town")) + with_bread]
     # Of parts that are named, nothing else is looked at.
     path = write_jsonl(requests[1:2])
-    assert texts(path, tokenizer_dir, fields={"instruction": "instruction", "input": "input"})[0][0] == CHAT
+    assert (
+        texts(
+            path,
+            tokenizer_dir,
+            reading=fastpack.Reading(fields={"instruction": "instruction", "input": "input"}),
+        )[0][0]
+        == CHAT
+    )
     ids = [{"input_ids": [5, 6, 7]}, {"input_ids": [5, 6, 7], "completion_mask": [0, 0, 1]}]
     assert pack(write_jsonl(ids), tokenizer_dir)["labels"].to_pylist() == [[-100, 6, 7], [-100, -100, 7]]
 

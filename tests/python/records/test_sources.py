@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import conversation, sentence
+from nested import flat
 
 import fastpack
 
@@ -29,7 +30,7 @@ def files(write_jsonl: Callable[..., Path]) -> dict[str, Path]:
 
 
 def rows(tokenizer: Path, *arguments: Any, **options: Any) -> list[dict[str, Any]]:
-    table = fastpack.pack_files(
+    table = flat.pack_files(
         *arguments, tokenizer=tokenizer, **{"max_length": 4096, "strategy": "none", **options}
     )
     return table.to_pylist()
@@ -52,18 +53,23 @@ def test_sources_give_the_rows_that_each_gives_alone(files, tokenizer_dir):
         for row in rows(tokenizer_dir, source["path"], **{k: v for k, v in source.items() if k != "path"})
     ]
     for threads in (1, 3):
-        assert rows(tokenizer_dir, sources=settings, threads=threads) == alone
+        assert rows(tokenizer_dir, files=settings, threads=threads) == alone
 
 
 def test_a_source_leaves_to_the_call_what_it_does_not_say(files, tokenizer_dir):
     fields: Any = {"question": "q", "answer": "a"}
-    expected = rows(tokenizer_dir, files["questions"], fields=fields, prompt="chatml")
+    expected = rows(
+        tokenizer_dir, files["questions"], reading=fastpack.Reading(fields=fields, prompt="chatml")
+    )
     source: Any = {"path": files["questions"]}
-    assert rows(tokenizer_dir, sources=[source], fields=fields, prompt="chatml") == expected
+    assert (
+        rows(tokenizer_dir, files=[source], reading=fastpack.Reading(fields=fields, prompt="chatml"))
+        == expected
+    )
     # A shape of its own does not go with the fields of another.
     own: Any = {"path": files["questions"], "shape": "text", "prompt": None}
-    texts = rows(tokenizer_dir, files["questions"], shape="text")
-    assert rows(tokenizer_dir, sources=[own], fields=fields, prompt="chatml") == texts
+    texts = rows(tokenizer_dir, files["questions"], reading="text")
+    assert rows(tokenizer_dir, files=[own], reading=fastpack.Reading(fields=fields, prompt="chatml")) == texts
 
 
 @pytest.mark.parametrize("limit", [1, 7, 20, 25, 1000])
@@ -73,9 +79,9 @@ def test_limit_takes_the_first_records_and_repeat_reads_them_again(limit, repeat
     both = (texts + chats)[:limit]
     source: Any = {"path": [files["texts"], files["chats"]], "limit": limit, "repeat": repeat}
     other: Any = {"path": files["questions"], "shape": "text", "limit": 2}
-    expected = both * repeat + rows(tokenizer_dir, files["questions"], shape="text")[:2]
+    expected = both * repeat + rows(tokenizer_dir, files["questions"], reading="text")[:2]
     for threads in (1, 2):
-        assert rows(tokenizer_dir, sources=[source, other], threads=threads) == expected
+        assert rows(tokenizer_dir, files=[source, other], threads=threads) == expected
 
 
 @pytest.mark.parametrize("name", ["blank lines", "array", "table"])
@@ -92,15 +98,13 @@ def test_a_limit_counts_records_in_every_container(name, tmp_path, tokenizer_dir
         table = pa.Table.from_pylist(TEXTS)
         with pa.ipc.new_stream(path, table.schema) as writer:
             writer.write_table(table, max_chunksize=3)
-    assert rows(tokenizer_dir, sources=[{"path": path, "limit": 8}]) == rows(tokenizer_dir, path)[:8]
+    assert rows(tokenizer_dir, files=[{"path": path, "limit": 8}]) == rows(tokenizer_dir, path)[:8]
 
 
 def test_a_limited_source_is_accounted_for_and_named_in_the_report(files, tokenizer_dir):
     seen: list[fastpack.Progress] = []
     source: Any = {"path": [files["texts"], files["chats"]], "limit": 5, "repeat": 2}
-    table = fastpack.pack_files(
-        sources=[source], tokenizer=tokenizer_dir, max_length=512, progress=seen.append
-    )
+    table = fastpack.pack_files(files=[source], tokenizer=tokenizer_dir, max_length=512, progress=seen.append)
     report = fastpack.Report.of(table)
     assert report.documents == (10, 10, 0)
     assert [str(it) for it in report.inputs] == ["1 jsonl: text (text), the first 5, 2 times"]
@@ -110,9 +114,9 @@ def test_a_limited_source_is_accounted_for_and_named_in_the_report(files, tokeni
 
 def test_streams_and_folders_take_sources(files, tokenizer_dir, tmp_path):
     sources: Any = [{"path": files["texts"], "limit": 3, "repeat": 2}, {"path": files["chats"], "limit": 4}]
-    options: Any = {"sources": sources, "tokenizer": tokenizer_dir, "max_length": 256}
+    options: Any = {"files": sources, "tokenizer": tokenizer_dir, "max_length": 256}
     expected = fastpack.pack_files(strategy="sequential", **options).to_pylist()
-    stream = fastpack.stream(strategy="sequential", shuffle=False, lanes=1, **options)
+    stream = fastpack.stream(strategy="sequential", shuffle=False, ranks=fastpack.Ranks(lanes=1), **options)
     assert [row for table in stream for row in table.to_pylist()] == expected
     first = fastpack.pack_dir(output=tmp_path / "out", **options)
     assert fastpack.pack_dir(output=tmp_path / "out", **options) == first
@@ -136,14 +140,13 @@ def test_the_command_line_takes_sources_as_json_or_in_a_file(files, tokenizer_di
 def test_a_file_is_refused_twice_but_for_another_reading(files, tokenizer_dir):
     same: Any = [{"path": files["texts"]}, {"path": files["texts"], "limit": 2}]
     with pytest.raises(fastpack.OptionError, match="named twice"):
-        rows(tokenizer_dir, sources=same)
+        rows(tokenizer_dir, files=same)
 
 
 WRONG: list[tuple[Any, str]] = [
-    ([], "list of dicts"),
-    ("a.jsonl", "list of dicts"),
-    ({"path": "a.jsonl"}, "list of dicts"),
-    ([{"shape": "text"}], "source 0 is"),
+    ([], "at least one file"),
+    ([{"shape": "text"}], "takes records"),
+    ([{"path": "a.jsonl"}, {"records": 3}], "source 1 is"),
     ([{"path": "a.jsonl"}, {"path": "b.jsonl", "weight": 2}], "source 1 has `weight`"),
     ([{"path": "a.jsonl", "limit": 0}], "`limit` of source 0 must be a whole number from 1"),
     ([{"path": "a.jsonl", "repeat": 1.5}], "`repeat` of source 0 must be"),
@@ -156,13 +159,13 @@ WRONG: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("sources", "said"), WRONG)
 def test_a_source_that_cannot_be_used_is_refused(sources, said, tokenizer_dir):
     with pytest.raises(fastpack.OptionError, match=said) as caught:
-        rows(tokenizer_dir, sources=sources)
-    assert caught.value.option == "sources"
+        rows(tokenizer_dir, files=sources)
+    assert caught.value.option == "files"
 
 
-def test_files_and_sources_exclude_each_other_and_one_is_needed(files, tokenizer_dir):
-    with pytest.raises(fastpack.OptionError, match="in place of `files`"):
-        rows(tokenizer_dir, files["texts"], sources=[{"path": files["chats"]}])
+def test_paths_stand_beside_sources_and_one_is_needed(files, tokenizer_dir):
+    both = rows(tokenizer_dir, [files["texts"], {"path": files["chats"], "limit": 3}])
+    assert both == rows(tokenizer_dir, files["texts"]) + rows(tokenizer_dir, files["chats"])[:3]
     with pytest.raises(fastpack.OptionError, match="must name at least one file"):
         rows(tokenizer_dir)
     with pytest.raises(fastpack.OptionError, match="`tokenizer`: must be given"):

@@ -106,7 +106,7 @@ def test_only_the_answer_is_a_completion(tokenizer_dir: Path, tmp_path: Path) ->
         ("assistant", "one<|end|>two<|end|>"),
     ]:
         for given_examples in ([], examples):
-            options = {**OPTIONS, "train_on": train_on, "examples": given_examples}
+            options = {**OPTIONS, "train_on": train_on, "reading": fastpack.Reading(examples=given_examples)}
             [row] = by_records([record], tokenizer_dir, tmp_path, **options).to_pylist()
             ids = [label for label in row["labels"] if label != -100]
             assert fastpack.Tokenizer(tokenizer_dir).decode(ids) == trained
@@ -150,7 +150,7 @@ def test_a_prompt_of_words_has_no_place_for_a_history_and_says_so(
         {"instruction": "b", "output": "two", "history": []},
     ]
     plain = [{"instruction": "b", "output": "two"}] * 2
-    options = {**OPTIONS, "prompt": "alpaca"}
+    options = {**OPTIONS, "reading": fastpack.Reading(prompt="alpaca")}
     expected = by_records(plain, tokenizer_dir, tmp_path, **options)
     for road in ALL_ROADS:
         made = road(records, tokenizer_dir, tmp_path, **options)

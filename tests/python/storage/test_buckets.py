@@ -18,6 +18,7 @@ from campaign import tries
 from conftest import KEYS, conversation, listing, sentence
 from containers import CONTAINERS, lines
 from faulty_proxy import losing
+from nested import flat
 
 import fastpack
 from fastpack._fastpack import content_hash
@@ -33,7 +34,7 @@ def put(client, bucket, folder):
 
 def rows(files, tokenizer, **options):
     options = {"max_length": 512, "max_lost": "100%", **options}
-    return fastpack.pack_files(files, tokenizer, **options).to_pydict()
+    return flat.pack_files(files, tokenizer, **options).to_pydict()
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -88,7 +89,7 @@ def test_folders_and_globs_find_the_files_that_they_find_locally(
 ):
     names = []
     for files, more in ((f"{tree}/{pattern}", {}), (f"s3://{bucket}/{pattern}", {"storage_options": store})):
-        packed = fastpack.pack_files(
+        packed = flat.pack_files(
             files, tokenizer_dir, max_length=512, columns=["input_ids", "source_file"], **options, **more
         )
         listed = [name for found in fastpack.Report.of(packed).inputs for name in found.names]
@@ -123,11 +124,11 @@ def test_a_bucket_with_other_keys_tells_none_of_them(tokenizer_dir, store, bucke
 
 
 def test_an_output_in_a_bucket_is_no_input(tree, tokenizer_dir, store, client, bucket, tmp_path):
-    fastpack.pack_dir(tree / "a/0.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512)
+    flat.pack_dir(tree / "a/0.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512)
     for path in (tmp_path / "packed").iterdir():
         if path.is_file():
             client.put_object(Bucket=bucket, Key=f"a/packed/{path.name}", Body=path.read_bytes())
-    found = fastpack.pack_files(
+    found = flat.pack_files(
         f"s3://{bucket}/a", tokenizer_dir, max_length=512, recursive=True, storage_options=store
     )
     assert sum(files.files for files in fastpack.Report.of(found).inputs) == 4
@@ -135,7 +136,7 @@ def test_an_output_in_a_bucket_is_no_input(tree, tokenizer_dir, store, client, b
 
 
 def pack_dir(files, output, tokenizer, store, work, **options):
-    return fastpack.pack_dir(
+    return flat.pack_dir(
         files,
         output,
         tokenizer=tokenizer,
@@ -160,7 +161,7 @@ def test_a_job_writes_into_a_bucket_what_it_writes_into_a_folder(
     options, tree, tokenizer_dir, store, client, bucket, work, tmp_path
 ):
     report = pack_dir(tree / "a/0.jsonl", f"s3://{bucket}/packed", tokenizer_dir, store, work, **options)
-    local = fastpack.pack_dir(
+    local = flat.pack_dir(
         tree / "a/0.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, **options
     )
     assert report.rows == local.rows
@@ -238,7 +239,7 @@ def test_a_large_shard_goes_up_in_parts(tokenizer_dir, store, client, bucket, wo
     records = [{"input_ids": [chances.randrange(300) for _ in range(2000)]} for _ in range(1500)]
     (tmp_path / "ids.jsonl").write_bytes(lines(records))
     pack_dir(tmp_path / "ids.jsonl", f"s3://{bucket}/packed", tokenizer_dir, store, work, max_length=2048)
-    fastpack.pack_dir(tmp_path / "ids.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=2048)
+    flat.pack_dir(tmp_path / "ids.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=2048)
     shard = (tmp_path / "packed/train-00000.arrow").read_bytes()
     assert len(shard) > 20_000_000
     assert listing(client, bucket)["packed/train-00000.arrow"] == shard
@@ -249,7 +250,7 @@ def test_a_job_that_was_killed_goes_on(tree, tokenizer_dir, store, client, bucke
         "import json, sys, fastpack\n"
         "store, files, output, tokenizer, work = json.loads(sys.argv[1])\n"
         "print('ready', flush=True)\n"
-        "fastpack.pack_dir(files, output, tokenizer=tokenizer, storage_options=store, work_dir=work, max_length=512,\n"
+        "fastpack.pack_dir(files, output, tokenizer=tokenizer, storage=fastpack.Storage(store, work_dir=work), max_length=512,\n"
         "    shard_size=3000)\n"
     )
     given = json.dumps([store, f"{tree}/a", f"s3://{bucket}/packed", str(tokenizer_dir), str(work)])
@@ -265,9 +266,7 @@ def test_a_job_that_was_killed_goes_on(tree, tokenizer_dir, store, client, bucke
             manifest = json.loads(found["packed/manifest.json"])
             assert all(f"packed/{file['name']}" in found for file in manifest["files"])
     pack_dir(f"{tree}/a", f"s3://{bucket}/packed", tokenizer_dir, store, work, shard_size=3000)
-    fastpack.pack_dir(
-        f"{tree}/a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, shard_size=3000
-    )
+    flat.pack_dir(f"{tree}/a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, shard_size=3000)
     found = listing(client, bucket)
     shards = [path for path in (tmp_path / "packed").iterdir() if path.suffix == ".arrow"]
     assert shards
@@ -313,9 +312,7 @@ def test_faults_on_the_way_give_the_same_bytes_or_one_error(
         assert len(said.splitlines()) == 1
         pack_dir(f"s3://{bucket}/a", f"s3://{bucket}/packed", tokenizer_dir, store, work, shard_size=3000)
         found = listing(client, bucket)
-    fastpack.pack_dir(
-        f"{tree}/a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, shard_size=3000
-    )
+    flat.pack_dir(f"{tree}/a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, shard_size=3000)
     shards = {path.name: path.read_bytes() for path in (tmp_path / "packed").glob("*.arrow")}
     assert {name: found[f"packed/{name}"] for name in shards} == shards
     assert found.keys() - {"packed/.fastpack/lock"} == {
@@ -351,13 +348,13 @@ def test_a_second_writer_is_refused_while_the_lock_is_renewed(
 
 
 def test_repack_and_records_write_into_a_bucket(tree, tokenizer_dir, store, client, bucket, work, tmp_path):
-    fastpack.pack_dir(
+    flat.pack_dir(
         tree / "a/0.jsonl", tmp_path / "kept", tokenizer=tokenizer_dir, max_length=512, keep_tokens=True
     )
-    fastpack.repack(
+    flat.repack(
         tmp_path / "kept", f"s3://{bucket}/again", max_length=256, storage_options=store, work_dir=work
     )
-    fastpack.pack_records(
+    flat.pack_records(
         CONVERSATIONS,
         tokenizer_dir,
         max_length=512,
@@ -382,7 +379,7 @@ def test_a_job_of_groups_writes_into_a_bucket_what_it_writes_into_a_folder(
     given = {"group_size": "10KB", "recursive": True, **options}
     output = f"s3://{bucket}/packed"
     report = pack_dir(tree / "a", output, tokenizer_dir, store, work, **given)
-    fastpack.pack_dir(tree / "a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, **given)
+    flat.pack_dir(tree / "a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, **given)
     local = {f"packed/{path.name}": path.read_bytes() for path in (tmp_path / "packed").iterdir()}
     found = listing(client, bucket)
     assert found.keys() == local.keys()

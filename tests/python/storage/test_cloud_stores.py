@@ -15,6 +15,7 @@ from cloud_stores import ACCOUNT_KEY, CloudHandler
 from cloud_stores import cloud as opened
 from conftest import conversation, sentence
 from containers import CONTAINERS, lines
+from nested import flat
 
 import fastpack
 
@@ -44,12 +45,12 @@ def tree(tmp_path, cloud):
 
 def rows(files, tokenizer, **options):
     options = {"max_length": 512, "max_lost": "100%", **options}
-    return fastpack.pack_files(files, tokenizer, **options).to_pydict()
+    return flat.pack_files(files, tokenizer, **options).to_pydict()
 
 
 def pack_dir(files, output, tokenizer, cloud, work, **options):
     options = {"max_length": 512, "storage_options": cloud.options, "work_dir": work, **options}
-    return fastpack.pack_dir(files, output, tokenizer=tokenizer, **options)
+    return flat.pack_dir(files, output, tokenizer=tokenizer, **options)
 
 
 TIMED = {"manifest.json", "report.json"}
@@ -86,8 +87,8 @@ def test_folders_and_globs_find_the_files_that_they_find_locally(
     pattern, options, cloud, tree, tokenizer_dir
 ):
     more = {"max_length": 512, "columns": ["input_ids", "source_row"], **options}
-    local = fastpack.pack_files(f"{tree}/{pattern}", tokenizer_dir, **more)
-    remote = fastpack.pack_files(cloud.url(pattern), tokenizer_dir, storage_options=cloud.options, **more)
+    local = flat.pack_files(f"{tree}/{pattern}", tokenizer_dir, **more)
+    remote = flat.pack_files(cloud.url(pattern), tokenizer_dir, storage_options=cloud.options, **more)
     assert remote.to_pydict() == local.to_pydict()
     names = [
         [str(name).rpartition("/a/")[2] for found in fastpack.Report.of(table).inputs for name in found.names]
@@ -100,8 +101,8 @@ def test_a_large_file_is_read_by_ranges_and_named_by_its_url(cloud, tmp_path, to
     (tmp_path / "large.jsonl").write_bytes(LARGE)
     cloud.put(tmp_path)
     more = {"storage_options": cloud.options, "max_length": 512}
-    found = fastpack.pack_files(cloud.url("large.jsonl"), tokenizer_dir, **more)
-    expected = fastpack.pack_files(tmp_path / "large.jsonl", tokenizer_dir, max_length=512)
+    found = flat.pack_files(cloud.url("large.jsonl"), tokenizer_dir, **more)
+    expected = flat.pack_files(tmp_path / "large.jsonl", tokenizer_dir, max_length=512)
     assert found == expected
     assert [str(name) for name in fastpack.Report.of(found).inputs[0].names] == [cloud.url("large.jsonl")]
     assert len(cloud.server.requests) > 4
@@ -110,7 +111,7 @@ def test_a_large_file_is_read_by_ranges_and_named_by_its_url(cloud, tmp_path, to
 def test_an_object_that_changes_ends_the_run_by_its_name(cloud, tokenizer_dir):
     cloud.server.put("bucket", "large.jsonl", LARGE)
     options = {"max_length": 512, "shuffle": False, "lanes": 1, "storage_options": cloud.options}
-    tables = iter(fastpack.stream(cloud.url("large.jsonl"), tokenizer_dir, **options))
+    tables = iter(flat.stream(cloud.url("large.jsonl"), tokenizer_dir, **options))
     next(tables)
     cloud.server.put("bucket", "large.jsonl", LARGE[::-1])
     with pytest.raises(fastpack.StorageError, match=r"changed while it was read.*large\.jsonl"):
@@ -119,8 +120,8 @@ def test_an_object_that_changes_ends_the_run_by_its_name(cloud, tokenizer_dir):
 
 def test_a_stream_resumes(cloud, tree, tokenizer_dir):
     options = {"max_length": 128, "lanes": 3, "batch_size": 4, "storage_options": cloud.options}
-    tables = list(fastpack.stream(cloud.url("a"), tokenizer_dir, **options))
-    again = fastpack.stream(cloud.url("a"), tokenizer_dir, **options)
+    tables = list(flat.stream(cloud.url("a"), tokenizer_dir, **options))
+    again = flat.stream(cloud.url("a"), tokenizer_dir, **options)
     again.load_state_dict(fastpack.state_of(tables[2]))
     rest = [row for table in again for row in table.to_pylist()]
     assert rest == [row for table in tables[3:] for row in table.to_pylist()]
@@ -142,9 +143,7 @@ def test_a_stream_resumes(cloud, tree, tokenizer_dir):
 )
 def test_a_job_writes_what_it_writes_into_a_folder(options, cloud, tree, tokenizer_dir, work, tmp_path):
     report = pack_dir(tree / "a", cloud.url("packed"), tokenizer_dir, cloud, work, **options)
-    local = fastpack.pack_dir(
-        tree / "a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, **options
-    )
+    local = flat.pack_dir(tree / "a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, **options)
     assert report.rows == local.rows
     found = cloud.listing()
     assert_same_output(found, tmp_path / "packed")
@@ -160,13 +159,13 @@ def test_another_job_is_refused_and_overwrites_when_told_to(cloud, tree, tokeniz
         pack_dir(tree / "a", cloud.url("packed"), tokenizer_dir, cloud, work, **given)
     assert cloud.listing() == before
     pack_dir(tree / "a", cloud.url("packed"), tokenizer_dir, cloud, work, overwrite=True, **given)
-    fastpack.pack_dir(tree / "a", tmp_path / "packed", tokenizer=tokenizer_dir, **given)
+    flat.pack_dir(tree / "a", tmp_path / "packed", tokenizer=tokenizer_dir, **given)
     assert_same_output(cloud.listing(), tmp_path / "packed")
 
 
 def test_a_job_reads_and_writes_in_the_store(cloud, tree, tokenizer_dir, work, tmp_path):
     pack_dir(cloud.url("a/*.jsonl"), cloud.url("packed"), tokenizer_dir, cloud, work)
-    fastpack.pack_dir(f"{tree}/a/*.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512)
+    flat.pack_dir(f"{tree}/a/*.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512)
     assert_same_output(cloud.listing(), tmp_path / "packed")
     packed = fastpack.verify(tmp_path / "packed")
     assert packed
@@ -182,7 +181,7 @@ def large(tmp_path):
 
 def test_a_large_shard_goes_up_in_parts(cloud, large, tokenizer_dir, work, tmp_path):
     pack_dir(large, cloud.url("packed"), tokenizer_dir, cloud, work, max_length=2048)
-    fastpack.pack_dir(large, tmp_path / "packed", tokenizer=tokenizer_dir, max_length=2048)
+    flat.pack_dir(large, tmp_path / "packed", tokenizer=tokenizer_dir, max_length=2048)
     assert (tmp_path / "packed/train-00000.arrow").stat().st_size > 20_000_000
     assert_same_output(cloud.listing(), tmp_path / "packed")
     sent = [
@@ -200,7 +199,7 @@ def test_an_upload_that_fails_halfway_leaves_no_object(cloud, large, tokenizer_d
         assert not cloud.server.uploads
     cloud.server.failing = None
     pack_dir(large, cloud.url("packed"), tokenizer_dir, cloud, work, max_length=2048)
-    fastpack.pack_dir(large, tmp_path / "packed", tokenizer=tokenizer_dir, max_length=2048)
+    flat.pack_dir(large, tmp_path / "packed", tokenizer=tokenizer_dir, max_length=2048)
     assert_same_output(cloud.listing(), tmp_path / "packed")
 
 
@@ -210,7 +209,7 @@ def test_a_job_that_was_killed_goes_on(options, cloud, tree, tokenizer_dir, work
         "import json, sys, fastpack\n"
         "store, files, output, tokenizer, work, options = json.loads(sys.argv[1])\n"
         "print('ready', flush=True)\n"
-        "fastpack.pack_dir(files, output, tokenizer=tokenizer, storage_options=store, work_dir=work, max_length=512,\n"
+        "fastpack.pack_dir(files, output, tokenizer=tokenizer, storage=fastpack.Storage(store, work_dir=work), max_length=512,\n"
         "    **options)\n"
     )
     cloud.server.delay = 0.01
@@ -229,7 +228,7 @@ def test_a_job_that_was_killed_goes_on(options, cloud, tree, tokenizer_dir, work
     # A request of a killed process may come behind all others; the next run removes what it has put there.
     for _ in range(2):
         pack_dir(tree / "a", cloud.url("packed"), tokenizer_dir, cloud, work, **options)
-    fastpack.pack_dir(tree / "a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, **options)
+    flat.pack_dir(tree / "a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, **options)
     assert_same_output(cloud.listing(), tmp_path / "packed")
 
 

@@ -104,36 +104,59 @@ def test_a_container_gives_the_same_rows_from_a_filesystem(
     path.write_bytes(CONTAINERS[container](CONVERSATIONS))
     own.pipe(f"/folder/data.{container}", path.read_bytes())
     expected = rows(path, tokenizer_dir)
-    assert rows(f"/folder/data.{container}", tokenizer_dir, filesystem=own) == expected
-    assert rows(f"own://folder/data.{container}", tokenizer_dir, filesystem=own) == expected
-    assert rows(path, tokenizer_dir, filesystem=LocalFileSystem()) == expected
+    assert (
+        rows(f"/folder/data.{container}", tokenizer_dir, storage=fastpack.Storage(filesystem=own)) == expected
+    )
+    assert (
+        rows(f"own://folder/data.{container}", tokenizer_dir, storage=fastpack.Storage(filesystem=own))
+        == expected
+    )
+    assert rows(path, tokenizer_dir, storage=fastpack.Storage(filesystem=LocalFileSystem())) == expected
     inside = DirFileSystem(str(tmp_path), LocalFileSystem())
-    assert rows(f"data.{container}", tokenizer_dir, filesystem=inside) == expected
+    assert rows(f"data.{container}", tokenizer_dir, storage=fastpack.Storage(filesystem=inside)) == expected
 
 
 @pytest.mark.parametrize("pattern", ["a/*.jsonl", "a/**/*.jsonl", "a/{0,1}.jsonl", "a/b/[23].jsonl"])
 def test_globs_and_brace_lists_are_those_of_local_paths(
     pattern: str, tree: Path, tokenizer_dir: Path, own: Own
 ) -> None:
-    assert rows(f"/{pattern}", tokenizer_dir, filesystem=own) == rows(f"{tree}/{pattern}", tokenizer_dir)
+    assert rows(f"/{pattern}", tokenizer_dir, storage=fastpack.Storage(filesystem=own)) == rows(
+        f"{tree}/{pattern}", tokenizer_dir
+    )
 
 
 @pytest.mark.parametrize("recursive", [False, True])
 def test_a_folder_is_listed_once_and_searched_as_a_local_one(
     recursive: bool, tree: Path, tokenizer_dir: Path, own: Own
 ) -> None:
-    expected = rows(tree / "a", tokenizer_dir, recursive=recursive)
-    assert rows("/a", tokenizer_dir, filesystem=own, recursive=recursive) == expected
+    expected = rows(tree / "a", tokenizer_dir, reading=fastpack.Reading(recursive=recursive))
+    assert (
+        rows(
+            "/a",
+            tokenizer_dir,
+            storage=fastpack.Storage(filesystem=own),
+            reading=fastpack.Reading(recursive=recursive),
+        )
+        == expected
+    )
     assert own.listed == 1
     if recursive:
-        assert rows("/", tokenizer_dir, filesystem=own, recursive=True) == expected
+        assert (
+            rows(
+                "/",
+                tokenizer_dir,
+                storage=fastpack.Storage(filesystem=own),
+                reading=fastpack.Reading(recursive=True),
+            )
+            == expected
+        )
 
 
 def test_sources_lie_on_the_filesystem_too(tree: Path, tokenizer_dir: Path, own: Own) -> None:
     sources: list[Any] = [{"path": "/a/1.jsonl", "repeat": 2}, {"path": "/a/0.jsonl"}]
     local = [source | {"path": f"{tree}{source['path']}"} for source in sources]
-    found = rows(None, tokenizer_dir, sources=sources, filesystem=own)
-    assert found == rows(None, tokenizer_dir, sources=local)
+    found = rows(sources, tokenizer_dir, storage=fastpack.Storage(filesystem=own))
+    assert found == rows(local, tokenizer_dir)
 
 
 def test_a_job_is_known_again_and_the_manifest_tells_nothing_of_the_filesystem(
@@ -141,7 +164,11 @@ def test_a_job_is_known_again_and_the_manifest_tells_nothing_of_the_filesystem(
 ) -> None:
     own.password = "very-secret"  # type: ignore[attr-defined]
     own.pipe("/x.jsonl", texts(tmp_path / "x.jsonl").read_bytes())
-    options: dict[str, Any] = {"tokenizer": tokenizer_dir, "max_length": 512, "filesystem": own}
+    options: dict[str, Any] = {
+        "tokenizer": tokenizer_dir,
+        "max_length": 512,
+        "storage": fastpack.Storage(filesystem=own),
+    }
     first = fastpack.pack_dir("/x.jsonl", tmp_path / "packed", **options)
     before = own.bytes
     assert fastpack.pack_dir("/x.jsonl", tmp_path / "packed", **options) == first
@@ -151,7 +178,7 @@ def test_a_job_is_known_again_and_the_manifest_tells_nothing_of_the_filesystem(
     manifest = json.loads(text)
     assert list(manifest["job"]["inputs"]["files"]) == ["own:///x.jsonl"]
     assert manifest["recipe"]["files"] == "/x.jsonl"
-    assert manifest["recipe"]["unheld"] == {"filesystem": "a Own"}
+    assert manifest["recipe"]["unheld"] == {"storage": "a Storage"}
     own.told["created"] = lambda _: 1_700_000_001
     with pytest.raises(fastpack.OutputError):
         fastpack.pack_dir("/x.jsonl", tmp_path / "packed", **options)
@@ -162,7 +189,9 @@ def test_verify_says_that_it_does_not_read_inputs_of_a_filesystem(
 ) -> None:
     own.pipe("/x.jsonl", texts(tmp_path / "x.jsonl").read_bytes())
     out = tmp_path / "packed"
-    fastpack.pack_dir("/x.jsonl", out, tokenizer=tokenizer_dir, max_length=512, filesystem=own)
+    fastpack.pack_dir(
+        "/x.jsonl", out, tokenizer=tokenizer_dir, max_length=512, storage=fastpack.Storage(filesystem=own)
+    )
     found = fastpack.verify(out)
     assert (found.problems, found.made_again) == ((), 0)
     assert found.notes == ("1 input in remote storage, from which `verify` reads nothing",)
@@ -171,7 +200,11 @@ def test_verify_says_that_it_does_not_read_inputs_of_a_filesystem(
 def test_an_etag_knows_a_file_whose_time_has_changed(tmp_path: Path, tokenizer_dir: Path, own: Own) -> None:
     own.pipe("/x.jsonl", texts(tmp_path / "x.jsonl", 50).read_bytes())
     own.told["ETag"] = lambda _: '"one"'
-    options: dict[str, Any] = {"tokenizer": tokenizer_dir, "max_length": 512, "filesystem": own}
+    options: dict[str, Any] = {
+        "tokenizer": tokenizer_dir,
+        "max_length": 512,
+        "storage": fastpack.Storage(filesystem=own),
+    }
     fastpack.pack_dir("/x.jsonl", tmp_path / "packed", **options)
     manifest = json.loads((tmp_path / "packed" / "manifest.json").read_bytes())
     assert manifest["job"]["inputs"]["files"]["own:///x.jsonl"]["etag"] == '"one"'
@@ -185,7 +218,11 @@ def test_a_filesystem_without_etag_and_time_gives_files_that_are_not_known_again
 ) -> None:
     own.told = {}
     own.pipe("/x.jsonl", texts(tmp_path / "x.jsonl", 50).read_bytes())
-    options: dict[str, Any] = {"tokenizer": tokenizer_dir, "max_length": 512, "filesystem": own}
+    options: dict[str, Any] = {
+        "tokenizer": tokenizer_dir,
+        "max_length": 512,
+        "storage": fastpack.Storage(filesystem=own),
+    }
     report = fastpack.pack_dir("/x.jsonl", tmp_path / "packed", **options)
     assert any("not resumed" in warning and "x.jsonl" in warning for warning in report.warnings)
     with pytest.raises(fastpack.OutputError):
@@ -197,7 +234,11 @@ def test_a_stream_resumes_at_every_table(name: str, tmp_path: Path, tokenizer_di
     path = tmp_path / name
     path.write_bytes(CONTAINERS[name[2:]](CONVERSATIONS))
     own.pipe(f"/{name}", path.read_bytes())
-    options: dict[str, Any] = {"max_length": 512, "batch_size": 2, "filesystem": own}
+    options: dict[str, Any] = {
+        "max_length": 512,
+        "batch_size": 2,
+        "storage": fastpack.Storage(filesystem=own),
+    }
     with fastpack.stream(f"/{name}", tokenizer_dir, **options) as stream:
         tables = list(stream)
     local = fastpack.stream(path, tokenizer_dir, max_length=512, batch_size=2)
@@ -211,7 +252,9 @@ def test_a_stream_resumes_at_every_table(name: str, tmp_path: Path, tokenizer_di
 def test_a_stream_that_is_left_early_ends(tmp_path: Path, tokenizer_dir: Path, own: Own) -> None:
     own.pipe("/x.jsonl", texts(tmp_path / "x.jsonl").read_bytes())
     for _ in range(5):
-        stream = fastpack.stream("/x.jsonl", tokenizer_dir, max_length=512, filesystem=own)
+        stream = fastpack.stream(
+            "/x.jsonl", tokenizer_dir, max_length=512, storage=fastpack.Storage(filesystem=own)
+        )
         assert next(iter(stream)).num_rows
         stream.close()
 
@@ -219,7 +262,12 @@ def test_a_stream_that_is_left_early_ends(tmp_path: Path, tokenizer_dir: Path, o
 def test_a_stream_is_pickled_with_its_filesystem(tmp_path: Path, tokenizer_dir: Path) -> None:
     path = texts(tmp_path / "x.jsonl", 100)
     stream = fastpack.stream(
-        str(path), tokenizer_dir, max_length=64, batch_size=2, lanes=2, filesystem=LocalFileSystem()
+        str(path),
+        tokenizer_dir,
+        max_length=64,
+        batch_size=2,
+        ranks=fastpack.Ranks(lanes=2),
+        storage=fastpack.Storage(filesystem=LocalFileSystem()),
     )
     again = pickle.loads(pickle.dumps(stream))
     assert [table.to_pylist() for table in again] == [table.to_pylist() for table in stream]
@@ -237,23 +285,23 @@ def test_functions_of_the_caller_run_while_files_are_read(
         return pc.ends_with(rows["text"], "a")
 
     expected = rows(path, tokenizer_dir, filter=keep)
-    assert rows("/x.jsonl", tokenizer_dir, filter=keep, filesystem=own) == expected
+    assert rows("/x.jsonl", tokenizer_dir, filter=keep, storage=fastpack.Storage(filesystem=own)) == expected
 
 
 def test_scan_and_reindex_read_from_the_filesystem(tmp_path: Path, tokenizer_dir: Path, own: Own) -> None:
     path = texts(tmp_path / "x.jsonl")
     own.pipe("/in/x.jsonl", path.read_bytes())
-    scanned = fastpack.scan("/in/x.jsonl", tokenizer_dir, filesystem=own)
+    scanned = fastpack.scan("/in/x.jsonl", tokenizer_dir, storage=fastpack.Storage(filesystem=own))
     assert scanned.documents == fastpack.scan(path, tokenizer_dir).documents
-    fastpack.reindex("/in/x.jsonl", tmp_path / "again", filesystem=own)
+    fastpack.reindex("/in/x.jsonl", tmp_path / "again", storage=fastpack.Storage(filesystem=own))
     assert rows(tmp_path / "again", tokenizer_dir) == rows(path, tokenizer_dir)
 
 
 def test_groups_read_from_the_filesystem(tmp_path: Path, tokenizer_dir: Path, own: Own) -> None:
     for number in range(4):
         own.pipe(f"/in/{number}.jsonl", texts(tmp_path / f"{number}.jsonl", 100).read_bytes())
-    options: dict[str, Any] = {"tokenizer": tokenizer_dir, "max_length": 512, "group_size": "1KB"}
-    found = fastpack.pack_dir("/in", tmp_path / "one", filesystem=own, **options)
+    options: dict[str, Any] = {"tokenizer": tokenizer_dir, "max_length": 512, "groups": "1KB"}
+    found = fastpack.pack_dir("/in", tmp_path / "one", storage=fastpack.Storage(filesystem=own), **options)
     local = fastpack.pack_dir(f"{tmp_path}/[0-3].jsonl", tmp_path / "two", **options)
     assert found.documents == local.documents
     assert found.rows == local.rows
@@ -261,18 +309,18 @@ def test_groups_read_from_the_filesystem(tmp_path: Path, tokenizer_dir: Path, ow
 
 def test_a_missing_file_is_named(tokenizer_dir: Path, own: Own) -> None:
     with pytest.raises(fastpack.InputNotFoundError, match="No such file") as caught:
-        rows("/none.jsonl", tokenizer_dir, filesystem=own)
+        rows("/none.jsonl", tokenizer_dir, storage=fastpack.Storage(filesystem=own))
     assert isinstance(caught.value, FileNotFoundError)
     assert caught.value.filename == "own:///none.jsonl"
     with pytest.raises(fastpack.OptionError, match="matches no file"):
-        rows("/none*.jsonl", tokenizer_dir, filesystem=own)
+        rows("/none*.jsonl", tokenizer_dir, storage=fastpack.Storage(filesystem=own))
 
 
 def test_a_filesystem_that_tells_no_size_is_refused_with_the_file(tokenizer_dir: Path, own: Own) -> None:
     own.pipe("/x.jsonl", lines(CONVERSATIONS))
     own.told["size"] = lambda _: None
     with pytest.raises(fastpack.StorageError, match="does not tell the size") as caught:
-        rows("/x.jsonl", tokenizer_dir, filesystem=own)
+        rows("/x.jsonl", tokenizer_dir, storage=fastpack.Storage(filesystem=own))
     assert caught.value.filename == "own:///x.jsonl"
 
 
@@ -290,7 +338,7 @@ def test_a_file_that_changes_after_it_was_listed_ends_the_run(
 
     own.failing = fail
     with pytest.raises(fastpack.StorageError, match="changed while it was read"):
-        rows("/x.jsonl", tokenizer_dir, filesystem=own)
+        rows("/x.jsonl", tokenizer_dir, storage=fastpack.Storage(filesystem=own))
     assert asked
 
 
@@ -302,9 +350,13 @@ def test_ctrl_c_inside_the_filesystem_ends_the_call(tokenizer_dir: Path, own: Ow
 
     own.failing = interrupt
     with pytest.raises(KeyboardInterrupt):
-        rows("/x.jsonl", tokenizer_dir, filesystem=own)
+        rows("/x.jsonl", tokenizer_dir, storage=fastpack.Storage(filesystem=own))
     with pytest.raises(KeyboardInterrupt):
-        list(fastpack.stream("/x.jsonl", tokenizer_dir, max_length=512, filesystem=own))
+        list(
+            fastpack.stream(
+                "/x.jsonl", tokenizer_dir, max_length=512, storage=fastpack.Storage(filesystem=own)
+            )
+        )
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -316,7 +368,7 @@ def test_a_forked_process_is_refused_the_stream_and_can_read_by_its_own(
 import os, sys, fastpack
 from fsspec.implementations.local import LocalFileSystem
 path, tokenizer = sys.argv[1:]
-options = {"max_length": 512, "filesystem": LocalFileSystem()}
+options = {"max_length": 512, "storage": fastpack.Storage(filesystem=LocalFileSystem())}
 stream = iter(fastpack.stream(path, tokenizer, **options))
 next(stream)
 if child := os.fork():
@@ -338,18 +390,18 @@ else:
 
 def test_what_is_no_filesystem_is_refused(tokenizer_dir: Path, own: Own) -> None:
     with pytest.raises(fastpack.OptionTypeError, match="filesystem of `fsspec`"):
-        rows("/x.jsonl", tokenizer_dir, filesystem="s3")
+        rows("/x.jsonl", tokenizer_dir, storage=fastpack.Storage(filesystem="s3"))
     own.asynchronous = True
     with pytest.raises(fastpack.OptionError, match="asynchronous"):
-        rows("/x.jsonl", tokenizer_dir, filesystem=own)
+        rows("/x.jsonl", tokenizer_dir, storage=fastpack.Storage(filesystem=own))
 
 
 def test_text_cannot_name_a_filesystem(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text('files = "x"\nfilesystem = "s3"\n')
+    recipe.write_text('files = "x"\nstorage = {filesystem = "s3"}\n')
     with pytest.raises(fastpack.OptionError, match="object of Python"):
         fastpack.load_config(recipe)
-    command = [sys.executable, "-m", "fastpack", "pack", "x.jsonl", "--filesystem", "s3"]
+    command = [sys.executable, "-m", "fastpack", "pack", "x.jsonl", "--storage.filesystem", "s3"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "in Python" in done.stderr

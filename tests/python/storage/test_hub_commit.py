@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 
@@ -119,8 +120,8 @@ def chats(tmp_path):
 def pack(hub, files, tokenizer, output, work, **options):
     """Packs in a process that knows the server as the hub; returns what it says."""
     script = (
-        "import json, sys, fastpack\n"
-        "files, output, options = json.loads(sys.argv[1])\n"
+        "import json, pickle, sys, fastpack\n"
+        "files, output, options = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
         "try:\n"
         "    report = fastpack.pack_dir(files, output, **options)\n"
         "    print(json.dumps(['', str(report)]))\n"
@@ -139,12 +140,12 @@ def pack(hub, files, tokenizer, output, work, **options):
     options = {
         "tokenizer": str(tokenizer),
         "max_length": 256,
-        "shard_size": "20KB",
-        "work_dir": str(work),
+        "format": fastpack.Format(shard_size="20KB"),
+        "storage": fastpack.Storage(work_dir=str(work)),
         **options,
     }
     done = subprocess.run(
-        [sys.executable, "-c", script, json.dumps([str(files), output, options])],
+        [sys.executable, "-c", script, pickle.dumps([str(files), output, options]).hex()],
         env=environment,
         capture_output=True,
         text=True,
@@ -160,7 +161,13 @@ def test_a_finished_folder_is_one_commit(hub, chats, tokenizer_dir, tmp_path):
     error, said = pack(hub, chats, tokenizer_dir, "hf://datasets/org/packed", tmp_path / "work")
     assert not error, said
     assert len(hub.commits) == 1
-    fastpack.pack_dir(chats, tmp_path / "here", tokenizer=tokenizer_dir, max_length=256, shard_size="20KB")
+    fastpack.pack_dir(
+        chats,
+        tmp_path / "here",
+        tokenizer=tokenizer_dir,
+        max_length=256,
+        format=fastpack.Format(shard_size="20KB"),
+    )
     shards = {path.name: path.read_bytes() for path in (tmp_path / "here").glob("*.arrow")}
     assert len(shards) > 1
     assert hub.files.keys() == {".gitattributes", "manifest.json", "report.json", *shards}
@@ -186,11 +193,18 @@ def test_an_output_of_fastpack_on_the_hub_is_replaced_only_if_it_is_asked_for(
     assert all(name.startswith("rows/") for name in before)
     error, said = pack(hub, chats, tokenizer_dir, output, tmp_path / "work", max_length=512)
     assert error == "OutputError"
-    assert "overwrite=True" in said
+    assert '`exists="overwrite"` replaces it' in said
     assert hub.files == before
     hub.files["notes.txt"] = b"mine"
     error, said = pack(
-        hub, chats, tokenizer_dir, output, tmp_path / "work", max_length=512, shard_size="1GB", overwrite=True
+        hub,
+        chats,
+        tokenizer_dir,
+        output,
+        tmp_path / "work",
+        max_length=512,
+        format=fastpack.Format(shard_size="1GB"),
+        exists="overwrite",
     )
     assert not error, said
     assert hub.files["notes.txt"] == b"mine"
@@ -225,7 +239,9 @@ def test_after_a_refused_commit_other_options_are_packed_in_the_same_work_dir(
     output = "hf://datasets/org/packed"
     assert pack(hub, chats, tokenizer_dir, output, tmp_path / "work", max_length=512)[0] == "StorageError"
     hub.refuses = None
-    error, said = pack(hub, chats, tokenizer_dir, output, tmp_path / "work", shard_size="1GB")
+    error, said = pack(
+        hub, chats, tokenizer_dir, output, tmp_path / "work", format=fastpack.Format(shard_size="1GB")
+    )
     assert not error, said
     fastpack.pack_dir(chats, tmp_path / "here", tokenizer=tokenizer_dir, max_length=256)
     shards = {path.name: path.read_bytes() for path in (tmp_path / "here").glob("*.arrow")}
@@ -240,9 +256,9 @@ def test_another_form_is_refused_with_the_right_one(output, hub, chats, tokenize
 
 
 def test_several_processes_are_refused_one_commit(hub, chats, tokenizer_dir, tmp_path):
-    ranks = {"group_size": "1KB", "rank": 0, "world_size": 2}
+    ranks = {"groups": fastpack.Groups("1KB", rank=0, world_size=2)}
     error, said = pack(hub, chats, tokenizer_dir, "hf://datasets/org/packed", tmp_path / "work", **ranks)
     assert error == "OptionError"
-    assert "`rank`: cannot be given with an output on the hub" in said
+    assert "`groups.rank`: cannot be given with an output on the hub" in said
     assert not hub.files
     assert not (tmp_path / "work").exists()

@@ -159,7 +159,7 @@ def streamed(hub, tokenizer, state=None):
     script = (
         "import json, sys, fastpack\n"
         "tokenizer, state = json.loads(sys.argv[1])\n"
-        "stream = fastpack.stream('hf://datasets/org/plain', tokenizer, max_length=64, batch_size=1, lanes=1)\n"
+        "stream = fastpack.stream('hf://datasets/org/plain', tokenizer, max_length=64, batch_size=1, ranks=fastpack.Ranks(lanes=1))\n"
         "try:\n"
         "    if state: stream.load_state_dict(state)\n"
         "    next(stream), next(stream)\n"

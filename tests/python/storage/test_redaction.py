@@ -22,6 +22,7 @@ import pytest
 from campaign import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nested import flat
 from web_server import serving
 
 import fastpack
@@ -31,6 +32,7 @@ from fastpack.cli import main
 from fastpack.cli.parser import parser
 from fastpack.options import OPTIONS, options_of
 from fastpack.options.option import EVERY_CALL
+from fastpack.options.value import KIND, fields_of, from_table, names_of
 
 CANARY = "c4n4ry"
 
@@ -67,7 +69,10 @@ FORMS = {
 }
 """Ways to write a secret into a URL, rightly or wrongly. `{0}` is the secret and `{1}` the host."""
 
-SECRETS = ("storage_options", "token")
+SECRETS = ("storage", "storage.options", "storage.token", "token")
+
+QUICK = {"max_retries": "0", "connect_timeout": "1s", "timeout": "1s"}
+"""Options of storage that has no time to answer."""
 
 WRONG_SECRETS = (
     CANARY,
@@ -151,7 +156,7 @@ def arguments_of(call, place, tokenizer_dir):
         "output": str(place / "out"),
         "progress": False,
         "threads": 1,
-        "storage_options": {"max_retries": "0", "connect_timeout": "1s", "timeout": "1s"},
+        "storage": QUICK,
     }
     taken = {option.name for option in options_of(call)}
     rest = {name: value for name, value in given.items() if name in taken and name != "files"}
@@ -166,6 +171,24 @@ def arguments_of(call, place, tokenizer_dir):
     if call in HOME:
         return {HOME[call]: data[call], **rest}
     return {"files": given["files"], **rest}
+
+
+def places_in(call):
+    """The options of a call, and the fields of their values."""
+    for option in options_of(call):
+        yield option.name
+        yield from (f"{option.name}.{field.name}" for field in fields_of(option.kinds.values()))
+
+
+def given_at(where, value):
+    """The argument that gives a value to an option, or to a field of its value."""
+    name, _, field = where.partition(".")
+    if not field:
+        return {name: value}
+    kinds = OPTIONS[name].kinds
+    (word, *_) = [word for word, kind in kinds.items() if field in names_of(kind)]
+    base = {"options": QUICK} if name == "storage" else {}
+    return {name: from_table(name, {KIND: word, **base, field: value}, kinds)}
 
 
 def names_below(folder):
@@ -184,55 +207,49 @@ def test_no_option_of_any_call_tells_a_secret(call, place, tokenizer_dir):
     function = getattr(fastpack, call)
     chance = random.Random(call)
     told = []
-    for option in options_of(call):
-        values = list(values_of(option.name))
-        few = (
-            values if option.name in (*SECRETS, "files", "tokenizer", "output") else chance.sample(values, 2)
-        )
+    for where in places_in(call):
+        values = list(values_of(where))
+        few = values if where in (*SECRETS, "files", "tokenizer", "output") else chance.sample(values, 2)
         for value in tries(few, values):
-            arguments = arguments_of(call, place, tokenizer_dir) | {option.name: value}
-            if option.name == "sources":
-                arguments.pop("files", None)
+            arguments = arguments_of(call, place, tokenizer_dir)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:
-                    made = function(**arguments)
+                    made = function(**arguments | given_at(where, value))
                     if call == "stream":
                         with made:
                             next(iter(made), None)
                 except Exception as error:
                     if CANARY in everything_in(error):
-                        told.append((option.name, value, everything_in(error)))
+                        told.append((where, value, everything_in(error)))
         if CANARY in names_below(place):
-            told.append((option.name, "names a file", names_below(place)))
+            told.append((where, "names a file", names_below(place)))
             break
     assert not told, (len(told), told[0])
 
 
-QUICK = {"max_retries": "0", "connect_timeout": "1s", "timeout": "1s"}
-
 OTHERS = {
-    "inspect": lambda url: fastpack.inspect(url, storage_options=QUICK),
+    "inspect": lambda url: fastpack.inspect(url, storage=QUICK),
     "inspect with a tokenizer": lambda url: fastpack.inspect(
-        fastpack.pack_records([{"input_ids": [1, 2]}], max_length=8), tokenizer=url
+        flat.pack_records([{"input_ids": [1, 2]}], max_length=8), tokenizer=url
     ),
-    "read": lambda url: fastpack.read(url, storage_options=QUICK),
+    "read": lambda url: fastpack.read(url, storage=QUICK),
     "read to": lambda url: fastpack.read("s3://bucket/x", cache_dir=url),
-    "verify": lambda url: fastpack.verify(url, storage_options=QUICK),
-    "status": lambda url: fastpack.status(url, storage_options=QUICK),
-    "export": lambda url: fastpack.export(url, "exported", format="megatron", storage_options=QUICK),
+    "verify": lambda url: fastpack.verify(url, storage=QUICK),
+    "status": lambda url: fastpack.status(url, storage=QUICK),
+    "export": lambda url: fastpack.export(url, "exported", format="megatron", storage=QUICK),
     "export to": lambda url: fastpack.export("packed", url, format="megatron"),
-    "reindex": lambda url: fastpack.reindex(url, output="reindexed", storage_options=QUICK),
-    "reindex to": lambda url: fastpack.reindex("data.jsonl", output=url, storage_options=QUICK),
-    "Report.of": lambda url: fastpack.Report.of(url, storage_options=QUICK),
+    "reindex": lambda url: fastpack.reindex(url, output="reindexed", storage=QUICK),
+    "reindex to": lambda url: fastpack.reindex("data.jsonl", output=url, storage=QUICK),
+    "Report.of": lambda url: fastpack.Report.of(url, storage=QUICK),
     "Report.from_json": fastpack.Report.from_json,
     "load_config": fastpack.load_config,
     "connect": lambda url: fastpack.connect(url, rank=0, world_size=1),
     "Tokenizer": fastpack.Tokenizer,
     "Tokenizer.revision": lambda url: fastpack.Tokenizer("a/b", revision=url),
-    "load_state_dict": lambda url: fastpack.stream(
-        "data.jsonl", max_length=8, tokenizer=None
-    ).load_state_dict({"version": url, url: url}),
+    "load_state_dict": lambda url: flat.stream("data.jsonl", max_length=8, tokenizer=None).load_state_dict(
+        {"version": url, url: url}
+    ),
 }
 """Calls that take a path, an address or a name, beside those of the table."""
 
@@ -288,13 +305,13 @@ def test_no_command_line_tells_a_secret(name, place, tokenizer_dir, one_parser):
     }.get(name, ["packed"])
     chance = random.Random(name)
     told = []
-    quick = ["--storage-options", '{"max_retries": "0", "connect_timeout": "1s"}']
+    quick = ["--storage", '{"max_retries": "0", "connect_timeout": "1s"}']
     for flag in [*flags_of(name), None]:
         values = [*urls().values(), *(json.dumps({"path": url}) for url in urls().values())]
         for url in tries(chance.sample(values, 1), values):
             wrong = [f"{{{url}", f'["{url}"]', f"key={CANARY}", f'{{"timeout": "{CANARY}"}}']
-            value = chance.choice(wrong) if flag == "--storage-options" else url
-            own = quick if name != "tokenizer" and flag != "--storage-options" else []
+            value = chance.choice(wrong) if flag == "--storage" else url
+            own = quick if name in {"pack", "scan", "status", "reindex"} and flag != "--storage" else []
             said = command(name, *needed, *own, *([flag, value] if flag else [value]))
             if CANARY in said:
                 told.append((flag, value, said))
@@ -339,11 +356,11 @@ def test_what_a_job_leaves_holds_no_secret(place, tokenizer_dir):
                 options = {"tokenizer": tokenizer_dir, "max_length": 256, "token": CANARY, "overwrite": True}
                 options["storage_options"] = {"aws_secret_access_key": CANARY}
                 options["cache_dir"] = left / "cache"
-                report = fastpack.pack_dir(
+                report = flat.pack_dir(
                     **files, **options, output=left / "out", block_cache="1GB", progress=False
                 )
                 assert CANARY not in str(report) + json.dumps(report.to_dict())
-                with fastpack.stream(
+                with flat.stream(
                     **{"files" if isinstance(it, str) else "sources": it for it in files.values()},
                     **{name: value for name, value in options.items() if name != "overwrite"},
                 ) as rows:
@@ -372,7 +389,7 @@ def test_a_signed_url_is_told_to_no_other_server(status, place, tokenizer_dir):
         first.pages = {r"/0\.jsonl.*": sends_on, r"/bucket/.*": sends_on}
         other.pages = {".*": listens}
         url = f"http://user:{CANARY}@{first.url.removeprefix('http://')}/0.jsonl?sig={CANARY}"
-        fastpack.pack_files(url, tokenizer_dir, max_length=256, progress=False)
+        flat.pack_files(url, tokenizer_dir, max_length=256, progress=False)
         assert heard
         assert CANARY not in "\n".join(heard)
         assert "referer" not in "\n".join(heard).lower()
@@ -387,7 +404,7 @@ def test_a_signed_url_is_told_to_no_other_server(status, place, tokenizer_dir):
             "aws_session_token": CANARY,
         }
         with pytest.raises((fastpack.FastpackError, OSError)):
-            fastpack.pack_files(
+            flat.pack_files(
                 "s3://bucket/0.jsonl", tokenizer_dir, max_length=256, storage_options=options, progress=False
             )
         assert heard == []
@@ -415,8 +432,8 @@ def test_a_pickle_holds_a_secret_only_for_the_storage_that_it_opens(place, token
             "storage_options": {"max_retries": "0"},
         }
         with pytest.raises(fastpack.AccessError):
-            fastpack.pack_files(server.url + "/0.jsonl", **options)
-        rows = fastpack.stream(f"http://user:{CANARY}@{host}/0.jsonl", **options)
+            flat.pack_files(server.url + "/0.jsonl", **options)
+        rows = flat.stream(f"http://user:{CANARY}@{host}/0.jsonl", **options)
         sent = pickle.dumps(rows)
         assert CANARY.encode() in sent
         assert of_environment.encode() not in sent
@@ -425,7 +442,7 @@ def test_a_pickle_holds_a_secret_only_for_the_storage_that_it_opens(place, token
         with rows:
             assert spawned.stdout.split() == [str(table.num_rows).encode() for table in rows]
             assert CANARY not in json.dumps(rows.state_dict()) + repr(rows) + repr(rows.report)
-    fastpack.pack_dir(
+    flat.pack_dir(
         place / "data.jsonl", place / "out", token=CANARY, storage_options={"aws_secret_access_key": CANARY},
         tokenizer=tokenizer_dir, max_length=256, progress=False,
     )  # fmt: skip
@@ -433,7 +450,7 @@ def test_a_pickle_holds_a_secret_only_for_the_storage_that_it_opens(place, token
         fastpack.Tokenizer(tokenizer_dir, token=CANARY),
         fastpack.Report.of(place / "out"),
         fastpack.inspect(place / "out"),
-        fastpack.scan(place / "data.jsonl", tokenizer_dir, max_length=256, token=CANARY, progress=False),
+        flat.scan(place / "data.jsonl", tokenizer_dir, max_length=256, token=CANARY, progress=False),
     ):
         sent = b""
         # What holds the native side of a tokenizer cannot be pickled at all.
@@ -469,4 +486,5 @@ def test_every_call_has_a_case():
     cased = {*EVERY_CALL, *(name.partition(" ")[0].partition(".")[0] for name in OTHERS)}
     without_text = {"merge_state_dicts", "plan_step", "state_of"}
     assert public - cased - without_text == set()
-    assert set(SECRETS) == SECRET_OPTIONS <= set(OPTIONS)
+    fields = {f"{name}.{field.name}" for name in OPTIONS for field in fields_of(OPTIONS[name].kinds.values())}
+    assert set(SECRETS) == SECRET_OPTIONS <= {*OPTIONS, *fields, "token"}

@@ -19,7 +19,7 @@ from web_server import Faults, serving
 import fastpack
 from fastpack.dataset.folder import Folder
 
-OPTIONS = {"max_length": 256, "shard_size": 20_000, "progress": False}
+OPTIONS = {"max_length": 256, "format": fastpack.Format(shard_size=20_000), "progress": False}
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def remote(request, packed, tmp_path):
 
         for name, content in tree(packed).items():
             put(name, content)
-        yield Remote(f"s3://{bucket}/packed", {"storage_options": store}, put)
+        yield Remote(f"s3://{bucket}/packed", {"storage": store}, put)
     elif request.param == "https":
         with of_web(packed, tmp_path / "web") as found:
             yield found
@@ -77,11 +77,17 @@ def test_rows_are_those_of_the_folder(remote, packed, split, cache):
 
 
 @pytest.mark.parametrize(
-    "options", [{"format": "parquet"}, {"format": "jsonl"}, {"layout": "compact"}, {"hf_layout": True}]
+    "options",
+    [
+        {"format": fastpack.Format("parquet", shard_size=20_000)},
+        {"format": fastpack.Format("jsonl", shard_size=20_000)},
+        {"format": fastpack.Format(layout="compact", shard_size=20_000)},
+        {"format": fastpack.Format(hf_layout=True, shard_size=20_000)},
+    ],
 )
 def test_rows_in_other_formats_and_layouts_are_too(options, corpus, tokenizer_dir, tmp_path, cache):
     fastpack.pack_dir(
-        corpus, tmp_path / "packed", tokenizer=tokenizer_dir, validation=20, **OPTIONS, **options
+        corpus, tmp_path / "packed", tokenizer=tokenizer_dir, validation=20, **{**OPTIONS, **options}
     )
     with of_web(tmp_path / "packed", tmp_path / "web") as web:
         for split in ("train", "validation"):
@@ -222,7 +228,7 @@ def test_a_filesystem_of_fsspec_holds_it(packed, tmp_path, cache):
     files = fsspec.filesystem("memory")
     for name, content in tree(packed).items():
         files.pipe(f"/{tmp_path.name}/packed/{name}", content)
-    options = {"filesystem": files}
+    options = {"storage": fastpack.Storage(filesystem=files)}
     folder = f"/{tmp_path.name}/packed"
     assert fastpack.read(folder, **options, **cache) == fastpack.read(packed)
     assert fastpack.Report.of(folder, **options) == fastpack.Report.of(packed)
@@ -232,10 +238,12 @@ def test_a_filesystem_of_fsspec_holds_it(packed, tmp_path, cache):
 def test_a_cache_that_is_too_small_is_refused_with_its_remedy(web, packed, cache):
     sizes = [shard.file.bytes for shard in Folder(packed).of("train")]
     with pytest.raises(fastpack.OptionError, match=r"less than a shard of .* bytes; give more"):
-        fastpack.read(web.url, block_cache=min(sizes) // 2, **cache)
+        fastpack.read(web.url, storage=fastpack.Storage(block_cache=min(sizes) // 2), **cache)
     with pytest.raises(fastpack.OptionError, match=r"has no room for .*PackedDataset"):
-        fastpack.read(web.url, block_cache=sum(sizes) - 1, **cache)
-    assert fastpack.read(web.url, block_cache=sum(sizes), **cache) == fastpack.read(packed)
+        fastpack.read(web.url, storage=fastpack.Storage(block_cache=sum(sizes) - 1), **cache)
+    assert fastpack.read(web.url, storage=fastpack.Storage(block_cache=sum(sizes)), **cache) == fastpack.read(
+        packed
+    )
 
 
 def test_the_cache_stays_below_its_bound(web, packed, tmp_path, cache):
@@ -243,7 +251,7 @@ def test_the_cache_stays_below_its_bound(web, packed, tmp_path, cache):
     most = max(sizes) * 2
     rows = fastpack.read(packed).num_rows
     for row in range(0, rows, 2):
-        fastpack.inspect(web.url, row, block_cache=most, **cache)
+        fastpack.inspect(web.url, row, storage=fastpack.Storage(block_cache=most), **cache)
         assert sum(path.stat().st_size for path in cached(tmp_path)) <= most
     assert len(cached(tmp_path)) == 2
 
@@ -328,7 +336,7 @@ def test_a_large_shard_is_checked_by_its_parts(tmp_path, tokenizer_dir, write_js
 
 
 def test_reindex_writes_into_a_bucket(store, client, bucket, corpus, tokenizer_dir, tmp_path):
-    options = {"storage_options": store, "progress": False}
+    options = {"storage": store, "progress": False}
     local = fastpack.reindex(corpus, tmp_path / "here", progress=False)
     there = fastpack.reindex(corpus, f"s3://{bucket}/there", **options)
     assert [file.path for file in there.files] == [f"s3://{bucket}/there/corpus.jsonl.zst"]
@@ -347,7 +355,7 @@ def test_reindex_writes_large_files_into_a_bucket_over_no_object(
 ):
     # Random bytes, so that the file stays larger than one request writes.
     large = write_jsonl([{"text": os.urandom(9 << 20).hex()}], "large.jsonl")
-    fastpack.reindex(large, f"s3://{bucket}/there", storage_options=store, progress=False)
+    fastpack.reindex(large, f"s3://{bucket}/there", storage=store, progress=False)
     local = fastpack.reindex(large, tmp_path / "here", progress=False)
     (entry,) = client.list_objects_v2(Bucket=bucket)["Contents"]
     assert entry["Size"] == local.files[0].bytes_written > 8 << 20

@@ -24,7 +24,7 @@ from web_server import serving
 import fastpack
 
 FOREIGN = b"of somebody else"
-OPTIONS = {"max_length": 256, "shard_size": 3000}
+OPTIONS = {"max_length": 256, "format": fastpack.Format(shard_size=3000)}
 RECORDS = [conversation(number) for number in range(40)]
 FEWER = RECORDS[:25]
 
@@ -109,7 +109,7 @@ def pack(tokenizer_dir, tmp_path):
         path = inputs / f"{len(records)}.jsonl"
         if not path.exists():
             path.write_bytes(lines(records))
-        remote = {} if store is None else {"storage_options": store, "work_dir": tmp_path / "work"}
+        remote = {} if store is None else {"storage": fastpack.Storage(store, work_dir=tmp_path / "work")}
         return fastpack.pack_dir(path, output, tokenizer=tokenizer_dir, **remote, **{**OPTIONS, **options})
 
     return packs
@@ -132,9 +132,9 @@ def test_what_comes_to_lie_in_a_bucket_meanwhile_is_not_replaced(seed, cloud, pa
     if chances.random() < 0.5:
         pack(FEWER, cloud.url("packed"), cloud.options)
     cloud.server.before = before
-    attempt(pack, records, cloud.url("packed"), cloud.options, **options, overwrite=True)
+    attempt(pack, records, cloud.url("packed"), cloud.options, **options, exists="overwrite")
     cloud.server.before = None
-    attempt(pack, records, cloud.url("packed"), cloud.options, **options, overwrite=True)
+    attempt(pack, records, cloud.url("packed"), cloud.options, **options, exists="overwrite")
     assert {key: cloud.listing().get(key) for key in foreign} == foreign
 
 
@@ -155,7 +155,14 @@ def test_what_was_changed_in_a_bucket_is_neither_removed_nor_replaced(seed, clou
     for name, content in foreign.items():
         cloud.server.put("bucket", f"packed/{name}", content)
     records, options = job(chances)
-    attempt(pack, records, cloud.url("packed"), cloud.options, **options, overwrite=chances.random() < 0.7)
+    attempt(
+        pack,
+        records,
+        cloud.url("packed"),
+        cloud.options,
+        **options,
+        exists="overwrite" if chances.random() < 0.7 else "error",
+    )
     found = cloud.listing()
     assert {name: found.get(f"packed/{name}") for name in foreign} == foreign
 
@@ -169,7 +176,14 @@ def test_what_was_changed_on_s3_is_neither_removed_nor_replaced(seed, store, cli
     for name, content in foreign.items():
         client.put_object(Bucket=bucket, Key=f"packed/{name}", Body=content)
     records, options = job(chances)
-    attempt(pack, records, f"s3://{bucket}/packed", store, **options, overwrite=chances.random() < 0.7)
+    attempt(
+        pack,
+        records,
+        f"s3://{bucket}/packed",
+        store,
+        **options,
+        exists="overwrite" if chances.random() < 0.7 else "error",
+    )
     found = listing(client, bucket)
     assert {name: found.get(f"packed/{name}") for name in foreign} == foreign
 
@@ -193,7 +207,7 @@ def test_uploads_in_parts_that_a_killed_run_has_left_are_ended(seed, ends, store
     for key in chances.sample(ours + theirs, len(ours + theirs)):
         upload = client.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
         client.upload_part(Bucket=bucket, Key=key, UploadId=upload, PartNumber=1, Body=FOREIGN)
-    options = {"group_size": 2000} if ends == "groups" else {}
+    options = {"groups": 2000} if ends == "groups" else {}
     if ends == "other job":
         attempt(pack, [*RECORDS, {"messages": 7}], f"s3://{bucket}/packed", store)
     pack(RECORDS, f"s3://{bucket}/packed", store, **options)
@@ -225,14 +239,14 @@ SEEDS = sorted({*range(tries(10, 250)), 76, 97, 199, 206})
 def test_what_was_changed_in_a_folder_is_neither_removed_nor_replaced(seed, begun, pack, tmp_path):
     chances = random.Random(seed)
     packed = tmp_path / "packed"
-    grouped = {"group_size": 2000} if chances.random() < 0.4 else {}
+    grouped = {"groups": 2000} if chances.random() < 0.4 else {}
     if begun == "finished":
         pack(RECORDS, packed, **grouped)
     elif begun == "stopped":
         attempt(pack, [*RECORDS, {"messages": 7}], packed, **grouped)
     elif begun == "no room":
         pack(RECORDS, tmp_path / "whole")
-        grouped["shard_size"] = chances.choice([3000, 12_000, 1_000_000])
+        grouped["format"] = fastpack.Format(shard_size=chances.choice([3000, 12_000, 1_000_000]))
         with small_files(chances.choice([3000, 20_000, 40_000])):
             attempt(pack, RECORDS, packed, **grouped)
     names = (
@@ -245,7 +259,13 @@ def test_what_was_changed_in_a_folder_is_neither_removed_nor_replaced(seed, begu
     plant(packed, foreign)
     for _ in range(2):
         records, options = job(chances)
-        attempt(pack, records, packed, **{**options, **grouped}, overwrite=chances.random() < 0.7)
+        attempt(
+            pack,
+            records,
+            packed,
+            **{**options, **grouped},
+            exists="overwrite" if chances.random() < 0.7 else "error",
+        )
     assert stay(packed, foreign)
 
 
@@ -258,7 +278,7 @@ def test_the_block_cache_removes_only_its_own_entries(seed, tmp_path, tokenizer_
 
     def read(bound):
         with serving(served) as server:
-            given = {"block_cache": bound, "cache_dir": cache}
+            given = {"storage": fastpack.Storage(block_cache=bound), "cache_dir": cache}
             attempt(fastpack.pack_files, f"{server.url}/a.jsonl", tokenizer_dir, max_length=256, **given)
 
     if chances.random() < 0.7:
@@ -353,7 +373,7 @@ def test_a_run_that_was_killed_at_the_very_end_leaves_nothing_on_the_local_disk(
 
 
 def test_a_large_file_is_copied_to_its_name_and_its_upload_removed(cloud, pack, monkeypatch):
-    pack(RECORDS * 400, cloud.url("packed"), cloud.options, shard_size=10_000_000)
+    pack(RECORDS * 400, cloud.url("packed"), cloud.options, format=fastpack.Format(shard_size=10_000_000))
     found = cloud.listing()
     assert max(map(len, found.values())) > 8 << 20
     assert not [key for key in found if ".fastpack" in key]

@@ -29,6 +29,8 @@ SCRIPT = """
 import json, sys, traceback, fastpack
 calls = json.loads(sys.argv[1])
 for name, arguments in calls:
+    if "storage" in arguments:
+        arguments["storage"] = fastpack.Storage(**arguments["storage"])
     try:
         made = getattr(fastpack, name)(**arguments)
         if name == "stream":
@@ -81,9 +83,9 @@ def test_nothing_that_a_call_says_or_leaves_holds_a_secret(status, by_environmen
             "aws_region": "x",
         }
         options |= {} if by_environment else SECRETS
-        given = {"tokenizer": str(tokenizer_dir), "max_length": 256, "storage_options": options}
+        given = {"tokenizer": str(tokenizer_dir), "max_length": 256, "storage": {"options": options}}
         address = f"http://user:hunter22@{host}/bucket/0.jsonl?X-Amz-Signature=s1gnatur3&token=s1gnatur3"
-        cache = {"block_cache": "1GB", "cache_dir": str(out / "cache")}
+        cache = {"storage": {"options": options, "block_cache": "1GB"}, "cache_dir": str(out / "cache")}
         folder = {"output": str(out / "packed"), "progress": True}
         calls = [
             ["pack_dir", {**given, **folder, "files": address}],
@@ -97,7 +99,12 @@ def test_nothing_that_a_call_says_or_leaves_holds_a_secret(status, by_environmen
             ["pack_files", {**given, "files": address.replace("0.jsonl", "{0..1}.jsonl")}],
             [
                 "pack_dir",
-                {**given, "files": address, "output": "s3://bucket/out", "work_dir": str(out / "work")},
+                {
+                    **given,
+                    "files": address,
+                    "output": "s3://bucket/out",
+                    "storage": {"options": options, "work_dir": str(out / "work")},
+                },
             ],
             ["pack_dir", {**given, **folder, "files": address, "max_length": 128}],
             ["status", {"folder": str(out / "packed")}],
@@ -115,14 +122,14 @@ def test_nothing_that_a_call_says_or_leaves_holds_a_secret(status, by_environmen
 @pytest.mark.parametrize("option", sorted(SECRETS))
 def test_an_option_that_a_store_cannot_use_is_refused_without_its_value(option, tokenizer_dir, tmp_path):
     spoilt = "s3cr3t\nKeyOfAmazon{"
-    given = {"tokenizer": str(tokenizer_dir), "max_length": 256, "storage_options": {option: spoilt}}
+    given = {"tokenizer": str(tokenizer_dir), "max_length": 256, "storage": {"options": {option: spoilt}}}
     urls = [
         "s3://bucket/0.jsonl",
         "az://container/0.jsonl",
         "gs://bucket/0.jsonl",
         "http://127.0.0.1:9/0.jsonl",
     ]
-    options = given["storage_options"] | {"max_retries": "0", "connect_timeout": "1s", "timeout": "1s"}
+    options = given["storage"]["options"] | {"max_retries": "0", "connect_timeout": "1s", "timeout": "1s"}
     options |= {"aws_endpoint": "http://127.0.0.1:9", "aws_allow_http": "true", "aws_region": "x"}
     options |= {
         "azure_storage_account_name": "x",
@@ -130,7 +137,7 @@ def test_an_option_that_a_store_cannot_use_is_refused_without_its_value(option, 
         "azure_allow_http": "true",
     }
     options |= {"aws_access_key_id": "x", "aws_secret_access_key": "x"} | {option: spoilt}
-    calls = [["pack_files", {**given, "storage_options": options, "files": url}] for url in urls]
+    calls = [["pack_files", {**given, "storage": {"options": options}, "files": url}] for url in urls]
     said = told(calls, by_environment=False)
     assert said.count("Error ") >= len(urls), said
     assert "s3cr3t" not in said, said

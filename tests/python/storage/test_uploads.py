@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import pickle
 import signal
 import subprocess
 import sys
@@ -17,7 +17,7 @@ import fastpack
 from fastpack._fastpack import content_hash
 
 TEXTS = [{"text": f"{number} {sentence(number % 100, 200)}"} for number in range(4000)]
-OPTIONS = {"max_length": 512, "strategy": "concat", "shard_size": 400_000}
+OPTIONS = {"max_length": 512, "strategy": "concat", "format": fastpack.Format(shard_size=400_000)}
 TIMED = {"manifest.json", "report.json"}
 
 METADATA = {"gs": "x-goog-meta-", "az": "x-ms-meta-"}
@@ -50,8 +50,7 @@ def pack(cloud, records, tokenizer, work, **options):
         records,
         tokenizer,
         output=cloud.url("packed"),
-        storage_options=cloud.options,
-        work_dir=work,
+        storage=fastpack.Storage(cloud.options, work_dir=work),
         **{**OPTIONS, **options},
     )
 
@@ -103,7 +102,7 @@ def test_an_output_that_is_whole_stays_until_the_new_one_is_ready(cloud, tokeniz
         time.sleep(0.3)
         assert {key: cloud.listing()[key] for key in before} == before
 
-    pack(cloud, records(), tokenizer_dir, work, overwrite=True)
+    pack(cloud, records(), tokenizer_dir, work, exists="overwrite")
     fastpack.pack_records(TEXTS, tokenizer_dir, output=tmp_path / "packed", **OPTIONS)
     assert_same_output(cloud, tmp_path / "packed")
 
@@ -111,7 +110,7 @@ def test_an_output_that_is_whole_stays_until_the_new_one_is_ready(cloud, tokeniz
 def test_an_upload_that_fails_is_tried_again_at_the_end_and_named(cloud, tokenizer_dir, work, tmp_path):
     (tmp_path / "a.jsonl").write_bytes(lines(TEXTS))
     cloud.server.failing = r"^PUT /bucket/packed/train-00001"
-    given = {"storage_options": cloud.options, "work_dir": work, "tokenizer": tokenizer_dir, **OPTIONS}
+    given = {"storage": fastpack.Storage(cloud.options, work_dir=work), "tokenizer": tokenizer_dir, **OPTIONS}
     with pytest.raises(fastpack.AccessError, match=r"train-00001\.arrow"):
         fastpack.pack_dir(tmp_path / "a.jsonl", cloud.url("packed"), **given)
     assert "packed/manifest.json" not in cloud.listing()
@@ -136,7 +135,7 @@ def test_a_shard_that_is_damaged_before_the_job_ends_is_named_and_not_published(
         shard.write_bytes(spoilt)
         yield from TEXTS[3000:]
 
-    remote = {"output": cloud.url("packed"), "storage_options": cloud.options, "work_dir": work}
+    remote = {"output": cloud.url("packed"), "storage": fastpack.Storage(cloud.options, work_dir=work)}
     options = OPTIONS | (remote if in_bucket else {"output": tmp_path / "packed"})
     with pytest.raises(OSError, match=rf"has changed since it was written.*train-0000{at}\.arrow"):
         fastpack.pack_records(records(), tokenizer_dir, **options)
@@ -151,18 +150,17 @@ def test_a_job_that_is_killed_while_shards_go_up_goes_on(spoils, cloud, tokenize
     """Shards that are spoilt in the bucket meanwhile, beside the hash that they had, are uploaded again."""
     (tmp_path / "a.jsonl").write_bytes(lines(TEXTS * 3))
     script = (
-        "import json, sys, fastpack\n"
-        "files, output, options = json.loads(sys.argv[1])\n"
+        "import pickle, sys, fastpack\n"
+        "files, output, options = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
         "fastpack.pack_dir(files, output, **options)\n"
     )
     given = {
-        "storage_options": cloud.options,
-        "work_dir": str(work),
+        "storage": fastpack.Storage(cloud.options, work_dir=str(work)),
         "tokenizer": str(tokenizer_dir),
         "threads": 1,
         **OPTIONS,
     }
-    call = json.dumps([str(tmp_path / "a.jsonl"), cloud.url("packed"), given])
+    call = pickle.dumps([str(tmp_path / "a.jsonl"), cloud.url("packed"), given]).hex()
     process = subprocess.Popen([sys.executable, "-c", script, call])
     wait_for_shards(cloud, 2)
     process.send_signal(signal.SIGKILL)

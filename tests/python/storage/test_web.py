@@ -69,7 +69,7 @@ def test_faults_give_the_same_rows(seed, texts, tokenizer_dir):
     )
     with serving(texts, faults) as server:
         files = [f"{server.url}/{number}.jsonl" for number in range(3)]
-        found = rows(files, tokenizer_dir, storage_options={"max_retries": "30"})
+        found = rows(files, tokenizer_dir, storage={"max_retries": "30"})
     assert found == rows(texts, tokenizer_dir)
 
 
@@ -79,7 +79,7 @@ def test_an_answer_that_stays_wrong_is_one_error(status, texts, tokenizer_dir):
         serving(texts, Faults(always=status, only="1.jsonl")) as server,
         pytest.raises(OSError, match=r"1\.jsonl") as refused,
     ):
-        rows(f"{server.url}/1.jsonl", tokenizer_dir, storage_options={"max_retries": "2"})
+        rows(f"{server.url}/1.jsonl", tokenizer_dir, storage={"max_retries": "2"})
     assert len(str(refused.value).splitlines()) == 1
     if status == 404:
         assert isinstance(refused.value, fastpack.InputNotFoundError)
@@ -92,7 +92,7 @@ def test_a_body_that_always_breaks_off_early_is_one_error_and_no_damage(texts, t
             f"{server.url}/2.jsonl",
             tokenizer_dir,
             on_bad_record="skip",
-            storage_options={"max_retries": "1"},
+            storage={"max_retries": "1"},
         )
 
 
@@ -142,19 +142,19 @@ def test_no_secret_of_a_url_is_told(texts, tokenizer_dir, tmp_path):
         url = f"http://user:hunter22@{host}/0.jsonl?X-Amz-Signature=s3cr3t"
         options = {"aws_secret_access_key": "t0pS3cr3t"}
         report = fastpack.pack_dir(
-            url, tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, storage_options=options
+            url, tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, storage=options
         )
         told = [str(report), repr(report)]
         with pytest.raises(fastpack.InputNotFoundError) as refused:
-            rows(url.replace("0.jsonl", "none.jsonl"), tokenizer_dir, storage_options=options)
+            rows(url.replace("0.jsonl", "none.jsonl"), tokenizer_dir, storage=options)
         told.append(str(refused.value))
         server.faults.always = 500
         with pytest.raises(OSError, match="500") as refused:
-            rows(url, tokenizer_dir, storage_options={**options, "max_retries": "0"})
+            rows(url, tokenizer_dir, storage={**options, "max_retries": "0"})
         told.append(str(refused.value))
         assert any("Signature" in path for _, path, _ in server.requests)
     with pytest.raises(OSError, match=r"0\.jsonl") as refused:
-        rows(url, tokenizer_dir, storage_options={**options, "max_retries": "0"})
+        rows(url, tokenizer_dir, storage={**options, "max_retries": "0"})
     told.append(str(refused.value))
     told += [
         path.read_bytes().decode("utf-8", "replace")
@@ -201,7 +201,7 @@ def test_a_time_is_enough_to_know_a_file_again(texts, tokenizer_dir, tmp_path):
 
 
 def test_the_block_cache_answers_the_second_time(texts, tokenizer_dir, tmp_path):
-    options = {"block_cache": "1GB", "cache_dir": tmp_path / "cache"}
+    options = {"storage": fastpack.Storage(block_cache="1GB"), "cache_dir": tmp_path / "cache"}
     with serving(texts) as server:
         files = [f"{server.url}/{number}.jsonl" for number in range(3)]
         first = fastpack.pack_files(files, tokenizer_dir, max_length=512, **options)
@@ -297,10 +297,10 @@ def test_a_wrong_url_is_refused_with_what_is_right(files, said, tokenizer_dir):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"storage_options": 3}, "must be a dict"),
-        ({"storage_options": {"timeout": "soon"}}, "must be a time"),
-        ({"storage_options": {"max_retries": "-1"}}, "must be a number"),
-        ({"block_cache": "much"}, "20GB"),
+        ({"storage": 3}, "must be a dict"),
+        ({"storage": {"timeout": "soon"}}, "must be a time"),
+        ({"storage": {"max_retries": "-1"}}, "must be a number"),
+        ({"storage": fastpack.Storage(block_cache="much")}, "20GB"),
     ],
 )
 def test_a_wrong_option_is_refused(options, said, texts, tokenizer_dir):

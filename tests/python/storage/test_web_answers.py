@@ -28,7 +28,7 @@ NAMES = ["a.jsonl", "a.jsonl.gz", "a.parquet", "a.txt"]
 
 
 def rows(files: Any, tokenizer: Path, **options: Any) -> list[list[int]]:
-    options = {"max_length": 512, "max_lost": "100%", "storage_options": {"max_retries": "1"}, **options}
+    options = {"max_length": 512, "max_lost": "100%", "storage": {"max_retries": "1"}, **options}
     return fastpack.pack_files(files, tokenizer, **options)["input_ids"].to_pylist()
 
 

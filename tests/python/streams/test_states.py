@@ -13,6 +13,7 @@ import pytest
 from campaign import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nested import flat
 
 import fastpack
 from fastpack.streaming.states import opened_state, sealed_state
@@ -124,7 +125,13 @@ def ids(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-PLAIN: dict[str, Any] = {"tokenizer": None, "max_length": 16, "lanes": 4, "batch_size": 2, "pad_token_id": 0}
+PLAIN: dict[str, Any] = {
+    "tokenizer": None,
+    "max_length": 16,
+    "lanes": 4,
+    "batch_size": 2,
+    "padding": fastpack.Padding(token_id=0),
+}
 
 
 def rows_of(stream: fastpack.PackStream, most: int | None = None) -> list[list[int]]:
@@ -135,7 +142,7 @@ def rows_of(stream: fastpack.PackStream, most: int | None = None) -> list[list[i
 @settings(max_examples=tries(60, 5000), deadline=None)
 @given(data=st.data())
 def test_of_an_edited_state_of_a_stream_none_is_used(ids: str, data: st.DataObject) -> None:
-    with fastpack.stream(ids, **PLAIN) as stream:
+    with flat.stream(ids, **PLAIN) as stream:
         rows_of(stream, data.draw(st.integers(0, 6)))
         state: Any = stream.state_dict()
     *way, last = data.draw(st.sampled_from(places_of(state)[1:]))
@@ -158,7 +165,7 @@ def test_of_an_edited_state_of_a_stream_none_is_used(ids: str, data: st.DataObje
         holder[last] = data.draw(st.one_of(kinds))
     else:
         del holder[last]
-    again = fastpack.stream(ids, **PLAIN)
+    again = flat.stream(ids, **PLAIN)
     with pytest.raises(fastpack.OptionError, match="`state`"):
         again.load_state_dict(state)
     with pytest.raises(fastpack.OptionError, match="`state`"):
@@ -167,7 +174,7 @@ def test_of_an_edited_state_of_a_stream_none_is_used(ids: str, data: st.DataObje
 
 @pytest.mark.parametrize("kind", [[], {}, None, 1.5, "table"])
 def test_a_state_of_a_kind_that_is_none_is_refused(ids: str, kind: Any) -> None:
-    with fastpack.stream(ids, **PLAIN) as stream:
+    with flat.stream(ids, **PLAIN) as stream:
         state = {**stream.state_dict(), "state_of": kind}
     with pytest.raises(fastpack.OptionError, match="`state`"):
         fastpack.merge_state_dicts([state])
@@ -210,24 +217,24 @@ MAY_DIFFER: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("tables", [0, 3])
 def test_every_option_that_decides_rows_is_part_of_a_state(ids: str, tables: int) -> None:
-    with fastpack.stream(ids, **PLAIN) as stream:
+    with flat.stream(ids, **PLAIN) as stream:
         rows_of(stream, tables)
         state = stream.state_dict()
         rest = rows_of(stream)
     for option, values in OTHERS.items():
         for value in values:
-            other = fastpack.stream(ids, **(PLAIN | {option: value}))
+            other = flat.stream(ids, **(PLAIN | {option: value}))
             other.load_state_dict(state)
             with pytest.raises(fastpack.OptionError, match=f"what differs: .*`{option}`"):
                 next(other)
     for reading in ({"limit": 300}, {"repeat": 2}) if tables else ():
-        other = fastpack.stream(sources=[{"path": ids, **reading}], **PLAIN)
+        other = flat.stream(sources=[{"path": ids, **reading}], **PLAIN)
         other.load_state_dict(state)
         with pytest.raises(fastpack.OptionError, match=r"what differs: `sources\.0\.(limit|repeat)`"):
             next(other)
     for option, values in MAY_DIFFER.items():
         for value in values:
-            other = fastpack.stream(ids, **(PLAIN | {"cache_dir": None} | {option: value}))
+            other = flat.stream(ids, **(PLAIN | {"cache_dir": None} | {option: value}))
             other.load_state_dict(state)
             with other:
                 assert rows_of(other) == rest or (tables == 0 and option == "lanes"), option
@@ -235,14 +242,14 @@ def test_every_option_that_decides_rows_is_part_of_a_state(ids: str, tables: int
 
 @pytest.mark.parametrize("world", [1, 2])
 def test_a_state_before_the_first_table_is_the_beginning(ids: str, world: int) -> None:
-    expected = rows_of(fastpack.stream(ids, **PLAIN, epochs=None), 4)
+    expected = rows_of(flat.stream(ids, **PLAIN, epochs=None), 4)
     options = PLAIN | {"batch_size": 2 // world, "epochs": None}
-    streams = [fastpack.stream(ids, **options, rank=rank, world_size=world) for rank in range(world)]
+    streams = [flat.stream(ids, **options, rank=rank, world_size=world) for rank in range(world)]
     states = [stream.state_dict() for stream in streams]
     assert [stream.step for stream in streams] == [0] * world
     assert fastpack.merge_state_dicts(states) == states[0]
     for state in [states[0], json.loads(json.dumps(states[0]))]:
-        again = fastpack.stream(ids, **PLAIN, epochs=None)
+        again = flat.stream(ids, **PLAIN, epochs=None)
         rows_of(again, 2)
         again.load_state_dict(state)
         assert (again.step, again.stats().rows) == (0, 0)

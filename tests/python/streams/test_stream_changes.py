@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from campaign import tries
+from nested import flat
 
 import fastpack
 
@@ -60,15 +61,17 @@ def documents(folder: Path, rng: random.Random) -> list[Document]:
 def options_of(rng: random.Random) -> dict[str, Any]:
     options: dict[str, Any] = {
         "tokenizer": None,
-        "pad_token_id": 0,
+        "padding": fastpack.Padding(token_id=0),
         "max_length": LENGTH,
         "shuffle": False,
         "epochs": None,
         "lanes": rng.choice([1, 2, 4, 8]),
         "threads": rng.choice([1, 3]),
         "strategy": rng.choice(["concat", "best_fit", "sequential"]),
-        "open_packs": rng.choice([2, 8, 16]),
     }
+    open_rows = rng.choice([2, 8, 16])
+    if options["strategy"] == "best_fit":
+        options["strategy"] = fastpack.BestFit(open_rows=open_rows)
     if options["strategy"] != "concat":
         options["overlong"] = rng.choice(["split", "truncate"])
     if rng.random() < 0.4:
@@ -141,10 +144,10 @@ def test_a_change_of_what_open_rows_hold_is_refused_by_file_and_place(seed: int,
     rng = random.Random(seed)
     made = documents(tmp_path, rng)
     options, files = options_of(rng), files_of(tmp_path)
-    with fastpack.stream(files, batch_size=1, **options) as whole:
+    with flat.stream(files, batch_size=1, **options) as whole:
         rows = rows_of(whole, ROWS)
     given = rng.randint(2, 100)
-    with fastpack.stream(files, batch_size=1, **options) as stream:
+    with flat.stream(files, batch_size=1, **options) as stream:
         assert rows_of(stream, given) == rows[:given]
         state = stream.state_dict()
     read = surely_read(rows, given, options["lanes"], made)
@@ -162,8 +165,7 @@ def test_a_change_of_what_open_rows_hold_is_refused_by_file_and_place(seed: int,
     world = rng.choice([1, 2]) if options["lanes"] > 1 else 1
     try:
         streams = [
-            fastpack.stream(files, batch_size=1, rank=rank, world_size=world, **options)
-            for rank in range(world)
+            flat.stream(files, batch_size=1, rank=rank, world_size=world, **options) for rank in range(world)
         ]
         for stream in streams:
             stream.load_state_dict(state)
@@ -187,23 +189,23 @@ def test_without_strict_a_changed_file_goes_on(tmp_path: Path) -> None:
         "tokenizer": None, "max_length": LENGTH, "shuffle": False, "epochs": None, "lanes": 1, "strategy": "concat",
     }  # fmt: skip
     files = files_of(tmp_path)
-    with fastpack.stream(files, batch_size=1, **options) as whole:
+    with flat.stream(files, batch_size=1, **options) as whole:
         rows = rows_of(whole, 300)
     given = 120
     chosen = next(iter(surely_read(rows, given, 1, made)))
-    with fastpack.stream(files, batch_size=1, **options) as stream:
+    with flat.stream(files, batch_size=1, **options) as stream:
         rows_of(stream, given)
         state = stream.state_dict()
     change(made[chosen], letters=False)
-    with fastpack.stream(files, batch_size=1, **options) as stream:
+    with flat.stream(files, batch_size=1, **options) as stream:
         stream.load_state_dict(state)
         with pytest.raises(fastpack.OptionError, match="others now"):
             next(stream)
-    with fastpack.stream(files, batch_size=1, **options) as stream:
+    with flat.stream(files, batch_size=1, **options) as stream:
         stream.load_state_dict(state, strict=False)
         after = rows_of(stream, 2)
         again = stream.state_dict()
-    with fastpack.stream(files, batch_size=1, **options) as stream:
+    with flat.stream(files, batch_size=1, **options) as stream:
         stream.load_state_dict(again)
         after += rows_of(stream, 10)
     assert [len(row) for row in after] == [len(row) for row in rows[given : given + 12]]

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import sentence
+from nested import flat, place
 
 import fastpack
 
@@ -70,7 +71,7 @@ def wanted_ids(
 ) -> list[Ids]:
     """The documents of the records that a plain Python condition keeps."""
     path = write([record for record in RECORDS if keep(record)], "kept.jsonl")
-    table = fastpack.pack_files(path, loaded, max_length=4096, strategy="none")
+    table = flat.pack_files(path, loaded, max_length=4096, strategy="none")
     return sorted(tuple(ids) for ids in table["input_ids"].to_pylist())
 
 
@@ -98,7 +99,7 @@ def test_records_are_chosen_by_their_fields(
 ) -> None:
     if files.suffix == ".csv" and not {"lang", "missing"} >= set(where):
         pytest.skip("cells of CSV are texts")
-    stream = fastpack.stream(files, loaded, where=where, **OPTIONS)
+    stream = flat.stream(files, loaded, where=where, **OPTIONS)
     found = ids_of(stream)
     assert sorted(found) == wanted_ids(loaded, keep, write_jsonl)
     assert stream.report is not None
@@ -112,9 +113,9 @@ def test_records_are_chosen_by_their_fields(
 def test_documents_are_chosen_by_their_length(
     least: int | None, most: int | None, files: Path, loaded: fastpack.Tokenizer
 ) -> None:
-    plain = ids_of(fastpack.stream(files, loaded, **OPTIONS))
+    plain = ids_of(flat.stream(files, loaded, **OPTIONS))
     kept = [ids for ids in plain if (least or 0) <= len(ids) <= (most or 10**9)]
-    stream = fastpack.stream(files, loaded, min_document_tokens=least, max_document_tokens=most, **OPTIONS)
+    stream = flat.stream(files, loaded, min_document_tokens=least, max_document_tokens=most, **OPTIONS)
     assert sorted(ids_of(stream)) == sorted(kept)
     assert stream.report is not None
     assert stream.report.documents.kept == len(kept)
@@ -127,15 +128,15 @@ def test_documents_are_chosen_by_their_length(
 def test_validation_holds_the_same_records_out_in_every_epoch(
     files: Path, loaded: fastpack.Tokenizer
 ) -> None:
-    plain = ids_of(fastpack.stream(files, loaded, **OPTIONS))
-    stream = fastpack.stream(files, loaded, validation=0.1, epochs=3, **OPTIONS)
+    plain = ids_of(flat.stream(files, loaded, **OPTIONS))
+    stream = flat.stream(files, loaded, validation=0.1, epochs=3, **OPTIONS)
     trained = ids_of(stream)
     held_out = ids_of(stream.validation)
     assert 10 < len(held_out) < 60
     assert sorted(trained) == sorted(3 * [ids for ids in plain if ids not in held_out])
     assert set(held_out) <= set(plain)
     assert ids_of(stream.validation) == held_out
-    other = fastpack.stream(files, loaded, validation=0.1, seed=1, **OPTIONS)
+    other = flat.stream(files, loaded, validation=0.1, seed=1, **OPTIONS)
     assert sorted(ids_of(other.validation)) != sorted(held_out)
     assert stream.report is not None
     assert stream.report.documents.read == len(trained)
@@ -146,7 +147,7 @@ def test_about_the_share_is_held_out(
     share: Any, write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
 ) -> None:
     path = write_jsonl([{"text": f"{number}"} for number in range(6000)])
-    stream = fastpack.stream(path, loaded, validation=share, **OPTIONS)
+    stream = flat.stream(path, loaded, validation=share, **OPTIONS)
     expected = {0.01: 60, 0.2: 1200, "50%": 3000}[share]
     assert len(ids_of(stream.validation)) == pytest.approx(expected, abs=4 * expected**0.5)
 
@@ -156,7 +157,7 @@ def test_equal_records_are_held_out_together_wherever_they_are(
 ) -> None:
     texts = [{"text": f"number {number}"} for number in range(200)]
     files = [write_jsonl(texts, "a.jsonl"), write_jsonl(texts[::-1], "b.jsonl")]
-    stream = fastpack.stream(files, loaded, validation=0.3, **OPTIONS)
+    stream = flat.stream(files, loaded, validation=0.3, **OPTIONS)
     held_out = ids_of(stream.validation)
     assert {held_out.count(ids) for ids in held_out} == {2}
     assert not set(held_out) & set(ids_of(stream))
@@ -230,7 +231,7 @@ def test_records_are_taken_by_their_number_in_the_input(
         {"shuffle": False, "lanes": 1},
         {"columns": ["input_ids", "source_row"]},
     ):
-        stream = fastpack.stream(files, loaded, skip=skip, take=take, stride=stride, **(OPTIONS | options))
+        stream = flat.stream(files, loaded, skip=skip, take=take, stride=stride, **(OPTIONS | options))
         ours = [loaded.decode(list(ids)).removesuffix("<|endoftext|>") for ids in ids_of(stream)]
         if options.get("shuffle", True):
             assert sorted(ours) == sorted(wanted)
@@ -253,7 +254,7 @@ def test_records_taken_of_one_large_file_are_shared_by_the_lanes(
         "world_size": 6,
     }
     for rank in range(6):
-        with fastpack.stream(path, loaded, rank=rank, lanes=48, batch_size=8, **options) as stream:
+        with flat.stream(path, loaded, rank=rank, lanes=48, batch_size=8, **options) as stream:
             assert next(stream).num_rows == 8
 
 
@@ -262,8 +263,8 @@ def test_sources_with_weights_have_their_own_numbers(
 ) -> None:
     one, two = write_jsonl(RECORDS[:100], "one.jsonl"), write_jsonl(RECORDS[100:], "two.jsonl")
     options = OPTIONS | {"take": 30, "lanes": 2, "on_exhausted": "drop"}
-    stream = fastpack.stream({"one": one, "two": two}, loaded, weights={"one": 1, "two": 1}, **options)
-    plain = ids_of(fastpack.stream([one, two], loaded, **(OPTIONS | {"shuffle": False, "lanes": 1})))
+    stream = flat.stream({"one": one, "two": two}, loaded, weights={"one": 1, "two": 1}, **options)
+    plain = ids_of(flat.stream([one, two], loaded, **(OPTIONS | {"shuffle": False, "lanes": 1})))
     assert sorted(ids_of(stream)) == sorted(plain[:30] + plain[100:130])
 
 
@@ -273,9 +274,9 @@ def test_a_size_is_not_estimated_where_records_are_left_out(
     path = write_jsonl(RECORDS)
     for options in ({"take": 40}, {"stride": 2}, {"where": {"lang": "en"}}, {"validation": 0.1}):
         with pytest.raises(fastpack.OptionError, match="cache_dir") as refused:
-            fastpack.stream(path, loaded, **OPTIONS, **options).estimate()
+            flat.stream(path, loaded, **OPTIONS, **options).estimate()
         assert refused.value.option == next(iter(options))
-    counted = fastpack.stream(path, loaded, take=40, cache_dir=tmp_path / "counts", **OPTIONS).estimate()
+    counted = flat.stream(path, loaded, take=40, cache_dir=tmp_path / "counts", **OPTIONS).estimate()
     assert counted.rows == 40
 
 
@@ -291,7 +292,7 @@ def test_a_size_is_not_estimated_where_records_are_left_out(
         {"take": 77},
         {"stride": 3},
         {"stride": 4, "skip": 17, "take": 210, "where": {"good": True}},
-        {"drop_last": True, "strategy": "concat", "max_length": 32},
+        {"strategy": fastpack.Concat(drop_last=True), "max_length": 32},
         {"validation": 0.2},
         {
             "filter": fastpack.Function(
@@ -319,7 +320,7 @@ def test_a_stream_resumes_at_any_offset_whatever_is_done_with_records(
     files: Any = {"one": one, "two": two} if "weights" in options else [one, two]
 
     def make() -> fastpack.PackStream:
-        return fastpack.stream(files, loaded, **(OPTIONS | {"batch_size": 1, "epochs": None} | options))
+        return flat.stream(files, loaded, **(OPTIONS | {"batch_size": 1, "epochs": None} | options))
 
     with make() as stream:
         tables = list(itertools.islice(stream, offset + 6))
@@ -334,7 +335,7 @@ def test_a_stream_resumes_at_any_offset_whatever_is_done_with_records(
 @pytest.mark.parametrize(
     ("options", "option"),
     [
-        ({"where": "lang"}, "where"),
+        ({"where": "lang"}, "select"),
         ({"where": {"lang": {"a": 1}}}, "where"),
         ({"where": {"score": (1, 2, 3)}}, "where"),
         ({"where": {"score": ("a", "b")}}, "where"),
@@ -354,13 +355,13 @@ def test_a_choice_that_is_none_is_refused(
     options: dict[str, Any], option: str, write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
 ) -> None:
     with pytest.raises(fastpack.OptionError) as refused:
-        fastpack.stream(write_jsonl(RECORDS[:3]), loaded, **OPTIONS, **options)
-    assert refused.value.option == option
+        flat.stream(write_jsonl(RECORDS[:3]), loaded, **OPTIONS, **options)
+    assert refused.value.option == place(option)
 
 
 def test_another_choice_is_another_run(write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer) -> None:
     path = write_jsonl(RECORDS)
-    with fastpack.stream(path, loaded, where={"lang": "en"}, **OPTIONS) as stream:
+    with flat.stream(path, loaded, where={"lang": "en"}, **OPTIONS) as stream:
         next(stream)
         state = stream.state_dict()
     for options, named in [
@@ -371,7 +372,7 @@ def test_another_choice_is_another_run(write_jsonl: Callable[..., Path], loaded:
         ({"where": {"lang": "en"}, "take": 2}, "take"),
         ({"where": {"lang": "en"}, "stride": 2}, "stride"),
     ]:
-        other = fastpack.stream(path, loaded, **OPTIONS, **options)
+        other = flat.stream(path, loaded, **OPTIONS, **options)
         other.load_state_dict(state)
         with pytest.raises(fastpack.OptionError, match=f"`{named}`"):
             next(other)
@@ -381,7 +382,7 @@ def test_there_is_no_validation_stream_without_a_share(
     write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
 ) -> None:
     with pytest.raises(fastpack.OptionError, match="`validation`"):
-        _ = fastpack.stream(write_jsonl(RECORDS), loaded, **OPTIONS).validation
+        _ = flat.stream(write_jsonl(RECORDS), loaded, **OPTIONS).validation
 
 
 NUMBERS = [
@@ -422,7 +423,7 @@ def test_numbers_are_compared_exactly_whatever_their_types(
     ]
 
     def found(where: object) -> list[int]:
-        ids = ids_of(fastpack.stream(path, loaded, where={"n": where}, **OPTIONS))
+        ids = ids_of(flat.stream(path, loaded, where={"n": where}, **OPTIONS))
         return sorted(next(at for at, text in enumerate(texts) if row[: len(text)] == text) for row in ids)
 
     for wanted in NUMBERS:
@@ -437,5 +438,5 @@ def test_unsigned_integers_and_numbers_of_numpy_are_compared_exactly(
     numbers = np.array([2**64 - 1, 2**64 - 2, 2**63, 2**63 - 1], np.uint64)
     pq.write_table(pa.table({"text": [f"{at}" for at in range(4)], "n": numbers}), tmp_path / "a.parquet")
     for wanted, most in ((numbers[1], 1), (int(numbers[1]), 1), ((numbers[2], numbers[1]), 2)):
-        stream = fastpack.stream(tmp_path / "a.parquet", loaded, where={"n": wanted}, **OPTIONS)
+        stream = flat.stream(tmp_path / "a.parquet", loaded, where={"n": wanted}, **OPTIONS)
         assert len(ids_of(stream)) == most

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import sentence
+from nested import flat, place
 
 import fastpack
 
@@ -100,22 +101,25 @@ def test_ranks_end_at_the_same_step(
     loaded: fastpack.Tokenizer,
     tmp_path: Path,
 ) -> None:
-    options: dict[str, Any] = {"max_length": 64, "batch_size": 2, "lanes": LANES, "open_packs": 4}
+    options: dict[str, Any] = {
+        "max_length": 64,
+        "batch_size": 2,
+        "lanes": LANES,
+        "strategy": fastpack.BestFit(open_rows=4),
+    }
     ranks = Ranks(world)
 
     def make(rank: int) -> fastpack.PackStream:
         together: dict[str, Any] = (
             {"cache_dir": tmp_path} if agreement == "cache_dir" else {"all_reduce": ranks.of(rank)}
         )
-        return fastpack.stream(
-            texts, loaded, on_end=on_end, rank=rank, world_size=world, **options, **together
-        )
+        return flat.stream(texts, loaded, on_end=on_end, rank=rank, world_size=world, **options, **together)
 
     found = tables_of_ranks(world, make)
     assert len({len(tables) for tables in found}) == 1
     assert all(table.num_rows == 2 for tables in found for table in tables)
     seen = documents_of(itertools.chain.from_iterable(found))
-    whole = documents_of(list(fastpack.stream(texts, loaded, **options)))
+    whole = documents_of(list(flat.stream(texts, loaded, **options)))
     assert sum(whole.values()) == 400
     if on_end == "drop":
         assert 0 < sum((whole - seen).values()) < 120
@@ -135,11 +139,11 @@ def test_one_rank_has_the_rows_of_several(
     options: dict[str, Any] = {"max_length": 64, "lanes": LANES, "on_end": on_end, "cache_dir": tmp_path}
     alone = [
         row
-        for table in fastpack.stream(texts, loaded, batch_size=6, **options)
+        for table in flat.stream(texts, loaded, batch_size=6, **options)
         for row in table["input_ids"].to_pylist()
     ]
     ranks = [
-        list(fastpack.stream(texts, loaded, batch_size=2, rank=rank, world_size=3, **options))
+        list(flat.stream(texts, loaded, batch_size=2, rank=rank, world_size=3, **options))
         for rank in range(3)
     ]
     steps = zip(*ranks, strict=True)
@@ -151,7 +155,7 @@ def test_every_state_up_to_the_end_resumes(
     on_end: Any, texts: Path, loaded: fastpack.Tokenizer, tmp_path: Path
 ) -> None:
     def make(rank: int) -> fastpack.PackStream:
-        return fastpack.stream(
+        return flat.stream(
             texts,
             loaded,
             max_length=64,
@@ -175,7 +179,7 @@ def test_every_state_up_to_the_end_resumes(
 
 
 def test_padding_is_told_and_has_no_labels(texts: Path, loaded: fastpack.Tokenizer) -> None:
-    stream = fastpack.stream(texts, loaded, max_length=64, batch_size=5, lanes=LANES, on_end="pad")
+    stream = flat.stream(texts, loaded, max_length=64, batch_size=5, lanes=LANES, on_end="pad")
     rows = [row for table in stream for row in table.to_pylist()]
     assert stream.report is not None
     padding = [row for row in rows if set(row["labels"]) == {-100}]
@@ -187,9 +191,9 @@ def test_padding_is_told_and_has_no_labels(texts: Path, loaded: fastpack.Tokeniz
 
 def test_what_is_left_out_is_told(texts: Path, loaded: fastpack.Tokenizer, tmp_path: Path) -> None:
     options: dict[str, Any] = {"max_length": 64, "batch_size": 2, "lanes": LANES}
-    whole = sum(table.num_rows for table in fastpack.stream(texts, loaded, **options))
+    whole = sum(table.num_rows for table in flat.stream(texts, loaded, **options))
     streams = [
-        fastpack.stream(texts, loaded, on_end="drop", cache_dir=tmp_path, rank=rank, world_size=2, **options)
+        flat.stream(texts, loaded, on_end="drop", cache_dir=tmp_path, rank=rank, world_size=2, **options)
         for rank in range(2)
     ]
     given = [list(stream) for stream in streams]
@@ -205,7 +209,7 @@ def test_what_is_left_out_is_told(texts: Path, loaded: fastpack.Tokenizer, tmp_p
 
 def test_rows_are_counted_once(texts: Path, loaded: fastpack.Tokenizer, tmp_path: Path) -> None:
     options: dict[str, Any] = {"max_length": 64, "cache_dir": tmp_path / "counts"}
-    stream = fastpack.stream(texts, loaded, **options)
+    stream = flat.stream(texts, loaded, **options)
     counted = stream.index()
     assert counted.counted
     tables = list(stream)
@@ -219,7 +223,7 @@ def test_rows_are_counted_once(texts: Path, loaded: fastpack.Tokenizer, tmp_path
     texts.unlink()
     # What is read of the input is its name, size and ends: nothing is counted again.
     with pytest.raises(fastpack.InputNotFoundError):
-        fastpack.stream(texts, loaded, **options).index()
+        flat.stream(texts, loaded, **options).index()
 
 
 def test_a_count_of_other_inputs_is_not_taken(
@@ -228,21 +232,21 @@ def test_a_count_of_other_inputs_is_not_taken(
     records = [{"text": sentence(number, 9)} for number in range(60)]
     options: dict[str, Any] = {"max_length": 64, "cache_dir": tmp_path / "counts"}
     path = write_jsonl(records)
-    first = fastpack.stream(path, loaded, **options).index()
+    first = flat.stream(path, loaded, **options).index()
     write_jsonl(records[:30])
-    second = fastpack.stream(path, loaded, **options).index()
+    second = flat.stream(path, loaded, **options).index()
     assert second.tokens < 0.7 * first.tokens
-    assert fastpack.stream(path, loaded, **options, seed=3).index().counted
+    assert flat.stream(path, loaded, **options, seed=3).index().counted
     assert len(list((tmp_path / "counts").glob("stream-*.json"))) == 3
 
 
 def test_a_damaged_count_is_made_again(texts: Path, loaded: fastpack.Tokenizer, tmp_path: Path) -> None:
     options: dict[str, Any] = {"max_length": 64, "cache_dir": tmp_path / "counts"}
-    counted = fastpack.stream(texts, loaded, **options).index()
+    counted = flat.stream(texts, loaded, **options).index()
     (path,) = (tmp_path / "counts").glob("stream-*.json")
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("1", "2", 1), encoding="utf-8")
-    assert fastpack.stream(texts, loaded, **options).index() == counted
+    assert flat.stream(texts, loaded, **options).index() == counted
     assert path.read_text(encoding="utf-8") == text
 
 
@@ -262,14 +266,14 @@ def test_an_estimate_is_near_the_count(
     options: dict[str, Any] = {
         "max_length": 256,
         "lanes": 1,
-        "open_packs": 2,
+        "strategy": fastpack.BestFit(open_rows=2),
         "weights": weights,
         "on_exhausted": on_exhausted,
         "weight_unit": unit,
     }
     files: dict[str, Any] = {"a": short, "b": long}
-    counted = fastpack.stream(files, loaded, cache_dir=tmp_path, **options).estimate()
-    estimated = fastpack.stream(files, loaded, **options).estimate(sample=200)
+    counted = flat.stream(files, loaded, cache_dir=tmp_path, **options).estimate()
+    estimated = flat.stream(files, loaded, **options).estimate(sample=200)
     assert (counted.counted, estimated.counted) == (True, False)
     assert estimated.tokens == pytest.approx(counted.tokens, rel=0.15)
     assert estimated.rows == pytest.approx(counted.rows, rel=0.2)
@@ -283,16 +287,15 @@ def test_an_estimate_is_the_same_on_every_rank(
     options: dict[str, Any] = {"max_length": 64, "lanes": 12, "batch_size": 2, "world_size": world_size}
     for more in ({"cache_dir": tmp_path, "epochs": 3}, {"epochs": None}):
         sizes = {
-            fastpack.stream(texts, loaded, rank=rank, **options, **more).estimate()
-            for rank in range(world_size)
+            flat.stream(texts, loaded, rank=rank, **options, **more).estimate() for rank in range(world_size)
         }
         assert len(sizes) == 1
         assert {size.steps for size in sizes} != {0}
 
 
 def test_the_number_of_epochs_is_counted_out(texts: Path, loaded: fastpack.Tokenizer, tmp_path: Path) -> None:
-    one = fastpack.stream(texts, loaded, max_length=64, cache_dir=tmp_path).estimate()
-    three = fastpack.stream(texts, loaded, max_length=64, cache_dir=tmp_path, epochs=3).estimate()
+    one = flat.stream(texts, loaded, max_length=64, cache_dir=tmp_path).estimate()
+    three = flat.stream(texts, loaded, max_length=64, cache_dir=tmp_path, epochs=3).estimate()
     # Open rows are closed at the end of the run, not of each epoch.
     assert 0.8 * one.rows < three.rows <= one.rows
     assert three.tokens == one.tokens
@@ -301,7 +304,7 @@ def test_the_number_of_epochs_is_counted_out(texts: Path, loaded: fastpack.Token
 @pytest.mark.parametrize(
     ("options", "option", "said"),
     [
-        ({"rank": 0, "world_size": 2}, "epochs", "`cache_dir`.*`all_reduce`"),
+        ({"rank": 0, "world_size": 2}, "epochs", "`cache_dir`.*`ranks.all_reduce`"),
         ({"all_reduce": 3}, "all_reduce", "a function that takes a whole number"),
         ({"all_reduce": max, "cache_dir": "x"}, "all_reduce", "in place of `cache_dir`"),
         ({"on_end": "stop"}, "on_end", "pad"),
@@ -312,15 +315,15 @@ def test_what_cannot_end_together_is_refused(
     options: dict[str, Any], option: str, said: str, texts: Path, loaded: fastpack.Tokenizer
 ) -> None:
     with pytest.raises(fastpack.OptionError, match=said) as refused:
-        fastpack.stream(texts, loaded, max_length=64, **options)
-    assert refused.value.option == option
+        flat.stream(texts, loaded, max_length=64, **options)
+    assert refused.value.option == place(option)
 
 
 def test_an_index_needs_a_folder_and_an_end(texts: Path, loaded: fastpack.Tokenizer, tmp_path: Path) -> None:
     with pytest.raises(fastpack.OptionError, match="`cache_dir`"):
-        fastpack.stream(texts, loaded, max_length=64).index()
+        flat.stream(texts, loaded, max_length=64).index()
     with pytest.raises(fastpack.OptionError, match="has no end"):
-        fastpack.stream(texts, loaded, max_length=64, epochs=None, cache_dir=tmp_path).index()
+        flat.stream(texts, loaded, max_length=64, epochs=None, cache_dir=tmp_path).index()
 
 
 def test_an_error_of_the_callers_all_reduce_is_raised(texts: Path, loaded: fastpack.Tokenizer) -> None:
@@ -329,10 +332,10 @@ def test_an_error_of_the_callers_all_reduce_is_raised(texts: Path, loaded: fastp
 
     options: dict[str, Any] = {"max_length": 64, "batch_size": 2, "rank": 0, "world_size": 2}
     with pytest.raises(ZeroDivisionError):
-        list(fastpack.stream(texts, loaded, all_reduce=greatest, **options))
+        list(flat.stream(texts, loaded, all_reduce=greatest, **options))
     wrong: Any = str
     with pytest.raises(fastpack.OptionError, match="must be a function that returns the greatest"):
-        list(fastpack.stream(texts, loaded, all_reduce=wrong, **options))
+        list(flat.stream(texts, loaded, all_reduce=wrong, **options))
 
 
 @pytest.mark.parametrize("weight", [0.25, 0.5, 0.9])
@@ -347,7 +350,7 @@ def test_rows_of_one_source_each_come_by_their_weights(
     weights = {"short": 1 - weight, "long": weight}
 
     def make() -> fastpack.PackStream:
-        return fastpack.stream(files, loaded, weights=weights, weight_unit="rows", **options)
+        return flat.stream(files, loaded, weights=weights, weight_unit="rows", **options)
 
     with make() as stream:
         tables = list(itertools.islice(stream, 60))
@@ -373,7 +376,7 @@ def test_a_mix_by_rows_ends_as_any_mix(
         "a": write_jsonl([{"text": f"{n} {sentence(n, 9)}"} for n in range(100)], "a.jsonl"),
         "b": write_jsonl([{"text": f"{n} {sentence(n, 9)} b"} for n in range(300)], "b.jsonl"),
     }
-    stream = fastpack.stream(
+    stream = flat.stream(
         files,
         loaded,
         weights={"a": 1, "b": 1},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from campaign import tries
 from loopback import LoopbackServer, SilentHandler, running
+from nested import flat
 
 import fastpack
 
@@ -107,7 +108,7 @@ def next_of(
 @pytest.mark.parametrize("raised", raised_errors(), ids=lambda it: type(it).__name__)
 @pytest.mark.parametrize("source", [False, True])
 def test_an_error_comes_again_at_each_next(raised: Exception, source: bool, records: Path) -> None:
-    whole = [rows_of(table) for table in fastpack.stream(records, **OPTIONS)]
+    whole = [rows_of(table) for table in flat.stream(records, **OPTIONS)]
     for call in (1, 30):
         failing = Failing({call: raised})
         given: dict[str, Any] = (
@@ -115,7 +116,7 @@ def test_an_error_comes_again_at_each_next(raised: Exception, source: bool, reco
             if source
             else {"files": records, "filter": fastpack.Function(failing, fingerprint="v1")}
         )
-        stream = fastpack.stream(**given, **OPTIONS)
+        stream = flat.stream(**given, **OPTIONS)
         taken, said = [], []
         for _ in range(len(whole) + 4):
             table, failed = next_of(stream, (type(raised),))
@@ -139,7 +140,7 @@ def test_an_error_comes_again_at_each_next(raised: Exception, source: bool, reco
 
 def test_errors_of_data_and_options_come_again(records: Path, write_jsonl: Callable[..., Path]) -> None:
     bad = write_jsonl([*map(record, range(50)), b"{"], "bad.jsonl")
-    stream = fastpack.stream(bad, shuffle=False, **OPTIONS | {"lanes": 1})
+    stream = flat.stream(bad, shuffle=False, **OPTIONS | {"lanes": 1})
     with pytest.raises(fastpack.RecordError) as first:
         list(stream)
     for _ in range(3):
@@ -149,7 +150,7 @@ def test_errors_of_data_and_options_come_again(records: Path, write_jsonl: Calla
         assert (again.value.path, again.value.line) == (str(bad), 51)
     with pytest.raises(fastpack.RecordError):
         list(stream)
-    mixed = fastpack.stream({"a": records, "b": bad}, weights={"a": 1, "b": 1}, **OPTIONS | {"lanes": 64})
+    mixed = flat.stream({"a": records, "b": bad}, weights={"a": 1, "b": 1}, **OPTIONS | {"lanes": 64})
     for _ in range(3):
         with pytest.raises((fastpack.OptionError, fastpack.RecordError)):
             list(mixed)
@@ -167,7 +168,7 @@ def test_an_interrupt_loses_no_table(seed: int, records: Path) -> None:
         given: dict[str, Any] = (
             {"files": failing.records} if source else {"files": records, "filter": failing}
         )
-        return fastpack.stream(**given, **options)
+        return flat.stream(**given, **options)
 
     whole = [rows_of(table) for table in make({})]
     taken, failures = taken_by(make(interrupts), (KeyboardInterrupt,))
@@ -183,8 +184,14 @@ def test_an_interrupt_asks_no_rank_twice(records: Path) -> None:
             return number
 
         failing = Failing(interrupts)
-        stream = fastpack.stream(
-            records, filter=failing, all_reduce=greatest, rank=0, world_size=2, pad_token_id=0, **OPTIONS
+        stream = flat.stream(
+            records,
+            filter=failing,
+            all_reduce=greatest,
+            rank=0,
+            world_size=2,
+            padding=fastpack.Padding(token_id=0),
+            **OPTIONS,
         )
         return taken_by(stream, (KeyboardInterrupt,))[0], asked
 
@@ -195,7 +202,7 @@ def test_an_interrupt_asks_no_rank_twice(records: Path) -> None:
 
 def test_an_error_of_log_loses_no_table(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fastpack.streaming.stream._LOG_SECONDS", 0.0)
-    whole = [rows_of(table) for table in fastpack.stream(records, **OPTIONS)]
+    whole = [rows_of(table) for table in flat.stream(records, **OPTIONS)]
     calls = 0
 
     def log(_: Any) -> None:
@@ -204,7 +211,7 @@ def test_an_error_of_log_loses_no_table(records: Path, monkeypatch: pytest.Monke
         if calls % 5 == 2:
             raise PlainError
 
-    taken, failures = taken_by(fastpack.stream(records, log=log, **OPTIONS), (PlainError,))
+    taken, failures = taken_by(flat.stream(records, log=log, **OPTIONS), (PlainError,))
     assert failures > 2
     assert taken == whole
 
@@ -241,7 +248,7 @@ def test_a_lost_connection_loses_no_table() -> None:
     server = Flaky(text.encode())
 
     def make() -> fastpack.PackStream:
-        return fastpack.stream(f"{server.url}/data.jsonl", storage_options={"max_retries": "0"}, **OPTIONS)
+        return flat.stream(f"{server.url}/data.jsonl", storage_options={"max_retries": "0"}, **OPTIONS)
 
     with running(server):
         whole = [rows_of(table) for table in make()]

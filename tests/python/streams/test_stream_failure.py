@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import sentence
+from nested import flat
 from pace import paced
 
 import fastpack
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-OPTIONS: dict[str, Any] = {"max_length": 64, "batch_size": 2, "lanes": 12, "open_packs": 4}
+OPTIONS: dict[str, Any] = {
+    "max_length": 64,
+    "batch_size": 2,
+    "lanes": 12,
+    "strategy": fastpack.BestFit(open_rows=4),
+}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +48,7 @@ def ids_of(table: Any) -> list[list[int]]:
 KILLED = """
 import fastpack, json, sys
 files, tokenizer, place = sys.argv[1:]
-stream = fastpack.stream(files, tokenizer, max_length=64, batch_size=2, lanes=12, open_packs=4, threads=2)
+stream = fastpack.stream(files, tokenizer, max_length=64, batch_size=2, ranks=fastpack.Ranks(lanes=12), strategy=fastpack.BestFit(open_rows=4), threads=2)
 try:
     with open(place) as file:
         stream.load_state_dict(json.loads(file.read().splitlines()[-1])["state"])
@@ -61,7 +67,7 @@ def test_a_run_killed_while_it_reads_ahead_goes_on_with_the_next_table(
     texts: Path, tokenizer_dir: Path, loaded: fastpack.Tokenizer, tmp_path: Path
 ) -> None:
     place = tmp_path / "taken.jsonl"
-    expected = [ids_of(table) for table in fastpack.stream(texts, loaded, **OPTIONS)]
+    expected = [ids_of(table) for table in flat.stream(texts, loaded, **OPTIONS)]
     for tables in (3, 40, 90):
         process = subprocess.Popen([sys.executable, "-c", KILLED, str(texts), str(tokenizer_dir), str(place)])
         until = time.monotonic() + 60
@@ -104,7 +110,7 @@ def test_a_file_that_changes_while_it_is_read_is_named(
         write_jsonl([{"text": f"{number} {sentence(number, 60)}"} for number in range(3000)], f"{name}.jsonl")
         for name in "ab"
     ]
-    stream = fastpack.stream(files, loaded, max_length=64, batch_size=1, shuffle=False, lanes=1)
+    stream = flat.stream(files, loaded, max_length=64, batch_size=1, shuffle=False, lanes=1)
     next(stream)
     spoil(files[1])
     with pytest.raises((fastpack.FastpackError, OSError), match=r"b\.jsonl"):
@@ -118,14 +124,14 @@ def test_a_file_cut_off_in_the_middle_is_named(
     whole = gzip.compress(texts.read_bytes())
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(fastpack.FastpackError, match=r"cut\.jsonl\.gz"):
-        list(fastpack.stream(path, loaded, **OPTIONS))
-    skipped = fastpack.stream(path, loaded, on_bad_record="skip", **OPTIONS)
+        list(flat.stream(path, loaded, **OPTIONS))
+    skipped = flat.stream(path, loaded, on_bad_record="skip", **OPTIONS)
     tables = list(skipped)
     assert skipped.report is not None
     assert skipped.report.dropped["damaged"].documents == 1
     # Skips replay alike.
     for number in (0, 5, len(tables) - 2):
-        again = fastpack.stream(path, loaded, on_bad_record="skip", **OPTIONS)
+        again = flat.stream(path, loaded, on_bad_record="skip", **OPTIONS)
         again.load_state_dict(fastpack.state_of(tables[number]))
         assert [ids_of(table) for table in again] == [ids_of(table) for table in tables[number + 1 :]]
         assert again.report is not None
@@ -137,8 +143,8 @@ def test_a_file_cut_off_in_the_middle_is_named(
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("started", [False, True])
 def test_a_forked_child_streams_or_is_refused(started: bool, texts: Path, loaded: fastpack.Tokenizer) -> None:
-    stream = fastpack.stream(texts, loaded, **OPTIONS)
-    first = ids_of(next(fastpack.stream(texts, loaded, **OPTIONS)))
+    stream = flat.stream(texts, loaded, **OPTIONS)
+    first = ids_of(next(flat.stream(texts, loaded, **OPTIONS)))
     if started:
         next(stream)
     child = os.fork()
@@ -223,7 +229,7 @@ def test_a_state_of_changed_files_goes_on_where_that_is_safe(
     }
 
     def make(weight: float) -> fastpack.PackStream:
-        return fastpack.stream(
+        return flat.stream(
             files, loaded, weights={"a": 1 - weight, "b": weight}, max_length=64, lanes=4, epochs=None
         )
 
@@ -248,18 +254,18 @@ def test_an_endless_stream_over_nothing_is_refused(
     """TorchTitan #3008: an endless epoch over no documents must not spin."""
     path = write_jsonl([])
     with pytest.raises(fastpack.LossError, match="no document in the 12 lanes"):
-        next(fastpack.stream(path, loaded, epochs=None, **OPTIONS))
+        next(flat.stream(path, loaded, epochs=None, **OPTIONS))
     blank = write_jsonl([{"text": ""} for _ in range(20)], "blank.jsonl")
     with pytest.raises(fastpack.LossError, match="none of 20 documents"):
-        list(fastpack.stream(blank, loaded, epochs=None, **OPTIONS))
+        list(flat.stream(blank, loaded, epochs=None, **OPTIONS))
 
 
 def test_a_second_resume_goes_on_from_the_second_state(texts: Path, loaded: fastpack.Tokenizer) -> None:
     """Datasets #8308: the state stayed that of the first resume."""
-    tables = list(itertools.islice(fastpack.stream(texts, loaded, **OPTIONS), 12))
+    tables = list(itertools.islice(flat.stream(texts, loaded, **OPTIONS), 12))
     state: Any = fastpack.state_of(tables[2])
     for number in range(3, 12):
-        stream = fastpack.stream(texts, loaded, **OPTIONS)
+        stream = flat.stream(texts, loaded, **OPTIONS)
         stream.load_state_dict(state)
         assert ids_of(next(stream)) == ids_of(tables[number])
         state = stream.state_dict()
@@ -274,7 +280,7 @@ def test_a_shuffled_stream_neither_loses_nor_repeats_documents_when_it_resumes(
     seen: list[tuple[int, ...]] = []
     state: Any = None
     while True:
-        stream = fastpack.stream(texts, loaded, **options)
+        stream = flat.stream(texts, loaded, **options)
         if state is not None:
             stream.load_state_dict(state)
         taken = list(itertools.islice(stream, 60))
@@ -283,16 +289,16 @@ def test_a_shuffled_stream_neither_loses_nor_repeats_documents_when_it_resumes(
             break
         state = stream.state_dict()
         stream.close()
-    plain = fastpack.pack_files(texts, loaded, strategy="none", max_length=4096)
+    plain = flat.pack_files(texts, loaded, strategy="none", max_length=4096)
     assert sorted(seen) == sorted(map(tuple, ids_of(plain)))
 
 
 def test_the_edge_of_an_epoch_resumes(texts: Path, loaded: fastpack.Tokenizer) -> None:
     """Verl #7401: a resume at the edge skipped an epoch."""
     options: dict[str, Any] = OPTIONS | {"strategy": "none", "max_length": 4096, "batch_size": 10, "lanes": 1}
-    tables = list(fastpack.stream(texts, loaded, epochs=2, **options))
+    tables = list(flat.stream(texts, loaded, epochs=2, **options))
     assert len(tables) == 400
     for number in (198, 199, 200):
-        stream = fastpack.stream(texts, loaded, epochs=2, **options)
+        stream = flat.stream(texts, loaded, epochs=2, **options)
         stream.load_state_dict(fastpack.state_of(tables[number]))
         assert [ids_of(table) for table in stream] == [ids_of(table) for table in tables[number + 1 :]]

@@ -11,6 +11,7 @@ import pytest
 from campaign import tries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nested import flat
 
 import fastpack
 
@@ -76,7 +77,7 @@ def source(folder: Path, name: str, records: int, lengths: str) -> str:
 
 ALWAYS: dict[str, Any] = {
     "tokenizer": None,
-    "pad_token_id": 0,
+    "padding": fastpack.Padding(token_id=0),
     "on_bad_record": "skip",
     "max_lost": "100%",
     "max_length": 32,
@@ -84,10 +85,11 @@ ALWAYS: dict[str, Any] = {
 }
 
 PACKING = st.one_of(
-    st.fixed_dictionaries({"strategy": st.just("concat"), "drop_last": st.booleans()}),
+    st.fixed_dictionaries({"strategy": st.builds(fastpack.Concat, drop_last=st.booleans())}),
     st.fixed_dictionaries(
         {
-            "strategy": st.sampled_from(["best_fit", "sequential", "none"]),
+            "strategy": st.sampled_from(["sequential", "none"])
+            | st.builds(fastpack.BestFit, open_rows=st.sampled_from([1, 4, 16])),
             "overlong": st.sampled_from(["drop", "truncate", "split"]),
         }
     ),
@@ -99,7 +101,6 @@ READING = st.fixed_dictionaries(
         "epochs": st.sampled_from([1, 2]),
         "on_end": st.sampled_from(["pad", "pad", "drop", "repeat"]),
         "lanes": st.sampled_from(list(LANES)),
-        "open_packs": st.sampled_from([1, 4, 16]),
     },
     optional={
         "where": st.just({"kind": [0, 2]}),
@@ -125,7 +126,7 @@ class Ranks:
         # All ranks together take the same rows in a step, whatever their number.
         step = max(LANES[options["lanes"]])
         self.streams = [
-            fastpack.stream(files, rank=rank, world_size=world, batch_size=step // world, **options)
+            flat.stream(files, rank=rank, world_size=world, batch_size=step // world, **options)
             for rank in range(world)
         ]
         for stream in self.streams if state is not None else []:
@@ -277,7 +278,7 @@ def test_the_shares_of_a_mix_are_those_of_its_weights_whatever_is_dropped(
         "epochs": None,
         "weights": weights,
     }
-    with fastpack.stream(files, batch_size=8, **options) as stream:
+    with flat.stream(files, batch_size=8, **options) as stream:
         rows = [row for _ in range(50) for row in next(stream)["input_ids"].to_pylist()]
         assert stream.stats().shares == pytest.approx(shares_of(rows))
     wanted = {name: weight / sum(weights.values()) for name, weight in weights.items()}
@@ -324,13 +325,11 @@ def test_what_a_resumed_stream_tells_of_records_is_what_one_that_was_not_stopped
         assert stream.report is not None
         return stream.report.to_dict()["left_out"]
 
-    with fastpack.stream(files(before), batch_size=4, **options) as whole:
+    with flat.stream(files(before), batch_size=4, **options) as whole:
         steps = sum(1 for _ in whole)
         expected = left_out(whole)["reasoning_content"]
     assert expected["records"] > 3
-    first = [
-        fastpack.stream(files(before), rank=rank, world_size=2, batch_size=2, **options) for rank in (0, 1)
-    ]
+    first = [flat.stream(files(before), rank=rank, world_size=2, batch_size=2, **options) for rank in (0, 1)]
     for _ in range(chance.randrange(1, steps)):
         for stream in first:
             next(stream)
@@ -338,7 +337,7 @@ def test_what_a_resumed_stream_tells_of_records_is_what_one_that_was_not_stopped
     for stream in first:
         stream.close()
     before.rename(after)
-    with fastpack.stream(files(after), batch_size=4, **options) as resumed:
+    with flat.stream(files(after), batch_size=4, **options) as resumed:
         resumed.load_state_dict(state)
         list(resumed)
         moved = [place.replace(str(before), str(after)) for place in expected["places"]]

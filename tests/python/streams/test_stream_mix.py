@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from campaign import tries
 from conftest import sentence
+from nested import flat
 
 import fastpack
 
@@ -58,7 +59,7 @@ def test_sources_come_by_their_weights(
     weight: float, unit: str, sources: dict[str, Path], loaded: fastpack.Tokenizer
 ) -> None:
     weights = {"short": 1 - weight, "long": weight}
-    with fastpack.stream(sources, loaded, weights=weights, weight_unit=unit, **OPTIONS) as stream:
+    with flat.stream(sources, loaded, weights=weights, weight_unit=unit, **OPTIONS) as stream:
         assert shares_of(stream, 60, unit) == pytest.approx(weight, abs=0.03)
         if unit == "tokens":
             assert stream.stats().shares == pytest.approx(weights, abs=0.03)
@@ -68,7 +69,7 @@ def test_weights_change_at_their_rows(sources: dict[str, Path], loaded: fastpack
     schedule = [(0, {"short": 1.0, "long": 0.0}), (160, {"short": 0.0, "long": 1.0})]
     # Open rows of `best_fit` would hold documents from before for a while.
     options = OPTIONS | {"strategy": "sequential"}
-    with fastpack.stream(sources, loaded, weights=schedule, **options) as stream:
+    with flat.stream(sources, loaded, weights=schedule, **options) as stream:
         assert shares_of(stream, 40) < 0.05
         shares_of(stream, 10)
         assert shares_of(stream, 20) > 0.95
@@ -81,7 +82,7 @@ def test_what_happens_to_a_source_that_was_read(
     """The long source has far more tokens: at equal weights the short one ends first."""
     options = OPTIONS | {"epochs": 1, "strategy": "none", "lanes": 1}
     weights = {"short": 1, "long": 1}
-    with fastpack.stream(sources, loaded, weights=weights, on_exhausted=on_exhausted, **options) as stream:
+    with flat.stream(sources, loaded, weights=weights, on_exhausted=on_exhausted, **options) as stream:
         lengths = [row[0] for table in stream for row in table["seq_lengths"].to_pylist()]
     long = sum(length > LONG for length in lengths)
     short = len(lengths) - long
@@ -96,7 +97,7 @@ def test_a_mix_resumes_after_every_table_on_any_number_of_ranks(
     weights: Any, sources: dict[str, Path], loaded: fastpack.Tokenizer
 ) -> None:
     def make(**more: Any) -> fastpack.PackStream:
-        return fastpack.stream(sources, loaded, weights=weights, **(OPTIONS | more))
+        return flat.stream(sources, loaded, weights=weights, **(OPTIONS | more))
 
     with make() as stream:
         tables = list(itertools.islice(stream, 24))
@@ -128,7 +129,7 @@ def test_a_mix_resumes_to_its_end(
 
     def make() -> fastpack.PackStream:
         chosen: dict[str, Any] = {"max_length": 256, "lanes": 4, "batch_size": 1}
-        return fastpack.stream(sources, loaded, weights=weights, on_exhausted=on_exhausted, **chosen)
+        return flat.stream(sources, loaded, weights=weights, on_exhausted=on_exhausted, **chosen)
 
     tables = list(make())
     rows = [table["input_ids"].to_pylist() for table in tables]
@@ -143,7 +144,7 @@ def test_a_source_with_fewer_records_than_lanes_is_refused(
 ) -> None:
     few = write_jsonl([{"text": sentence(number, 4)} for number in range(3)], "few.jsonl")
     weights = {"short": 1, "few": 1}
-    stream = fastpack.stream({"short": sources["short"], "few": few}, loaded, weights=weights, **OPTIONS)
+    stream = flat.stream({"short": sources["short"], "few": few}, loaded, weights=weights, **OPTIONS)
     with pytest.raises(fastpack.OptionError, match="has no document of it") as refused:
         list(itertools.islice(stream, 9))
     assert refused.value.option == "weights"
@@ -154,7 +155,7 @@ def test_a_source_that_cannot_be_divided_is_named_with_its_file(
 ) -> None:
     whole = tmp_path / "whole.jsonl.gz"
     whole.write_bytes(gzip.compress(sources["long"].read_bytes()))
-    stream = fastpack.stream(
+    stream = flat.stream(
         {"short": sources["short"], "web": whole}, loaded, weights={"short": 1, "web": 1}, **OPTIONS
     )
     with pytest.raises(fastpack.OptionError) as refused:
@@ -162,10 +163,10 @@ def test_a_source_that_cannot_be_divided_is_named_with_its_file(
     said = str(refused.value)
     assert f"give source `web` ({whole}) a share, but lane" in said
     assert "`fastpack reindex`" in said
-    assert "fewer `lanes`" in said
+    assert "fewer `ranks.lanes`" in said
     options = OPTIONS | {"lanes": 1, "batch_size": 1}
     named = {"short": sources["short"], "web": whole}
-    with fastpack.stream(named, loaded, weights={"short": 1, "web": 1}, **options) as again:
+    with flat.stream(named, loaded, weights={"short": 1, "web": 1}, **options) as again:
         assert len(list(itertools.islice(again, 9))) == 9
 
 
@@ -184,7 +185,7 @@ def test_weights_that_are_none_are_refused(
     weights: Any, sources: dict[str, Path], loaded: fastpack.Tokenizer
 ) -> None:
     with pytest.raises(fastpack.OptionError) as refused:
-        fastpack.stream(sources, loaded, weights=weights, **OPTIONS)
+        flat.stream(sources, loaded, weights=weights, **OPTIONS)
     assert refused.value.option == "weights"
 
 
@@ -192,7 +193,7 @@ def test_a_repeated_source_beside_weights_is_refused(
     sources: dict[str, Path], loaded: fastpack.Tokenizer
 ) -> None:
     named: dict[str, Any] = {"short": {"path": str(sources["short"]), "repeat": 2}, "long": sources["long"]}
-    stream = fastpack.stream(named, loaded, weights={"short": 1, "long": 1}, **OPTIONS)
+    stream = flat.stream(named, loaded, weights={"short": 1, "long": 1}, **OPTIONS)
     with pytest.raises(fastpack.OptionError, match="say how often a source comes"):
         next(stream)
 
@@ -202,9 +203,9 @@ def test_named_sources_without_weights_are_read_as_one(
 ) -> None:
     options = {"max_length": 4096, "strategy": "none"}
     rows = [
-        row for table in fastpack.stream(sources, loaded, **options) for row in table["input_ids"].to_pylist()
+        row for table in flat.stream(sources, loaded, **options) for row in table["input_ids"].to_pylist()
     ]
-    plain = fastpack.pack_files([*sources.values()], loaded, **options)["input_ids"].to_pylist()
+    plain = flat.pack_files([*sources.values()], loaded, **options)["input_ids"].to_pylist()
     assert sorted(rows) == sorted(plain)
 
 
@@ -216,7 +217,7 @@ def test_a_source_of_hardly_any_weight_gives_hardly_any_document(
 ) -> None:
     weights = {name: weight if name == rare else 1.0 for name in sources}
     options = OPTIONS | {"lanes": 64}
-    with fastpack.stream(sources, loaded, weights=weights, weight_unit=unit, **options) as stream:
+    with flat.stream(sources, loaded, weights=weights, weight_unit=unit, **options) as stream:
         found = shares_of(stream, 200, "documents")
     share = found if rare == "long" else 1 - found
     # Of some thousand documents none is due yet.
@@ -226,7 +227,7 @@ def test_a_source_of_hardly_any_weight_gives_hardly_any_document(
 def test_a_rare_source_comes_in_its_time(sources: dict[str, Path], loaded: fastpack.Tokenizer) -> None:
     weights = {"short": 1.0, "long": 7e-6}
     options = OPTIONS | {"lanes": 1, "batch_size": 64, "strategy": "sequential"}
-    with fastpack.stream(sources, loaded, weights=weights, weight_unit="documents", **options) as stream:
+    with flat.stream(sources, loaded, weights=weights, weight_unit="documents", **options) as stream:
         due, tables, documents = 0, 0, 0
         while not due:
             lengths = [length for row in next(stream)["seq_lengths"].to_pylist() for length in row]

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import DATA, sentence
+from nested import flat
 
 import fastpack
 
@@ -55,16 +56,16 @@ def test_record_batches_hold_every_document_once_and_resume_anywhere(
     kind: str, loaded: fastpack.Tokenizer, tmp_path: Path
 ) -> None:
     path = write_arrow(tmp_path / "a.arrow", kind)
-    plain = ids_of([fastpack.pack_files(path, loaded, max_length=4096, strategy="none")])
+    plain = ids_of([flat.pack_files(path, loaded, max_length=4096, strategy="none")])
     assert len(plain) == len(TEXTS)
-    in_order = fastpack.stream(path, loaded, **(OPTIONS | {"shuffle": False, "lanes": 1}))
+    in_order = flat.stream(path, loaded, **(OPTIONS | {"shuffle": False, "lanes": 1}))
     assert ids_of(in_order) == plain
-    with fastpack.stream(path, loaded, batch_size=37, **OPTIONS) as stream:
+    with flat.stream(path, loaded, batch_size=37, **OPTIONS) as stream:
         tables = list(stream)
     assert sorted(ids_of(tables)) == sorted(plain)
     assert ids_of(tables) != plain
     for number, table in enumerate(tables[:-1]):
-        again = fastpack.stream(path, loaded, batch_size=37, **OPTIONS)
+        again = flat.stream(path, loaded, batch_size=37, **OPTIONS)
         again.load_state_dict(fastpack.state_of(table))
         assert ids_of(again) == ids_of(tables[number + 1 :])
 
@@ -77,7 +78,7 @@ def test_record_batches_of_one_file_are_shared_by_ranks(
     found = []
     for rank in range(6):
         options = OPTIONS | {"epochs": None, "rank": rank, "world_size": 6, "batch_size": 2}
-        with fastpack.stream(path, loaded, **options) as stream:
+        with flat.stream(path, loaded, **options) as stream:
             found.append(set(ids_of(itertools.islice(stream, 15))))
     assert all(len(ids) > 20 for ids in found)
     for one, other in itertools.combinations(found, 2):
@@ -89,7 +90,7 @@ def test_rows_of_record_batches_know_their_number(
     kind: str, loaded: fastpack.Tokenizer, tmp_path: Path
 ) -> None:
     path = write_arrow(tmp_path / "a.arrow", kind)
-    stream = fastpack.stream(path, loaded, columns=["input_ids", "source_row"], **OPTIONS)
+    stream = flat.stream(path, loaded, columns=["input_ids", "source_row"], **OPTIONS)
     rows = [row for table in stream for row in table.to_pylist()]
     assert len(rows) == len(TEXTS)
     for row in rows:
@@ -109,8 +110,8 @@ def test_a_damaged_batch_is_named_and_the_others_are_read(
     data[at : at + 4] = b"\0\0\0\0"
     path.write_bytes(data)
     with pytest.raises(fastpack.RecordError, match=r"a\.arrow"):
-        list(fastpack.stream(path, loaded, **OPTIONS))
-    stream = fastpack.stream(path, loaded, on_bad_record="skip", **OPTIONS)
+        list(flat.stream(path, loaded, **OPTIONS))
+    stream = flat.stream(path, loaded, on_bad_record="skip", **OPTIONS)
     assert len(TEXTS) - 2 * 23 <= len(ids_of(stream)) < len(TEXTS)
 
 
@@ -131,7 +132,7 @@ def test_large_groups_are_warned_of_with_the_memory_they_take(
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table, max_chunksize=rows)
     options = {"lanes": 3, "max_length": 64, "strategy": "concat", "max_steps": 20, "batch_size": 1}
-    stream = fastpack.stream(path, loaded, **options)
+    stream = flat.stream(path, loaded, **options)
     assert len(list(stream)) == 20
     assert stream.report is not None
     told = [warning for warning in stream.report.warnings if "row groups" in warning]
@@ -164,7 +165,7 @@ def difference_of_lanes(path: Path, tokenizer: fastpack.Tokenizer) -> float:
     """How far apart the tokens of any two of 64 lanes are: row `g` of a stream that pads at its end is of lane `g % 64`."""
     counts = np.zeros(64, dtype=np.int64)
     options = {"max_length": 1 << 16, "strategy": "none", "lanes": 64, "batch_size": 64, "on_end": "pad"}
-    for table in fastpack.stream(path, tokenizer, columns=["input_ids", "source_row"], **options):
+    for table in flat.stream(path, tokenizer, columns=["input_ids", "source_row"], **options):
         ids, rows = table["input_ids"].combine_chunks(), table["source_row"].combine_chunks()
         # A row of padding is of no record.
         counts += np.where(rows.flatten().to_numpy() < 0, 0, ids.value_lengths().to_numpy())
@@ -182,7 +183,7 @@ def test_files_that_differ_are_named_where_their_list_is_kept(
     folder = write("a.jsonl", 0).parent
     write("b.jsonl", 40)
     options = OPTIONS | {"cache_dir": tmp_path / "index"}
-    with fastpack.stream(f"{folder}/*.jsonl", loaded, **options) as stream:
+    with flat.stream(f"{folder}/*.jsonl", loaded, **options) as stream:
         next(stream)
         state = json.loads(json.dumps(stream.state_dict()))
     if change == "missing":
@@ -195,11 +196,11 @@ def test_files_that_differ_are_named_where_their_list_is_kept(
     else:
         write("b.jsonl", 41)
         said = r"`source 0` \(changed: `b\.jsonl`\)"
-    again = fastpack.stream(f"{folder}/*.jsonl", loaded, **options)
+    again = flat.stream(f"{folder}/*.jsonl", loaded, **options)
     again.load_state_dict(state)
     with pytest.raises(fastpack.OptionError, match=said):
         next(again)
-    without = fastpack.stream(f"{folder}/*.jsonl", loaded, **OPTIONS)
+    without = flat.stream(f"{folder}/*.jsonl", loaded, **OPTIONS)
     without.load_state_dict(state)
     with pytest.raises(fastpack.OptionError, match="in the state"):
         next(without)
@@ -207,7 +208,7 @@ def test_files_that_differ_are_named_where_their_list_is_kept(
 
 def test_the_depth_of_the_queue_is_told(write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer) -> None:
     path = write_jsonl([{"text": text} for text in TEXTS])
-    stream = fastpack.stream(path, loaded, epochs=None, batch_size=1, **OPTIONS)
+    stream = flat.stream(path, loaded, epochs=None, batch_size=1, **OPTIONS)
     assert stream.stats().queue_depth == 0
     with stream:
         seen = set()
@@ -228,25 +229,25 @@ def test_what_was_found_in_files_is_kept_until_they_change(
     path = write(0)
     folder = tmp_path / "index"
     options = OPTIONS | {"columns": ["input_ids", "source_row"], "skip": 5, "take": 300}
-    plain = [table.to_pylist() for table in fastpack.stream(path, loaded, **options)]
+    plain = [table.to_pylist() for table in flat.stream(path, loaded, **options)]
     kept = options | {"cache_dir": folder}
     for _ in range(2):
-        assert [table.to_pylist() for table in fastpack.stream(path, loaded, **kept)] == plain
+        assert [table.to_pylist() for table in flat.stream(path, loaded, **kept)] == plain
     places = sorted(folder.glob("places-*"))
     assert len(places) == 2
     for place in places:
         place.write_text("[]")
-    assert [table.to_pylist() for table in fastpack.stream(path, loaded, **kept)] == plain
+    assert [table.to_pylist() for table in flat.stream(path, loaded, **kept)] == plain
     write(100)
-    changed = [table.to_pylist() for table in fastpack.stream(path, loaded, **options)]
+    changed = [table.to_pylist() for table in flat.stream(path, loaded, **options)]
     assert changed != plain
-    assert [table.to_pylist() for table in fastpack.stream(path, loaded, **kept)] == changed
+    assert [table.to_pylist() for table in flat.stream(path, loaded, **kept)] == changed
 
 
 def test_a_stream_has_no_length_and_is_true(
     write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
 ) -> None:
-    stream = fastpack.stream(write_jsonl([{"text": "words"}]), loaded, **OPTIONS)
+    stream = flat.stream(write_jsonl([{"text": "words"}]), loaded, **OPTIONS)
     with pytest.raises(TypeError, match=r"fastpack\.torch\.StreamDataset"):
         len(stream)
     assert stream

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from campaign import tries
+from nested import flat
 
 import fastpack
 
@@ -135,8 +136,8 @@ def opened(
         options |= {"filter": fastpack.Function(Watch(budget), fingerprint="v1")}
     if world_size > 1 and options["epochs"]:
         options["cache_dir"] = folder / "counts"
-    return fastpack.stream(
-        files, max_length=LENGTH, pad_token_id=PAD, pad_to="max_length", batch_size=batch,
+    return flat.stream(
+        files, max_length=LENGTH, padding=fastpack.Padding("max_length", token_id=PAD), batch_size=batch,
         rank=rank, world_size=world_size, **options,
     )  # fmt: skip
 
@@ -232,7 +233,7 @@ OPTIONS: dict[str, Any] = {
     "overlong": "drop",
     "lanes": 64,
     "batch_size": 64,
-    "pad_token_id": 0,
+    "padding": fastpack.Padding(token_id=0),
 }
 
 
@@ -242,7 +243,7 @@ def test_a_lane_whose_only_document_is_dropped_holds_padding(
 ) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        stream = fastpack.stream(one_long(write_jsonl), max_steps=4, **OPTIONS, **options)
+        stream = flat.stream(one_long(write_jsonl), max_steps=4, **OPTIONS, **options)
         tables = list(stream)
     padding = [
         [at for at, row in enumerate(table["labels"].to_pylist()) if set(row) == {-100}] for table in tables
@@ -265,13 +266,13 @@ def test_a_rank_without_rows_fails_with_counts_and_remedy(write_jsonl: Callable[
         with pytest.raises(
             fastpack.LossError, match=r"none of \d+ documents in the \d+ lanes.*too_long.*`max_length`"
         ):
-            next(fastpack.stream(long, epochs=None, **OPTIONS | ranks))
+            next(flat.stream(long, epochs=None, **OPTIONS | ranks))
     empty = write_jsonl([], "empty.jsonl")
     for ranks in ({}, {"rank": 1, "world_size": 2, "batch_size": 32}):
         with pytest.raises(
-            fastpack.LossError, match=r"no document in the .* lanes of this rank; take fewer `lanes`"
+            fastpack.LossError, match=r"no document in the .* lanes of this rank; take fewer `ranks.lanes`"
         ):
-            next(fastpack.stream(empty, epochs=None, **OPTIONS | ranks))
+            next(flat.stream(empty, epochs=None, **OPTIONS | ranks))
 
 
 def test_a_source_of_which_all_is_dropped_is_as_one_without_records(write_jsonl: Callable[..., Path]) -> None:
@@ -287,9 +288,9 @@ def test_a_source_of_which_all_is_dropped_is_as_one_without_records(write_jsonl:
         "batch_size": 4,
     }
     with pytest.raises(fastpack.OptionError, match=r"dropped every document of it.*`max_length`") as refused:
-        list(itertools.islice(fastpack.stream(files, **mix), 200))
+        list(itertools.islice(flat.stream(files, **mix), 200))
     assert refused.value.option == "weights"
-    dropped = list(itertools.islice(fastpack.stream(files, on_exhausted="drop", **mix), 20))
+    dropped = list(itertools.islice(flat.stream(files, on_exhausted="drop", **mix), 20))
     assert all(row for table in dropped for row in table["labels"].to_pylist())
 
 
@@ -325,8 +326,8 @@ def test_one_next_reads_at_most_one_pass_of_each_lane(
     records = [{**ids(1 + at, 4), "kind": chance.randrange(kinds)} for at in range(count)]
     world = chance.choice([1, 2])
     drops = Drops()
-    stream = fastpack.stream(
-        write_jsonl(records), max_length=LENGTH, strategy="none", pad_token_id=PAD, epochs=None, lanes=lanes,
+    stream = flat.stream(
+        write_jsonl(records), max_length=LENGTH, strategy="none", padding=fastpack.Padding(token_id=PAD), epochs=None, lanes=lanes,
         batch_size=lanes // world, rank=world - 1, world_size=world, shuffle=shuffle, seed=seed, threads=2,
         filter=fastpack.Function(drops, fingerprint="v1"),
     )  # fmt: skip
@@ -368,7 +369,7 @@ def test_one_next_of_a_finite_run_reads_each_lane_to_the_end_of_its_epochs_at_mo
         options |= {"weights": dict.fromkeys(sources, 1), "on_exhausted": on_exhausted}
         # A source that is repeated has as many passes to come back.
         passes += CHANCES if on_exhausted == "repeat" else 0
-    stream = fastpack.stream(
+    stream = flat.stream(
         sources if mixed else sources["a.jsonl"], max_length=LENGTH, strategy="none", pad_token_id=PAD,
         epochs=epochs, on_end=chance.choice(["pad", "repeat", "drop", *[None] * (world == 1)]), lanes=lanes,
         batch_size=lanes // world, rank=world - 1, world_size=world, shuffle=chance.random() < 0.5, seed=seed,
@@ -401,7 +402,7 @@ def test_a_lane_without_a_packed_document_in_a_pass_holds_padding_until_it_packs
         "strategy": "none",
         "lanes": 4,
         "batch_size": 4,
-        "pad_token_id": PAD,
+        "padding": fastpack.Padding(token_id=PAD),
         "epochs": None,
         "shuffle": chance.random() < 0.5,
         "filter": fastpack.Function(drops, fingerprint="v1"),
@@ -411,7 +412,7 @@ def test_a_lane_without_a_packed_document_in_a_pass_holds_padding_until_it_packs
     def tables(stream: fastpack.PackStream) -> Iterator[list[Row]]:
         return (rows_of(table) for table in stream)
 
-    with fastpack.stream(path, **options) as stream:
+    with flat.stream(path, **options) as stream:
         taken = [next(tables(stream)) for _ in range(chance.randrange(1, 8))]
         drops.dropped = {0}
         with pytest.warns(UserWarning, match=r"has packed no document in a whole pass, so rows of padding"):
@@ -421,7 +422,7 @@ def test_a_lane_without_a_packed_document_in_a_pass_holds_padding_until_it_packs
         state = stream.state_dict()
         back = chance.random() < 0.5
         drops.dropped = set() if back else {0}
-        for opened in (stream, fastpack.stream(path, **options)):
+        for opened in (stream, flat.stream(path, **options)):
             if opened is not stream:
                 opened.load_state_dict(state)
             later: list[list[Row]] = []

@@ -17,6 +17,7 @@ from campaign import tries
 from conftest import sentence
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nested import flat
 from pace import paced
 
 import fastpack
@@ -128,8 +129,8 @@ class Run:
 
 
 OPTIONS: list[dict[str, Any]] = [
-    {"strategy": "best_fit", "open_packs": 4},
-    {"strategy": "best_fit", "open_packs": 4, "shuffle": False},
+    {"strategy": fastpack.BestFit(open_rows=4)},
+    {"strategy": fastpack.BestFit(open_rows=4), "shuffle": False},
     {"strategy": "concat"},
     {"strategy": "sequential", "seed": 3},
     {"strategy": "none"},
@@ -141,8 +142,8 @@ OPTIONS: list[dict[str, Any]] = [
 def test_one_lane_in_order_has_the_rows_of_pack_records(
     strategy: Any, source: str, loaded: fastpack.Tokenizer
 ) -> None:
-    packed = fastpack.pack_records(records(), loaded, max_length=96, strategy=strategy)
-    stream = fastpack.stream(
+    packed = flat.pack_records(records(), loaded, max_length=96, strategy=strategy)
+    stream = flat.stream(
         SOURCES[source](), loaded, max_length=96, strategy=strategy, shuffle=False, lanes=1, batch_size=7
     )
     assert [row for table in stream for row in rows_of(table)] == rows_of(packed)
@@ -150,7 +151,7 @@ def test_one_lane_in_order_has_the_rows_of_pack_records(
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_epoch_has_every_record_once(source: str, loaded: fastpack.Tokenizer) -> None:
-    stream = fastpack.stream(
+    stream = flat.stream(
         SOURCES[source](), loaded, max_length=256, strategy="none", lanes=LANES, epochs=2, batch_size=100
     )
     rows = [tuple(row[0]) for table in stream for row in rows_of(table)]
@@ -172,7 +173,7 @@ def test_the_rows_are_the_same_whatever_stops_and_ranks_there_are(
 ) -> None:
     def make(**more: Any) -> fastpack.PackStream:
         chosen = {"batch_size": 2, "epochs": None, "max_length": 256, "threads": 2, "lanes": LANES}
-        return fastpack.stream(SOURCES[source](), loaded, **(chosen | options | more))
+        return flat.stream(SOURCES[source](), loaded, **(chosen | options | more))
 
     state, rows = None, []
     for world, steps in plan:
@@ -195,9 +196,9 @@ def test_the_state_after_every_table_resumes(source: str, loaded: fastpack.Token
             "lanes": 6,
             "batch_size": 9,
             "epochs": 2,
-            "open_packs": 4,
+            "strategy": fastpack.BestFit(open_rows=4),
         }
-        return fastpack.stream(SOURCES[source](), loaded, **(options | more))
+        return flat.stream(SOURCES[source](), loaded, **(options | more))
 
     tables = list(make())
     rows = [rows_of(table) for table in tables]
@@ -223,7 +224,7 @@ def test_records_in_a_mix_resume_beside_files(
         }
         weights = [(0, {"files": 1, "told": 2, "counted": 0}), (60, {"files": 1, "told": 1, "counted": 3})]
         options: dict[str, Any] = {"max_length": 256, "lanes": 4, "batch_size": 1}
-        return fastpack.stream(sources, loaded, weights=weights, on_exhausted=on_exhausted, **options, **more)
+        return flat.stream(sources, loaded, weights=weights, on_exhausted=on_exhausted, **options, **more)
 
     with make(epochs=None, max_steps=240) as stream:
         rows = [rows_of(table) for table in stream]
@@ -265,7 +266,7 @@ def test_a_stream_resumes_at_any_offset_whatever_is_done_with_records(
 ) -> None:
     def make() -> fastpack.PackStream:
         options: dict[str, Any] = {"max_length": 128, "lanes": 6, "batch_size": 2, "strategy": "concat"}
-        return fastpack.stream(SOURCES[source](), loaded, **options, **option)
+        return flat.stream(SOURCES[source](), loaded, **options, **option)
 
     tables = list(make())
     for number in (0, 1, 2, 3, 10, 13, 20, 100, 123):
@@ -279,10 +280,10 @@ def test_skip_and_take_are_about_the_records_in_their_order(loaded: fastpack.Tok
     options: dict[str, Any] = {"max_length": 256, "strategy": "none", "lanes": 5, "batch_size": 50}
 
     def ids(**chosen: Any) -> list[Any]:
-        tables = fastpack.stream(records, loaded, **options, **chosen)
+        tables = flat.stream(records, loaded, **options, **chosen)
         return sorted(row[0] for table in tables for row in rows_of(table))
 
-    wanted = fastpack.pack_records(
+    wanted = flat.pack_records(
         (record(number) for number in range(700, 1000, 2)), loaded, max_length=256, strategy="none"
     )
     assert ids(skip=700, take=300, stride=2) == sorted(row[0] for row in rows_of(wanted))
@@ -291,7 +292,7 @@ def test_skip_and_take_are_about_the_records_in_their_order(loaded: fastpack.Tok
 
 def test_records_held_out_for_validation_are_no_part_of_the_others(loaded: fastpack.Tokenizer) -> None:
     options: dict[str, Any] = {"max_length": 256, "strategy": "none", "validation": 0.2, "batch_size": 1}
-    stream = fastpack.stream(hub_dataset(), loaded, **options)
+    stream = flat.stream(hub_dataset(), loaded, **options)
     train, held = [], []
     # Both are read at the same time.
     for other, table in zip(stream.validation, stream, strict=False):
@@ -306,11 +307,11 @@ def test_records_held_out_for_validation_are_no_part_of_the_others(loaded: fastp
 
 def test_a_source_that_tells_its_place_is_not_read_from_its_beginning(loaded: fastpack.Tokenizer) -> None:
     options: dict[str, Any] = {"max_length": 128, "lanes": 4, "batch_size": 1, "strategy": "concat"}
-    tables = list(fastpack.stream(Stateful(), loaded, **options))
+    tables = list(flat.stream(Stateful(), loaded, **options))
     number = len(tables) * 4 // 5
     state = fastpack.state_of(tables[number])
     source = Stateful()
-    stream = fastpack.stream(source, loaded, **options)
+    stream = flat.stream(source, loaded, **options)
     stream.load_state_dict(state)
     assert [rows_of(table) for table in stream] == [rows_of(table) for table in tables[number + 1 :]]
     # The first records tell the shape.
@@ -326,9 +327,9 @@ def test_a_function_may_return_something_that_tells_its_place(loaded: fastpack.T
         "epochs": 2,
         "strategy": "concat",
     }
-    tables = list(fastpack.stream(Stateful, loaded, **options))
+    tables = list(flat.stream(Stateful, loaded, **options))
     number = len(tables) * 3 // 4
-    stream = fastpack.stream(Stateful, loaded, **options)
+    stream = flat.stream(Stateful, loaded, **options)
     stream.load_state_dict(fastpack.state_of(tables[number]))
     assert [rows_of(table) for table in stream] == [rows_of(table) for table in tables[number + 1 :]]
     assert "saved" in fastpack.state_of(tables[number])
@@ -338,7 +339,7 @@ def test_a_data_set_is_shuffled_anew_in_each_epoch(loaded: fastpack.Tokenizer) -
     options: dict[str, Any] = {
         "max_length": 256, "strategy": "none", "lanes": 1, "epochs": 2, "batch_size": COUNT, "shuffle": False,
     }  # fmt: skip
-    first, second = (rows_of(table) for table in fastpack.stream(shuffled_hub_dataset(), loaded, **options))
+    first, second = (rows_of(table) for table in flat.stream(shuffled_hub_dataset(), loaded, **options))
     assert first != second
     assert sorted(first) == sorted(second)
 
@@ -348,9 +349,7 @@ def test_a_source_of_few_records_gives_each_lane_some(count: int, loaded: fastpa
     def few() -> Iterator[dict[str, str]]:
         return map(record, range(count))
 
-    stream = fastpack.stream(
-        few, loaded, max_length=256, strategy="none", lanes=LANES, epochs=3, batch_size=10
-    )
+    stream = flat.stream(few, loaded, max_length=256, strategy="none", lanes=LANES, epochs=3, batch_size=10)
     rows = [tuple(row[0]) for table in stream for row in rows_of(table)]
     assert len(rows) == 3 * count
     assert len(set(rows)) == count
@@ -363,7 +362,7 @@ def test_records_of_several_shapes_and_bad_ones_are_counted(loaded: fastpack.Tok
 
     def make() -> fastpack.PackStream:
         options: dict[str, Any] = {"max_length": 96, "lanes": 3, "on_bad_record": "skip", "batch_size": 5}
-        return fastpack.stream({"some": some}, loaded, **options)
+        return flat.stream({"some": some}, loaded, **options)
 
     tables = list(make())
     again = make()
@@ -373,7 +372,7 @@ def test_records_of_several_shapes_and_bad_ones_are_counted(loaded: fastpack.Tok
     assert again.report is not None
     assert sum(lost.documents for lost in again.report.dropped.values()) == 12
     with pytest.raises(fastpack.RecordError, match=r"<some>.*49") as refused:
-        list(fastpack.stream({"some": some}, loaded, max_length=96, lanes=1, shuffle=False))
+        list(flat.stream({"some": some}, loaded, max_length=96, lanes=1, shuffle=False))
     assert refused.value.line == 49
 
 
@@ -383,10 +382,10 @@ def test_records_of_several_shapes_and_bad_ones_are_counted(loaded: fastpack.Tok
 def test_what_gives_its_records_only_once_is_refused(loaded: fastpack.Tokenizer) -> None:
     same = records()
     with pytest.raises(fastpack.OptionTypeError, match=r"gives them only once.*function that makes it"):
-        fastpack.stream(records(), loaded, max_length=96)
+        flat.stream(records(), loaded, max_length=96)
     with pytest.raises(fastpack.OptionTypeError, match="gives its records only once"):
-        fastpack.stream({"a": {"records": records()}}, loaded, max_length=96)
-    stream = fastpack.stream({"a": lambda: same}, loaded, max_length=96, epochs=2)
+        flat.stream({"a": {"records": records()}}, loaded, max_length=96)
+    stream = flat.stream({"a": lambda: same}, loaded, max_length=96, epochs=2)
     with pytest.raises(fastpack.OptionError, match="`a` only once: the same iterator"):
         list(stream)
 
@@ -395,7 +394,7 @@ def test_what_gives_its_records_only_once_is_refused(loaded: fastpack.Tokenizer)
     ("files", "options", "named"),
     [
         ({"a": records, "b": records}, {}, "weights"),
-        ({"a": {"records": records, "limit": 5}}, {}, "sources"),
+        ({"a": {"records": records, "limit": 5}}, {}, "files"),
         ({"a": {"records": 5}}, {}, "records"),
         ({"a": {"records": records, "fingerprint": 5}}, {}, "fingerprint"),
     ],
@@ -405,7 +404,7 @@ def test_settings_that_records_cannot_have_are_refused(
     files: Any, options: dict[str, Any], named: str, loaded: fastpack.Tokenizer
 ) -> None:
     with pytest.raises(fastpack.OptionError) as refused:
-        list(fastpack.stream(files, loaded, max_length=96, **options))
+        list(flat.stream(files, loaded, max_length=96, **options))
     assert refused.value.option == named
 
 
@@ -413,8 +412,8 @@ def test_a_sample_of_records_is_refused_and_a_count_is_not(
     loaded: fastpack.Tokenizer, tmp_path: Path
 ) -> None:
     with pytest.raises(fastpack.OptionError, match="so that the rows are counted"):
-        fastpack.stream(records, loaded, max_length=96).estimate()
-    stream = fastpack.stream(Stateful(), loaded, max_length=96, cache_dir=tmp_path / "counts")
+        flat.stream(records, loaded, max_length=96).estimate()
+    stream = flat.stream(Stateful(), loaded, max_length=96, cache_dir=tmp_path / "counts")
     size = stream.estimate()
     assert size.counted
     assert size.rows == sum(table.num_rows for table in stream)
@@ -422,7 +421,7 @@ def test_a_sample_of_records_is_refused_and_a_count_is_not(
 
 def test_ranks_of_a_finite_run_end_at_the_same_step(loaded: fastpack.Tokenizer, tmp_path: Path) -> None:
     def make(rank: int) -> fastpack.PackStream:
-        return fastpack.stream(
+        return flat.stream(
             records, loaded, max_length=128, lanes=4, batch_size=2, rank=rank, world_size=2, strategy="none",
             on_end="drop" if rank < 0 else "pad", cache_dir=tmp_path,
         )  # fmt: skip
@@ -446,10 +445,10 @@ def test_ranks_of_a_finite_run_end_at_the_same_step(loaded: fastpack.Tokenizer, 
 def test_a_state_of_other_records_is_refused_where_that_is_seen(
     was: Any, now: Any, loaded: fastpack.Tokenizer
 ) -> None:
-    with fastpack.stream({"a": was}, loaded, max_length=96) as stream:
+    with flat.stream({"a": was}, loaded, max_length=96) as stream:
         next(stream)
         state = stream.state_dict()
-    other = fastpack.stream({"a": now}, loaded, max_length=96)
+    other = flat.stream({"a": now}, loaded, max_length=96)
     other.load_state_dict(state)
     with pytest.raises(fastpack.OptionError, match="what differs: `records of a`"):
         next(other)
@@ -457,8 +456,8 @@ def test_a_state_of_other_records_is_refused_where_that_is_seen(
 
 def test_a_source_that_became_shorter_is_refused(loaded: fastpack.Tokenizer) -> None:
     options: dict[str, Any] = {"max_length": 96, "lanes": 2, "batch_size": 5}
-    tables = list(fastpack.stream({"a": lambda: records()}, loaded, **options))  # noqa: PLW0108  named as the other
-    other = fastpack.stream({"a": lambda: map(record, range(50))}, loaded, **options)
+    tables = list(flat.stream({"a": lambda: records()}, loaded, **options))  # noqa: PLW0108  named as the other
+    other = flat.stream({"a": lambda: map(record, range(50))}, loaded, **options)
     other.load_state_dict(fastpack.state_of(tables[-5]))
     with pytest.raises(fastpack.OptionError, match="<a>` ends after 50 records"):
         next(other)
@@ -484,9 +483,9 @@ def test_what_a_source_raises_reaches_the_caller_after_the_rows_before_it(loaded
         "epochs": None,
         "strategy": "none",
     }
-    with fastpack.stream(records, loaded, **options) as whole:
+    with flat.stream(records, loaded, **options) as whole:
         expected = [rows_of(next(whole)) for _ in range(40)]
-    stream = fastpack.stream({"shaky": some}, loaded, **options)
+    stream = flat.stream({"shaky": some}, loaded, **options)
     found = []
     with pytest.raises(BrokenError, match="no more") as raised:
         found.extend(rows_of(table) for table in stream)
@@ -498,7 +497,7 @@ def test_what_a_source_raises_reaches_the_caller_after_the_rows_before_it(loaded
 def test_a_stream_that_is_dropped_leaves_no_thread(loaded: fastpack.Tokenizer) -> None:
     before = threading.active_count()
     for taken in (0, 1, 5):
-        stream = fastpack.stream(records, loaded, max_length=96, epochs=None)
+        stream = flat.stream(records, loaded, max_length=96, epochs=None)
         for _ in range(taken):
             next(stream)
         del stream
@@ -515,7 +514,7 @@ SCRIPT = """
                 {at_3000}
             yield {{"text": f"<{{number}}> the river has boats"}}
 
-    stream = fastpack.stream(records, {tokenizer!r}, max_length=96, epochs=None, lanes=4)
+    stream = fastpack.stream(records, {tokenizer!r}, max_length=96, epochs=None, ranks=fastpack.Ranks(lanes=4))
     for _ in range(20):
         next(stream)
     {then}
@@ -572,7 +571,7 @@ def test_a_mix_with_records_holds_out_what_its_sources_do(
     mixed: Any = {"files": path, "records": records if weights else other}
 
     def held_out(files: Any, **more: Any) -> list[tuple[int, ...]]:
-        stream = fastpack.stream(files, loaded, epochs=1, **options, **more).validation
+        stream = flat.stream(files, loaded, epochs=1, **options, **more).validation
         found = [tuple(ids) for rows in stream for ids in rows["input_ids"].to_pylist()]
         assert stream.report is not None
         return [ids for ids in found if len(ids) > 1]

@@ -14,6 +14,7 @@ from campaign import tries
 from conftest import conversation, sentence
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nested import flat
 
 import fastpack
 
@@ -73,8 +74,8 @@ class Run:
 
 
 OPTIONS: list[dict[str, Any]] = [
-    {"strategy": "best_fit", "open_packs": 4},
-    {"strategy": "best_fit", "open_packs": 4, "shuffle": False},
+    {"strategy": fastpack.BestFit(open_rows=4)},
+    {"strategy": fastpack.BestFit(open_rows=4), "shuffle": False},
     {"strategy": "concat"},
     {"strategy": "sequential", "seed": 3},
     {"strategy": "none"},
@@ -88,7 +89,7 @@ def test_the_state_after_every_table_resumes(
 ) -> None:
     def make(**more: Any) -> fastpack.PackStream:
         chosen = {"max_length": 96, "lanes": 6, "batch_size": 29 if options["strategy"] == "none" else 11}
-        return fastpack.stream(mixed_files, loaded, **chosen, **options, **more)
+        return flat.stream(mixed_files, loaded, **chosen, **options, **more)
 
     tables = list(make())
     rows = [rows_of(table) for table in tables]
@@ -116,7 +117,7 @@ def test_the_rows_are_the_same_whatever_stops_and_ranks_there_are(
 ) -> None:
     def make(**more: Any) -> fastpack.PackStream:
         chosen = {"batch_size": 2, "epochs": None, "max_length": 64, "threads": 2, "lanes": LANES}
-        return fastpack.stream(mixed_files[:2], loaded, **(chosen | options | more))
+        return flat.stream(mixed_files[:2], loaded, **(chosen | options | more))
 
     state, rows = None, []
     for world, steps in plan:
@@ -135,9 +136,9 @@ def test_ranks_together_see_every_document_once(
 ) -> None:
     def make(**more: Any) -> fastpack.PackStream:
         chosen: dict[str, Any] = {"strategy": "none", "max_length": 4096, "batch_size": 1, "lanes": 6}
-        return fastpack.stream(mixed_files[:2], loaded, epochs=None, **chosen, **more)
+        return flat.stream(mixed_files[:2], loaded, epochs=None, **chosen, **more)
 
-    alone = fastpack.pack_files(mixed_files[:2], loaded, strategy="none", max_length=4096)
+    alone = flat.pack_files(mixed_files[:2], loaded, strategy="none", max_length=4096)
     run = Run(make, world)
     seen = [row[0] for _ in range(620 // world) for row in run.step()]
     run.close()
@@ -151,20 +152,16 @@ def test_every_epoch_has_every_document_once_in_another_order(
 ) -> None:
     options: dict[str, Any] = {"strategy": "none", "max_length": 4096, "batch_size": 1, "lanes": 1}
     texts = [
-        row[0]
-        for table in fastpack.stream(mixed_files, loaded, epochs=2, **options)
-        for row in rows_of(table)
+        row[0] for table in flat.stream(mixed_files, loaded, epochs=2, **options) for row in rows_of(table)
     ]
     first, second = texts[:900], texts[900:]
-    plain = fastpack.pack_files(mixed_files, loaded, strategy="none", max_length=4096)[
-        "input_ids"
-    ].to_pylist()
+    plain = flat.pack_files(mixed_files, loaded, strategy="none", max_length=4096)["input_ids"].to_pylist()
     assert sorted(first) == sorted(second) == sorted(plain)
     assert first != second
-    again = [row[0] for table in fastpack.stream(mixed_files, loaded, **options) for row in rows_of(table)]
+    again = [row[0] for table in flat.stream(mixed_files, loaded, **options) for row in rows_of(table)]
     assert again == first
     other = [
-        row[0] for table in fastpack.stream(mixed_files, loaded, seed=1, **options) for row in rows_of(table)
+        row[0] for table in flat.stream(mixed_files, loaded, seed=1, **options) for row in rows_of(table)
     ]
     assert other != first
     assert sorted(other) == sorted(first)
@@ -174,14 +171,14 @@ def test_every_epoch_has_every_document_once_in_another_order(
 def test_threads_do_not_change_the_rows(
     threads: int, mixed_files: list[str], loaded: fastpack.Tokenizer
 ) -> None:
-    options: dict[str, Any] = {"max_length": 96, "batch_size": 5, "open_packs": 4}
-    expected = list(fastpack.stream(mixed_files, loaded, threads=3, **options))
-    found = list(fastpack.stream(mixed_files, loaded, threads=threads, **options))
+    options: dict[str, Any] = {"max_length": 96, "batch_size": 5, "strategy": fastpack.BestFit(open_rows=4)}
+    expected = list(flat.stream(mixed_files, loaded, threads=3, **options))
+    found = list(flat.stream(mixed_files, loaded, threads=threads, **options))
     assert [rows_of(table) for table in found] == [rows_of(table) for table in expected]
 
 
 def test_a_state_is_json_and_small(mixed_files: list[str], loaded: fastpack.Tokenizer) -> None:
-    with fastpack.stream(mixed_files, loaded, max_length=512, epochs=None) as stream:
+    with flat.stream(mixed_files, loaded, max_length=512, epochs=None) as stream:
         for _ in range(40):
             next(stream)
         state = stream.state_dict()
@@ -193,7 +190,7 @@ def test_a_state_is_json_and_small(mixed_files: list[str], loaded: fastpack.Toke
 def test_loading_a_state_changes_it_not_and_can_be_done_twice(
     mixed_files: list[str], loaded: fastpack.Tokenizer
 ) -> None:
-    stream = fastpack.stream(mixed_files, loaded, max_length=96)
+    stream = flat.stream(mixed_files, loaded, max_length=96)
     next(stream)
     state = stream.state_dict()
     before = json.dumps(state)
@@ -206,17 +203,17 @@ def test_loading_a_state_changes_it_not_and_can_be_done_twice(
 
 def test_a_state_belongs_to_what_was_delivered(mixed_files: list[str], loaded: fastpack.Tokenizer) -> None:
     """Torchdata #1405, #1456: what was prefetched was part of the state, and lost."""
-    stream = fastpack.stream(mixed_files, loaded, max_length=96, batch_size=3)
+    stream = flat.stream(mixed_files, loaded, max_length=96, batch_size=3)
     taken = [next(stream) for _ in range(7)]
     assert stream.state_dict() == fastpack.state_of(taken[-1])
     assert stream.step == 7
 
 
 def test_a_stream_is_pickled_before_it_starts(mixed_files: list[str], tokenizer_dir: Path) -> None:
-    stream = fastpack.stream(mixed_files, tokenizer_dir, max_length=96)
+    stream = flat.stream(mixed_files, tokenizer_dir, max_length=96)
     copy = pickle.loads(pickle.dumps(stream))
     assert [rows_of(table) for table in copy] == [rows_of(table) for table in stream]
-    stream = fastpack.stream(mixed_files, tokenizer_dir, max_length=96)
+    stream = flat.stream(mixed_files, tokenizer_dir, max_length=96)
     next(stream)
     with pytest.raises(fastpack.FastpackError, match="has started"):
         pickle.dumps(stream)
@@ -224,7 +221,7 @@ def test_a_stream_is_pickled_before_it_starts(mixed_files: list[str], tokenizer_
 
 
 def test_a_stream_that_ended_starts_again(mixed_files: list[str], loaded: fastpack.Tokenizer) -> None:
-    stream = fastpack.stream(mixed_files, loaded, max_length=96)
+    stream = flat.stream(mixed_files, loaded, max_length=96)
     first = [rows_of(table) for table in stream]
     assert [rows_of(table) for table in stream] == first
 
@@ -233,9 +230,9 @@ def test_max_steps_counts_the_tables_before_a_resume(
     mixed_files: list[str], loaded: fastpack.Tokenizer
 ) -> None:
     options: dict[str, Any] = {"max_length": 96, "epochs": None}
-    stream = fastpack.stream(mixed_files, loaded, max_steps=3, **options)
+    stream = flat.stream(mixed_files, loaded, max_steps=3, **options)
     assert sum(1 for _ in stream) == 3
-    later = fastpack.stream(mixed_files, loaded, max_steps=5, **options)
+    later = flat.stream(mixed_files, loaded, max_steps=5, **options)
     later.load_state_dict(stream.state_dict())
     assert sum(1 for _ in later) == 2
     assert later.step == 5
@@ -245,7 +242,7 @@ def test_max_steps_counts_the_tables_before_a_resume(
 
 
 def ranked(files: Any, tokenizer: Any, **options: Any) -> fastpack.PackStream:
-    return fastpack.stream(files, tokenizer, max_length=96, epochs=None, **options)
+    return flat.stream(files, tokenizer, max_length=96, epochs=None, **options)
 
 
 def test_ranks_that_cannot_share_the_lanes_are_told_which_can(
@@ -253,7 +250,7 @@ def test_ranks_that_cannot_share_the_lanes_are_told_which_can(
 ) -> None:
     with pytest.raises(fastpack.OptionError, match=r"3 x 8 = 24.*64 lanes.*may be none") as refused:
         ranked(mixed_files, loaded, lanes=64, rank=0, world_size=3)
-    assert refused.value.option == "world_size"
+    assert refused.value.option == "ranks.world_size"
     with pytest.raises(
         fastpack.OptionError, match="`batch_size` may be 1, 2, 4, with batch_size=8 the ranks may be 1, 3"
     ):
@@ -264,7 +261,7 @@ def test_a_finite_epoch_on_several_ranks_is_refused(
     mixed_files: list[str], loaded: fastpack.Tokenizer
 ) -> None:
     with pytest.raises(fastpack.OptionError, match="end at the same step only if") as refused:
-        fastpack.stream(mixed_files, loaded, max_length=96, rank=0, world_size=2)
+        flat.stream(mixed_files, loaded, max_length=96, rank=0, world_size=2)
     assert refused.value.option == "epochs"
 
 
@@ -293,9 +290,9 @@ def test_a_state_without_a_lane_of_the_rank_names_it(
 def test_a_state_of_other_options_says_what_differs(
     change: dict[str, Any], named: str, mixed_files: list[str], loaded: fastpack.Tokenizer
 ) -> None:
-    stream = fastpack.stream(mixed_files, loaded, max_length=96)
+    stream = flat.stream(mixed_files, loaded, max_length=96)
     next(stream)
-    other = fastpack.stream(mixed_files, loaded, **({"max_length": 96} | change))
+    other = flat.stream(mixed_files, loaded, **({"max_length": 96} | change))
     other.load_state_dict(stream.state_dict())
     with pytest.raises(fastpack.OptionError, match=f"what differs: `{named}`"):
         next(other)
@@ -307,16 +304,16 @@ def test_a_state_of_other_files_says_so_and_moved_files_are_the_same(
 ) -> None:
     records = list(map(conversation, range(200)))
     path = write_jsonl(records, "here/data.jsonl")
-    stream = fastpack.stream(path, loaded, max_length=256)
+    stream = flat.stream(path, loaded, max_length=256)
     next(stream)
     state = stream.state_dict()
     expected = [rows_of(table) for table in stream]
     moved = write_jsonl(records, "there/data.jsonl")
-    again = fastpack.stream(moved, loaded, max_length=256)
+    again = flat.stream(moved, loaded, max_length=256)
     again.load_state_dict(state)
     assert [rows_of(table) for table in again] == expected
     changed = write_jsonl([*records[:-1], conversation(777)], "there/data.jsonl")
-    other = fastpack.stream(changed, loaded, max_length=256)
+    other = flat.stream(changed, loaded, max_length=256)
     other.load_state_dict(state)
     with pytest.raises(fastpack.OptionError, match="what differs: `source 0`"):
         next(other)
@@ -324,14 +321,14 @@ def test_a_state_of_other_files_says_so_and_moved_files_are_the_same(
 
 @pytest.mark.parametrize("state", [{}, [], {"version": 1}, None, {"blake3": "0"}, {1, 2}, "{}", 0], ids=str)
 def test_what_is_no_state_is_refused(state: Any, mixed_files: list[str], loaded: fastpack.Tokenizer) -> None:
-    stream = fastpack.stream(mixed_files, loaded, max_length=96)
+    stream = flat.stream(mixed_files, loaded, max_length=96)
     with pytest.raises(fastpack.OptionError, match=r"`state`: .*`state_dict\(\)`"):
         stream.load_state_dict(state)
 
 
 def test_a_table_of_another_function_has_no_state(mixed_files: list[str], loaded: fastpack.Tokenizer) -> None:
     with pytest.raises(fastpack.OptionError, match="carries no state"):
-        fastpack.state_of(fastpack.pack_files(mixed_files, loaded, max_length=96))
+        fastpack.state_of(flat.pack_files(mixed_files, loaded, max_length=96))
 
 
 def test_the_rank_comes_from_the_environment(
@@ -356,14 +353,14 @@ def test_extents_that_are_cut_when_they_are_entered_hold_every_document_once(
     records = [{"text": f"{number} {sentence(number, 1 + 7 * number % 300)}"} for number in range(700)]
     path = write_jsonl(records)
     options: dict[str, Any] = {"max_length": 4096, "strategy": "none", "batch_size": 50}
-    plain = fastpack.pack_files(path, loaded, max_length=4096, strategy="none")["input_ids"].to_pylist()
-    tables = list(fastpack.stream(path, loaded, lanes=400, **options))
+    plain = flat.pack_files(path, loaded, max_length=4096, strategy="none")["input_ids"].to_pylist()
+    tables = list(flat.stream(path, loaded, lanes=400, **options))
     assert sorted(row[0] for table in tables for row in rows_of(table)) == sorted(plain)
     for number in (0, 3, 9):
-        stream = fastpack.stream(path, loaded, lanes=400, **options)
+        stream = flat.stream(path, loaded, lanes=400, **options)
         stream.load_state_dict(fastpack.state_of(tables[number]))
         assert [rows_of(table) for table in stream] == [rows_of(table) for table in tables[number + 1 :]]
-    in_order = fastpack.stream(path, loaded, lanes=400, shuffle=False, **options)
+    in_order = flat.stream(path, loaded, lanes=400, shuffle=False, **options)
     assert sorted(row[0] for table in in_order for row in rows_of(table)) == sorted(plain)
 
 
@@ -373,7 +370,7 @@ def test_a_trainer_is_told_how_the_stream_does(
     from fastpack.streaming import stream as streaming
 
     told: list[Any] = []
-    stream = fastpack.stream(mixed_files, loaded, max_length=96, log=told.append)
+    stream = flat.stream(mixed_files, loaded, max_length=96, log=told.append)
     tables = list(stream)
     assert [it.step for it in told] == [len(tables)]
     monkeypatch.setattr(streaming, "_LOG_SECONDS", 0.0)
@@ -384,4 +381,4 @@ def test_a_trainer_is_told_how_the_stream_does(
     assert 0 < told[-1].tokens_per_second < 1e9
     wrong: Any = "log"
     with pytest.raises(fastpack.OptionError, match="StreamStats"):
-        fastpack.stream(mixed_files, loaded, max_length=96, log=wrong)
+        flat.stream(mixed_files, loaded, max_length=96, log=wrong)

@@ -10,6 +10,7 @@ import pytest
 from campaign import tries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nested import flat
 
 import fastpack
 
@@ -71,12 +72,12 @@ def test_a_stream_that_stops_between_the_turns_of_a_record_goes_on_there(
     }
     if strategy != "concat":
         options["overlong"] = "split"
-    whole = list(fastpack.stream(chats, tokenizer_dir, **options))
-    first = fastpack.stream(chats, tokenizer_dir, **options)
+    whole = list(flat.stream(chats, tokenizer_dir, **options))
+    first = flat.stream(chats, tokenizer_dir, **options)
     before = [table for _, table in zip(range(stop), first, strict=False)]
     state = json.loads(json.dumps(first.state_dict()))
     first.close()
-    second = fastpack.stream(chats, tokenizer_dir, **options)
+    second = flat.stream(chats, tokenizer_dir, **options)
     second.load_state_dict(state)
     assert rows([*before, *second]) == rows(whole)
 
@@ -93,8 +94,8 @@ def test_a_stream_has_the_documents_of_a_table(
         "turns": turns,
         "strategy": "none",
     }
-    table = fastpack.pack_files(chats, tokenizer_dir, **options)
-    stream = fastpack.stream(chats, tokenizer_dir, **options, lanes=1, shuffle=False)
+    table = flat.pack_files(chats, tokenizer_dir, **options)
+    stream = flat.stream(chats, tokenizer_dir, **options, lanes=1, shuffle=False)
     assert rows(list(stream)) == rows([table])
     messages = [json.loads(line)["messages"] for line in chats.read_text(encoding="utf-8").splitlines()]
     every = sum(message["role"] == "assistant" for turn in messages for message in turn)

@@ -190,7 +190,7 @@ def pack_by(road: str, records: Records, folder: Path, tokenizer: Path, **option
         datasets.Dataset.from_list(records).save_to_disk(path)
     elif road in TEXT_FILES:
         path.write_bytes(TEXT_FILES[road](records))
-        options["separator"] = SEPARATOR
+        options["reading"] = fastpack.Reading(separator=SEPARATOR)
     else:
         path.write_bytes(CONTAINERS[road](records))
     return fastpack.pack_files(path, tokenizer, **options)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 import subprocess
 import sys
 
 import pyarrow as pa
 from conftest import ROOT
+from nested import nested
 
-from fastpack.options.value import to_table
+import fastpack
 
-OPTIONS = {"max_length": 256, "shard_size": "2MB"}
+OPTIONS = {"max_length": 256, "format": fastpack.Format(shard_size="2MB")}
 
 #: A run in a process of its own. It stops when the first documents are made if it is asked to; with `FILTERED` within its first
 #: block, so that it certainly holds a group of a job.
 RUN = """
-import json, os, signal, sys, fastpack, pyarrow
+import os, pickle, signal, sys, fastpack, pyarrow
 files, tokenizer, out, options, pause = sys.argv[1:]
-options = json.loads(options)
-if isinstance(options.get("objective"), dict):
-    from fastpack.options.objective import KINDS
-    from fastpack.options.value import from_table
-    options["objective"] = from_table("objective", options["objective"], KINDS)
+options = pickle.loads(bytes.fromhex(options))
 said = []
 def stop():
     if pause and not said:
@@ -62,7 +59,7 @@ def start(files, tokenizer, out, *, code=RUN, environment=None, pause=False, **o
         files,
         tokenizer,
         out,
-        json.dumps(OPTIONS | options, default=to_table),
+        pickle.dumps(nested(options, OPTIONS)).hex(),
         "yes" if pause else "",
     ]
     return subprocess.Popen(

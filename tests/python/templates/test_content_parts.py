@@ -9,6 +9,7 @@ import pytest
 from campaign import tries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nested import nested
 from template_helpers import NOW, reference
 
 import fastpack
@@ -112,9 +113,8 @@ def rows(messages: list[Record], tokenizer: Path, source: str, **options: Any) -
         tokenizer,
         max_length=4096,
         strategy="none",
-        chat_template=source,
+        chat_template=fastpack.ChatTemplate(source, now=NOW),
         train_on="all",
-        now=NOW,
         **options,
     )
     return table["input_ids"].to_pylist(), fastpack.Report.of(table)
@@ -175,15 +175,12 @@ def test_every_call_renders_the_same_text_of_a_list(
     path = write_jsonl([{"messages": LISTS}])
     tokenizer = fastpack.Tokenizer(tokenizer_dir)
     ids = tokenizer.encode(expected, add_special_tokens=False).tolist()
-    options: dict[str, Any] = {"max_length": 512, "chat_template": source, "now": NOW}
+    options: dict[str, Any] = {"max_length": 512, "chat_template": fastpack.ChatTemplate(source, now=NOW)}
     for engine in ("jinja", "python"):
-        engines: dict[str, Any] = (
-            {"chat_template": source, "template_engine": engine}
-            if engine == "python"
-            else {"chat_template": source}
-        )
-        assert tokenizer.apply_chat_template(LISTS, tokenize=False, **engines) == expected
-        table = fastpack.pack_files(path, tokenizer_dir, strategy="none", **{**options, **engines})
+        engines = {"template_engine": "python"} if engine == "python" else {}
+        named = nested(engines, {"chat_template": source})
+        assert tokenizer.apply_chat_template(LISTS, tokenize=False, **named) == expected
+        table = fastpack.pack_files(path, tokenizer_dir, strategy="none", **nested(engines, options))
         assert table["input_ids"].to_pylist() == [ids]
         assert fastpack.Report.of(table).joined_parts.records == is_joined
     folder = fastpack.pack_dir(path, tmp_path / "out", tokenizer=tokenizer_dir, **options)
@@ -247,7 +244,10 @@ def test_integers_of_any_size_are_exact(number: int, tokenizer_dir: Path) -> Non
         source, {"messages": messages, "tools": tools, "chat_template_kwargs": {"v": number}}
     )
     found = tokenizer.apply_chat_template(
-        messages, tools=tools, chat_template=source, chat_template_kwargs={"v": number}, tokenize=False
+        messages,
+        tools=tools,
+        chat_template=fastpack.ChatTemplate(source, variables={"v": number}),
+        tokenize=False,
     )
     assert found == expected
     record = {"messages": messages, "tools": tools, "chat_template_kwargs": {"v": number}}

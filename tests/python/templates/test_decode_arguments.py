@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from nested import nested
 from template_helpers import unfollowed
 
 import fastpack
@@ -68,7 +69,7 @@ def test_they_are_decoded_on_request_where_the_template_encodes_them(
     assert (expected == as_given) == (template == KNOWS_TEXTS)
     path = tmp_path / "calls.jsonl"
     path.write_text("".join(json.dumps(it) + "\n" for it in given), encoding="utf-8")
-    options |= {"decode_arguments": True}
+    options |= {"chat_template": fastpack.ChatTemplate(template, decode_arguments=True)}
     tables = [
         fastpack.pack_records(given, tokenizer_dir, **options),
         fastpack.pack_files(path, tokenizer_dir, **options, threads=1),
@@ -93,7 +94,10 @@ def test_they_are_decoded_on_request_where_the_template_encodes_them(
     assert left == (0 if template == KNOWS_TEXTS else 1)
     with pytest.raises(fastpack.OutputError, match="decode_arguments"):
         fastpack.pack_dir(
-            path, tmp_path / "out", tokenizer=tokenizer_dir, **options | {"decode_arguments": False}
+            path,
+            tmp_path / "out",
+            tokenizer=tokenizer_dir,
+            **options | {"chat_template": fastpack.ChatTemplate(template, decode_arguments=False)},
         )
 
 
@@ -113,7 +117,7 @@ def test_those_of_prompts_and_compared_answers_are_decoded_too(template: str, to
         given = [made(text) for text in ARGUMENTS]
         kept = given if template == KNOWS_TEXTS else [made(decoded(text)) for text in ARGUMENTS]
         expected = fastpack.pack_records(kept, tokenizer_dir, **options)
-        found = fastpack.pack_records(given, tokenizer_dir, **options, decode_arguments=True)
+        found = fastpack.pack_records(given, tokenizer_dir, **nested({"decode_arguments": True}, options))
         assert found.equals(expected)
         plain = fastpack.pack_records(given, tokenizer_dir, **options)
         assert plain.equals(expected) == (template == KNOWS_TEXTS)

@@ -122,7 +122,9 @@ def test_a_mask_of_ids_is_read_as_the_other_masks_are(
 
     options = {key: value for key, value in OPTIONS.items() if key != "chat_template"}
     expected = fastpack.pack_records(records("assistant_masks"), **options)
-    name, fields = ("mine", {"fields": {"loss_mask": "mine"}}) if names else ("loss_mask", {})
+    name, fields = (
+        ("mine", {"reading": fastpack.Reading(fields={"loss_mask": "mine"})}) if names else ("loss_mask", {})
+    )
     for road in (by_lines, by_parquet, by_table, by_records):
         made = road(records(name), None, tmp_path, **options, **fields)
         assert made.equals(expected)

@@ -11,6 +11,7 @@ from chat_families import FAMILIES, Family
 from conftest import DATA
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nested import nested
 from template_helpers import unfollowed
 from tokenizers import Tokenizer
 
@@ -52,7 +53,7 @@ def packed(conversations: list[Messages], tokenizer: Any, template: str, **optio
     """Ids and labels of each conversation."""
     given: Any = {"max_length": 100_000, "strategy": "none", "train_on": "assistant", **options}
     records = [{"messages": messages} for messages in conversations]
-    table = fastpack.pack_records(records, tokenizer, chat_template=template, **given)
+    table = fastpack.pack_records(records, tokenizer, **nested({"chat_template": template}, given))
     return list(zip(table["input_ids"].to_pylist(), table["labels"].to_pylist(), strict=True))
 
 
@@ -177,7 +178,7 @@ def test_ends_are_trained_as_asked_whether_or_not_they_are_tokens(
     text, spans, ends = family.render(CHAT, trims=False, prompts=True)
     words = [(start, end[0]) for (start, _), end in zip(spans, ends, strict=True)]
     for asked, expected in (("turn", spans), ("none", words), ("last", [*words[:-1], spans[-1]])):
-        found = packed([CHAT], folder, template, train_on_eos=asked)
+        found = packed([CHAT], folder, template, special_tokens=fastpack.SpecialTokens(train_on_eos=asked))
         assert found == [labelled(reference, text, expected)], asked
     last = packed([CHAT], folder, template, turns="last")
     assert last == [labelled(reference, text, spans[1:])]
@@ -345,7 +346,7 @@ def test_a_private_use_character_that_a_prompt_alone_has_is_no_mark(
         "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
         "{% if add_generation_prompt %}<|start|>assistant\n{{ before }}{% endif %}"
     )
-    given = {"chat_template_kwargs": {"before": before}}
+    given = {"chat_template": fastpack.ChatTemplate(variables={"before": before})}
     assert texts(CHAT, with_markers(()), template, **given) == ["4<|end|>", "It is 8, or 八。<|end|>"]
 
 
@@ -361,5 +362,7 @@ def test_template_arguments_of_any_characters_are_no_marks(
     reference = Tokenizer.from_file(str(folder / "tokenizer.json"))
     text, spans, _ = family.render(CHAT, trims=False, prompts=True)
     moved = [(start + len(before), end + len(before)) for start, end in spans]
-    found = packed([CHAT], folder, template, chat_template_kwargs={"before": before})
+    found = packed(
+        [CHAT], folder, template, chat_template=fastpack.ChatTemplate(variables={"before": before})
+    )
     assert found == [labelled(reference, before + text, moved)]

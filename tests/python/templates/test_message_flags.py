@@ -137,7 +137,12 @@ def test_answers_of_examples_are_context(
     record: Record = {"instruction": "Where?", "output": "Here."}
     record |= {"history": history} if history else {}
     record |= {"system": "Be brief."} if system else {}
-    options = {**OPTIONS, "train_on": train_on, "turns": turns, "examples": EXAMPLES[:count]}
+    options = {
+        **OPTIONS,
+        "train_on": train_on,
+        "turns": turns,
+        "reading": fastpack.Reading(examples=EXAMPLES[:count]),
+    }
     tokenizer = fastpack.Tokenizer(tokenizer_dir)
     for road in ROADS:
         rows = road([record], tokenizer_dir, tmp_path, **options).to_pylist()

@@ -47,11 +47,10 @@ def oracle(tokenizer_dir):
     return transformers.AutoTokenizer.from_pretrained(tokenizer_dir)
 
 
-def pack(path, tokenizer, template, **options):
+def pack(path, tokenizer, template, *, variables=None, now=None, **options):
     options = {"threads": 1} | options
-    return fastpack.pack_files(
-        path, tokenizer, **OPTIONS, chat_template=template, template_engine="python", **options
-    )
+    outside = fastpack.ChatTemplate(template, engine="python", variables=variables, now=now)
+    return fastpack.pack_files(path, tokenizer, **OPTIONS, chat_template=outside, **options)
 
 
 def expected(oracle, template, **options):
@@ -66,7 +65,7 @@ def expected(oracle, template, **options):
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refused_template_renders_as_in_transformers(name, path, tokenizer_dir, oracle):
     refusals = (fastpack.TemplateError, fastpack.RecordError)
-    with pytest.raises(refusals, match=r"not supported; template_engine=|is not known to render"):
+    with pytest.raises(refusals, match=r"not supported; chat_template=ChatTemplate|is not known to render"):
         fastpack.pack_files(path, tokenizer_dir, **OPTIONS, chat_template=REFUSED[name])
     packed = pack(path, tokenizer_dir, REFUSED[name], train_on="all")
     assert packed["input_ids"].to_pylist() == [
@@ -96,7 +95,11 @@ def test_the_report_says_who_rendered_and_why(path, tokenizer_dir):
     assert "transformers renders it" in warning
     [warning] = fastpack.Report.of(pack(path, tokenizer_dir, MARKED)).warnings
     assert "some conversations are rendered by transformers" in warning
-    native = fastpack.Report.of(fastpack.pack_files(path, tokenizer_dir, **OPTIONS, template_engine="python"))
+    native = fastpack.Report.of(
+        fastpack.pack_files(
+            path, tokenizer_dir, **OPTIONS, chat_template=fastpack.ChatTemplate(engine="python")
+        )
+    )
     assert native.warnings == []
 
 
@@ -125,8 +128,8 @@ def test_tools_documents_tokens_and_variables_arrive(write_jsonl, tokenizer_dir,
             tokenizer_dir,
             template,
             train_on="all",
+            variables={"extra": 3, "mood": "glad", "add_generation_prompt": True},
             now=dt.datetime(2031, 2, 3),  # noqa: DTZ001  templates know no zones
-            chat_template_kwargs={"extra": 3, "mood": "glad", "add_generation_prompt": True},
         )["input_ids"][0].as_py()
     )
     reference = oracle.apply_chat_template(
@@ -152,7 +155,7 @@ def test_a_single_conversation_renders_too(tokenizer_dir, oracle):
     tokenizer = fastpack.Tokenizer(tokenizer_dir)
     messages = RECORDS[1]["messages"]
     text = tokenizer.apply_chat_template(
-        messages, chat_template=MARKED, template_engine="python", tokenize=False
+        messages, chat_template=fastpack.ChatTemplate(MARKED, engine="python"), tokenize=False
     )
     assert text == oracle.apply_chat_template(messages, chat_template=MARKED, tokenize=False)
 
@@ -176,8 +179,10 @@ def test_a_template_that_transformers_refuses_too_is_named(path, tokenizer_dir):
 
 def test_an_unknown_engine_is_refused(path, tokenizer_dir):
     with pytest.raises(fastpack.OptionError, match='must be one of "native", "python"') as caught:
-        fastpack.pack_files(path, tokenizer_dir, max_length=16, template_engine="jinja")
-    assert caught.value.option == "template_engine"
+        fastpack.pack_files(
+            path, tokenizer_dir, max_length=16, chat_template=fastpack.ChatTemplate(engine="jinja")
+        )
+    assert caught.value.option == "chat_template.engine"
 
 
 def children():
@@ -230,7 +235,7 @@ def test_a_process_that_does_not_start_is_named(code, message, path, tokenizer_d
     monkeypatch.setattr("fastpack.tokenizer.arguments.command", lambda: [sys.executable, "-c", code])
     with pytest.raises(fastpack.OptionError, match=message) as caught:
         pack(path, tokenizer_dir, MARKED)
-    assert caught.value.option == "template_engine"
+    assert caught.value.option == "chat_template.engine"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux lists them")
@@ -238,8 +243,9 @@ def test_ctrl_c_ends_a_template_that_does_not_end(path, tokenizer_dir, python):
     code = (
         "import fastpack, sys, time\n"
         "try:\n"
-        "    fastpack.pack_files(sys.argv[1], sys.argv[2], max_length=64, chat_template=sys.argv[3],\n"
-        "        template_engine='python', threads=2)\n"
+        "    fastpack.pack_files(sys.argv[1], sys.argv[2], max_length=64,\n"
+        "        chat_template=fastpack.ChatTemplate(sys.argv[3], engine='python'),\n"
+        "        threads=2)\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
     )

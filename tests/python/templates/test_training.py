@@ -146,7 +146,12 @@ def test_a_weight_without_a_column_is_refused_not_lost(write_jsonl, tokenizer_di
     ],
 )
 def test_the_ends_of_turns_are_trained_as_asked(ends, expected, template, write_jsonl, tokenizer_dir):
-    table = pack(write_jsonl([{"messages": THREE}]), tokenizer_dir, train_on_eos=ends, chat_template=template)
+    table = pack(
+        write_jsonl([{"messages": THREE}]),
+        tokenizer_dir,
+        special_tokens=fastpack.SpecialTokens(train_on_eos=ends),
+        chat_template=template,
+    )
     assert weighed(table, tokenizer_dir) == [expected]
 
 
@@ -159,7 +164,9 @@ def test_without_a_word_the_ends_are_those_that_the_template_marks(write_jsonl, 
 
 def test_the_last_end_is_that_of_the_last_trained_turn(write_jsonl, tokenizer_dir):
     path = write_jsonl([{"messages": [*THREE[:3], {**THREE[3], "train": False}]}])
-    assert weighed(pack(path, tokenizer_dir, train_on_eos="last"), tokenizer_dir) == [[(1.0, "one<|end|>")]]
+    assert weighed(
+        pack(path, tokenizer_dir, special_tokens=fastpack.SpecialTokens(train_on_eos="last")), tokenizer_dir
+    ) == [[(1.0, "one<|end|>")]]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +175,7 @@ def test_the_last_end_is_that_of_the_last_trained_turn(write_jsonl, tokenizer_di
 def test_the_end_of_an_answer_is_an_end_too(ends, trained, write_jsonl, tokenizer_dir):
     for answer in (" 4", " 4<|endoftext|>"):
         path = write_jsonl([{"prompt": "2 + 2 =", "completion": answer}])
-        table = pack(path, tokenizer_dir, train_on_eos=ends)
+        table = pack(path, tokenizer_dir, special_tokens=fastpack.SpecialTokens(train_on_eos=ends))
         assert weighed(table, tokenizer_dir) == [[(1.0, trained)]]
         assert (
             fastpack.Tokenizer(tokenizer_dir).decode(table["input_ids"][0].as_py()).endswith("4<|endoftext|>")
@@ -177,8 +184,13 @@ def test_the_end_of_an_answer_is_an_end_too(ends, trained, write_jsonl, tokenize
 
 def test_ends_are_no_question_where_all_is_trained(write_jsonl, tokenizer_dir):
     with pytest.raises(fastpack.OptionError, match="trains every token") as caught:
-        pack(write_jsonl([{"messages": THREE}]), tokenizer_dir, train_on="all", train_on_eos="last")
-    assert caught.value.option == "train_on_eos"
+        pack(
+            write_jsonl([{"messages": THREE}]),
+            tokenizer_dir,
+            train_on="all",
+            special_tokens=fastpack.SpecialTokens(train_on_eos="last"),
+        )
+    assert caught.value.option == "special_tokens.train_on_eos"
 
 
 weights = st.one_of(st.none(), st.sampled_from([0, 0.25, 0.5, 1, 2]))
@@ -229,7 +241,13 @@ def test_weights_travel_with_their_tokens_through_packing_and_streams(flags, wri
 def test_padding_weighs_nothing_and_a_split_keeps_the_weights(write_jsonl, tokenizer_dir):
     path = write_jsonl([{"messages": [turn("user", "a"), turn("assistant", sentence(1, 60), weight=0.5)]}])
     [whole] = pack(path, tokenizer_dir)["loss_weights"].to_pylist()
-    table = pack(path, tokenizer_dir, max_length=32, overlong="split", pad_to="max_length", pad_token_id=0)
+    table = pack(
+        path,
+        tokenizer_dir,
+        max_length=32,
+        overlong="split",
+        padding=fastpack.Padding("max_length", token_id=0),
+    )
     split = [weight for row in table.to_pylist() for weight in row["loss_weights"][: row["seq_lengths"][0]]]
     assert len(split) == len(whole)
     # The first token of a piece has no label.

@@ -77,8 +77,13 @@ def test_records_that_nothing_tells_from_others_are_packed_without_the_cache(rec
     assert entries(cache) == set()
 
 
-@pytest.mark.parametrize("option", ["per_file", "keep_tokens"])
-def test_a_folder_that_keeps_or_parts_its_tokens_has_no_cache(option, corpus, tokenizer_dir, tmp_path, cache):
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [("per_file", {"format": fastpack.Format(per_file=True)}), ("keep_tokens", {"keep_tokens": True})],
+)
+def test_a_folder_that_keeps_or_parts_its_tokens_has_no_cache(
+    option, given, corpus, tokenizer_dir, tmp_path, cache
+):
     with pytest.raises(fastpack.OptionError, match=f"invalid option `cache_dir`: .*{option}=True"):
         fastpack.pack_dir(
             corpus,
@@ -86,7 +91,7 @@ def test_a_folder_that_keeps_or_parts_its_tokens_has_no_cache(option, corpus, to
             tokenizer=tokenizer_dir,
             max_length=256,
             cache_dir=cache,
-            **{option: True},
+            **given,
         )
 
 

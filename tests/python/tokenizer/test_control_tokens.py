@@ -79,8 +79,8 @@ ASKED: list[tuple[Record, Record, int]] = [
     ({"instruction": "a", "input": "<|end|>", "output": "b"}, {}, 1),
     ({"instruction": "a", "history": [["<|end|>", "c"]], "output": "b"}, {}, 1),
     ({"instruction": "a", "history": [["c", "<|end|>"]], "output": "b"}, {}, 0),
-    ({"question": "<|end|>", "answer": "b"}, {"prompt": "alpaca"}, 1),
-    ({"question": "a", "answer": "b<|end|>"}, {"prompt": "alpaca"}, 0),
+    ({"question": "<|end|>", "answer": "b"}, {"reading": fastpack.Reading(prompt="alpaca")}, 1),
+    ({"question": "a", "answer": "b<|end|>"}, {"reading": fastpack.Reading(prompt="alpaca")}, 0),
     # It is joined as it is, with the control tokens that it needs.
     ({"prompt": "<|start|>a<|end|>", "completion": "b"}, {}, 0),
     ({"text": "<|start|>a<|end|>"}, {}, 0),

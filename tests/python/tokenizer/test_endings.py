@@ -71,7 +71,7 @@ def test_white_space_behind_an_answer_stays(tokenizer_dir):
 def test_the_end_of_a_text_is_trained_as_asked(tokenizer_dir):
     texts = [{"text": "the river"}, {"text": f"the river{END}"}]
     for asked, trained in ((None, END), ("turn", END), ("last", END), ("none", "")):
-        options = {} if asked is None else {"train_on_eos": asked}
+        options = {} if asked is None else {"special_tokens": fastpack.SpecialTokens(train_on_eos=asked)}
         for text, labels in packed(texts, tokenizer_dir, **options):
             assert text == f"the river{END}"
             assert labels.endswith("river" + trained)
@@ -81,7 +81,9 @@ def test_the_end_of_ids_is_trained_as_asked(tokenizer_dir):
     ids = [*map(int, fastpack.Tokenizer(tokenizer_dir).encode(f"the river{END}"))]
     silent, told = {"input_ids": ids}, {"input_ids": ids, "labels": ids}
     for record, asked, trained in ((silent, "none", ""), (silent, "turn", END), (told, "none", END)):
-        ((_, labels),) = packed([record], tokenizer_dir, train_on_eos=asked)
+        ((_, labels),) = packed(
+            [record], tokenizer_dir, special_tokens=fastpack.SpecialTokens(train_on_eos=asked)
+        )
         assert labels.endswith("river" + trained)
 
 
@@ -89,7 +91,12 @@ def test_what_a_template_writes_behind_an_untrained_end_is_not_trained(tokenizer
     pair = [PAIRS[0]]
     for template, end in ((ENDED, END), (UNENDED, "<|end|>")):
         for asked, trained in (("none", "b"), ("last", f"b{end}\n"), ("turn", f"b{end}\n")):
-            ((_, labels),) = packed(pair, tokenizer_dir, chat_template=template, train_on_eos=asked)
+            ((_, labels),) = packed(
+                pair,
+                tokenizer_dir,
+                chat_template=template,
+                special_tokens=fastpack.SpecialTokens(train_on_eos=asked),
+            )
             assert labels == trained, (template, asked)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import subprocess
 import sys
@@ -31,8 +32,12 @@ CALLS = {
 
 
 def takes_revision(name):
+    [calls] = [
+        field.metadata["calls"] for field in dataclasses.fields(fastpack.Storage) if field.name == "revision"
+    ]
     public = getattr(fastpack, name)
-    return callable(public) and "revision" in inspect.signature(public).parameters
+    has = callable(public) and "revision" in inspect.signature(public).parameters
+    return name in calls or (has and public is not fastpack.Storage)
 
 
 def test_every_call_that_takes_a_revision_is_tried():
@@ -48,9 +53,11 @@ def test_a_revision_beside_a_tokenizer_without_one_is_refused(kind, call, tokeni
         "loaded": fastpack.Tokenizer(tokenizer_dir),
     }[kind]
     said = "loaded already" if kind == "loaded" else "on this disk"
+    is_tokenizer = call == "Tokenizer"
+    given = {"revision": "main"} if is_tokenizer else {"storage": fastpack.Storage(revision="main")}
     with pytest.raises(fastpack.OptionError, match=said) as refused:
-        CALLS[call](tokenizer, revision="main")
-    assert refused.value.option == "revision"
+        CALLS[call](tokenizer, **given)
+    assert refused.value.option == ("revision" if is_tokenizer else "storage.revision")
 
 
 def test_the_command_line_refuses_it_too(tokenizer_dir):

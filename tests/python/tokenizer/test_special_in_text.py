@@ -22,7 +22,7 @@ Record = dict[str, Any]
 
 transformers = pytest.importorskip("transformers")
 
-SPLIT: Record = {**OPTIONS, "special_in_text": "split"}
+SPLIT: Record = {**OPTIONS, "special_tokens": fastpack.SpecialTokens(in_text="split")}
 
 
 def is_given(role: str) -> bool:
@@ -86,7 +86,13 @@ def test_all_ways_are_one_where_no_text_has_a_control_token(
     expected = by_records(records, tokenizer_dir, tmp_path, **OPTIONS)
     for way in ("encode", "split", "error"):
         for road in ROADS:
-            assert road(records, tokenizer_dir, tmp_path, **OPTIONS, special_in_text=way).equals(expected)
+            assert road(
+                records,
+                tokenizer_dir,
+                tmp_path,
+                **OPTIONS,
+                special_tokens=fastpack.SpecialTokens(in_text=way),
+            ).equals(expected)
 
 
 BAD: Record = {"messages": [message("user", "a<|end|>b", False), message("assistant", "c", False)]}
@@ -96,10 +102,21 @@ GOOD: Record = {"messages": [message("user", "a", False), message("assistant", "
 def test_error_refuses_the_record_by_name(tokenizer_dir: Path, tmp_path: Path) -> None:
     for road in ROADS:
         with pytest.raises(fastpack.RecordError) as caught:
-            road([GOOD, BAD], tokenizer_dir, tmp_path, **OPTIONS, special_in_text="error")
+            road(
+                [GOOD, BAD],
+                tokenizer_dir,
+                tmp_path,
+                **OPTIONS,
+                special_tokens=fastpack.SpecialTokens(in_text="error"),
+            )
         assert "has a control token of the tokenizer" in str(caught.value)
         kept = road(
-            [GOOD, BAD], tokenizer_dir, tmp_path, **OPTIONS, special_in_text="error", on_bad_record="skip"
+            [GOOD, BAD],
+            tokenizer_dir,
+            tmp_path,
+            **OPTIONS,
+            special_tokens=fastpack.SpecialTokens(in_text="error"),
+            on_bad_record="skip",
         )
         assert kept.num_rows == 1
 
@@ -108,16 +125,26 @@ def test_requests_in_words_are_split_too(tokenizer_dir: Path, tmp_path: Path) ->
     tokenizer = fastpack.Tokenizer(tokenizer_dir)
     record = {"instruction": "a<|end|>b", "output": "c"}
     for template, prompt in ((DERIVED, None), (None, "alpaca")):
-        options = {**OPTIONS, "chat_template": template, "prompt": prompt}
+        options = {**OPTIONS, "chat_template": template, "reading": fastpack.Reading(prompt=prompt)}
         [plain] = by_records([record], tokenizer_dir, tmp_path, **options).to_pylist()
         [split] = by_records(
-            [record], tokenizer_dir, tmp_path, **options, special_in_text="split"
+            [record],
+            tokenizer_dir,
+            tmp_path,
+            **options,
+            special_tokens=fastpack.SpecialTokens(in_text="split"),
         ).to_pylist()
         ends = [list(row["input_ids"]).count(tokenizer.encode("<|end|>")[0]) for row in (plain, split)]
         assert ends[0] - ends[1] == 1
         assert tokenizer.decode(split["input_ids"]) == tokenizer.decode(plain["input_ids"])
         with pytest.raises(fastpack.RecordError):
-            by_records([record], tokenizer_dir, tmp_path, **options, special_in_text="error")
+            by_records(
+                [record],
+                tokenizer_dir,
+                tmp_path,
+                **options,
+                special_tokens=fastpack.SpecialTokens(in_text="error"),
+            )
 
 
 def test_live_tokenizers_streams_folders_and_scans_split_too(tokenizer_dir: Path, tmp_path: Path) -> None:
@@ -126,7 +153,11 @@ def test_live_tokenizers_streams_folders_and_scans_split_too(tokenizer_dir: Path
     expected = by_records([BAD, GOOD], tokenizer_dir, tmp_path, **SPLIT)
     live = transformers.AutoTokenizer.from_pretrained(tokenizer_dir)
     assert by_records([BAD, GOOD], live, tmp_path, **SPLIT).equals(expected)
-    options: Any = {"max_length": 512, "chat_template": DERIVED, "special_in_text": "split"}
+    options: Any = {
+        "max_length": 512,
+        "chat_template": DERIVED,
+        "special_tokens": fastpack.SpecialTokens(in_text="split"),
+    }
     tokens = sum(len(row["input_ids"]) for row in expected.to_pylist())
     found = fastpack.scan(path, live, **options)
     assert found.read.tokens == tokens
@@ -158,5 +189,11 @@ def test_compared_answers_are_refused_by_name(tokenizer_dir: Path, tmp_path: Pat
     options = {"max_length": 512, "objective": "preference", "chat_template": DERIVED}
     for way in ("split", "error"):
         with pytest.raises(fastpack.RecordError) as caught:
-            by_records([record], tokenizer_dir, tmp_path, **options, special_in_text=way)
-        assert "special_in_text" in str(caught.value)
+            by_records(
+                [record],
+                tokenizer_dir,
+                tmp_path,
+                **options,
+                special_tokens=fastpack.SpecialTokens(in_text=way),
+            )
+        assert "special_tokens.in_text" in str(caught.value)

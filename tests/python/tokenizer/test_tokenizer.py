@@ -239,9 +239,14 @@ def test_a_chat_is_what_transformers_renders(tokenizer, tokenizer_dir):
     for prompt in (False, True):
         want = theirs.apply_chat_template(MESSAGES, tokenize=False, add_generation_prompt=prompt)
         kwargs = {"add_generation_prompt": prompt}
-        assert tokenizer.apply_chat_template(MESSAGES, tokenize=False, chat_template_kwargs=kwargs) == want
+        assert (
+            tokenizer.apply_chat_template(
+                MESSAGES, tokenize=False, chat_template=fastpack.ChatTemplate(variables=kwargs)
+            )
+            == want
+        )
         ids = theirs.apply_chat_template(MESSAGES, add_generation_prompt=prompt)["input_ids"]
-        chat = tokenizer.apply_chat_template(MESSAGES, chat_template_kwargs=kwargs)
+        chat = tokenizer.apply_chat_template(MESSAGES, chat_template=fastpack.ChatTemplate(variables=kwargs))
         assert chat["input_ids"].tolist() == ids
 
 

@@ -63,11 +63,18 @@ def test_a_scan_counts_what_each_choice_of_turns_packs(
 ) -> None:
     tokenizer, _ = load(KINDS[name])
     path = written(records, tmp_path)
-    more: Any = {"strategy": "none", "now": ALONE["now"], "eos": eos}
+    more: Any = {
+        "strategy": "none",
+        "chat_template": ALONE["chat_template"],
+        "special_tokens": fastpack.SpecialTokens(eos=eos),
+    }
     expected = {}
     for turns in CHOICES:
         table = fastpack.pack_files(
-            path, tokenizer, columns=["input_ids", "labels"], **{**ALONE, "turns": turns, "eos": eos}
+            path,
+            tokenizer,
+            columns=["input_ids", "labels"],
+            **{**ALONE, "turns": turns, "special_tokens": fastpack.SpecialTokens(eos=eos)},
         )
         labels = [label for row in table["labels"].to_pylist() for label in row]
         expected[turns] = (table.num_rows, len(labels), sum(label != -100 for label in labels))
@@ -181,9 +188,11 @@ def test_every_call_tells_the_turn_of_a_document(
     for _ in range(2):
         cached = fastpack.pack_files(path, columns=columns, cache_dir=tmp_path / "cache", **options)
         assert told([cached]) == alone
-    streamed = fastpack.stream(path, epochs=1, shuffle=False, lanes=1, columns=columns, **options)
+    streamed = fastpack.stream(
+        path, epochs=1, shuffle=False, ranks=fastpack.Ranks(lanes=1), columns=columns, **options
+    )
     assert told(list(streamed)) == alone
-    folders: dict[str, Any] = {"plain": {}, "kept": {"keep_tokens": True}, "groups": {"group_size": 64}}
+    folders: dict[str, Any] = {"plain": {}, "kept": {"keep_tokens": True}, "groups": {"groups": 64}}
     for folder, more in folders.items():
         fastpack.pack_dir(path, tmp_path / folder, columns=columns, **options, **more)
         assert sorted(told([table_of(tmp_path / folder)])) == alone
@@ -196,7 +205,7 @@ def test_every_call_tells_the_turn_of_a_document(
         max_lost="100%",
     )
     assert told([table_of(tmp_path / "again")]) == alone
-    compact = fastpack.pack_files(path, columns=columns, **options, pad_to=64)
+    compact = fastpack.pack_files(path, columns=columns, **options, padding=64)
     assert [row["source_turn"] for row in compact.to_pylist()] == [[turn, -1] for _, turn in alone]
 
 

@@ -254,7 +254,9 @@ def test_every_function_makes_the_same_documents(
     )
     fastpack.pack_dir(path, tmp_path / "out", columns=COLUMNS, **options)
     assert by_record(table_of(tmp_path / "out"), records) == alone
-    streamed = fastpack.stream(path, epochs=1, shuffle=False, lanes=1, columns=COLUMNS, **options)
+    streamed = fastpack.stream(
+        path, epochs=1, shuffle=False, ranks=fastpack.Ranks(lanes=1), columns=COLUMNS, **options
+    )
     assert by_record(pa.concat_tables(streamed), records) == alone
     scanned = fastpack.scan(path, tokenizer=tokenizer, max_length=1 << 16, strategy="none", turns=turns)
     assert scanned.documents == sum(map(len, alone))

@@ -11,6 +11,7 @@ import pytest
 from campaign import tries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nested import nested
 from template_helpers import unfollowed
 from test_loss_mask import ROADS
 from turn_conversations import TOOLS, conversations, kinds
@@ -148,7 +149,7 @@ def first_messages(report: fastpack.Report) -> dict[str, int]:
 
 
 def packed(records: list[Record], tokenizer: fastpack.Tokenizer, **options: Any) -> fastpack.Report:
-    table = fastpack.pack_records(records, tokenizer, **{**ALONE, **options})
+    table = fastpack.pack_records(records, tokenizer, **nested(options, ALONE))
     return fastpack.Report.of(table)
 
 
@@ -238,8 +239,18 @@ EXAMPLES: list[tuple[str, list[Record], dict[str, Any], set[str]]] = [
     ),
     ("ends before the next", [ASKED, answer("Sunny.")], {}, {"other_openings", "unended_turns"}),
     ("ends before the next", [ASKED, answer("Sunny.")], {"train_on": "all"}, {"unended_turns"}),
-    ("ends before the next", [ASKED, answer("Sunny.")], {"eos": True}, {"other_openings"}),
-    ("ends before the next", [ASKED, answer("Sunny.")], {"train_on_eos": "none"}, {"other_openings"}),
+    (
+        "ends before the next",
+        [ASKED, answer("Sunny.")],
+        {"special_tokens": fastpack.SpecialTokens(eos=True)},
+        {"other_openings"},
+    ),
+    (
+        "ends before the next",
+        [ASKED, answer("Sunny.")],
+        {"special_tokens": fastpack.SpecialTokens(train_on_eos="none")},
+        {"other_openings"},
+    ),
     ("prompt opens a thought", [ASKED, answer("Sunny.")], {}, {"other_openings"}),
     (
         "prompt opens a thought",
@@ -288,12 +299,12 @@ def test_every_road_counts_them_and_warns_once(
     both = Counter({name: own[name] + 2 * counted(plain)[name] for name in NOTES})
     path = tmp_path / "talks.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    given: Any = {**ALONE, **options}
+    given: Any = nested(options, ALONE)
     reports: list[fastpack.Report | fastpack.ScanReport] = [
         fastpack.Report.of(road(records, tokenizer, tmp_path, **given)) for road in ROADS
     ]
     reports += [
-        fastpack.Report.of(fastpack.pack_files(path, tokenizer, **given, **more))
+        fastpack.Report.of(fastpack.pack_files(path, tokenizer, **nested(more, given)))
         for more in ({"threads": 1}, {"threads": 3}, {"chat_template": unfollowed(source)})
     ]
     reports.append(fastpack.pack_dir(path, tmp_path / "out", tokenizer=tokenizer, **given))
@@ -319,7 +330,7 @@ def test_warnings_name_what_helps(load: Callable[[Kind], Loaded]) -> None:
     [told] = [warning for warning in report.warnings if "without an end" in warning]
     assert told.startswith("3 records have a trained turn without an end, first at ")
     assert ":1, message 1, so that" in told
-    assert "eos=True adds the end-of-text token" in told
+    assert "SpecialTokens(eos=True) adds the end-of-text token" in told
 
 
 def test_a_note_names_the_message_behind_others_of_one_form(load: Callable[[Kind], Loaded]) -> None:

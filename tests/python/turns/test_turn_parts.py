@@ -11,6 +11,7 @@ import pytest
 from campaign import tries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nested import flat
 from rows import table_of
 from turn_conversations import TOOLS, conversations, kinds
 from turn_packing import ALONE, COLUMNS, Loaded, Record, by_record, fixed_time, load, packed, published
@@ -283,9 +284,9 @@ def test_every_function_trains_the_same_parts(
     assert by_record(table, records) == alone
     fastpack.pack_dir(path, tmp_path / "out", columns=COLUMNS, **options)
     assert by_record(table_of(tmp_path / "out"), records) == alone
-    streamed = fastpack.stream(path, epochs=1, shuffle=False, lanes=1, columns=COLUMNS, **options)
+    streamed = flat.stream(path, epochs=1, shuffle=False, lanes=1, columns=COLUMNS, **options)
     assert by_record(pa.concat_tables(streamed), records) == alone
-    scanned = fastpack.scan(path, max_length=1 << 16, strategy="none", tokenizer=tokenizer, train_on=train_on)
+    scanned = flat.scan(path, max_length=1 << 16, strategy="none", tokenizer=tokenizer, train_on=train_on)
     assert scanned.documents == sum(map(len, alone))
 
 

@@ -9,45 +9,35 @@ from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from fastpack.options.function import Function
     from fastpack.options.objective import Objective
+    from fastpack.options.output import Exists, Format
+    from fastpack.options.packing import Balanced, Packing, Truncate
+    from fastpack.options.records import Reading
+    from fastpack.options.rows import Padding
+    from fastpack.options.storage import Storage
+    from fastpack.options.tokens import ChatTemplate, SpecialTokens
     from fastpack.options.train_on import TrainOn
+    from fastpack.options.work import Weights
     from fastpack.types import (
-        Bos,
         Column,
-        Compression,
-        Eos,
-        Examples,
-        Fields,
-        Format,
-        FsspecFileSystem,
-        JsonValue,
-        Layout,
+        Existing,
+        FormatName,
         MaxLost,
         ObjectiveName,
         OnBadRecord,
-        OnRemainder,
         Order,
         Overlong,
         PadTo,
         ProgressOption,
-        Prompt,
         RecordFilter,
         RecordMap,
         Shape,
-        Side,
-        Source,
-        SpecialInText,
-        StoppingStrategy,
         Strategy,
         StrPath,
-        TemplateEngine,
         TrainedTokens,
-        TrainOnEos,
         Turns,
-        WeightUnit,
     )
 
 __all__ = ["FileArguments", "OutputArguments", "RecordArguments"]
@@ -57,46 +47,28 @@ class RecordArguments(TypedDict, total=False):
     """How records become rows; each as in `pack_records`."""
 
     max_length: int | None
-    strategy: Strategy
-    overlong: Overlong | None
-    truncation_side: Side
-    drop_last: bool
-    shuffle: bool
-    max_documents_per_pack: int | None
-    align_documents_to: int | None
-    order: Order | None
-    balance_ranks: int | None
-    on_remainder: OnRemainder
+    strategy: Strategy | Packing
+    overlong: Overlong | Truncate | None
+    order: Order | Balanced | None
     seed: int
-    pad_to: PadTo | None
-    padding_side: Side
-    pad_token_id: int | None
-    shift_labels: bool
+    padding: PadTo | Padding | None
     columns: Sequence[Column] | None
     objective: ObjectiveName | Objective
     train_on: TrainedTokens | TrainOn
     turns: Turns
-    train_on_eos: TrainOnEos | None
-    special_in_text: SpecialInText
-    decode_arguments: bool
-    eos: Eos
-    bos: Bos
-    chat_template: StrPath | None
-    chat_template_kwargs: Mapping[str, JsonValue] | None
-    template_engine: TemplateEngine
-    now: datetime | None
-    revision: str | None
-    token: str | bool | None
-    storage_options: Mapping[str, str] | None
-    shape: Shape | None
-    fields: Fields | None
-    prompt: Prompt | None
-    examples: Examples | None
+    special_tokens: SpecialTokens | None
+    chat_template: StrPath | ChatTemplate | None
+    reading: Shape | Reading | None
     filter: RecordFilter | Function[bool] | None
     map: RecordMap | Function[dict[str, object]] | None
     on_bad_record: OnBadRecord
     max_lost: MaxLost | None
+    format: FormatName | Format
+    keep_tokens: bool
+    exists: Existing | Exists
     cache_dir: StrPath | None
+    storage: Mapping[str, str] | Storage | None
+    memory: int | str | None
     threads: int | None
     verify: int
     progress: ProgressOption
@@ -106,112 +78,55 @@ class FileArguments(TypedDict, total=False):
     """How files become rows; each as in `pack_files`."""
 
     max_length: int | None
-    strategy: Strategy
-    overlong: Overlong | None
-    truncation_side: Side
-    drop_last: bool
-    shuffle: bool
-    max_documents_per_pack: int | None
-    align_documents_to: int | None
-    order: Order | None
-    balance_ranks: int | None
-    on_remainder: OnRemainder
+    strategy: Strategy | Packing
+    overlong: Overlong | Truncate | None
+    order: Order | Balanced | None
     seed: int
-    pad_to: PadTo | None
-    padding_side: Side
-    pad_token_id: int | None
-    shift_labels: bool
+    padding: PadTo | Padding | None
     columns: Sequence[Column] | None
     objective: ObjectiveName | Objective
     train_on: TrainedTokens | TrainOn
     turns: Turns
-    train_on_eos: TrainOnEos | None
-    special_in_text: SpecialInText
-    decode_arguments: bool
-    eos: Eos
-    bos: Bos
-    chat_template: StrPath | None
-    chat_template_kwargs: Mapping[str, JsonValue] | None
-    template_engine: TemplateEngine
-    now: datetime | None
-    revision: str | None
-    token: str | bool | None
-    sources: Sequence[Source] | None
-    recursive: bool
-    storage_options: Mapping[str, str] | None
-    filesystem: FsspecFileSystem | None
-    block_cache: int | str | None
-    shape: Shape | None
-    fields: Fields | None
-    prompt: Prompt | None
-    examples: Examples | None
-    separator: str | None
+    special_tokens: SpecialTokens | None
+    chat_template: StrPath | ChatTemplate | None
+    reading: Shape | Reading | None
     filter: RecordFilter | Function[bool] | None
     map: RecordMap | Function[dict[str, object]] | None
     on_bad_record: OnBadRecord
     max_lost: MaxLost | None
     cache_dir: StrPath | None
+    storage: Mapping[str, str] | Storage | None
     threads: int | None
     verify: int
     progress: ProgressOption
-    weights: Mapping[str, float] | None
-    weight_unit: WeightUnit
-    stopping_strategy: StoppingStrategy
+    weights: Mapping[str, float] | Weights | None
 
 
 class OutputArguments(TypedDict, total=False):
     """How records become rows in a folder; each as in `pack_records`."""
 
     max_length: int | None
-    strategy: Strategy
-    overlong: Overlong | None
-    truncation_side: Side
-    drop_last: bool
-    shuffle: bool
-    max_documents_per_pack: int | None
-    align_documents_to: int | None
-    order: Order | None
-    balance_ranks: int | None
-    on_remainder: OnRemainder
+    strategy: Strategy | Packing
+    overlong: Overlong | Truncate | None
+    order: Order | Balanced | None
     seed: int
-    pad_to: PadTo | None
-    padding_side: Side
-    pad_token_id: int | None
-    shift_labels: bool
+    padding: PadTo | Padding | None
     columns: Sequence[Column] | None
     objective: ObjectiveName | Objective
     train_on: TrainedTokens | TrainOn
     turns: Turns
-    train_on_eos: TrainOnEos | None
-    special_in_text: SpecialInText
-    decode_arguments: bool
-    eos: Eos
-    bos: Bos
-    chat_template: StrPath | None
-    chat_template_kwargs: Mapping[str, JsonValue] | None
-    template_engine: TemplateEngine
-    now: datetime | None
-    revision: str | None
-    token: str | bool | None
-    storage_options: Mapping[str, str] | None
-    shape: Shape | None
-    fields: Fields | None
-    prompt: Prompt | None
-    examples: Examples | None
+    special_tokens: SpecialTokens | None
+    chat_template: StrPath | ChatTemplate | None
+    reading: Shape | Reading | None
     filter: RecordFilter | Function[bool] | None
     map: RecordMap | Function[dict[str, object]] | None
     on_bad_record: OnBadRecord
     max_lost: MaxLost | None
-    work_dir: StrPath | None
-    format: Format
-    layout: Layout
-    compression: Compression | None
-    hf_layout: bool
-    shard_size: int | str
+    format: FormatName | Format
     keep_tokens: bool
-    overwrite: bool
-    wait: bool
+    exists: Existing | Exists
     cache_dir: StrPath | None
+    storage: Mapping[str, str] | Storage | None
     memory: int | str | None
     threads: int | None
     verify: int

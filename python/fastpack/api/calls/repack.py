@@ -14,22 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fastpack.options.objective import Objective
+    from fastpack.options.output import Exists, Format
+    from fastpack.options.packing import Balanced, Packing, Truncate
+    from fastpack.options.rows import Padding
+    from fastpack.options.storage import Storage
     from fastpack.report.report import Report
     from fastpack.tokenizer.arguments import TokenizerArgument
     from fastpack.tokenizer.tokenizer import Tokenizer
     from fastpack.types import (
         Column,
-        Compression,
-        Format,
-        Layout,
+        Existing,
+        FormatName,
         MaxLost,
         ObjectiveName,
-        OnRemainder,
         Order,
         Overlong,
         PadTo,
         ProgressOption,
-        Side,
         Strategy,
         StrPath,
         Validation,
@@ -44,35 +45,19 @@ def repack(
     output: StrPath,
     *,
     max_length: int | None = None,
-    strategy: Strategy = "mix",
-    overlong: Overlong | None = None,
-    truncation_side: Side = "right",
-    drop_last: bool = False,
-    shuffle: bool = False,
-    max_documents_per_pack: int | None = None,
-    align_documents_to: int | None = None,
-    order: Order | None = None,
-    balance_ranks: int | None = None,
-    on_remainder: OnRemainder = "pad",
+    strategy: Strategy | Packing = "mix",
+    overlong: Overlong | Truncate | None = None,
+    order: Order | Balanced | None = None,
     seed: int = 0,
-    pad_to: PadTo | None = None,
-    padding_side: Side = "right",
-    pad_token_id: int | None = None,
-    shift_labels: bool = False,
+    padding: PadTo | Padding | None = None,
     columns: Sequence[Column] | None = None,
     objective: ObjectiveName | Objective = "causal",
     tokenizer: TokenizerArgument | Tokenizer | None = None,
-    storage_options: Mapping[str, str] | None = None,
     max_lost: MaxLost | None = None,
-    work_dir: StrPath | None = None,
-    format: Format = "arrow",
-    layout: Layout = "full",
-    compression: Compression | None = None,
-    hf_layout: bool = False,
+    format: FormatName | Format = "arrow",
     validation: Validation | None = None,
-    shard_size: int | str = "512MB",
-    overwrite: bool = False,
-    wait: bool = True,
+    exists: Existing | Exists = "error",
+    storage: Mapping[str, str] | Storage | None = None,
     memory: int | str | None = None,
     threads: int | None = None,
     progress: ProgressOption = None,
@@ -91,37 +76,20 @@ def repack(
             row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
             longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
             end to end in input order, cut where a row ends; `none`: a row per document, as all rows are of the
-            objectives `preference`, `generation`, `classification` and `multi_label`.
+            objectives `preference`, `generation`, `classification` and `multi_label`. A word stands for the value
+            with its defaults; `Concat(drop_last=True)` and the others have options of their own.
         overlong: As in `pack_files`; `trim` only where the tokens were kept with it.
-        truncation_side: The end at which `truncate` cuts a document: at the `right` its last tokens go, at the
-            `left` its first.
-        drop_last: Whether `concat` drops its last row, and counts it, if it is not full.
-        shuffle: Whether documents are put in an order drawn from `seed` before `sequential`, `concat` and `none`
-            take them: files that are sorted by topic give rows of many topics. The other strategies draw an order
-            of their own. Rows come once all documents are read.
-        max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
-        align_documents_to: Pads every document to a multiple of this many tokens, for context and tensor parallel
-            training. It must divide `max_length`. This padding has no labels, its positions count on, and
-            `seq_lengths` includes it.
-        order: The order of the rows: `shuffle`; `input`, by the first document in each; or `balanced`, groups of
-            `balance_ranks` rows that cost as much attention, one for each rank. If not given, rows of `mix`,
-            `best_fit` and `heap` are shuffled.
-        balance_ranks: The ranks that share the rows of `balanced`.
-        on_remainder: What happens where ranks cannot share the rows of `balanced` equally: `pad` adds rows of
-            nothing but padding, `drop` drops the last and counts them, `repeat` repeats rows and counts them.
+        order: The order of the rows: `shuffle`; `input`, by the first document in each; or that of a `Balanced`,
+            groups of rows that cost as much attention, one for each rank. If not given, rows of `mix`, `best_fit`
+            and `heap` are shuffled.
         seed: Random seed. The same seed gives the same rows.
-        pad_to: What a row is filled up to: `max_length`, or a multiple that divides it. Padding has no labels,
-            positions of its own from 0, and one last entry in `seq_lengths`.
-        padding_side: The end of a row at which it is filled up: `right`, or `left`, where its entry in
-            `seq_lengths` comes first.
-        pad_token_id: The id to fill up with; the tokenizer's `pad_token`, else its `eos_token`, if not given.
-            Without a tokenizer it must be given.
-        shift_labels: Whether each label stands one place before its token, where it is predicted; for trainers
-            that do not shift labels themselves, as those of `transformers` and TRL do.
+        padding: What a row is filled up to: `max_length`, or a multiple that divides it. Padding has no labels,
+            positions of its own from 0, and one last entry in `seq_lengths`. A `Padding` has a side and an id
+            too.
         columns: The columns of the rows, in their order. If not given, those of the `objective`: `input_ids`,
             `labels`, `position_ids` and `seq_lengths` for `causal`. Further ones: `document_ids`, `loss_weights`,
             `unpadded_lengths`, `source_file`, `source_row`, `source_turn`, `source_start`, `attn_cost`, and
-            `group` with `balanced`. The page "What a row is" says what each holds, and which other objectives
+            `group` with `Balanced`. The page "What a row is" says what each holds, and which other objectives
             have.
         objective: What a model learns from the rows: `causal`, to predict each token from those before it; `mlm`,
             to predict masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels
@@ -133,36 +101,19 @@ def repack(
             `MaskedLM(probability=0.2)` and the others have options of their own.
         tokenizer: The tokenizer that made the tokens, as in `pack_files`; needed by objectives that put tokens of
             their own into rows.
-        storage_options: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions
-            and endpoints by the names that `object_store`, polars and pandas have for them, such as `aws_region`;
-            what is not given comes from environment variables such as `AWS_REGION`. `max_retries`, `timeout` and
-            `connect_timeout` are for all of them. Nothing of it is written to a manifest, a report or a message.
         max_lost: How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is
             more, the run fails before anything is in its place, and says why and where. No limit if not given.
-        work_dir: A folder on the local disk in which a job works whose `output` is in remote storage (`s3://`,
-            `gs://`, `az://`, `hf://datasets/ORG/NAME`). It needs room for the whole output, which is uploaded
-            when it is finished and then removed here. A job that was stopped goes on from there.
-            `~/.cache/fastpack/jobs` if not given.
         format: `arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`; or `msgpack_arrays`, one
-            MessagePack array with an array a row, which holds ids, labels, positions and the length.
-        layout: The columns that a file holds of a row. `full`: all of them, which every reader of Arrow takes as
-            they are. `compact`: ids in 16 bits where the tokenizer's fit, else 32; where labels begin and end;
-            and the lengths of documents: about 2.1 or 4.1 bytes a token instead of 12. `fastpack.read`,
-            `PackedDataset`, `collate`, `fastpack.hf.load`, `inspect` and `verify` make the other columns of them.
-            Needs `arrow` or `parquet`.
-        compression: How columns are compressed: `none`; `lz4` or `zstd` for `arrow`; those and `snappy` for
-            `parquet`. If not given, `parquet` is compressed by `zstd` and `arrow` is not.
-        hf_layout: Whether the folder is one that `datasets.load_from_disk` maps into memory: a `Dataset`, or with
-            `validation` a `DatasetDict` of `train` and `validation`. Needs the format `arrow`, and outputs that
-            are not named after their inputs.
+            MessagePack array with an array a row, which holds ids, labels, positions and the length. A `Format`
+            has a compression, a layout and the size of files too.
         validation: As in `pack_dir`; must be given where the tokens were kept with it. With the same `seed` it
             sets the same documents aside, whatever else differs.
-        shard_size: The size at which a file is closed and another begun, in bytes of column data: a number, or a
-            text such as `512MB` or `2GiB`.
-        overwrite: Whether what fastpack wrote into `output` before, for whatever job, may be replaced. Files of
-            others never are: one in the place of a file of the job is refused.
-        wait: Whether to wait where another process packs into the folder, and return its report or raise its
-            error, rather than to fail: so all ranks of a training run can call this, and one does the work.
+        exists: What happens to what fastpack wrote into `output` before, for another job: `error`, `overwrite`
+            it, or `append` the files to its, in `pack_dir`. Files of others are never replaced: one in the place
+            of a file of the job is refused. An `Exists` says whether to wait for another process too.
+        storage: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions and
+            endpoints; from environment variables if not given. A `Storage` has a filesystem of `fsspec`, the
+            token and revision of a hub name, and folders of this machine too.
         memory: Memory that documents may take, in bytes or as a text such as `2GB`; what is past it is read back
             from the folder. A quarter of what the machine and cgroup allow, if not given.
         threads: Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine, if
@@ -198,33 +149,17 @@ def repack(
             "max_length": max_length,
             "strategy": strategy,
             "overlong": overlong,
-            "truncation_side": truncation_side,
-            "drop_last": drop_last,
-            "shuffle": shuffle,
-            "max_documents_per_pack": max_documents_per_pack,
-            "align_documents_to": align_documents_to,
             "order": order,
-            "balance_ranks": balance_ranks,
-            "on_remainder": on_remainder,
             "seed": seed,
-            "pad_to": pad_to,
-            "padding_side": padding_side,
-            "pad_token_id": pad_token_id,
-            "shift_labels": shift_labels,
+            "padding": padding,
             "columns": columns,
             "objective": objective,
             "tokenizer": tokenizer,
-            "storage_options": storage_options,
             "max_lost": max_lost,
-            "work_dir": work_dir,
             "format": format,
-            "layout": layout,
-            "compression": compression,
-            "hf_layout": hf_layout,
             "validation": validation,
-            "shard_size": shard_size,
-            "overwrite": overwrite,
-            "wait": wait,
+            "exists": exists,
+            "storage": storage,
             "memory": memory,
             "threads": threads,
             "progress": progress,

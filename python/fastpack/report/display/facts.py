@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from fastpack.api import plan
 from fastpack.dataset.inspection import inspect
 from fastpack.dataset.packed_files import Access, RemoteFiles
 from fastpack.errors import FastpackError
+from fastpack.options.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from fastpack.dataset.folder import Folder
     from fastpack.dataset.inspection import PackedRow
     from fastpack.report.report import Report
+    from fastpack.types import FsspecFileSystem
 
     Numbers = npt.NDArray[np.int64]
 
@@ -148,5 +150,7 @@ def _rows(packed: Folder, split: str, count: int) -> Iterator[PackedRow]:
     """The first, the middle and the last row."""
     files = packed.files
     where, access = (files.url, files.access) if isinstance(files, RemoteFiles) else (files.path, Access())
+    filesystem = cast("FsspecFileSystem | None", access.filesystem)  # what was opened is taken again
+    storage = Storage(access.storage_options, filesystem=filesystem, block_cache=access.block_cache)
     for number in sorted({0, count // 2, count - 1} if count else ())[:_SHOWN_ROWS]:
-        yield inspect(where, number, split=split, **access._asdict())
+        yield inspect(where, number, split=split, storage=storage, cache_dir=access.cache_dir)

@@ -10,6 +10,7 @@ from fastpack._fastpack import row_boundaries, row_documents
 from fastpack.arguments.strategy import cuts_at_row_end
 from fastpack.dataset.folder import shown_columns
 from fastpack.errors import OptionError
+from fastpack.options.packing import STRATEGIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -73,8 +74,7 @@ class Repacked:
         found = plan(
             self._documents[:, 3],
             max_length=max_length,
-            strategy=strategy,
-            max_documents_per_pack=most,
+            strategy=STRATEGIES[strategy](**({} if most is None else {"max_documents": most})),
             overlong="error",
             order="shuffle",
             seed=seed,

@@ -205,7 +205,7 @@ class Shards:
                 "order that needs each of them again and again: pass sampler=fastpack.torch.PackSampler(dataset) in place of "
                 "shuffle=True, which shuffles shards, and rows in a window of shards; or give more"
             )
-            raise OptionError(message, "block_cache")
+            raise OptionError(message, "storage.block_cache")
 
     def _read_in(self, number: int) -> _Opened:
         folder, shard = self._entries[number]
@@ -251,7 +251,7 @@ class Shards:
                     f"is {self.room:,} bytes, and other processes of this machine hold all shards in it; give more, so that "
                     "each process that reads rows has one"
                 )
-                raise OptionError(message, "block_cache")
+                raise OptionError(message, "storage.block_cache")
             else:
                 time.sleep(_POLL)
 

@@ -206,9 +206,9 @@ impl<'a> ColumnRows<'a> {
             Some((id, origin)) => {
                 let reason = format!(
                     "is \"compact\", and the tokenizer's ids fit 16 bits, but {origin} has the id {id}; pass the tokenizer \
-                     of these ids, none, or layout=\"full\""
+                     of these ids, none, or the layout \"full\""
                 );
-                Err(Error::option("layout", reason))
+                Err(Error::option("format.layout", reason))
             }
         }
     }

@@ -55,13 +55,13 @@ impl Padding {
         let whole_rows =
             packing.order() == Order::Balanced && packing.on_remainder == OnRemainder::Pad;
         let wanted_by = match options.rows.pad_to {
-            PadTo::MaxLength | PadTo::Multiple(_) => "pad_to",
-            PadTo::Nothing if aligned.is_some() => "align_documents_to",
-            PadTo::Nothing if whole_rows => "on_remainder",
+            PadTo::MaxLength | PadTo::Multiple(_) => "padding.to",
+            PadTo::Nothing if aligned.is_some() => "strategy.align_to",
+            PadTo::Nothing if whole_rows => "order.on_remainder",
             PadTo::Nothing => return Ok(Self::NONE),
         };
         let id = options.rows.pad_token_id.or(id).ok_or_else(|| {
-            let reason = "needs an id to pad with, and no tokenizer names one; pass `pad_token_id`";
+            let reason = "needs an id to pad with, and no tokenizer names one; give it as `padding.token_id`";
             Error::option(wanted_by, reason)
         })?;
         Ok(Self { multiple, side: options.rows.padding_side, id })

@@ -127,7 +127,7 @@ impl PadTo {
         match self {
             Self::MaxLength if packing.max_length.is_none() => {
                 let reason = "is \"max_length\", which is not given; fill rows up to a multiple, or give both";
-                Err(Error::option("pad_to", reason))
+                Err(Error::option("padding.to", reason))
             }
             Self::Multiple(multiple)
                 if packing
@@ -135,8 +135,8 @@ impl PadTo {
                     .is_some_and(|it| !multiple.get().is_multiple_of(it.get())) =>
             {
                 let reason =
-                    format!("is {multiple}, but must be a multiple of align_documents_to too");
-                Err(Error::option("pad_to", reason))
+                    format!("is {multiple}, but must be a multiple of `strategy.align_to` too");
+                Err(Error::option("padding.to", reason))
             }
             Self::Multiple(multiple)
                 if packing
@@ -148,7 +148,7 @@ impl PadTo {
                     set("max_length", packing.row_limit().get()),
                     ", or rows would outgrow it",
                 ];
-                Err(Error::option("pad_to", reason))
+                Err(Error::option("padding.to", reason))
             }
             _ => Ok(()),
         }
@@ -219,7 +219,7 @@ impl PackOptions {
                 set("max_length", max_length.get()),
                 ", or a document could outgrow its row",
             ];
-            return Err(Error::option("align_documents_to", reason));
+            return Err(Error::option("strategy.align_to", reason));
         }
         match (self.order(), self.balance_ranks) {
             (Order::Balanced, None) => {
@@ -228,11 +228,11 @@ impl PackOptions {
                     set("order", "balanced"),
                     ": the ranks that share the rows",
                 ];
-                return Err(Error::option("balance_ranks", reason));
+                return Err(Error::option("order.ranks", reason));
             }
             (Order::Shuffle | Order::Input, Some(_)) => {
                 let reason = message!["is given, but only ", set("order", "balanced"), " heeds it"];
-                return Err(Error::option("balance_ranks", reason));
+                return Err(Error::option("order.ranks", reason));
             }
             _ => {}
         }
@@ -251,7 +251,7 @@ impl PackOptions {
                 set("strategy", self.strategy.name()),
                 " has no last row that is cut short; only \"concat\" does",
             ];
-            return Err(Error::option("drop_last", reason));
+            return Err(Error::option("strategy.drop_last", reason));
         }
         if self.shuffle && self.strategy.order() != Order::Input {
             let reason = message![
@@ -259,12 +259,12 @@ impl PackOptions {
                 set("strategy", self.strategy.name()),
                 " draws an order of its own; \"sequential\", \"concat\" and \"none\" heed it",
             ];
-            return Err(Error::option("shuffle", reason));
+            return Err(Error::option("strategy", reason));
         }
         if self.truncation_side == Side::Left && self.overlong != Some(Overlong::Truncate) {
             let reason =
                 message!["is \"left\", which only ", set("overlong", "truncate"), " heeds"];
-            return Err(Error::option("truncation_side", reason));
+            return Err(Error::option("overlong.side", reason));
         }
         Ok(())
     }

@@ -57,7 +57,7 @@ impl RowOptions {
         self.validate_rows_of_objective()?;
         self.pad_to.validate(&self.packing)?;
         if self.pad_token_id.is_some_and(|id| i32::try_from(id).is_err()) {
-            return Err(Error::option("pad_token_id", "must be a token id, below 2147483648"));
+            return Err(Error::option("padding.token_id", "must be a token id, below 2147483648"));
         }
         if self.columns.is_empty() {
             return Err(Error::option("columns", "must name at least one column"));
@@ -75,8 +75,8 @@ impl RowOptions {
         self.validate_shares()?;
         self.room_of_a_row()?;
         if self.padding_side == Side::Left && self.pad_to == PadTo::Nothing {
-            let reason = "is \"left\", but without `pad_to` no row is filled up";
-            return Err(Error::option("padding_side", reason));
+            let reason = "is \"left\", but without `padding.to` no row is filled up";
+            return Err(Error::option("padding.side", reason));
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl RowOptions {
         }
         if packing.align_documents_to.is_some() {
             let reason = message!["means nothing with ", with(), ", whose rows hold one document"];
-            return Err(Error::option("align_documents_to", reason));
+            return Err(Error::option("strategy.align_to", reason));
         }
         if matches!(objective, ObjectiveOptions::Preference { .. })
             && packing.truncation_side == Side::Left
@@ -125,7 +125,7 @@ impl RowOptions {
                 with(),
                 ": both answers begin with the same prompt",
             ];
-            return Err(Error::option("truncation_side", reason));
+            return Err(Error::option("overlong.side", reason));
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl RowOptions {
             }
         }
         if has_targets && self.pad_to == PadTo::MaxLength && packing.max_target_length.is_none() {
-            let reason = "must be given with `pad_to`: the length that targets are padded to";
+            let reason = "must be given with `padding.to`: the length that targets are padded to";
             return Err(Error::option("objective.max_target_length", reason));
         }
         Ok(())
@@ -194,8 +194,8 @@ impl RowOptions {
         let packing = &self.packing;
         let (option, tokens) = match (self.pad_to, packing.align_documents_to) {
             (PadTo::MaxLength, _) => ("max_length", packing.row_limit().get()),
-            (PadTo::Multiple(multiple), _) => ("pad_to", multiple.get()),
-            (PadTo::Nothing, Some(align)) => ("align_documents_to", align.get()),
+            (PadTo::Multiple(multiple), _) => ("padding.to", multiple.get()),
+            (PadTo::Nothing, Some(align)) => ("strategy.align_to", align.get()),
             (PadTo::Nothing, None) => return Ok(()),
         };
         let bytes = u64::from(tokens) * self.bytes_of_token();

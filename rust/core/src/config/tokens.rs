@@ -155,7 +155,7 @@ impl TokenOptions {
                 set("train_on", "all"),
                 " trains every token; leave one of them out",
             ];
-            return Err(Error::option("train_on_eos", reason));
+            return Err(Error::option("special_tokens.train_on_eos", reason));
         }
         self.classes.validate()
     }

@@ -68,7 +68,7 @@ pub(super) fn balanced(
     let rest = &rows[full * ranks..];
     ordered.extend_from_slice(rest);
     let missing = if rest.is_empty() { 0 } else { ranks - rest.len() };
-    room::require(missing as u64 * BYTES_OF_ROW, "balance_ranks", || {
+    room::require(missing as u64 * BYTES_OF_ROW, "order.ranks", || {
         format!("asks for {missing} rows more than there are, so that {ranks} ranks have as many")
     })?;
     let (repeated, padding) = match options.on_remainder {

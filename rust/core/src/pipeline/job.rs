@@ -104,13 +104,19 @@ impl Job {
             matches!(self.options.rows.objective, ObjectiveOptions::Preference { .. });
         if has_answers && self.options.tokens.eos == Eos::Auto && self.end.is_none() {
             let reason = "must be False: answers that are texts end with the `eos_token`, and the tokenizer names none";
-            return Err(Error::option("eos", reason));
+            return Err(Error::option("special_tokens.eos", reason));
         }
         if self.options.tokens.eos == Eos::Always && self.eos_id.is_none() {
-            return Err(Error::option("eos", "is True, but the tokenizer names no `eos_token`"));
+            return Err(Error::option(
+                "special_tokens.eos",
+                "is True, but the tokenizer names no `eos_token`",
+            ));
         }
         if self.options.tokens.bos == Bos::Always && self.bos_id.is_none() {
-            return Err(Error::option("bos", "is True, but the tokenizer names no `bos_token`"));
+            return Err(Error::option(
+                "special_tokens.bos",
+                "is True, but the tokenizer names no `bos_token`",
+            ));
         }
         Ok(())
     }

@@ -460,6 +460,7 @@ pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
             shapes.collect::<Vec<_>>().join(" or ")
         }
     };
-    let message = format!("expected {wanted}, found {}; name others with `fields`", found(record));
+    let message =
+        format!("expected {wanted}, found {}; name others with `reading.fields`", found(record));
     Fault::new(Reason::NoContent, message)
 }

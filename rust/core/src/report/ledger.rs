@@ -164,11 +164,11 @@ impl Ledger {
         let lanes = counted(lanes as u64, "lane");
         let message = if lost.documents == 0 {
             format!(
-                "there is no document in the {lanes} of this rank; take fewer `lanes`, or name files with records"
+                "there is no document in the {lanes} of this rank; take fewer `ranks.lanes`, or name files with records"
             )
         } else {
             format!(
-                "none of {} in the {lanes} of this rank is kept: {}; take fewer `lanes`, or a larger `max_length`",
+                "none of {} in the {lanes} of this rank is kept: {}; take fewer `ranks.lanes`, or a larger `max_length`",
                 counted(lost.documents, "document"),
                 self.causes(),
             )

@@ -145,7 +145,7 @@ impl Note {
             ),
             Self::ControlTokens => format!(
                 "{records} {have} a control token of the tokenizer in a text of a user or a tool{first}; \
-                 special_in_text=\"encode\" makes that token of it, as `transformers` does, \"split\" encodes its \
+                 SpecialTokens(in_text=\"encode\") makes that token of it, as `transformers` does, \"split\" encodes its \
                  characters as other text, and \"error\" refuses the record"
             ),
             Self::LastReasoningLeftOut => format!(
@@ -163,12 +163,12 @@ impl Note {
             ),
             Self::OtherOpenings => format!(
                 "{records} {have} a turn whose trained text begins elsewhere than the generation prompt ends{first}: the \
-                 model never sees that prompt before it; another `chat_template`, or `chat_template_kwargs`, may \
+                 model never sees that prompt before it; another `chat_template`, or `variables` of it, may \
                  make them alike"
             ),
             Self::UnendedTurns => format!(
                 "{records} {have} a trained turn without an end{first}, so that the model does not learn to stop there; \
-                 eos=True adds the end-of-text token, and train_on_eos=\"turn\" trains an end that the chat \
+                 SpecialTokens(eos=True) adds the end-of-text token, and train_on_eos=\"turn\" in it trains an end that the chat \
                  template writes and does not mark"
             ),
             Self::UntrainedTurns => format!(
@@ -177,7 +177,7 @@ impl Note {
             ),
             Self::EncodedArguments => format!(
                 "{records} {have} calls of tools with arguments in JSON text{first}, which the chat template encodes a \
-                 second time, as `transformers` does; decode_arguments=True decodes them"
+                 second time, as `transformers` does; ChatTemplate(decode_arguments=True) decodes them"
             ),
             Self::DroppedReasoning => {
                 format!(

@@ -300,7 +300,7 @@ impl Notes {
         });
         let unread = self.unread.iter().map(|(field, noted)| {
             format!(
-                "the text of {} lacks the field `{field}`{}, which is not read; `shape` or `fields` may name it, or a \
+                "the text of {} lacks the field `{field}`{}, which is not read; `reading.shape` or `reading.fields` may name it, or a \
                  `map` can write it into a field that is read",
                 counted(noted.records, "record"),
                 first(noted)

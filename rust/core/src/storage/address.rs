@@ -117,7 +117,7 @@ impl Address {
         // No bucket has a colon in its name, and that of `abfs` alone an `@`.
         if bucket.contains(':') || (bucket.contains('@') && !scheme.starts_with("abfs")) {
             return Err(refuse(format!(
-                "`{}` has a user or a password before its bucket; pass credentials as `storage_options`, or by the environment",
+                "`{}` has a user or a password before its bucket; pass credentials as `storage.options`, or by the environment",
                 without_secrets(text)
             )));
         }

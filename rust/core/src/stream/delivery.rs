@@ -291,7 +291,7 @@ impl Delivery<'_, '_> {
             _ => ("has no document", " in every step"),
         };
         self.run.control.warn(format!(
-            "lane {} of {} {why}, so rows of padding take its place{when}; take fewer `lanes`, more files, or a larger \
+            "lane {} of {} {why}, so rows of padding take its place{when}; take fewer `ranks.lanes`, more files, or a larger \
              `max_length`",
             numbers[lane], self.run.share.lanes
         ));
@@ -472,5 +472,5 @@ fn named(names: &[String], shares: &[Count]) -> BTreeMap<String, Count> {
 /// The error of a run that needs rows of padding, without a token for them.
 pub(super) fn no_padding() -> Error {
     let reason = "must be given: rows of padding fill up the steps where lanes have none, and no tokenizer names an id for them";
-    Error::option("pad_token_id", reason)
+    Error::option("padding.token_id", reason)
 }

@@ -137,7 +137,7 @@ impl Run<'_> {
             }
             (Some(_), Some(Together::Agreed)) if !self.share.is_alone() => {
                 let reason = "is missing, by which ranks agree on the last table";
-                let agree = agree.ok_or_else(|| Error::option("all_reduce", reason))?;
+                let agree = agree.ok_or_else(|| Error::option("ranks.all_reduce", reason))?;
                 Ok(End { agree: Some(agree), ..none })
             }
             _ => Ok(none),

@@ -217,10 +217,10 @@ impl StreamOptions {
         if self.rank >= world_size {
             let reason = message![
                 format!("is {}, but the ranks of ", self.rank),
-                set("world_size", world_size),
+                set("ranks.world_size", world_size),
                 " count from 0",
             ];
-            return Err(Error::option("rank", reason));
+            return Err(Error::option("ranks.rank", reason));
         }
         // A single rank takes rows from all lanes, whatever the size of its tables. Ranks that take single rows may share lanes.
         let alone = world_size == 1;
@@ -232,7 +232,7 @@ impl StreamOptions {
             None => {
                 let reason = message![
                     "times ",
-                    set("world_size", world_size),
+                    set("ranks.world_size", world_size),
                     format!(" must be at most {MOST_LANES}, the most lanes of a run"),
                 ];
                 return Err(Error::option("batch_size", reason));
@@ -244,7 +244,7 @@ impl StreamOptions {
         {
             let reason =
                 format!("is {asked}, but the state is of a run with {begun}; leave it out");
-            return Err(Error::option("lanes", reason));
+            return Err(Error::option("ranks.lanes", reason));
         }
         let lanes = begun.or(asked);
         if !alone
@@ -268,12 +268,12 @@ impl StreamOptions {
                 set("batch_size", batch),
                 format!(" the ranks may be {}", listed(&worlds)),
             ];
-            return Err(Error::option("world_size", reason));
+            return Err(Error::option("ranks.world_size", reason));
         }
         let lanes = lanes.unwrap_or_else(|| LANES.next_multiple_of(step));
         if !alone && self.epochs.is_some() && self.together.is_none() {
             let reason = "are finite for several ranks, which end at the same step only if the rows are counted; give \
-                          `cache_dir`, a folder to keep their number in, or `all_reduce`, a function by which ranks \
+                          `cache_dir`, a folder to keep their number in, or `ranks.all_reduce`, a function by which ranks \
                           agree; or leave the input without end, with `max_steps`";
             return Err(Error::option("epochs", reason));
         }

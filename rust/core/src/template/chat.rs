@@ -95,7 +95,7 @@ impl ChatTemplate {
                 reason: message![
                     refusal.reason.clone(),
                     "; ",
-                    set("template_engine", "python"),
+                    set("chat_template.engine", "python"),
                     " renders it through transformers",
                 ],
             }),
@@ -121,7 +121,7 @@ impl ChatTemplate {
     fn compile(name: &str, source: &str, context: TemplateContext) -> Result<Self> {
         if let Some(parameter) = reserved(&context.kwargs) {
             return Err(Error::option(
-                "chat_template_kwargs",
+                "chat_template.variables",
                 format!("`{parameter}` is no variable of a template; leave it out"),
             ));
         }

@@ -143,7 +143,7 @@ impl RenderProcesses {
     pub(super) fn broken(&self) -> Option<Error> {
         self.broken.get().map(|BrokenProcess { never_started, reason }| {
             if *never_started {
-                return Error::option("template_engine", reason.clone());
+                return Error::option("chat_template.engine", reason.clone());
             }
             Error::Template {
                 name: self.name.clone(),
@@ -154,7 +154,7 @@ impl RenderProcesses {
     }
 
     fn process(&self) -> Result<RenderProcess> {
-        let unusable = |reason: String| Error::option("template_engine", reason);
+        let unusable = |reason: String| Error::option("chat_template.engine", reason);
         let mut process = RenderProcess::start(&self.launch.command)
             .map_err(|error| unusable(format!("is \"python\", but no process starts: {error}")))?;
         match process.request(self.setup.as_bytes(), &self.launch.control) {

@@ -25,7 +25,8 @@ use crate::error;
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::inputs::PyInputs;
 use crate::options::output::PyPart;
-use crate::options::{PyBatchSize, PyOpenPacks, PyOptions};
+use crate::options::packing::PyPacking;
+use crate::options::{PyBatchSize, PyOptions};
 use crate::report::PyReport;
 use crate::supervise::{self, Caller, Interrupted, SharedTask, Task};
 
@@ -42,11 +43,11 @@ counts!(
 );
 counts!(
     /// The number of lanes of a run.
-    PyLanes(NonZeroUsize), "lanes", MOST_LANES
+    PyLanes(NonZeroUsize), "ranks.lanes", MOST_LANES
 );
 counts!(
     /// The number of ranks that share the rows.
-    PyWorldSize(NonZeroUsize), "world_size", MOST_LANES
+    PyWorldSize(NonZeroUsize), "ranks.world_size", MOST_LANES
 );
 counts!(
     /// The most tables of a run.
@@ -55,33 +56,33 @@ counts!(
 
 words!(
     /// The unit of the weights of sources: tokens, documents or rows.
-    PyWeightUnit(MixUnit), "weight_unit"
+    PyWeightUnit(MixUnit), "weights.unit"
 );
 words!(
     /// The behaviour of a lane that has read a source to its end.
-    PyOnExhausted(OnExhausted), "on_exhausted"
+    PyOnExhausted(OnExhausted), "weights.on_exhausted"
 );
 words!(
     /// The rows of a step in which some lanes have none left.
-    PyOnEnd(OnEnd), "on_end"
+    PyOnEnd(OnEnd), "ranks.on_end"
 );
 
 counts!(
     /// The least tokens of a document.
-    PyMinTokens(NonZeroU32), "min_document_tokens", u32::MAX
+    PyMinTokens(NonZeroU32), "select.min_tokens", u32::MAX
 );
 counts!(
     /// The most tokens of a document.
-    PyMaxTokens(NonZeroU32), "max_document_tokens", u32::MAX
+    PyMaxTokens(NonZeroU32), "select.max_tokens", u32::MAX
 );
 
 counts!(
     /// The number of records that are taken.
-    PyTake(NonZeroU64), "take", u64::MAX
+    PyTake(NonZeroU64), "select.take", u64::MAX
 );
 counts!(
     /// The distance of the records that are taken.
-    PyStride(NonZeroU64), "stride", u64::MAX
+    PyStride(NonZeroU64), "select.stride", u64::MAX
 );
 
 /// The number of records that are left out at the beginning.
@@ -92,7 +93,7 @@ impl<'py> FromPyObject<'_, 'py> for PySkip {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
-        number.map(Self).ok_or_else(|| refuse(value, "skip", "a whole number from 0"))
+        number.map(Self).ok_or_else(|| refuse(value, "select.skip", "a whole number from 0"))
     }
 }
 
@@ -104,7 +105,7 @@ impl<'py> FromPyObject<'_, 'py> for PyWanted {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let wanted = "a value, a list of values, or a tuple of the least and the most number, of which one may be None";
-        let refused = || refuse(value, "where", wanted);
+        let refused = || refuse(value, "select.where", wanted);
         if value.is_instance_of::<PyTuple>() {
             let ends: (Bound<'_, PyAny>, Bound<'_, PyAny>) =
                 value.extract().map_err(|_| refused())?;
@@ -173,7 +174,7 @@ impl<'py> FromPyObject<'_, 'py> for PyRank {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
-        number.map(Self).ok_or_else(|| refuse(value, "rank", "a whole number from 0"))
+        number.map(Self).ok_or_else(|| refuse(value, "ranks.rank", "a whole number from 0"))
     }
 }
 
@@ -185,11 +186,11 @@ pub(crate) struct PyStreamOptions(StreamOptions);
 #[pymethods]
 impl PyStreamOptions {
     #[new]
-    #[pyo3(signature = (*, batch_size, open_packs, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps, names, weights, weight_unit, on_exhausted, on_end, cache_dir, agreed, by_row, r#where, min_document_tokens, max_document_tokens, validation, held_out, skip, take, stride))]
+    #[pyo3(signature = (*, batch_size, strategy, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps, names, weights, weight_unit, on_exhausted, on_end, cache_dir, agreed, by_row, r#where, min_document_tokens, max_document_tokens, validation, held_out, skip, take, stride))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
     fn new(
         batch_size: PyBatchSize,
-        open_packs: PyOpenPacks,
+        strategy: PyPacking,
         shuffle: PyShuffled,
         epochs: Option<PyEpochs>,
         lanes: Option<PyLanes>,
@@ -217,7 +218,7 @@ impl PyStreamOptions {
         let options = StreamOptions {
             batch_rows: batch_size.0,
             deal: if by_row { Deal::Rows } else { Deal::Tables },
-            open_packs: open_packs.0,
+            open_packs: strategy.open_rows.unwrap_or(NonZeroUsize::MIN),
             shuffle: shuffle.0,
             epochs: epochs.map(|epochs| epochs.0),
             on_end: on_end.map(|end| end.0),
@@ -344,7 +345,7 @@ fn greatest_of(
             let found = found.bind(py);
             found.extract().map_err(|_| {
                 let wanted = "a function that returns the greatest of the whole numbers that ranks call it with";
-                refuse(found.as_borrowed(), "all_reduce", wanted)
+                refuse(found.as_borrowed(), "ranks.all_reduce", wanted)
             })
         })
     }

@@ -110,11 +110,11 @@ impl PySource {
 
 words!(
     /// The shape of a source's records.
-    PyShape(ShapeName), "shape"
+    PyShape(ShapeName), "reading.shape"
 );
 words!(
     /// A part of a record, such as the prompt or the completion.
-    PyPart(Part), "fields"
+    PyPart(Part), "reading.fields"
 );
 
 counts!(
@@ -133,7 +133,7 @@ impl<'py> FromPyObject<'_, 'py> for PySeparator {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        value.extract().map(Self).map_err(|_| refuse(value, "separator", "a text"))
+        value.extract().map(Self).map_err(|_| refuse(value, "reading.separator", "a text"))
     }
 }
 
@@ -148,7 +148,8 @@ impl<'py> FromPyObject<'_, 'py> for PyFields {
         if value.is_none() {
             return Ok(Self(fields));
         }
-        let refused = |_| refuse(value, "fields", "a dict of parts and the names of their fields");
+        let refused =
+            |_| refuse(value, "reading.fields", "a dict of parts and the names of their fields");
         let parts: Vec<(Bound<'py, PyAny>, String)> = value
             .cast::<PyDict>()
             .map_err(PyErr::from)
@@ -172,9 +173,9 @@ impl<'py> FromPyObject<'_, 'py> for PyPrompt {
         if let Ok(parts) = value.cast::<PyDict>() {
             return parts_of(&parts).map(Prompt::Parts).map(Self);
         }
-        let text: String = value
-            .extract()
-            .map_err(|_| refuse(value, "prompt", "the name of a prompt, a text or a path"))?;
+        let text: String = value.extract().map_err(|_| {
+            refuse(value, "reading.prompt", "the name of a prompt, a text or a path")
+        })?;
         Ok(Self(match text.as_str() {
             "alpaca" => Prompt::Alpaca,
             "chatml" => Prompt::Chatml,
@@ -198,7 +199,7 @@ fn parts_of(dict: &Bound<'_, PyDict>) -> PyResult<PromptParts> {
     let mut parts = PromptParts::default();
     let (mut lead, mut before_answer) = (String::new(), String::new());
     for (name, text) in dict.iter() {
-        let refused = |_| refuse(name.as_borrowed(), "prompt", WANTED);
+        let refused = |_| refuse(name.as_borrowed(), "reading.prompt", WANTED);
         let text: String = text.extract().map_err(refused)?;
         match name.extract::<String>().map_err(refused)?.as_str() {
             "id" => {}
@@ -208,7 +209,7 @@ fn parts_of(dict: &Bound<'_, PyDict>) -> PyResult<PromptParts> {
             "resp_prompt" => lead = text,
             "prompt_before_resp" => before_answer = text,
             "delim" => parts.delimiter = text,
-            _ => return Err(refuse(name.as_borrowed(), "prompt", WANTED)),
+            _ => return Err(refuse(name.as_borrowed(), "reading.prompt", WANTED)),
         }
     }
     parts.lead = lead + &before_answer;
@@ -225,11 +226,14 @@ impl<'py> FromPyObject<'_, 'py> for PyExamples {
         if value.is_none() {
             return Ok(Self(Vec::new()));
         }
-        let refused = |_| refuse(value, "examples", "a list of requests with their answers");
+        let refused =
+            |_| refuse(value, "reading.examples", "a list of requests with their answers");
         let pairs: Vec<Vec<String>> = value.extract().map_err(refused)?;
         let pairs = pairs.into_iter().map(|pair| match <[String; 2]>::try_from(pair) {
             Ok([request, answer]) => Ok((request, answer)),
-            Err(_) => Err(refuse(value, "examples", "a list of requests with their answers")),
+            Err(_) => {
+                Err(refuse(value, "reading.examples", "a list of requests with their answers"))
+            }
         });
         pairs.collect::<PyResult<_>>().map(Self)
     }

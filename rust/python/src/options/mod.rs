@@ -6,6 +6,7 @@ pub(super) mod output;
 pub(super) mod packing;
 mod shares;
 pub(super) mod storage;
+pub(super) mod values;
 pub(super) mod words;
 
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -23,10 +24,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::callers::written::{digits, has_list};
-use crate::convert::{bytes_given, counts, refuse, share_given, switches, word, words};
+use crate::convert::{bytes_given, counts, field, refuse, share_given, word, words};
 use crate::error;
 use crate::options::objective::PyObjectiveOptions;
-use crate::options::packing::{PyPackOptions, PyPadTo, PyPadTokenId, PySide};
+use crate::options::packing::{PyPackOptions, PyPadding};
 use crate::options::shares::{PyShareUnit, PyStoppingStrategy, shares};
 
 /// The options that decide the content of the output, and those for losses, verification and threads.
@@ -37,22 +38,16 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, packing, objective, pad_to, padding_side, pad_token_id, train_on, turns, train_on_eos, shift_labels, eos, bos, special_in_text, decode_arguments, on_bad_record, max_lost, columns, now, verify, threads, sources, weight_unit, stopping_strategy))]
+    #[pyo3(signature = (*, packing, objective, padding, train_on, turns, special_tokens, decode_arguments, on_bad_record, max_lost, columns, now, verify, threads, sources, weight_unit, stopping_strategy))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         packing: &PyPackOptions,
         objective: &PyObjectiveOptions,
-        pad_to: PyPadTo,
-        padding_side: PySide,
-        pad_token_id: Option<PyPadTokenId>,
+        padding: PyPadding,
         train_on: PyTrainOn,
         turns: PyTurns,
-        train_on_eos: Option<PyTrainOnEos>,
-        shift_labels: PyShiftLabels,
-        eos: PyEos,
-        bos: PyBos,
-        special_in_text: PySpecialInText,
-        decode_arguments: PyDecodeArguments,
+        special_tokens: PySpecialTokens,
+        decode_arguments: bool,
         on_bad_record: PyOnBadRecord,
         max_lost: Option<PyMaxLost>,
         columns: Option<PyColumns>,
@@ -63,7 +58,7 @@ impl PyOptions {
         weight_unit: PyShareUnit,
         stopping_strategy: PyStoppingStrategy,
     ) -> PyResult<Self> {
-        let padded = pad_to.0 != PadTo::Nothing;
+        let padded = padding.to != PadTo::Nothing;
         let options = Options {
             tokens: TokenOptions {
                 train_on: if objective.objective.takes_all() {
@@ -72,11 +67,11 @@ impl PyOptions {
                     train_on.0
                 },
                 turns: turns.0,
-                train_on_eos: train_on_eos.map(|ends| ends.0),
-                eos: eos.0,
-                bos: bos.0,
-                special_in_text: special_in_text.0,
-                decode_arguments: decode_arguments.0,
+                train_on_eos: special_tokens.train_on_eos,
+                eos: special_tokens.eos,
+                bos: special_tokens.bos,
+                special_in_text: special_tokens.in_text,
+                decode_arguments,
                 on_bad_record: on_bad_record.0,
                 now,
                 documents: objective.objective.documents(),
@@ -87,10 +82,10 @@ impl PyOptions {
                     max_target_length: objective.max_target_length,
                     ..packing.0.clone()
                 },
-                pad_to: pad_to.0,
-                padding_side: padding_side.0,
-                pad_token_id: pad_token_id.map(|id| id.0),
-                shift_labels: shift_labels.0,
+                pad_to: padding.to,
+                padding_side: padding.side,
+                pad_token_id: padding.token_id,
+                shift_labels: objective.shift_labels,
                 columns: columns
                     .map_or_else(|| objective.objective.columns(padded), |columns| columns.0),
                 objective: objective.objective.clone(),
@@ -147,11 +142,11 @@ words!(
 );
 words!(
     /// The choice of trained end-of-turn tokens.
-    PyTrainOnEos(TrainOnEos), "train_on_eos"
+    PyTrainOnEos(TrainOnEos), "special_tokens.train_on_eos"
 );
 words!(
     /// The handling of control tokens in texts of users and tools.
-    PySpecialInText(SpecialInText), "special_in_text"
+    PySpecialInText(SpecialInText), "special_tokens.in_text"
 );
 words!(
     /// The handling of records that cannot be read.
@@ -174,10 +169,6 @@ counts!(
     /// The number of rows in a batch.
     PyBatchSize(NonZeroUsize), "batch_size", usize::MAX
 );
-counts!(
-    /// The number of rows that a stream keeps open.
-    PyOpenPacks(NonZeroUsize), "open_packs", usize::MAX
-);
 
 /// The choice of end-of-text tokens: `"auto"`, or a boolean.
 pub(crate) struct PyEos(Eos);
@@ -191,7 +182,7 @@ impl<'py> FromPyObject<'_, 'py> for PyEos {
         }
         match value.extract::<&str>() {
             Ok("auto") => Ok(Self(Eos::Auto)),
-            _ => Err(refuse(value, "eos", "\"auto\", True or False")),
+            _ => Err(refuse(value, "special_tokens.eos", "\"auto\", True or False")),
         }
     }
 }
@@ -208,20 +199,32 @@ impl<'py> FromPyObject<'_, 'py> for PyBos {
         }
         match value.extract::<&str>() {
             Ok("auto") => Ok(Self(Bos::Auto)),
-            _ => Err(refuse(value, "bos", "\"auto\", True or False")),
+            _ => Err(refuse(value, "special_tokens.bos", "\"auto\", True or False")),
         }
     }
 }
 
-switches!(
-    /// Whether arguments of calls in JSON text are decoded, where the chat template encodes them a second time.
-    PyDecodeArguments, "decode_arguments"
-);
+/// The special tokens of documents, of a `fastpack.SpecialTokens`.
+pub(crate) struct PySpecialTokens {
+    eos: Eos,
+    bos: Bos,
+    in_text: SpecialInText,
+    train_on_eos: Option<TrainOnEos>,
+}
 
-switches!(
-    /// Whether labels are shifted: the label at each position is the next token.
-    PyShiftLabels, "shift_labels"
-);
+impl<'py> FromPyObject<'_, 'py> for PySpecialTokens {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let ends: Option<PyTrainOnEos> = field(&value, "train_on_eos")?;
+        Ok(Self {
+            eos: field::<PyEos>(&value, "eos")?.0,
+            bos: field::<PyBos>(&value, "bos")?.0,
+            in_text: field::<PySpecialInText>(&value, "in_text")?.0,
+            train_on_eos: ends.map(|ends| ends.0),
+        })
+    }
+}
 
 /// The largest share of documents or tokens that may be lost: a number, or a text such as `0.1%`.
 pub(crate) struct PyMaxLost(MaxLost);
@@ -313,7 +316,7 @@ impl<'py> FromPyObject<'_, 'py> for PyTemplateKwargs {
     }
 }
 
-const KWARGS: &str = "chat_template_kwargs";
+const KWARGS: &str = "chat_template.variables";
 
 /// A conversation: its messages, and its tools if any, as a JSON object like those in a file.
 pub(crate) struct PyConversation(pub(crate) Map);

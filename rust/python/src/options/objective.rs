@@ -9,7 +9,7 @@ use fastpack_core::config::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
-use crate::convert::{counts, refuse, share_given, switches, word, words};
+use crate::convert::{counts, field, refuse, share_given, switches, word, words};
 use crate::error;
 
 /// A training objective with its options, of a `fastpack.options.objective.Objective`.
@@ -22,6 +22,8 @@ pub(crate) struct PyObjectiveOptions {
     pub(crate) classes: Classes,
     /// The most tokens of the targets of a row.
     pub(crate) max_target_length: Option<NonZeroU32>,
+    /// Whether the label at each position is the next token.
+    pub(crate) shift_labels: bool,
 }
 
 #[pymethods]
@@ -31,6 +33,7 @@ impl PyObjectiveOptions {
     fn new(value: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut copies = NonZeroU32::MIN;
         let (mut classes, mut max_target_length) = (Classes::Unknown, None);
+        let mut shift_labels = false;
         let objective = match field::<PyObjective>(value, "kind")?.0 {
             ObjectiveName::Mlm => {
                 copies = field::<PyCopies>(value, "copies")?.0;
@@ -49,6 +52,7 @@ impl PyObjectiveOptions {
             }
             ObjectiveName::Fim => {
                 copies = field::<PyCopies>(value, "copies")?.0;
+                shift_labels = field::<PyShiftLabels>(value, "shift_labels")?.0;
                 let tokens: Option<PyFimTokens> = field(value, "tokens")?;
                 ObjectiveOptions::Fim(FimOptions {
                     rate: field::<PyFimRate>(value, "rate")?.0,
@@ -70,19 +74,14 @@ impl PyObjectiveOptions {
                 }
             }
             ObjectiveName::Function => ObjectiveOptions::Function,
-            _ => ObjectiveOptions::Causal,
+            _ => {
+                shift_labels = field::<PyShiftLabels>(value, "shift_labels")?.0;
+                ObjectiveOptions::Causal
+            }
         };
         objective.validate().map_err(error::to_py)?;
-        Ok(Self { objective, copies, classes, max_target_length })
+        Ok(Self { objective, copies, classes, max_target_length, shift_labels })
     }
-}
-
-/// A field of the dataclass.
-fn field<'py, T>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<T>
-where
-    T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
-{
-    value.getattr(name)?.extract().map_err(Into::into)
 }
 
 /// The ways to draw spans: each density with its length, or one of them with all of the others.
@@ -122,6 +121,11 @@ counts!(
 switches!(
     /// Whether all tokens of a word are chosen together.
     PyWholeWords, "objective.whole_words"
+);
+
+switches!(
+    /// Whether labels are shifted: the label at each position is the next token.
+    PyShiftLabels, "objective.shift_labels"
 );
 
 /// Defines a newtype for an option that is a probability.

@@ -75,11 +75,11 @@ words!(
 );
 words!(
     /// The layout of rows in files: full or compact.
-    PyRowLayout(RowLayout), "layout"
+    PyRowLayout(RowLayout), "format.layout"
 );
 words!(
     /// The compression of a file's columns.
-    PyCompression(Compression), "compression"
+    PyCompression(Compression), "format.compression"
 );
 
 /// The size of the validation split of a run in memory.
@@ -123,7 +123,11 @@ impl<'py> FromPyObject<'_, 'py> for PyShardSize {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         bytes_given(value).filter(|&bytes| bytes > 0).map(Self).ok_or_else(|| {
-            refuse(value, "shard_size", "a number of bytes or a text such as \"512MB\" or \"2GiB\"")
+            refuse(
+                value,
+                "format.shard_size",
+                "a number of bytes or a text such as \"512MB\" or \"2GiB\"",
+            )
         })
     }
 }
@@ -136,7 +140,11 @@ impl<'py> FromPyObject<'_, 'py> for PyGroupSize {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         bytes_given(value).and_then(NonZeroU64::new).map(Self).ok_or_else(|| {
-            refuse(value, "group_size", "a number of bytes or a text such as \"4GB\" or \"512MiB\"")
+            refuse(
+                value,
+                "groups.size",
+                "a number of bytes or a text such as \"4GB\" or \"512MiB\"",
+            )
         })
     }
 }

@@ -1,12 +1,12 @@
 //! Converts Python arguments to the packing options. It holds no defaults.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use fastpack_core::config::{OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
-use crate::convert::{counts, refuse, switches, word, words};
+use crate::convert::{counts, field, refuse, switches, word, words};
 use crate::error;
 
 /// The packing options.
@@ -17,39 +17,148 @@ pub(crate) struct PyPackOptions(pub(crate) PackOptions);
 #[pymethods]
 impl PyPackOptions {
     #[new]
-    #[pyo3(signature = (*, max_length, strategy, overlong, truncation_side, drop_last, shuffle, max_documents_per_pack, align_documents_to, order, balance_ranks, on_remainder, seed))]
-    #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
+    #[pyo3(signature = (*, max_length, strategy, overlong, order, seed))]
     fn new(
         max_length: Option<PyMaxLength>,
-        strategy: PyStrategy,
-        overlong: Option<PyOverlong>,
-        truncation_side: PyTruncationSide,
-        drop_last: PyDropLast,
-        shuffle: PyShuffle,
-        max_documents_per_pack: Option<PyMaxDocuments>,
-        align_documents_to: Option<PyAlign>,
-        order: Option<PyOrder>,
-        balance_ranks: Option<PyWorldSize>,
-        on_remainder: PyOnRemainder,
+        strategy: PyPacking,
+        overlong: PyLongDocuments,
+        order: PyRowOrder,
         seed: PySeed,
     ) -> PyResult<Self> {
         let options = PackOptions {
             max_length: max_length.map(|most| most.0),
             max_target_length: None,
-            strategy: strategy.0,
-            overlong: overlong.map(|overlong| overlong.0),
-            truncation_side: truncation_side.0,
-            drop_last: drop_last.0,
-            shuffle: shuffle.0,
-            max_documents_per_pack: max_documents_per_pack.map(|most| most.0),
-            align_documents_to: align_documents_to.map(|align| align.0),
-            order: order.map(|order| order.0),
-            balance_ranks: balance_ranks.map(|size| size.0),
-            on_remainder: on_remainder.0,
+            strategy: strategy.strategy,
+            overlong: overlong.overlong,
+            truncation_side: overlong.side,
+            drop_last: strategy.drop_last,
+            shuffle: strategy.shuffle,
+            max_documents_per_pack: strategy.max_documents,
+            align_documents_to: strategy.align_to,
+            order: order.order,
+            balance_ranks: order.ranks,
+            on_remainder: order.on_remainder,
             seed: seed.0,
         };
         options.validate().map_err(error::to_py)?;
         Ok(Self(options))
+    }
+}
+
+/// A packing strategy with its options, of a `fastpack.options.packing.Packing`.
+pub(crate) struct PyPacking {
+    strategy: Strategy,
+    align_to: Option<NonZeroU32>,
+    max_documents: Option<NonZeroU32>,
+    shuffle: bool,
+    drop_last: bool,
+    pub(crate) open_rows: Option<NonZeroUsize>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyPacking {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let strategy = value.extract::<PyStrategy>()?.0;
+        let align_to: Option<PyAlign> = field(&value, "align_to")?;
+        let max_documents: Option<PyMaxDocuments> = match strategy {
+            Strategy::None => None,
+            _ => field(&value, "max_documents")?,
+        };
+        // A stream has a shuffle of its own.
+        let shuffle = match strategy {
+            Strategy::Sequential | Strategy::Concat | Strategy::None => {
+                field::<PyShuffle>(&value, "shuffle")?.0
+            }
+            _ => false,
+        };
+        let drop_last = match strategy {
+            Strategy::Concat => field::<PyDropLast>(&value, "drop_last")?.0,
+            _ => false,
+        };
+        let open_rows = match strategy {
+            Strategy::BestFit => Some(field::<PyOpenRows>(&value, "open_rows")?.0),
+            _ => None,
+        };
+        Ok(Self {
+            strategy,
+            align_to: align_to.map(|it| it.0),
+            max_documents: max_documents.map(|it| it.0),
+            shuffle,
+            drop_last,
+            open_rows,
+        })
+    }
+}
+
+/// The handling of documents that are longer than a row: a word, or a `fastpack.Truncate`.
+pub(crate) struct PyLongDocuments {
+    overlong: Option<Overlong>,
+    side: Side,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyLongDocuments {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if value.is_none() {
+            return Ok(Self { overlong: None, side: Side::Right });
+        }
+        let overlong = value.extract::<PyOverlong>()?.0;
+        let side = match overlong {
+            Overlong::Truncate => field::<PyTruncationSide>(&value, "side")?.0,
+            _ => Side::Right,
+        };
+        Ok(Self { overlong: Some(overlong), side })
+    }
+}
+
+/// The order of the rows: a word, or a `fastpack.Balanced`.
+pub(crate) struct PyRowOrder {
+    order: Option<Order>,
+    ranks: Option<NonZeroU32>,
+    on_remainder: OnRemainder,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyRowOrder {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let plain = |order| Self { order, ranks: None, on_remainder: OnRemainder::Pad };
+        if value.is_none() {
+            return Ok(plain(None));
+        }
+        match value.extract::<PyOrder>()?.0 {
+            Order::Balanced => Ok(Self {
+                order: Some(Order::Balanced),
+                ranks: Some(field::<PyBalanceRanks>(&value, "ranks")?.0),
+                on_remainder: field::<PyOnRemainder>(&value, "on_remainder")?.0,
+            }),
+            order => Ok(plain(Some(order))),
+        }
+    }
+}
+
+/// The padding of rows, of a `fastpack.Padding`; `None` for none.
+pub(crate) struct PyPadding {
+    pub(crate) to: PadTo,
+    pub(crate) side: Side,
+    pub(crate) token_id: Option<u32>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyPadding {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if value.is_none() {
+            return Ok(Self { to: PadTo::Nothing, side: Side::Right, token_id: None });
+        }
+        let token_id: Option<PyPadTokenId> = field(&value, "token_id")?;
+        Ok(Self {
+            to: field::<PyPadTo>(&value, "to")?.0,
+            side: field::<PySide>(&value, "side")?.0,
+            token_id: token_id.map(|id| id.0),
+        })
     }
 }
 
@@ -63,15 +172,15 @@ words!(
 );
 words!(
     /// The end at which a document is truncated.
-    PyTruncationSide(Side), "truncation_side"
+    PyTruncationSide(Side), "overlong.side"
 );
 switches!(
     /// Whether the last row of `concat` is dropped if it is not full.
-    PyDropLast, "drop_last"
+    PyDropLast, "strategy.drop_last"
 );
 switches!(
     /// Whether documents are shuffled before they are packed.
-    PyShuffle, "shuffle"
+    PyShuffle, "strategy.shuffle"
 );
 words!(
     /// The order of the rows.
@@ -79,11 +188,11 @@ words!(
 );
 words!(
     /// The handling of rows that ranks cannot share equally.
-    PyOnRemainder(OnRemainder), "on_remainder"
+    PyOnRemainder(OnRemainder), "order.on_remainder"
 );
 words!(
     /// The end of a row at which padding is added.
-    PySide(Side), "padding_side"
+    PySide(Side), "padding.side"
 );
 
 counts!(
@@ -92,15 +201,20 @@ counts!(
 );
 counts!(
     /// The most documents of a row.
-    PyMaxDocuments(NonZeroU32), "max_documents_per_pack", u32::MAX
+    PyMaxDocuments(NonZeroU32), "strategy.max_documents", u32::MAX
 );
 counts!(
     /// The alignment of documents in tokens: each takes a multiple of this length.
-    PyAlign(NonZeroU32), "align_documents_to", u32::MAX
+    PyAlign(NonZeroU32), "strategy.align_to", u32::MAX
 );
 counts!(
     /// The number of ranks that share the rows.
-    PyWorldSize(NonZeroU32), "balance_ranks", u32::MAX
+    PyBalanceRanks(NonZeroU32), "order.ranks", u32::MAX
+);
+
+counts!(
+    /// The number of rows that a stream keeps open.
+    PyOpenRows(NonZeroUsize), "strategy.open_rows", usize::MAX
 );
 
 /// The random seed.
@@ -130,7 +244,7 @@ impl<'py> FromPyObject<'_, 'py> for PyPadTo {
         }
         let multiple = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
         multiple.map(PadTo::Multiple).map(Self).ok_or_else(|| {
-            refuse(value, "pad_to", "None, \"max_length\" or a whole number that divides it")
+            refuse(value, "padding.to", "None, \"max_length\" or a whole number that divides it")
         })
     }
 }
@@ -143,6 +257,6 @@ impl<'py> FromPyObject<'_, 'py> for PyPadTokenId {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let id = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
-        id.map(Self).ok_or_else(|| refuse(value, "pad_token_id", "a token id"))
+        id.map(Self).ok_or_else(|| refuse(value, "padding.token_id", "a token id"))
     }
 }

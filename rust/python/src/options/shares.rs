@@ -7,7 +7,7 @@ use crate::convert::{word, words};
 
 words!(
     /// The source with which a mixture of sources ends.
-    PyStoppingStrategy(StoppingStrategy), "stopping_strategy"
+    PyStoppingStrategy(StoppingStrategy), "weights.stopping_strategy"
 );
 
 /// The unit of shares: tokens or documents.
@@ -17,7 +17,7 @@ impl<'py> FromPyObject<'_, 'py> for PyShareUnit {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        word(value, "weight_unit", ShareUnit::WORDS).map(Self)
+        word(value, "weights.unit", ShareUnit::WORDS).map(Self)
     }
 }
 

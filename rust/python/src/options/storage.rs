@@ -48,7 +48,7 @@ impl<'py> FromPyObject<'_, 'py> for PyBlockCache {
         bytes_given(value).map(Self).ok_or_else(|| {
             refuse(
                 value,
-                "block_cache",
+                "storage.block_cache",
                 "a number of bytes or a text such as \"20GB\" or \"512MiB\"",
             )
         })

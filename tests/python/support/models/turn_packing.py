@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from campaign import CAMPAIGN
 from conftest import DATA
+from nested import nested
 from template_helpers import NOW, FixedClock, trl_templates
 from turn_parts import PartRule
 from turn_templates import Kind, kind_of, write_folder
@@ -44,7 +45,7 @@ ALONE: Any = {
     "strategy": "none",
     "max_lost": "100%",
     "on_bad_record": "skip",
-    "now": NOW,
+    "chat_template": fastpack.ChatTemplate(now=NOW),
 }
 """Every document is a row, and records that a template refuses are left out."""
 
@@ -91,5 +92,5 @@ def by_record(table: pa.Table, records: list[Record]) -> list[list[Row]]:
 
 def packed(records: list[Record], tokenizer: fastpack.Tokenizer, **options: Any) -> list[list[Row]]:
     """The documents that fastpack makes of each record; none if no document is left."""
-    table = fastpack.pack_records(records, tokenizer, columns=COLUMNS, **{**ALONE, **options})
+    table = fastpack.pack_records(records, tokenizer, columns=COLUMNS, **nested(options, ALONE))
     return by_record(table, records)

@@ -39,7 +39,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 @contextmanager
 def of_cloud(kind, folder, delay=0.0):
     with cloud(kind, delay=delay) as store:
-        remote = Remote(store.url("packed"), {"storage_options": store.options}, lambda *_: None)
+        remote = Remote(store.url("packed"), {"storage": store.options}, lambda *_: None)
         remote.server, remote.requests = store.server, store.server.requests
         remote.put = lambda name, content: store.server.put("bucket", f"packed/{name}", content)
         for name, content in tree(folder).items():

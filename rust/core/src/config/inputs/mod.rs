@@ -259,14 +259,14 @@ impl Reading {
                 with(),
                 format!("; known are {}", known.join(", ")),
             ];
-            return Err(Error::option("shape", reason));
+            return Err(Error::option("reading.shape", reason));
         }
         let general = [Part::Tools, Part::System, Part::History, Part::LossMask];
         let other = |part: &&Part| !general.contains(*part) && part.shape(shapes).is_none();
         if let Some(part) = self.fields.0.keys().find(other) {
             let reason =
                 message![format!("names `{}`, which records have not with ", part.name()), with(),];
-            return Err(Error::option("fields", reason));
+            return Err(Error::option("reading.fields", reason));
         }
         self.one_shape(shapes)
     }
@@ -277,7 +277,7 @@ impl Reading {
         let other = self.fields.0.keys().filter(|part| !part.is_of(named));
         if let Some(other) = other.clone().find_map(|part| part.shape(shapes)) {
             let reason = format!("names parts of `{}` and of `{}`", named.name(), other.name());
-            return Err(Error::option("fields", reason));
+            return Err(Error::option("reading.fields", reason));
         }
         Ok(())
     }
@@ -285,10 +285,13 @@ impl Reading {
     /// Checks the rules between the options.
     fn validate(&self) -> Result<()> {
         if self.fields.0.values().any(String::is_empty) {
-            return Err(Error::option("fields", "names a field without a name"));
+            return Err(Error::option("reading.fields", "names a field without a name"));
         }
         if self.separator.as_ref().is_some_and(String::is_empty) {
-            return Err(Error::option("separator", "must be a text of at least one character"));
+            return Err(Error::option(
+                "reading.separator",
+                "must be a text of at least one character",
+            ));
         }
         let has_all = |shape: &ShapeName| self.fields.0.keys().all(|part| part.is_of(*shape));
         if ShapeName::ALL.iter().any(has_all) { Ok(()) } else { self.one_shape(&ShapeName::ALL) }

@@ -22,11 +22,11 @@ impl StartingGroups {
             Some(world_size) => {
                 let reason = message![
                     format!("is {rank}, but must be below "),
-                    set("world_size", u64::from(world_size.get())),
+                    set("groups.world_size", u64::from(world_size.get())),
                 ];
-                Err(Error::option("rank", reason))
+                Err(Error::option("groups.rank", reason))
             }
-            None => Err(Error::option("world_size", "is 0, but must be at least 1")),
+            None => Err(Error::option("groups.world_size", "is 0, but must be at least 1")),
         }
     }
 

@@ -94,7 +94,7 @@ impl Output {
                     "is \"compact\", which only packed rows have; leave it out with ",
                     set("objective", rows.objective.name().name()),
                 ];
-                return Err(Error::option("layout", reason));
+                return Err(Error::option("format.layout", reason));
             }
             self.validate_compact()?;
         }
@@ -104,15 +104,15 @@ impl Output {
                 set("format", "arrow"),
                 ", which is what `datasets` maps; leave one of them out",
             ];
-            return Err(Error::option("hf_layout", reason));
+            return Err(Error::option("format.hf_layout", reason));
         }
         if self.hf_layout && self.per_file {
-            return Err(Error::option("hf_layout", Self::not_by_file()));
+            return Err(Error::option("format.hf_layout", Self::not_by_file()));
         }
         let compressed = compression.filter(|it| *it != Compression::None);
         if compressed.is_some_and(|it| !format.compressions().contains(&it)) {
             let reason = "is none that this format has; arrow takes \"lz4\" and \"zstd\", parquet also \"snappy\"";
-            return Err(Error::option("compression", reason));
+            return Err(Error::option("format.compression", reason));
         }
         if format == Format::MsgpackArrays && *columns != ARRAYS {
             let reason = message![
@@ -131,21 +131,21 @@ impl Output {
             if self.turn.is_some() {
                 let reason = "is given, but without group_size the job is one group, which one process packs; \
                               give group_size too, such as \"4GB\"";
-                return Err(Error::option("rank", reason));
+                return Err(Error::option("groups.rank", reason));
             }
             return Ok(());
         }
         if self.per_file {
             let reason = message![
                 "cannot be given with ",
-                set("per_file", true),
+                set("format.per_file", true),
                 ", which packs each input by itself; leave one of them out",
             ];
-            return Err(Error::option("group_size", reason));
+            return Err(Error::option("groups.size", reason));
         }
         if columns.contains(&RowColumn::Group) {
             let reason = "names `group`, which counts the steps of rows that are packed together; leave it out with \
-                          group_size: row `r` of the files belongs to step `r // balance_ranks`";
+                          group_size: row `r` of the files belongs to step `r // ranks`";
             return Err(Error::option("columns", reason));
         }
         Ok(())
@@ -155,7 +155,7 @@ impl Output {
     fn not_by_file() -> Message {
         message![
             "cannot be given with ",
-            set("per_file", true),
+            set("format.per_file", true),
             ", which names outputs after their inputs; leave one of them out",
         ]
     }
@@ -169,15 +169,15 @@ impl Output {
                 set("format", "arrow"),
                 " or \"parquet\": the others have no smaller numbers",
             ];
-            return Err(Error::option("layout", reason));
+            return Err(Error::option("format.layout", reason));
         }
         if self.hf_layout {
             let reason = message![
                 "is \"compact\", whose columns `datasets` does not know; leave ",
-                set("hf_layout", true),
+                set("format.hf_layout", true),
                 " out, and read the folder with fastpack.hf.load",
             ];
-            return Err(Error::option("layout", reason));
+            return Err(Error::option("format.layout", reason));
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ impl GroupRecord {
     pub(super) fn read(report: &str, dir: &Path) -> Result<Self> {
         serde_json::from_str(report).map_err(|error| {
             let fault = format!("its record of a group cannot be read ({error}); ");
-            Error::output(dir, message![fault, set("overwrite", true), " packs again"])
+            Error::output(dir, message![fault, set("exists", "overwrite"), " packs again"])
         })
     }
 

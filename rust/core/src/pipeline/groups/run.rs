@@ -162,7 +162,7 @@ fn refuse_objective(job: &Job, output: &Output) -> Result<()> {
             set("order", "balanced"),
             " and `objective.copies`; leave one of them out",
         ];
-        return Err(Error::option("group_size", reason));
+        return Err(Error::option("groups.size", reason));
     }
     if is_balanced && job.objective()?.reads() != [INPUTS] {
         let reason = message![
@@ -170,7 +170,7 @@ fn refuse_objective(job: &Job, output: &Output) -> Result<()> {
             set("order", "balanced"),
             " for this objective; leave one of them out",
         ];
-        return Err(Error::option("group_size", reason));
+        return Err(Error::option("groups.size", reason));
     }
     Ok(())
 }

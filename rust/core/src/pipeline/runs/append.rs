@@ -1,6 +1,7 @@
 //! [`append_dir`]: further files for a finished folder, of whose files no token is made again.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,7 +48,7 @@ pub fn append_dir(
     let output = Output { keep_tokens: true, ..output.clone() };
     refuse(&job, inputs, &output)?;
     let Some(beside) = folder_beside(&output.dir) else {
-        return Err(Error::option("append", "needs a folder that is not the root of the disk"));
+        return Err(refused("needs a folder that is not the root of the disk"));
     };
     if output.dir.symlink_metadata().is_err() {
         return pack_dir(job, inputs, &output, None, control);
@@ -57,7 +58,7 @@ pub fn append_dir(
     if output.once {
         let reason =
             "needs functions and files that are recognised; give each function a `fingerprint`";
-        return Err(Error::option("append", reason));
+        return Err(refused(reason));
     }
     let same = Identity { inputs: kept.job.inputs.clone(), ..identity.clone() };
     if let Some(differences) = kept.job.differences(&same) {
@@ -91,26 +92,28 @@ pub fn append_dir(
 /// Refuses jobs whose files are not read one after another, each once.
 fn refuse(job: &Job, inputs: &Inputs, output: &Output) -> Result<()> {
     let [source] = &inputs.sources[..] else {
-        return Err(Error::option("append", "takes one source; leave `sources` out, or name one"));
+        return Err(refused("takes one source; name one"));
     };
     let given = [
         ("output", output.remote.is_some()),
-        ("per_file", output.per_file),
-        ("group_size", output.group_bytes.is_some()),
+        ("format.per_file", output.per_file),
+        ("groups", output.group_bytes.is_some()),
         ("limit", source.limit.is_some()),
         ("repeat", source.repeat.get() > 1),
         ("fraction", job.options.rows.shares.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {
-        Some(("output", _)) => {
-            Err(Error::option("append", "needs a folder of the local disk as `output`"))
-        }
+        Some(("output", _)) => Err(refused("needs a folder of the local disk as `output`")),
         Some((option, _)) => {
-            let reason = format!("is given beside `{option}`; leave one of them out");
-            Err(Error::option("append", reason))
+            Err(refused(format!("cannot go with `{option}`; leave one of them out")))
         }
         None => Ok(()),
     }
+}
+
+/// What refuses to append.
+fn refused(reason: impl Display) -> Error {
+    Error::option("exists", format!("is `append`, which {reason}"))
 }
 
 /// The folder beside an output in which files are appended to it.
@@ -128,10 +131,7 @@ fn sort_out(
     found: FoundFiles,
 ) -> Result<(FoundFiles, BTreeMap<ListedPath, FileState>)> {
     let JobInputs::Files(known) = &before.inputs else {
-        return Err(Error::option(
-            "append",
-            "takes files; the folder was packed from records in memory",
-        ));
+        return Err(refused("takes files; the folder was packed from records in memory"));
     };
     let mut all = known.clone();
     let mut new = Vec::new();
@@ -146,7 +146,7 @@ fn sort_out(
                      all files again",
                     ShownPath(&file.path)
                 );
-                return Err(Error::option("append", reason));
+                return Err(refused(reason));
             }
             None => {
                 all.insert(path, now);

@@ -70,7 +70,7 @@ pub fn pack_group(
     job.finds_classes = false;
     let (found, output, identity) = prepare(&job, inputs, output, control)?;
     let Some(bytes) = output.group_bytes else {
-        return Err(Error::option("group_size", "must be given, such as \"4GB\""));
+        return Err(Error::option("groups.size", "must be given, such as \"4GB\""));
     };
     refuse_in_groups(&job, None)?;
     groups::pack_one(&mut job, &found, (&output, bytes), identity, (group, step), control)
@@ -83,7 +83,7 @@ pub fn list_groups(
     control: &Control,
 ) -> Result<(Vec<u64>, Vec<&'static str>)> {
     let Some(most) = output.group_bytes else {
-        return Err(Error::option("group_size", "must be given, such as \"4GB\""));
+        return Err(Error::option("groups.size", "must be given, such as \"4GB\""));
     };
     Ok(groups::listed(&discover(inputs, control)?, output, most))
 }
@@ -150,7 +150,7 @@ fn refuse_in_groups(job: &Job, cache: Option<&Path>) -> Result<()> {
     if !job.transform.is_identified() {
         let reason = "needs functions that other processes recognise; give each a `fingerprint`, a name \
                       of your own";
-        return Err(Error::option("group_size", reason));
+        return Err(Error::option("groups.size", reason));
     }
     Ok(())
 }
@@ -215,7 +215,7 @@ fn refuse_beside_cache(output: &Output) -> Result<()> {
     if output.per_file {
         let reason = message![
             "cannot be given with ",
-            set("per_file", true),
+            set("format.per_file", true),
             ", which tokenizes each file by itself; leave one of them out",
         ];
         return Err(Error::option("cache_dir", reason));

@@ -89,7 +89,7 @@ fn in_local_folder(
 pub(in crate::pipeline) fn read_report(report: &str, dir: &Path) -> Result<Report> {
     serde_json::from_str(report).map_err(|error| {
         let fault = format!("its report cannot be read ({error}); ");
-        Error::output(dir, message![fault, set("overwrite", true), " packs again"])
+        Error::output(dir, message![fault, set("exists", "overwrite"), " packs again"])
     })
 }
 

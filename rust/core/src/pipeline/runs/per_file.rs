@@ -155,7 +155,7 @@ fn stems(files: &[SourceFile]) -> Result<Vec<String>> {
                 "cannot name the output of `{}` after it: `{stem}` is that of another file; rename one",
                 file.path.display()
             );
-            return Err(Error::option("per_file", reason));
+            return Err(Error::option("format.per_file", reason));
         }
     }
     Ok(stems)

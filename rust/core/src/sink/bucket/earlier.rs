@@ -218,6 +218,6 @@ fn changed(target: &Target) -> Error {
 }
 
 fn or_replace(reason: String) -> Message {
-    let replace = set("overwrite", true);
+    let replace = set("exists", "overwrite");
     message![reason, "; write to another folder, or pass ", replace, " to replace it"]
 }

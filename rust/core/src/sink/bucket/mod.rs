@@ -291,8 +291,11 @@ pub(super) fn guard(
                 std::thread::sleep(std::time::Duration::from_millis(50));
             }
             Err(fs::TryLockError::WouldBlock) => {
-                let reason =
-                    message!["another process packs into it; ", set("wait", true), " waits for it"];
+                let reason = message![
+                    "another process packs into it; ",
+                    set("exists.wait", true),
+                    " waits for it"
+                ];
                 return Err(Error::output(target.name(), reason));
             }
             Err(fs::TryLockError::Error(error)) => return Err(Error::io(path)(error)),

@@ -310,7 +310,7 @@ pub(crate) fn refuse_no_folder(dir: &Path) -> Result<()> {
 pub(crate) fn taken(dir: &Path) -> Error {
     let reason = message![
         "another run is writing here; pass ",
-        set("wait", true),
+        set("exists.wait", true),
         " to wait for it, or write to another folder",
     ];
     Error::Busy { path: dir.to_owned(), reason }

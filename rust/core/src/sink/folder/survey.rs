@@ -222,7 +222,7 @@ fn holds(path: &Path, expected: &str, links: Links) -> Result<bool> {
 /// job.
 pub(crate) fn refuse_other_jobs(dir: &Path, job: &Identity, left: &Leftovers) -> Result<()> {
     let refuse = |what: String| {
-        let overwrite = set("overwrite", true);
+        let overwrite = set("exists", "overwrite");
         let reason =
             message![what, "; pass ", overwrite, " to replace it, or write to another folder"];
         Err(Error::output(dir, reason))
@@ -238,7 +238,7 @@ pub(crate) fn refuse_other_jobs(dir: &Path, job: &Identity, left: &Leftovers) ->
             Some(Damage { words, changed: true }) => {
                 let reason = message![
                     format!("holds the output of this job, but {words}; move it away and pass "),
-                    set("overwrite", true),
+                    set("exists", "overwrite"),
                     ", or write to another folder",
                 ];
                 Err(Error::output(dir, reason))
@@ -274,7 +274,7 @@ pub(crate) fn refuse_all(dir: &Path, others: &[String], arrangement: Arrangement
     let reason = if others.iter().any(|name| is_in_the_way(name, arrangement)) {
         message![fault, "move them away"]
     } else {
-        message![fault, "pass ", set("overwrite", true), " to write next to them"]
+        message![fault, "pass ", set("exists", "overwrite"), " to write next to them"]
     };
     Err(Error::output(dir, reason))
 }
@@ -289,7 +289,7 @@ pub(crate) fn refuse_in_the_way(dir: &Path, in_the_way: &[String]) -> Result<()>
             "holds what fastpack did not write, or what has changed since: {}; ",
             listed(in_the_way)
         ),
-        set("overwrite", true),
+        set("exists", "overwrite"),
         " replaces fastpack's own files alone: move them away, or write to another folder",
     ];
     Err(Error::output(dir, reason))

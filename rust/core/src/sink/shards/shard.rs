@@ -72,7 +72,10 @@ impl Shard {
         let mut file = file.finish().map_err(Error::io(&self.path))?;
         if counted {
             let rows = u32::try_from(self.count).map_err(|_| {
-                Error::option("shard_size", "is so large that a file has more than 2^32 rows")
+                Error::option(
+                    "format.shard_size",
+                    "is so large that a file has more than 2^32 rows",
+                )
             })?;
             let written = file.overwrite(msgpack::LENGTH.start, &rows.to_be_bytes());
             written.map_err(Error::io(&self.path))?;

@@ -70,7 +70,7 @@ pub(crate) fn data_of_folder(
             if recursive {
                 message![reason]
             } else {
-                message![reason, "; ", set("recursive", true), " looks into its folders"]
+                message![reason, "; ", set("reading.recursive", true), " looks into its folders"]
             },
         ));
     }

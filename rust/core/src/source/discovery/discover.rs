@@ -87,7 +87,7 @@ pub fn discover(inputs: &Inputs, control: &Control) -> Result<FoundFiles> {
         if source.reading.separator.is_some() && !found.files[before..].iter().any(texts) {
             let reason =
                 "stands between texts of a `.txt` or `.md` file, but there is none; leave it out";
-            return Err(Error::option("separator", reason));
+            return Err(Error::option("reading.separator", reason));
         }
     }
     found.files.shrink_to_fit();

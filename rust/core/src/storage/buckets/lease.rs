@@ -97,7 +97,7 @@ impl Target {
                 Tried::Held(SeenLock::Renewed) if !wait => {
                     let reason = message![
                         "another process packs into it; ",
-                        set("wait", true),
+                        set("exists.wait", true),
                         " waits for it"
                     ];
                     return Err(Error::output(self.name(), reason));

@@ -122,7 +122,7 @@ fn chosen<K: FromStr>(options: &BTreeMap<String, String>, own: &str) -> Result<V
             Ok(key) => found.push((key, value.clone())),
             Err(_) if lower.starts_with(own) || !is_known(&lower) => {
                 let reason = format!("has `{name}`, which no object store knows");
-                return Err(Error::option("storage_options", reason));
+                return Err(Error::option("storage.options", reason));
             }
             Err(_) => {}
         }
@@ -140,7 +140,7 @@ fn is_known(name: &str) -> bool {
 
 fn refuse(address: &Address, requests: &Requests, error: &object_store::Error) -> Error {
     let said = requests.shown(&deepest(error));
-    Error::option("storage_options", format!("do not open `{}`: {said}", address.root))
+    Error::option("storage.options", format!("do not open `{}`: {said}", address.root))
 }
 
 /// The path of a key in its store.

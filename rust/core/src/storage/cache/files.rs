@@ -126,7 +126,7 @@ impl BlockCache {
                 "is {} bytes, less than a shard of {} bytes; give more, or pack with a smaller `shard_size`",
                 self.most, wanted.bytes
             );
-            return Err(Error::option("block_cache", reason));
+            return Err(Error::option("storage.block_cache", reason));
         }
         let about = || Error::io(path);
         // One process at a time makes room, so that two do not take the same.

@@ -214,7 +214,7 @@ impl Requests {
         };
         let advice = match status.as_u16() {
             401 | 403 => "; it may need credentials, or a signed URL has expired",
-            429 => "; give it more time, or raise `max_retries` in `storage_options`",
+            429 => "; give it more time, or raise `max_retries` in `storage.options`",
             _ => "",
         };
         io::Error::new(kind, format!("the server answers {status}{advice}"))
@@ -250,7 +250,7 @@ fn tls() -> std::result::Result<rustls::ClientConfig, rustls::Error> {
 }
 
 fn refuse_tls(error: impl std::fmt::Display) -> Error {
-    Error::option("storage_options", format!("no HTTP client can be made: {error}"))
+    Error::option("storage.options", format!("no HTTP client can be made: {error}"))
 }
 
 /// The values of options and variables that no message may hold.
@@ -272,7 +272,7 @@ fn secrets(options: &BTreeMap<String, String>) -> Vec<String> {
 
 fn number(options: &BTreeMap<String, String>, name: &str) -> Result<Option<u64>> {
     let Some(value) = options.get(name) else { return Ok(None) };
-    let refuse = || Error::option("storage_options", format!("`{name}` must be a number"));
+    let refuse = || Error::option("storage.options", format!("`{name}` must be a number"));
     value.parse().map(Some).map_err(|_| refuse())
 }
 
@@ -287,7 +287,7 @@ fn seconds(options: &BTreeMap<String, String>, name: &str) -> Result<Option<Dura
     let refuse = || {
         // A value that is not what it should be may be a secret that is meant for another option.
         let reason = format!("`{name}` must be a time such as `30s`");
-        Error::option("storage_options", reason)
+        Error::option("storage.options", reason)
     };
     time.map(|time| Some(Duration::from_secs_f64(time * unit))).ok_or_else(refuse)
 }

@@ -424,12 +424,12 @@ impl Lane {
         };
         let reason = message![
             format!(
-                "give source {} a share, but lane {} of {} {has}; take fewer `lanes`, {more}, or ",
+                "give source {} a share, but lane {} of {} {has}; take fewer `ranks.lanes`, {more}, or ",
                 bench.mix.shown(pool),
                 self.number,
                 self.lanes
             ),
-            set("on_exhausted", "drop"),
+            set("weights.on_exhausted", "drop"),
         ];
         Err(Error::option("weights", reason))
     }

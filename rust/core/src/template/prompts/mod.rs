@@ -184,8 +184,9 @@ fn lead_with(
             history: Vec::new(),
             history_weights: None,
         };
-        let example =
-            shown.render(&pair).map_err(|fault| Error::option("examples", fault.message))?;
+        let example = shown
+            .render(&pair)
+            .map_err(|fault| Error::option("reading.examples", fault.message))?;
         text.push_str(&example.0);
         text.push_str(DELIMITER);
     }
@@ -213,7 +214,7 @@ fn from_parts(parts: &PromptParts, examples: &[(String, String)]) -> Vec<PromptP
 
 /// Splits a prompt at its placeholders, such as `{instruction}`. A literal brace is written twice.
 fn pieces(text: &str) -> Result<Vec<PromptPiece>> {
-    let refuse = |reason: String| Err(Error::option("prompt", reason));
+    let refuse = |reason: String| Err(Error::option("reading.prompt", reason));
     let mut pieces = Vec::new();
     let mut literal = String::new();
     let mut rest = text;

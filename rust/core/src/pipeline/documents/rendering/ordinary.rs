@@ -17,7 +17,7 @@ impl SpecialInText {
     pub(crate) fn check(self, notes: NoteSet) -> Result<(), Fault> {
         if self == Self::Error && notes.has(Note::ControlTokens) {
             return Err(refused(
-                "a text of a user or a tool has a control token of the tokenizer, and `special_in_text` is \"error\"",
+                "a text of a user or a tool has a control token of the tokenizer, and `special_tokens.in_text` is \"error\"",
             ));
         }
         Ok(())
@@ -27,7 +27,7 @@ impl SpecialInText {
     pub(crate) fn check_several(self, notes: NoteSet) -> Result<(), Fault> {
         if self == Self::Split && notes.has(Note::ControlTokens) {
             return Err(refused(
-                "a text of a user or a tool has a control token of the tokenizer, which `special_in_text` cannot split in \
+                "a text of a user or a tool has a control token of the tokenizer, which `special_tokens.in_text` cannot split in \
                  prompts with compared or missing answers; it may be \"encode\" or \"error\"",
             ));
         }
@@ -85,7 +85,7 @@ pub(crate) fn pair_with_ordinary<T>(
 fn changed() -> Fault {
     refused(
         "the text changes with what stands around a control token of a user or a tool, which \
-         `special_in_text` cannot split there; it may be \"encode\" or \"error\"",
+         `special_tokens.in_text` cannot split there; it may be \"encode\" or \"error\"",
     )
 }
 

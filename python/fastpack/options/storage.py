@@ -1,0 +1,96 @@
+"""`Storage`: where files lie that are not on this machine, and what is kept of them here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from fastpack.arguments.checks import check_type
+from fastpack.options.option import EVERY_CALL, FILE_CALLS, FOLDER_CALLS, TOKENIZING_CALLS, Flag, Option
+from fastpack.options.value import Value, as_value, option_field
+from fastpack.types import FsspecFileSystem, StrPath  # noqa: TC001  the types of fields are looked at
+
+__all__ = ["STORAGE_OPTIONS", "Storage", "storage_of"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Storage(Value):
+    """Remote storage, the hub, and what is kept of them on this machine.
+
+    `storage={"aws_region": "eu-west-1"}` is `storage=Storage({"aws_region": "eu-west-1"})`.
+
+    Args:
+        options: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions and endpoints by
+            the names that `object_store`, polars and pandas have for them, such as `aws_region`; what is not given comes
+            from environment variables such as `AWS_REGION`. `max_retries`, `timeout` and `connect_timeout` are for all
+            of them. Nothing of it is written to a manifest, a report or a message.
+        filesystem: A filesystem of `fsspec` that holds the inputs, such as `fsspec.filesystem('sftp', host='host')`: all
+            paths, folders and globs are on it. It is the slow path for storage that fastpack does not read itself, since
+            Python fetches the bytes, one range after the other. The output is not written to it.
+        token: The access token for a hub name.
+        revision: The branch, tag or commit of a hub name; refused for a tokenizer on the disk or in memory, which has
+            none.
+        block_cache: The most bytes that are kept on the local disk of what is fetched from remote storage, such as
+            `20GB`, so that another epoch or a resumed job is read from there. They lie in `blocks` inside `cache_dir`, or
+            inside `~/.cache/fastpack` without one; what was not used for longest is removed first.
+        work_dir: A folder on the local disk in which a job works whose `output` is in remote storage (`s3://`, `gs://`,
+            `az://`, `hf://datasets/ORG/NAME`). It needs room for the whole output, which is uploaded when it is finished
+            and then removed here. A job that was stopped goes on from there. `~/.cache/fastpack/jobs` if not given.
+
+    Raises:
+        OptionError: A value is none that the option takes.
+
+    Examples:
+        >>> import fastpack
+        >>> fastpack.Storage(block_cache="20GB")
+        Storage(block_cache='20GB')
+    """
+
+    option: ClassVar[str] = "storage"
+    kind: ClassVar[str] = "storage"
+    plain: ClassVar[str] = "options"
+    flattens: ClassVar[bool] = True
+
+    options: Mapping[str, str] | None = option_field(None, secret=True, flat="storage_options")
+    _: dataclasses.KW_ONLY
+    filesystem: FsspecFileSystem | None = option_field(None, calls=FILE_CALLS, live=True)
+    token: str | bool | None = option_field(None, calls=TOKENIZING_CALLS, secret=True)
+    revision: str | None = option_field(None, calls=TOKENIZING_CALLS)
+    block_cache: int | str | None = option_field(None, calls=FILE_CALLS)
+    work_dir: StrPath | None = option_field(None, calls=FOLDER_CALLS, path="always")
+
+    def check(self) -> None:
+        """Refuses what a field cannot be, by the name of the field."""
+        wanted = 'a dict of texts such as {"aws_region": "eu-west-1"}'
+        check_type("storage.options", self.options, (Mapping, type(None)), wanted)
+
+
+def storage_of(value: object) -> Storage:
+    """The storage that a caller gave."""
+    made = as_value("storage", value, {Storage.kind: Storage})
+    assert isinstance(made, Storage)  # noqa: S101  no other value is taken
+    return made
+
+
+STORAGE_OPTIONS: Final[tuple[Option, ...]] = (
+    Option(
+        "storage",
+        "Mapping[str, str] | Storage | None",
+        None,
+        EVERY_CALL - {"plan"},
+        (
+            "Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions and endpoints; from "
+            "environment variables if not given. A `Storage` has a filesystem of `fsspec`, the token and revision of a hub "
+            "name, and folders of this machine too."
+        ),
+        flag=Flag(
+            "--storage",
+            'options of remote storage, such as {"aws_region": "eu-west-1"}',
+            metavar="JSON",
+            type="json_object",
+            unset="environment variables",
+        ),
+        kinds={Storage.kind: Storage},
+    ),
+)
