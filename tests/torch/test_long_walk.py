@@ -1,0 +1,123 @@
+"""One walk through everything that a run in remote storage needs, from files in a bucket to rows that were trained on."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from cloud_stores import cloud
+from small_models import VOCABULARY
+
+import fastpack
+
+HERE = Path(__file__).parent
+
+COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row"]
+
+LENGTH = 64
+
+
+def put_documents(store, name, count, lot):
+    """Writes documents of random ids into the bucket."""
+    ids = [[lot.randrange(3, VOCABULARY) for _ in range(lot.randrange(2, 25))] for _ in range(count)]
+    text = "".join(json.dumps({"input_ids": each}) + "\n" for each in ids)
+    store.server.put("bucket", f"data/{name}.jsonl", text.encode())
+    return store.url(f"data/{name}.jsonl")
+
+
+def trained(output):
+    """The rows that a rank has trained, by their places in the order of the run."""
+    # A killed rank leaves a line without an end.
+    lines = output.read_text().split("\n")[:-1] if output.exists() else []
+    return {place: [tuple(document) for document in documents] for place, documents in map(json.loads, lines)}
+
+
+def start(url, options, ranks, begin, folder, pause):
+    """Starts the ranks of a run, each as a machine of its own: with a cache of its own."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(str(HERE.parents[1] / part) for part in ("tests/torch", "python")),
+    }
+    for rank in range(ranks):
+        given = json.dumps({**options, "cache_dir": str(folder / f"cache-{ranks}-{rank}")})
+        arguments = [url, given, rank, ranks, begin, folder / f"trained-{ranks}-{rank}.jsonl", pause]
+        yield subprocess.Popen(
+            [sys.executable, HERE / "train_remote.py", *map(str, arguments)], env=environment
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_from_files_in_a_bucket_to_each_document_once(tmp_path):
+    lot = random.Random(5)
+    with cloud("gs") as store:
+        chats = [put_documents(store, f"chats-{at}", count, lot) for at, count in enumerate((300, 60))]
+        code = put_documents(store, "code", 200, lot)
+        given = {"max_length": LENGTH, "storage_options": store.options, "progress": False}
+
+        # More data without beginning again.
+        grown, whole = tmp_path / "grown", tmp_path / "whole"
+        fastpack.pack_dir(chats[0], grown, keep_tokens=True, **given)
+        report = fastpack.pack_dir(chats[1], grown, append=True, **given)
+        assert (report.appended_files, report.documents.read) == (1, 360)
+        fastpack.pack_dir(chats, whole, keep_tokens=True, **given)
+        assert fastpack.read(grown) == fastpack.read(whole)
+
+        # Shares of two sources, looked at and then packed into the bucket.
+        drawn = {"weights": {"chats": 2, "code": 1}, "weight_unit": "documents"}
+        scanned = fastpack.scan([*chats, code], **given)
+        assert scanned.documents == 560
+        packed = store.url("packed")
+        options = {
+            "columns": COLUMNS,
+            "strategy": "best_fit",
+            "shard_size": "6KB",
+            "work_dir": tmp_path / "work",
+        }
+        report = fastpack.pack_dir({"chats": chats, "code": code}, packed, **options, **drawn, **given)
+        assert report.shares["code"].got == pytest.approx(1 / 3, abs=0.01)
+
+        # What lies there is what was packed.
+        reading = {"storage_options": store.options}
+        assert fastpack.verify(packed, **reading).problems == ()
+        table = fastpack.read(packed, cache_dir=tmp_path / "cache", **reading)
+        expected = Counter(
+            document
+            for row in table.to_pylist()
+            for document in zip(row["source_file"], row["source_row"], strict=True)
+        )
+        assert set(expected.values()) == {1}
+
+        # Two ranks train from there, with a cache of two shards each, until they are killed.
+        shards = [len(it) for name, it in store.server.listing("bucket", "packed/train-").items()]
+        assert len(shards) > 10
+        reading["block_cache"] = 2 * max(shards)
+        ranks = list(start(packed, reading, 2, 0, tmp_path, 0.05))
+        outputs = [tmp_path / f"trained-2-{rank}.jsonl" for rank in range(2)]
+        while min(len(trained(output)) for output in outputs) < 8:
+            assert all(rank.poll() is None for rank in ranks)
+            time.sleep(0.05)
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+        # A checkpoint is of a step that all ranks have made: what one did beyond it is done again.
+        steps = min(len(trained(output)) for output in outputs)
+        done = {place: it for output in outputs for place, it in trained(output).items() if place < 2 * steps}
+        assert 0 < len(done) < table.num_rows
+
+        # Three ranks go on.
+        for rank in list(start(packed, reading, 3, len(done), tmp_path, 0)):
+            assert rank.wait() == 0
+        for rank in range(3):
+            held = [path.stat().st_size for path in (tmp_path / f"cache-3-{rank}").rglob("*.arrow")]
+            assert sum(held) <= reading["block_cache"]
+            done |= trained(tmp_path / f"trained-3-{rank}.jsonl")
+        assert sorted(done) == list(range(table.num_rows))
+        assert Counter(document for row in done.values() for document in row) == expected
