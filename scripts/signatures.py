@@ -134,7 +134,7 @@ def function(name: str, call: Call) -> str:
     return (
         HEAD.format(about=f"`fastpack.{name}`.")
         + f"\nfrom typing import {', '.join(typing)}\n\nfrom fastpack.api.run import {name} as run\n"
-        + "from fastpack.options.hints import suggesting\n"
+        + "from fastpack.options.mistakes.hints import suggesting\n"
         + f'\nif TYPE_CHECKING:\n{imports}\n__all__ = ["{name}"]\n\n\n{body}'
     )
 

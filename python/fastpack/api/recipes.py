@@ -21,7 +21,7 @@ from fastpack.dataset.manifest import MANIFEST, manifest_of
 from fastpack.dataset.packed_files import LocalFiles
 from fastpack.errors import InputNotFoundError, OptionError
 from fastpack.options import OPTIONS, options_of
-from fastpack.options.suggestions import option_hint
+from fastpack.options.mistakes.suggestions import option_hint
 from fastpack.options.train_on import TrainOn, train_on_of
 from fastpack.options.value import (
     Value,

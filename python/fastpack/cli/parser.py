@@ -15,8 +15,8 @@ from fastpack.cli.commands import COMMANDS, Command
 from fastpack.cli.flags import ALL, FLAGS, TOPICS, add_flags, objects_of
 from fastpack.cli.messages import spelled
 from fastpack.options import OPTIONS
-from fastpack.options.foreign import FOREIGN_COMMANDS, FOREIGN_OPTIONS, OPTION_ADVICE
-from fastpack.options.suggestions import nearest_option
+from fastpack.options.mistakes.foreign import FOREIGN_COMMANDS, FOREIGN_OPTIONS, OPTION_ADVICE
+from fastpack.options.mistakes.suggestions import nearest_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

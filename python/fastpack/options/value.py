@@ -30,7 +30,7 @@ from fastpack.arguments.checks import nearest, shown
 from fastpack.arguments.functions import place_of
 from fastpack.arguments.message import Message
 from fastpack.errors import OptionError, OptionTypeError
-from fastpack.options.foreign import meant_word
+from fastpack.options.mistakes.foreign import meant_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,7 +15,7 @@ from nested import FIELDS, nested
 
 import fastpack
 from fastpack.options import OPTIONS
-from fastpack.options.foreign import (
+from fastpack.options.mistakes.foreign import (
     FOREIGN_COMMANDS,
     FOREIGN_NAMES,
     FOREIGN_OPTIONS,
@@ -250,7 +250,7 @@ def test_names_of_other_tools_stand_for_names_that_exist():
 
 
 def fastpack_words(option):
-    from fastpack.options.suggestions import words_of
+    from fastpack.options.mistakes.suggestions import words_of
     from fastpack.options.value import fields_of, words_in
 
     holder, _, inner = option.partition(".")

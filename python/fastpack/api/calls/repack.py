@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fastpack.api.run import repack as run
-from fastpack.options.hints import suggesting
+from fastpack.options.mistakes.hints import suggesting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

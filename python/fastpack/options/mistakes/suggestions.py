@@ -11,7 +11,7 @@ from fastpack import types
 from fastpack.arguments.checks import nearest
 from fastpack.arguments.message import Message, Setting
 from fastpack.options import OPTIONS
-from fastpack.options.foreign import FOREIGN_OPTIONS, FOREIGN_WORDS, OPTION_ADVICE, meant_word
+from fastpack.options.mistakes.foreign import FOREIGN_OPTIONS, FOREIGN_WORDS, OPTION_ADVICE, meant_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

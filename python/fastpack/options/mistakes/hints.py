@@ -11,10 +11,16 @@ from fastpack.arguments.message import Message, Setting
 from fastpack.arguments.strategy import one_document_a_row
 from fastpack.errors import OptionError, OptionTypeError, RecordError
 from fastpack.options import OPTIONS, options_of
+from fastpack.options.mistakes.suggestions import (
+    field_hint,
+    option_hint,
+    spelled_as_ours,
+    word_hint,
+    words_of,
+)
 from fastpack.options.native import flat, flat_arguments
 from fastpack.options.objective import KINDS, Objective
 from fastpack.options.option import PACKED_OBJECTIVES
-from fastpack.options.suggestions import field_hint, option_hint, spelled_as_ours, word_hint, words_of
 from fastpack.options.value import fields_of, refuse_fields, word_of, words_in
 from fastpack.types import Strategy
 
