@@ -1,10 +1,11 @@
 //! [`Gathered`]: the documents that rows are copied from, in memory or read back from the log.
 
+use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use crate::document::Document;
 use crate::document::store::{DocumentPart, Loaded, Store};
+use crate::document::{Document, INPUTS};
 use crate::error::Result;
 use crate::pack::{MadeSizes, Plan};
 use crate::util::control::Control;
@@ -79,6 +80,24 @@ impl<'a> Gathered<'a> {
             .collect();
         let loaded = store.load(&stretches, whole, threads, control)?;
         Ok(Self { store, plan, loaded: Some((first, loaded)), whole, apart: Vec::new() })
+    }
+
+    /// The pieces of some of the rows, with their tokens in the processor's caches.
+    ///
+    /// Documents of a row lie anywhere in memory, and a column that is copied from them waits for each. Here, the waits for
+    /// many of them overlap, and all columns find them.
+    pub(super) fn fetch(&self, rows: Range<usize>) -> Vec<Excerpt<'_>> {
+        /// Tokens of a line of the caches.
+        const LINE: usize = 16;
+        let excerpts: Vec<Excerpt<'_>> = self.pieces(rows).collect();
+        let mut touched = 0;
+        for Excerpt { document, start, length, .. } in &excerpts {
+            let tokens =
+                document.column(INPUTS).iter().skip(*start as usize).take(*length as usize);
+            touched ^= tokens.step_by(LINE).fold(0, |all, token| all ^ token);
+        }
+        black_box(touched);
+        excerpts
     }
 
     /// The plan of the rows.

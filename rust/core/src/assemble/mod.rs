@@ -78,8 +78,7 @@ pub fn assembled(
     rows: Range<usize>,
     layout: &Layout,
 ) -> Result<Assembled> {
-    let cells = ColumnRows { gathered, rows: rows.clone(), layout };
-    cells.require_room()?;
+    let cells = ColumnRows::of(gathered, rows.clone(), layout)?;
     let made = MadeColumns::of(gathered, rows, layout);
     let arrays = layout.stored().iter().map(|&column| match column {
         Stored::Plain(column) => {
@@ -109,10 +108,19 @@ pub fn assembled(
 struct ColumnRows<'a> {
     gathered: &'a Gathered<'a>,
     rows: Range<usize>,
+    /// The pieces of the rows.
+    excerpts: Vec<Excerpt<'a>>,
     layout: &'a Layout,
 }
 
 impl<'a> ColumnRows<'a> {
+    /// Rows of a plan. Fails where memory has no room for their columns.
+    fn of(gathered: &'a Gathered<'a>, rows: Range<usize>, layout: &'a Layout) -> Result<Self> {
+        let cells = Self { gathered, rows: rows.clone(), excerpts: Vec::new(), layout };
+        cells.require_room()?;
+        Ok(Self { excerpts: gathered.fetch(rows), ..cells })
+    }
+
     /// The tokens of the rows, padding included.
     fn tokens(&self) -> usize {
         let rooms = self.rows.clone().map(|row| self.gathered.plan().room_of(row));
@@ -130,7 +138,7 @@ impl<'a> ColumnRows<'a> {
 
     /// A column of the rows.
     fn column(&self, column: RowColumn) -> ArrayRef {
-        let Self { gathered, rows, layout } = self;
+        let Self { gathered, rows, layout, .. } = self;
         match column {
             RowColumn::InputIds => self.per_token::<Int32Type>(|segment, values| {
                 values.extend(segment.ids().iter().map(|id| id.cast_signed()));
@@ -270,12 +278,14 @@ impl<'a> ColumnRows<'a> {
         let filling = Segment { excerpt: None, number: 0, start: 0, room };
         let filling = Some(filling).filter(|_| room > 0);
         let (before, after) = if padding.is_left() { (filling, None) } else { (None, filling) };
-        let gathered = self.gathered;
-        let pieces = (1..).zip(gathered.pieces(row..row + 1)).map(|(number, excerpt)| Segment {
+        let plan = self.gathered.plan();
+        let first = plan.first_piece(self.rows.start);
+        let pieces = plan.first_piece(row) - first..plan.first_piece(row + 1) - first;
+        let pieces = (1..).zip(self.excerpts[pieces].iter()).map(|(number, &excerpt)| Segment {
             excerpt: Some(excerpt),
             number,
             start: 0,
-            room: gathered.plan().room(excerpt.tokens),
+            room: plan.room(excerpt.tokens),
         });
         before.into_iter().chain(pieces).chain(after).scan(0, |end, segment| {
             let start = *end;

@@ -85,7 +85,7 @@ pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
 
 /// A stage of a run, as time is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub enum Stage {
     /// Reads files and cuts them into blocks; decompression on another thread is not counted.
     Read,
     /// Runs the caller's functions, waits included.
@@ -157,11 +157,11 @@ impl AddAssign for RenderCounts {
 
 /// The time of each stage.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Stages([StageDuration; STAGES.len()]);
+pub struct Stages([StageDuration; STAGES.len()]);
 
 /// The time of one stage.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct StageDuration {
+pub struct StageDuration {
     cpu: Duration,
     wall: Duration,
 }

@@ -36,10 +36,13 @@ mod shards;
 mod tables;
 mod work_names;
 
+use std::num::NonZeroUsize;
+
 use ::arrow::record_batch::RecordBatch;
 
 use crate::config::Split;
 use crate::error::Result;
+use crate::report::timing::Stages;
 
 pub use bucket::placing::BucketFiles;
 pub use bucket::states::{JobInBucket, job_in_bucket};
@@ -62,6 +65,14 @@ pub trait Sink {
     /// Says that the next rows are those of `split`. The first rows are those of `train`.
     fn begin_split(&mut self, split: Split) -> Result<()>;
 
+    /// Says how many threads may encode rows from now on, and how many bytes of rows they may have in hand.
+    fn use_threads(&mut self, threads: NonZeroUsize, bytes: u64);
+
     /// Takes the next rows. Columns are as [`crate::assemble`] makes them.
+    ///
+    /// They may be encoded and written later, and a failure be told by a later call.
     fn write(&mut self, batch: &RecordBatch) -> Result<()>;
+
+    /// Waits until the rows so far are encoded. Returns the time that this took on all threads since the last call.
+    fn settle(&mut self) -> Result<Stages>;
 }

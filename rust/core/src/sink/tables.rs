@@ -1,10 +1,13 @@
 //! [`Tables`]: rows that stay in memory, one table for each split.
 
+use std::num::NonZeroUsize;
+
 use arrow::record_batch::RecordBatch;
 
 use super::Sink;
 use crate::config::Split;
 use crate::error::{Error, Result};
+use crate::report::timing::Stages;
 use crate::util::room;
 use crate::util::room::ShownBytes;
 
@@ -34,6 +37,9 @@ impl Sink for Tables {
         Ok(())
     }
 
+    /// Does nothing: rows stay as they are.
+    fn use_threads(&mut self, _threads: NonZeroUsize, _bytes: u64) {}
+
     /// Keeps the rows. Fails with [`Error::Option`] before memory runs out.
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.bytes += batch.get_array_memory_size() as u64;
@@ -54,5 +60,9 @@ impl Sink for Tables {
         };
         batches.push(batch.clone());
         Ok(())
+    }
+
+    fn settle(&mut self) -> Result<Stages> {
+        Ok(Stages::default())
     }
 }

@@ -10,5 +10,6 @@ pub mod redaction;
 pub(super) mod room;
 pub(super) mod sample;
 pub mod state_dict;
+pub(super) mod thread_pool;
 pub mod threads;
 pub mod wording;

@@ -30,11 +30,29 @@ where
     E: Send,
     W: FnMut(T) -> Result<U, E>,
 {
-    let queue = Queue::new(source, threads.get() * ITEMS_PER_THREAD);
+    ordered_within(threads, threads.get() * ITEMS_PER_THREAD, source, worker, consume)
+}
+
+/// [`ordered`] with at most `most` unfinished items, for items that take much memory.
+pub(crate) fn ordered_within<T, U, E, W>(
+    threads: NonZeroUsize,
+    most: usize,
+    source: impl FnMut() -> Result<Option<T>, E> + Send,
+    worker: impl Fn() -> W + Sync,
+    consume: impl FnMut(U) -> Result<(), E>,
+) -> Result<(), E>
+where
+    T: Send,
+    U: Send,
+    E: Send,
+    W: FnMut(T) -> Result<U, E>,
+{
+    let most = most.clamp(1, threads.get() * ITEMS_PER_THREAD);
+    let queue = Queue::new(source, most);
     thread::scope(|scope| {
         let (sender, results) = channel();
         // Where the system gives no more threads, the work is done by fewer: the result is the same.
-        let workers: Vec<_> = (0..threads.get())
+        let workers: Vec<_> = (0..threads.get().min(most))
             .map_while(|_| {
                 let sender = sender.clone();
                 let (queue, worker) = (&queue, &worker);

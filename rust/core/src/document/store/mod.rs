@@ -32,6 +32,8 @@ const BYTES_OF_LANE: u64 = 256 << 10;
 #[derive(Debug, Default)]
 pub struct Store {
     segments: Vec<StoredDocuments>,
+    /// The number of the first document of each: side by side, since each piece of a row is looked up here.
+    firsts: Vec<u64>,
     end: u64,
     /// The bytes of documents in memory.
     resident: u64,
@@ -102,6 +104,7 @@ impl Store {
         }
         self.resident += documents.memory();
         let documents = Some(Box::new(documents.fitted()));
+        self.firsts.push(first);
         self.segments.push(StoredDocuments {
             numbers: DocumentNumbers::From(first),
             place,
@@ -141,6 +144,15 @@ impl Store {
         }
     }
 
+    /// Bytes of its memory that documents leave free.
+    pub fn spare(&self) -> u64 {
+        match &self.spilled {
+            Some(Spilled { over: true, budget, .. }) => budget / 2,
+            Some(Spilled { over: false, budget, .. }) => budget.saturating_sub(self.resident),
+            None => u64::MAX,
+        }
+    }
+
     /// The number that the next document will get.
     pub fn end(&self) -> u64 {
         self.end
@@ -167,7 +179,7 @@ impl Store {
     }
 
     fn find(&self, number: u64) -> (&StoredDocuments, usize) {
-        let after = self.segments.partition_point(|segment| segment.numbers.number(0) <= number);
+        let after = self.firsts.partition_point(|&first| first <= number);
         let segment = &self.segments[after.checked_sub(1).expect("a document that is still kept")];
         (segment, segment.numbers.index(number))
     }
@@ -198,6 +210,7 @@ impl Store {
             resident += documents.memory();
             !kept.is_empty()
         });
+        self.firsts = self.segments.iter().map(|segment| segment.numbers.number(0)).collect();
         self.resident = resident;
         self.left = (self.segments.len(), resident);
     }

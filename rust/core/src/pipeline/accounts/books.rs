@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Instant;
 
-use arrow::record_batch::RecordBatch;
 use serde::{Deserialize, Serialize};
 
 use crate::assemble::Gathered;
@@ -16,9 +15,8 @@ use crate::pack::{Piece, PlannedRows, UnpackedPiece, lower_bound};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::fate::{Cutter, DocumentFate};
 use crate::report::ledger::{Ledger, Reason};
-use crate::report::timing::{Clock, Stage, Work};
+use crate::report::timing::Work;
 use crate::report::{Histogram, Report, Tally};
-use crate::sink::Sink;
 use crate::util::control::Control;
 
 /// The counts of a run, job or split.
@@ -219,23 +217,6 @@ impl Books {
     fn lose(&mut self, reason: Reason) {
         self.ledger.kept.documents -= 1;
         self.ledger.dropped.entry(reason).or_default().documents += 1;
-    }
-
-    /// Counts rows and hands over their batch; without a batch, an earlier run did so.
-    pub(crate) fn hand_over(
-        &mut self,
-        gathered: &Gathered<'_>,
-        range: Range<usize>,
-        (batch, labels): (Option<RecordBatch>, Option<u64>),
-        control: &Control,
-        sink: &mut dyn Sink,
-    ) -> Result<()> {
-        control.count_rows(range.len() as u64);
-        self.count_rows(gathered, range, labels);
-        let clock = Clock::start();
-        batch.map_or(Ok(()), |batch| sink.write(&batch))?;
-        self.work.stages += clock.stop_after(Stage::Write);
-        Ok(())
     }
 
     /// Counts rows of a plan, and their labels unless they were counted as `labels`.

@@ -1,5 +1,6 @@
 //! [`SinkPacker`]: from documents to rows in a sink, as soon as the strategy allows.
 
+use std::iter;
 use std::num::NonZeroU32;
 use std::time::Instant;
 
@@ -107,7 +108,7 @@ impl<'a> SinkPacker<'a> {
                 if packing.books.is_without_rows() {
                     // An empty batch gives the sink the schema.
                     let none = Plan::new(packing.options.rows.packing.row_limit());
-                    packing.hand_over(&none, (0..0, 0), control, sink)?;
+                    packing.hand_over(&none, (iter::once(0..0).collect(), 0), control, sink)?;
                 }
                 Ok(RunCounts { whole: packing.books.close(options), ..RunCounts::default() })
             }

@@ -5,12 +5,12 @@ use std::iter::Peekable;
 use std::mem;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::record_batch::RecordBatch;
 
 use crate::assemble::{Gathered, Layout, assembled, batch_ranges};
-use crate::config::{OnRemainder, Options, Validation};
+use crate::config::{BYTES_OF_VALUE, OnRemainder, Options, Validation};
 use crate::document::INPUTS;
 use crate::document::store::Store;
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ use crate::report::ledger::Reason;
 use crate::report::timing::{Clock, Stage};
 use crate::sink::Sink;
 use crate::util::control::{Control, Phase};
-use crate::util::ordered::{one_by_one, ordered};
+use crate::util::ordered::{one_by_one, ordered_within};
 
 /// The most rows of a batch, such as one of `pack_files`.
 pub(in crate::pipeline) const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
@@ -35,8 +35,8 @@ pub(in crate::pipeline) const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024)
 /// in the processor's caches when it is written, and its memory serves the next.
 pub(in crate::pipeline) const BATCH_TOKENS: u64 = 1 << 18;
 
-/// The most threads that assemble rows: more would only wait for the thread that writes.
-const ASSEMBLERS: NonZeroUsize = NonZeroUsize::new(3).expect("not zero");
+/// Tokens of a batch, 64 MiB a column, of which several in flight may exceed memory: it has one row.
+const VAST: u64 = 1 << 24;
 
 /// Packs documents into rows, and keeps the books.
 pub(crate) struct Packing<'a> {
@@ -221,7 +221,6 @@ impl<'a> Packing<'a> {
         control.enter(Phase::Write);
         let Self { options, layout, store, .. } = self;
         let mut ranges = batch_ranges(plan, layout.padding(), BATCH_ROWS, BATCH_TOKENS).peekable();
-        let has_vast_rows = has_vast_rows(plan, layout);
         while let Some(window) = window(&mut ranges, plan, store.window()) {
             let rows_of = window[0].start..window[window.len() - 1].end;
             let clock = Clock::start();
@@ -229,29 +228,11 @@ impl<'a> Packing<'a> {
             let gathered =
                 Gathered::of(store, plan, (rows_of, whole), options.work.threads, control)?;
             books.work.stages += clock.stop_after(Stage::Gather);
-            let mut ranges = window.into_iter();
-            let next = || {
-                control.tick()?;
-                Ok(ranges.next())
-            };
-            // Rows are assembled on other threads while this one writes the rows before them.
-            let worker = || {
-                |range: Range<usize>| {
-                    let clock = Clock::start();
-                    let batch = batch(&gathered, range.clone(), layout, done)?;
-                    Ok((range, batch, clock.stop_after(Stage::Assemble)))
-                }
-            };
-            let consume = |(range, batch, assembling)| {
-                books.work.stages += assembling;
-                books.hand_over(&gathered, range, batch, control, sink)
-            };
-            if has_vast_rows {
-                one_by_one(next, worker(), consume)?;
-            } else {
-                ordered(options.work.threads.min(ASSEMBLERS), next, worker, consume)?;
-            }
+            let spare = store.spare();
+            RowBatches { options, layout, gathered: &gathered, spare, control }
+                .hand_over(window, done, books, sink)?;
         }
+        books.work.stages += sink.settle()?;
         Ok(())
     }
 
@@ -260,19 +241,19 @@ impl<'a> Packing<'a> {
         self.books.allow(self.options.work.max_lost)
     }
 
-    /// Assembles the rows `range` of `plan` and hands them over, except those before row `done`.
+    /// Assembles rows of `plan`, whose documents are in memory, and hands them over, except those before row `done`.
     pub(in crate::pipeline) fn hand_over(
         &mut self,
         plan: &Plan,
-        (range, done): (Range<usize>, usize),
+        (ranges, done): (Vec<Range<usize>>, usize),
         control: &Control,
         sink: &mut dyn Sink,
     ) -> Result<()> {
-        let clock = Clock::start();
-        let gathered = Gathered::kept(&self.store, plan);
-        let batch = batch(&gathered, range.clone(), &self.layout, done)?;
-        self.books.work.stages += clock.stop_after(Stage::Assemble);
-        self.books.hand_over(&gathered, range, batch, control, sink)
+        let Self { options, layout, store, books, .. } = self;
+        let gathered = Gathered::kept(store, plan);
+        let spare = store.spare();
+        RowBatches { options, layout, gathered: &gathered, spare, control }
+            .hand_over(ranges, done, books, sink)
     }
 
     /// Packs all documents, hands over the rows except the first `done` of them, and returns the books.
@@ -287,12 +268,90 @@ impl<'a> Packing<'a> {
     }
 }
 
-/// Whether rows are so long that several of them in flight may exceed memory.
-fn has_vast_rows(plan: &Plan, layout: &Layout) -> bool {
-    /// Tokens: 64 MiB a column.
-    const VAST: u64 = 1 << 24;
-    let vast = |row| layout.padding().tokens(plan.room_of(row)) > VAST;
-    u64::from(plan.max_length().get()) > VAST && (0..plan.rows()).any(vast)
+/// Rows of a plan, to be assembled on all threads.
+struct RowBatches<'a> {
+    options: &'a Options,
+    layout: &'a Layout,
+    gathered: &'a Gathered<'a>,
+    /// Bytes of memory that documents leave free.
+    spare: u64,
+    control: &'a Control,
+}
+
+impl RowBatches<'_> {
+    /// Assembles ranges of rows on all threads, counts them, and hands them over in their order, except the first `done` rows of
+    /// the plan.
+    fn hand_over(
+        self,
+        ranges: Vec<Range<usize>>,
+        done: usize,
+        books: &mut Books,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        let Self { layout, gathered, control, .. } = self;
+        let threads = self.options.work.threads;
+        let room = self.room();
+        // Half of the room is for what is assembled, half for what is encoded.
+        sink.use_threads(threads, room / 2);
+        let longest = ranges.iter().map(|range| self.tokens(range)).max().unwrap_or(0);
+        let batch_bytes = BYTES_OF_VALUE * longest.max(1) * layout.columns().len().max(1) as u64;
+        let most = usize::try_from(room / 2 / batch_bytes).unwrap_or(usize::MAX);
+        let counted = Mutex::new(mem::take(books));
+        let mut ranges = ranges.into_iter();
+        let next = || {
+            control.tick()?;
+            Ok(ranges.next())
+        };
+        let worker = || {
+            let mut counts = ThreadCounts { books: Books::default(), all: &counted };
+            move |range: Range<usize>| {
+                let clock = Clock::start();
+                let (batch, labels) = batch(gathered, range.clone(), layout, done)?;
+                counts.books.count_rows(gathered, range.clone(), labels);
+                counts.books.work.stages += clock.stop_after(Stage::Assemble);
+                Ok((range.len() as u64, batch))
+            }
+        };
+        let consume = |(rows, batch): (u64, Option<RecordBatch>)| {
+            control.count_rows(rows);
+            batch.map_or(Ok(()), |batch| sink.write(&batch))
+        };
+        let handed = if longest > VAST {
+            one_by_one(next, worker(), consume)
+        } else {
+            ordered_within(threads, most, next, worker, consume)
+        };
+        *books = counted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        handed
+    }
+
+    /// Bytes that rows may take until they are written.
+    fn room(&self) -> u64 {
+        /// Bytes: a few batches for each of two threads, and row groups that are being encoded.
+        const LEAST: u64 = 96 << 20;
+        /// Bytes for each thread: a few batches, or a row group.
+        const OF_THREAD: u64 = 24 << 20;
+        self.spare.min(OF_THREAD * self.options.work.threads.get() as u64).max(LEAST)
+    }
+
+    /// The tokens of some rows, padding included.
+    fn tokens(&self, rows: &Range<usize>) -> u64 {
+        let plan = self.gathered.plan();
+        rows.clone().map(|row| self.layout.padding().tokens(plan.room_of(row))).sum()
+    }
+}
+
+/// The counts of one thread, which are added to those of all when it ends.
+struct ThreadCounts<'a> {
+    books: Books,
+    all: &'a Mutex<Books>,
+}
+
+impl Drop for ThreadCounts<'_> {
+    fn drop(&mut self) {
+        let books = mem::take(&mut self.books);
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).merge(books);
+    }
 }
 
 /// A batch of rows, without the first `done` rows of the plan, and the number of all its labels; no batch if no row

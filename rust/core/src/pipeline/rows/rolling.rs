@@ -24,12 +24,20 @@ pub(crate) struct BatchSize {
     pub(crate) tokens: u64,
 }
 
+/// Batches that are assembled at a time for each thread: enough that starting the threads takes little of the time.
+const BATCHES_PER_THREAD: usize = 4;
+
+/// The most batches that are assembled at a time: 64 MiB of a column.
+const BATCHES: usize = 64;
+
 /// Rows that are being packed, from documents that are freed as soon as no row needs them.
 pub(crate) struct Rolling<'a> {
     packing: Packing<'a>,
     /// Open rows, and closed ones that wait for a full batch.
     rows: RowPacker,
     batches: BatchRanges,
+    /// Full batches that wait until there are enough for all threads.
+    full: Vec<Range<usize>>,
     /// The remaining number of rows that an earlier run has handed over. They are only counted.
     done: usize,
     /// The pieces of the current document.
@@ -49,7 +57,7 @@ impl<'a> Rolling<'a> {
     ) -> Self {
         let rows = RowPacker::new(open, &packing.options.rows.packing, 1);
         let batches = BatchRanges::new(packing.layout.padding(), batch.rows, batch.tokens);
-        Self { packing, rows, batches, done, pieces: Vec::new(), control }
+        Self { packing, rows, batches, full: Vec::new(), done, pieces: Vec::new(), control }
     }
 
     /// Packs the documents of a block and hands over the batches that become full.
@@ -64,9 +72,14 @@ impl<'a> Rolling<'a> {
         books.work.stages += clock.stop_after(Stage::Plan);
         self.packing.take(outcome);
         while let Some(range) = self.batches.next_full(self.rows.rows(0)) {
-            self.hand_over(range, sink)?;
+            self.full.push(range);
+        }
+        let threads = self.packing.options.work.threads.get();
+        if self.full.len() >= (threads * BATCHES_PER_THREAD).min(BATCHES) {
+            self.hand_over(sink)?;
         }
         if self.packing.store.is_crowded(1) {
+            self.hand_over(sink)?;
             self.free();
         }
         Ok(())
@@ -82,16 +95,21 @@ impl<'a> Rolling<'a> {
             let rows = self.rows.rows(0);
             self.batches.next_full(rows).or_else(|| self.batches.rest(rows))
         } {
-            self.hand_over(range, sink)?;
+            self.full.push(range);
         }
+        self.hand_over(sink)?;
+        self.packing.books.work.stages += sink.settle()?;
         self.packing.allow_losses()?;
         Ok(self.packing)
     }
 
-    /// Hands over a batch of closed rows.
-    fn hand_over(&mut self, range: Range<usize>, sink: &mut dyn Sink) -> Result<()> {
-        self.control.tick()?;
-        self.packing.hand_over(self.rows.rows(0), (range, self.done), self.control, sink)
+    /// Hands over the full batches.
+    fn hand_over(&mut self, sink: &mut dyn Sink) -> Result<()> {
+        let full = std::mem::take(&mut self.full);
+        if full.is_empty() {
+            return Ok(());
+        }
+        self.packing.hand_over(self.rows.rows(0), (full, self.done), self.control, sink)
     }
 
     /// Drops the rows that were handed over, and frees the documents that no other row needs.

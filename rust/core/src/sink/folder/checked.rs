@@ -1,15 +1,20 @@
 //! The checks of a folder before its files come to their places.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use blake3::Hash;
 
 use super::{File, Folder, MANIFEST, Manifest, TokensFile};
 use crate::error::{Error, Result};
 use crate::sink::folder::{owned, survey};
+use crate::util::disk::parts::{PART, PartHashes};
+use crate::util::disk::regular::{self, Links};
 use crate::util::ordered::ordered;
 
-/// Shards that are read at a time to compare their hashes.
+/// The least number of threads that read shards to compare their hashes: they wait for the disk too.
 const READERS: NonZeroUsize = NonZeroUsize::new(4).expect("above zero");
 
 impl Folder {
@@ -21,13 +26,23 @@ impl Folder {
         let is_here =
             |file: &&File| !elsewhere.contains_key(&file.name) && !adopted.contains(&file.name);
         let here: Vec<&File> = self.files.iter().filter(is_here).collect();
-        let mut files = here.into_iter();
-        let check = |file: &File| {
+        let mut parts = here.into_iter().flat_map(|file| {
+            let hashes = Arc::new(FileParts::of(file));
+            (0..hashes.count()).map(move |part| (file, Arc::clone(&hashes), part))
+        });
+        let check = |(file, hashes, part): (&File, Arc<FileParts>, u64)| {
             let path = work.join(&file.name);
-            let is_whole = owned::is_whole(&path, file.bytes, &file.blake3, control)?;
+            let is_whole = match &*hashes {
+                FileParts::Whole => owned::is_whole(&path, file.bytes, &file.blake3, control)?,
+                FileParts::Parts { hashes, bytes } => {
+                    control.tick()?;
+                    is_part(&path, hashes, *bytes, part).map_err(Error::io(&path))?
+                }
+            };
             if is_whole { Ok(()) } else { Err(changed(path)) }
         };
-        ordered(READERS, || Ok(files.next()), || check, Ok)?;
+        let threads = self.threads.number().max(READERS);
+        ordered(threads, || Ok(parts.next()), || check, Ok)?;
         match tokens {
             Some(tokens) if !survey::has_digest(&self.blocks(), tokens, control)? => {
                 Err(changed(self.blocks()))
@@ -47,6 +62,42 @@ impl Folder {
         }
         Ok(())
     }
+}
+
+/// How a file is compared with what its entry says.
+enum FileParts {
+    Whole,
+    Parts { hashes: PartHashes, bytes: u64 },
+}
+
+impl FileParts {
+    fn of(file: &File) -> Self {
+        let whole = Hash::from_hex(&file.blake3).ok().filter(|_| !file.parts.is_empty());
+        let hashes = whole.and_then(|whole| PartHashes::parse(whole, &file.parts, file.bytes));
+        hashes.map_or(Self::Whole, |hashes| Self::Parts { hashes, bytes: file.bytes })
+    }
+
+    fn count(&self) -> u64 {
+        match self {
+            Self::Whole => 1,
+            Self::Parts { bytes, .. } => bytes.div_ceil(PART),
+        }
+    }
+}
+
+/// Whether a part of a file of `bytes` bytes is as it was written.
+fn is_part(path: &Path, hashes: &PartHashes, bytes: u64, part: u64) -> io::Result<bool> {
+    let mut file = match regular::open(path, Links::Refused) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
+            return Ok(false);
+        }
+        Err(error) => return Err(error),
+    };
+    let start = part * PART;
+    let is_as_long = file.metadata()?.len() == bytes;
+    file.seek(SeekFrom::Start(start))?;
+    Ok(is_as_long && hashes.reads_part(part, file.take(PART.min(bytes - start)))?)
 }
 
 /// The error for a file of the work folder that has changed since it was written.

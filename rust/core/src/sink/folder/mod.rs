@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use self::lock::{Lock, WorkFiles, refuse_no_folder};
 use self::owned::Owned;
 use self::placed::{PlacedFiles, flat, sync, write};
 use super::Sink;
+use super::bucket::uploads::Uploads;
 use super::failure::SharedFailure;
 use super::files::{
     BLOCKS, BLOCKS_NEW, MANIFEST, MANIFEST_NEW, REPORT, STARTED, STARTED_NEW, TOKENS, WORK,
@@ -37,12 +39,12 @@ use super::shards::arrangement::Arrangement;
 use super::shards::list::ShardList;
 use super::shards::series::{Series, is_of_input};
 use super::shards::shard::Shard;
-
-use super::bucket::uploads::Uploads;
+use super::shards::threads::RowThreads;
 use crate::config::identity::Identity;
 use crate::config::{Coding, Output, Split};
 use crate::error::{Error, Result};
 use crate::report::listed_path::ListedPath;
+use crate::report::timing::Stages;
 use crate::util::control::Control;
 use crate::util::disk::hex_hash::HexHash;
 use crate::util::disk::regular;
@@ -69,6 +71,9 @@ pub struct Folder {
     shard: Option<Box<Shard>>,
     /// Bytes of column data in the current shard.
     bytes: u64,
+    threads: RowThreads,
+    /// The time that the shards took which were finished since it was last asked for.
+    spent: Stages,
     /// The finished shards.
     files: Vec<File>,
     /// The names of finished shards that lie in the bucket in which the output will lie, by their names in the work folder.
@@ -184,6 +189,8 @@ pub(super) fn prepare(
         series: Box::new(Series::Split(Split::Train)),
         shard: None,
         bytes: 0,
+        threads: RowThreads::new(control),
+        spent: Stages::default(),
         files: Vec::new(),
         elsewhere: HashMap::new(),
         adopted: HashSet::new(),
@@ -315,7 +322,7 @@ impl Folder {
                 self.list.sync()?;
             }
             let path = self.work().join(self.next_shard());
-            Box::new(Shard::create(path, self.coding, &batch.schema())?)
+            Box::new(Shard::create(&path, self.coding, &batch.schema(), &self.threads)?)
         };
         shard.write(batch)?;
         self.shard = Some(shard);
@@ -324,7 +331,8 @@ impl Folder {
 
     fn close_shard(&mut self) -> Result<()> {
         if let Some(shard) = self.shard.take() {
-            let file = shard.close(self.next_shard())?;
+            let (file, spent) = shard.close(self.next_shard())?;
+            self.spent += spent;
             self.list_finished(file)?;
         }
         Ok(())
@@ -464,6 +472,10 @@ impl Sink for Folder {
         Ok(())
     }
 
+    fn use_threads(&mut self, threads: NonZeroUsize, bytes: u64) {
+        self.threads.limit(threads, bytes);
+    }
+
     /// Writes to the current shard, and starts another when it is full.
     ///
     /// The shard of a row depends on the rows alone: a batch is cut where a shard is full.
@@ -484,6 +496,13 @@ impl Sink for Folder {
             self.bytes += columns.iter().map(|column| column.bytes(row)).sum::<u64>();
         }
         self.append(&batch.slice(start, batch.num_rows() - start))
+    }
+
+    fn settle(&mut self) -> Result<Stages> {
+        if let Some(shard) = &self.shard {
+            self.spent += shard.settle()?;
+        }
+        Ok(std::mem::take(&mut self.spent))
     }
 }
 

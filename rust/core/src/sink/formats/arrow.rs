@@ -1,20 +1,26 @@
 //! Rows as an Arrow IPC stream, which `datasets.Dataset.from_file` maps into memory.
 
+use std::sync::{Mutex, PoisonError};
+
+use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ipc::CompressionType;
-use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow::ipc::writer::{IpcWriteOptions, StreamEncoder};
 use arrow::record_batch::RecordBatch;
 
 use crate::config::Compression;
-use crate::sink::shards::disk::DiskWriter;
 
-/// A file of record batches that is being written.
-pub(crate) struct ArrowRows(Box<StreamWriter<DiskWriter>>);
+/// Encodes record batches as messages of a stream. Without compression their numbers are not copied.
+pub(crate) struct ArrowEncoder {
+    schema: SchemaRef,
+    options: IpcWriteOptions,
+    /// Encoders that no thread uses. The schema of each, which begins a stream, is behind it.
+    idle: Mutex<Vec<StreamEncoder>>,
+}
 
-impl ArrowRows {
-    pub(crate) fn new(
-        disk: DiskWriter,
+impl ArrowEncoder {
+    pub(super) fn new(
         schema: &SchemaRef,
         compression: Option<Compression>,
     ) -> Result<Self, ArrowError> {
@@ -24,16 +30,36 @@ impl ArrowRows {
             Some(Compression::None | Compression::Snappy) | None => None,
         };
         let options = IpcWriteOptions::default().try_with_compression(codec)?;
-        let writer = StreamWriter::try_new_with_options(disk, schema, options)?;
-        Ok(Self(Box::new(writer)))
+        Ok(Self { schema: schema.clone(), options, idle: Mutex::default() })
     }
 
-    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
-        if batch.num_rows() == 0 { Ok(()) } else { self.0.write(batch) }
+    /// The schema, and the end of the stream.
+    pub(super) fn head_and_end(&self) -> Result<(Vec<Buffer>, Vec<Buffer>), ArrowError> {
+        let end = self.encoder()?.finish()?;
+        let mut head = self.stream()?.finish()?;
+        head.truncate(head.len() - end.len());
+        Ok((head, end))
     }
 
-    pub(crate) fn finish(mut self) -> Result<DiskWriter, ArrowError> {
-        self.0.finish()?;
-        (*self.0).into_inner()
+    pub(super) fn encode(&self, rows: &[RecordBatch]) -> Result<Vec<Buffer>, ArrowError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut encoder = idle.map_or_else(|| self.encoder(), Ok)?;
+        let mut buffers = Vec::new();
+        for rows in rows {
+            buffers.extend(encoder.encode(rows)?);
+        }
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(encoder);
+        Ok(buffers)
+    }
+
+    fn stream(&self) -> Result<StreamEncoder, ArrowError> {
+        StreamEncoder::try_new_with_options(&self.schema, self.options.clone())
+    }
+
+    /// An encoder that has given its schema.
+    fn encoder(&self) -> Result<StreamEncoder, ArrowError> {
+        let mut stream = self.stream()?;
+        stream.encode(&RecordBatch::new_empty(self.schema.clone()))?;
+        Ok(stream)
     }
 }

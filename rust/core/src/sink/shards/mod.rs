@@ -1,8 +1,10 @@
 //! Files of rows, and their names.
 
 pub(super) mod arrangement;
-pub(super) mod disk;
+mod disk;
+mod file;
 pub(super) mod lines;
 pub(super) mod list;
 pub(super) mod series;
 pub(super) mod shard;
+pub(super) mod threads;

@@ -1,95 +1,80 @@
 //! [`Shard`]: one file of rows, hashed as it is written.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
-use super::disk::DiskWriter;
+use super::file::ShardFile;
+use super::threads::RowThreads;
 use crate::config::{Coding, Format};
-use crate::error::{Error, Result};
-use crate::sink::formats::{arrow as ipc, jsonl, msgpack, parquet};
+use crate::error::Result;
+use crate::report::timing::Stages;
+use crate::sink::formats::RowGroups;
 use crate::sink::manifest::File;
 
 /// A file of rows that is being written.
 pub(crate) struct Shard {
-    path: PathBuf,
-    rows: ShardRows,
+    file: Arc<ShardFile>,
+    /// Rows that are handed over once others follow: the last ones are encoded by the thread that closes the shard.
+    last: Vec<RecordBatch>,
+    /// The row group that is being filled, in a format that has some.
+    groups: Option<RowGroups>,
     count: u64,
 }
 
-/// A file of rows in one of the formats.
-enum ShardRows {
-    Arrow(ipc::ArrowRows),
-    Jsonl(jsonl::JsonlRows),
-    Msgpack(msgpack::MsgpackRows),
-    Parquet(parquet::ParquetRows),
-}
-
 impl Shard {
-    /// Creates the file at `path`.
-    pub(crate) fn create(path: PathBuf, coding: Coding, schema: &SchemaRef) -> Result<Self> {
-        let file = DiskWriter::create(&path).map_err(Error::io(&path))?;
-        let rows = match coding.format {
-            Format::Arrow => {
-                ipc::ArrowRows::new(file, schema, coding.compression).map(ShardRows::Arrow)
-            }
-            Format::Jsonl => Ok(ShardRows::Jsonl(jsonl::JsonlRows::new(file))),
-            Format::MsgpackArrays => {
-                msgpack::MsgpackRows::new(file).map(ShardRows::Msgpack).map_err(ArrowError::from)
-            }
-            Format::Parquet => {
-                parquet::ParquetRows::new(file, schema, coding.compression).map(ShardRows::Parquet)
-            }
-        };
-        let rows = rows.map_err(|error| about(&path, error))?;
-        Ok(Self { path, rows, count: 0 })
+    /// Creates the file at `path`, where there must be none.
+    pub(crate) fn create(
+        path: &Path,
+        coding: Coding,
+        schema: &SchemaRef,
+        threads: &RowThreads,
+    ) -> Result<Self> {
+        let file = ShardFile::begin(path, coding, schema, threads)?;
+        let groups = (coding.format == Format::Parquet).then(RowGroups::default);
+        Ok(Self { file, last: Vec::new(), groups, count: 0 })
     }
 
     /// Appends rows.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let written = match &mut self.rows {
-            ShardRows::Arrow(rows) => rows.write(batch),
-            ShardRows::Jsonl(rows) => rows.write(batch).map_err(ArrowError::from),
-            ShardRows::Msgpack(rows) => rows.write(batch).map_err(ArrowError::from),
-            ShardRows::Parquet(rows) => rows.write(batch),
-        };
         self.count += batch.num_rows() as u64;
-        written.map_err(|error| about(&self.path, error))
+        let units = match &mut self.groups {
+            Some(groups) => groups.add(batch),
+            None if batch.num_rows() > 0 => vec![vec![batch.clone()]],
+            None => Vec::new(),
+        };
+        units.into_iter().try_for_each(|unit| self.hand_over(unit))
     }
 
-    /// Writes the rest to the disk, and returns the manifest entry of the file under the name `name`.
-    pub(crate) fn close(self, name: String) -> Result<File> {
-        let counted = matches!(self.rows, ShardRows::Msgpack(_));
-        let file = match self.rows {
-            ShardRows::Arrow(rows) => rows.finish(),
-            ShardRows::Jsonl(rows) => Ok(rows.finish()),
-            ShardRows::Msgpack(rows) => Ok(rows.finish()),
-            ShardRows::Parquet(rows) => rows.finish(),
-        };
-        let file = file.map_err(|error| about(&self.path, error))?;
-        let mut file = file.finish().map_err(Error::io(&self.path))?;
-        if counted {
-            let rows = u32::try_from(self.count).map_err(|_| {
-                Error::option(
-                    "format.shard_size",
-                    "is so large that a file has more than 2^32 rows",
-                )
-            })?;
-            let written = file.overwrite(msgpack::LENGTH.start, &rows.to_be_bytes());
-            written.map_err(Error::io(&self.path))?;
+    /// Waits until the rows are encoded.
+    pub(crate) fn settle(&self) -> Result<Stages> {
+        self.file.settle()?;
+        Ok(self.file.take_spent())
+    }
+
+    /// Writes the rest to the disk, and returns the manifest entry of the file under the name `name`, and the time that encoding
+    /// took.
+    pub(crate) fn close(mut self, name: String) -> Result<(File, Stages)> {
+        let rest = self.groups.as_mut().map(RowGroups::rest).unwrap_or_default();
+        if !rest.is_empty() {
+            self.hand_over(rest)?;
         }
-        let (bytes, hash) = file.sync().map_err(Error::io(&self.path))?;
+        let (bytes, hash) = self.file.finish(std::mem::take(&mut self.last), self.count)?;
         let blake3 = hash.whole.to_hex().to_string();
-        Ok(File { name, rows: self.count, bytes, blake3, parts: hash.parts })
+        let file = File { name, rows: self.count, bytes, blake3, parts: hash.parts };
+        Ok((file, self.file.take_spent()))
+    }
+
+    fn hand_over(&mut self, unit: Vec<RecordBatch>) -> Result<()> {
+        let before = std::mem::replace(&mut self.last, unit);
+        if before.is_empty() { Ok(()) } else { self.file.write(before) }
     }
 }
 
-/// Adds the path of the file to an error.
-fn about(path: &Path, error: ArrowError) -> Error {
-    match error {
-        ArrowError::IoError(_, source) => Error::io(path)(source),
-        other => other.into(),
+impl Drop for Shard {
+    fn drop(&mut self) {
+        self.file.stop();
     }
 }

@@ -1,0 +1,177 @@
+//! [`ThreadPool`]: threads that run tasks, for work that goes on while the thread that hands it over does something else.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::threads;
+
+/// A piece of work. It catches its own panics.
+pub(crate) type Task = Box<dyn FnOnce() + Send>;
+
+/// Threads that run tasks. They are started as tasks come, and end when this is dropped: each after its current task.
+pub(crate) struct ThreadPool(TaskQueue);
+
+/// The way to hand tasks to a [`ThreadPool`], for its tasks too.
+#[derive(Clone)]
+pub(crate) struct TaskQueue(Arc<SharedTasks>);
+
+struct SharedTasks {
+    state: Mutex<PoolState>,
+    changed: Condvar,
+    most: usize,
+}
+
+#[derive(Default)]
+struct PoolState {
+    tasks: VecDeque<Task>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+impl ThreadPool {
+    /// At most `most` threads; none before the first task.
+    pub(crate) fn new(most: NonZeroUsize) -> Self {
+        let state = Mutex::default();
+        let shared = SharedTasks { state, changed: Condvar::new(), most: most.get() };
+        Self(TaskQueue(Arc::new(shared)))
+    }
+
+    /// The queue of tasks.
+    pub(crate) fn queue(&self) -> &TaskQueue {
+        &self.0
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.closed = true;
+        let tasks = std::mem::take(&mut state.tasks);
+        drop(state);
+        self.0.0.changed.notify_all();
+        drop(tasks);
+    }
+}
+
+impl TaskQueue {
+    /// Runs a task after those that wait.
+    pub(crate) fn run(&self, task: Task) {
+        self.push(task, VecDeque::push_back);
+    }
+
+    /// Runs a task before those that wait.
+    pub(crate) fn run_first(&self, task: Task) {
+        self.push(task, VecDeque::push_front);
+    }
+
+    fn push(&self, task: Task, put: impl FnOnce(&mut VecDeque<Task>, Task)) {
+        let mut state = self.state();
+        if state.closed {
+            return;
+        }
+        put(&mut state.tasks, task);
+        if state.idle >= state.tasks.len() || state.threads >= self.0.most {
+            drop(state);
+            self.0.changed.notify_one();
+            return;
+        }
+        state.threads += 1;
+        drop(state);
+        let queue = self.clone();
+        if threads::start("fastpack-rows", move || queue.serve()).is_ok() {
+            return;
+        }
+        let mut state = self.state();
+        state.threads -= 1;
+        // Where the system gives no thread at all, this one does the work.
+        while state.threads == 0 {
+            let Some(task) = state.tasks.pop_front() else { return };
+            drop(state);
+            task();
+            state = self.state();
+        }
+    }
+
+    /// Runs tasks until the pool is closed.
+    fn serve(&self) {
+        let mut state = self.state();
+        while !state.closed {
+            if let Some(task) = state.tasks.pop_front() {
+                drop(state);
+                task();
+                state = self.state();
+            } else {
+                state.idle += 1;
+                state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.idle -= 1;
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, PoolState> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::util::threads::tests::with_at_most;
+
+    fn pool(threads: usize) -> ThreadPool {
+        ThreadPool::new(NonZeroUsize::new(threads).expect("a test with threads"))
+    }
+
+    #[test]
+    fn all_tasks_run_on_any_number_of_threads() {
+        for (threads, started) in [(1, 1), (3, 3), (8, 2), (8, 0)] {
+            let numbers = with_at_most(started, || {
+                let pool = pool(threads);
+                let (sender, numbers) = channel();
+                for number in 0..1000 {
+                    let sender = sender.clone();
+                    pool.queue().run(Box::new(move || sender.send(number).expect("a receiver")));
+                }
+                drop(sender);
+                let mut numbers: Vec<i32> = numbers.iter().collect();
+                numbers.sort_unstable();
+                numbers
+            });
+            assert_eq!(numbers, (0..1000).collect::<Vec<_>>(), "{started} of {threads} threads");
+        }
+    }
+
+    #[test]
+    fn a_task_hands_over_further_tasks() {
+        let pool = pool(1);
+        let (sender, numbers) = channel();
+        let (queue, inner) = (pool.queue().clone(), sender.clone());
+        pool.queue().run(Box::new(move || {
+            queue.run(Box::new({
+                let sender = inner.clone();
+                move || sender.send(2).expect("a receiver")
+            }));
+            queue.run_first(Box::new(move || inner.send(1).expect("a receiver")));
+        }));
+        drop(sender);
+        assert_eq!(numbers.iter().collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn what_waits_is_dropped_with_the_pool() {
+        let pool = pool(1);
+        let (go_on, wait) = channel::<()>();
+        let (sender, numbers) = channel();
+        pool.queue().run(Box::new(move || assert!(wait.recv().is_err())));
+        pool.queue().run(Box::new(move || sender.send(1).expect("a receiver")));
+        let queue = pool.queue().clone();
+        drop(pool);
+        drop(go_on);
+        queue.run(Box::new(|| unreachable!("the pool is closed")));
+        assert_eq!(numbers.iter().count(), 0);
+    }
+}
