@@ -39,15 +39,15 @@ def trained(output):
     return {place: [tuple(document) for document in documents] for place, documents in map(json.loads, lines)}
 
 
-def start(url, options, ranks, begin, folder, pause):
+def start(remote, ranks, begin, folder, pause):
     """Starts the ranks of a run, each as a machine of its own: with a cache of its own."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(str(HERE.parents[1] / part) for part in ("tests/torch", "python")),
     }
     for rank in range(ranks):
-        given = json.dumps({**options, "cache_dir": str(folder / f"cache-{ranks}-{rank}")})
-        arguments = [url, given, rank, ranks, begin, folder / f"trained-{ranks}-{rank}.jsonl", pause]
+        given = json.dumps([*remote, str(folder / f"cache-{ranks}-{rank}")])
+        arguments = [given, rank, ranks, begin, folder / f"trained-{ranks}-{rank}.jsonl", pause]
         yield subprocess.Popen(
             [sys.executable, HERE / "train_remote.py", *map(str, arguments)], env=environment
         )
@@ -60,34 +60,34 @@ def test_from_files_in_a_bucket_to_each_document_once(tmp_path):
     with cloud("gs") as store:
         chats = [put_documents(store, f"chats-{at}", count, lot) for at, count in enumerate((300, 60))]
         code = put_documents(store, "code", 200, lot)
-        given = {"max_length": LENGTH, "storage_options": store.options, "progress": False}
+        storage = fastpack.Storage(store.options)
+        given = {"max_length": LENGTH, "progress": False}
 
         # More data without beginning again.
         grown, whole = tmp_path / "grown", tmp_path / "whole"
-        fastpack.pack_dir(chats[0], grown, keep_tokens=True, **given)
-        report = fastpack.pack_dir(chats[1], grown, append=True, **given)
+        fastpack.pack_dir(chats[0], grown, keep_tokens=True, storage=storage, **given)
+        report = fastpack.pack_dir(chats[1], grown, exists="append", storage=storage, **given)
         assert (report.appended_files, report.documents.read) == (1, 360)
-        fastpack.pack_dir(chats, whole, keep_tokens=True, **given)
+        fastpack.pack_dir(chats, whole, keep_tokens=True, storage=storage, **given)
         assert fastpack.read(grown) == fastpack.read(whole)
 
         # Shares of two sources, looked at and then packed into the bucket.
-        drawn = {"weights": {"chats": 2, "code": 1}, "weight_unit": "documents"}
-        scanned = fastpack.scan([*chats, code], **given)
+        drawn = fastpack.Weights({"chats": 2, "code": 1}, unit="documents")
+        scanned = fastpack.scan([*chats, code], storage=storage, **given)
         assert scanned.documents == 560
         packed = store.url("packed")
         options = {
             "columns": COLUMNS,
             "strategy": "best_fit",
-            "shard_size": "6KB",
-            "work_dir": tmp_path / "work",
+            "format": fastpack.Format(shard_size="6KB"),
+            "storage": fastpack.Storage(store.options, work_dir=tmp_path / "work"),
         }
-        report = fastpack.pack_dir({"chats": chats, "code": code}, packed, **options, **drawn, **given)
+        report = fastpack.pack_dir({"chats": chats, "code": code}, packed, weights=drawn, **options, **given)
         assert report.shares["code"].got == pytest.approx(1 / 3, abs=0.01)
 
         # What lies there is what was packed.
-        reading = {"storage_options": store.options}
-        assert fastpack.verify(packed, **reading).problems == ()
-        table = fastpack.read(packed, cache_dir=tmp_path / "cache", **reading)
+        assert fastpack.verify(packed, storage=storage).problems == ()
+        table = fastpack.read(packed, cache_dir=tmp_path / "cache", storage=storage)
         expected = Counter(
             document
             for row in table.to_pylist()
@@ -98,8 +98,8 @@ def test_from_files_in_a_bucket_to_each_document_once(tmp_path):
         # Two ranks train from there, with a cache of two shards each, until they are killed.
         shards = [len(it) for name, it in store.server.listing("bucket", "packed/train-").items()]
         assert len(shards) > 10
-        reading["block_cache"] = 2 * max(shards)
-        ranks = list(start(packed, reading, 2, 0, tmp_path, 0.05))
+        most = 2 * max(shards)
+        ranks = list(start((packed, store.options, most), 2, 0, tmp_path, 0.05))
         outputs = [tmp_path / f"trained-2-{rank}.jsonl" for rank in range(2)]
         while min(len(trained(output)) for output in outputs) < 8:
             assert all(rank.poll() is None for rank in ranks)
@@ -113,11 +113,11 @@ def test_from_files_in_a_bucket_to_each_document_once(tmp_path):
         assert 0 < len(done) < table.num_rows
 
         # Three ranks go on.
-        for rank in list(start(packed, reading, 3, len(done), tmp_path, 0)):
+        for rank in list(start((packed, store.options, most), 3, len(done), tmp_path, 0)):
             assert rank.wait() == 0
         for rank in range(3):
             held = [path.stat().st_size for path in (tmp_path / f"cache-3-{rank}").rglob("*.arrow")]
-            assert sum(held) <= reading["block_cache"]
+            assert sum(held) <= most
             done |= trained(tmp_path / f"trained-3-{rank}.jsonl")
         assert sorted(done) == list(range(table.num_rows))
         assert Counter(document for row in done.values() for document in row) == expected
