@@ -233,7 +233,7 @@ def test_content_that_changed_behind_the_back_of_the_clock_is_refused(long_corpu
     [
         ({"max_length": 512}, "`max_length` (256 there, 512 here)"),
         ({"train_on": "all", "seed": 3}, "`seed` (0 there, 3 here), `train_on`"),
-        ({"format": fastpack.Format(shard_size="3MB")}, "`shard_bytes` (2000000 there, 3000000 here)"),
+        ({"format": fastpack.Format(shard_size="3MB")}, "`format.shard_size` (2000000 there, 3000000 here)"),
     ],
 )
 def test_changed_options_are_refused_and_named(change, named, unfinished, long_corpus, tokenizer_dir):

@@ -226,7 +226,7 @@ def test_a_table_in_memory_has_no_layout(corpus, tokenizer_dir):
 
 def test_another_layout_is_another_job(folders, corpus, tokenizer_dir):
     _, compact = folders()
-    with pytest.raises(fastpack.OutputError, match="`layout`"):
+    with pytest.raises(fastpack.OutputError, match=r"`format\.layout`"):
         flat.pack_dir(corpus, compact, tokenizer=tokenizer_dir, max_length=256, progress=False)
 
 

@@ -293,6 +293,43 @@ fn value(identity: &Identity) -> Value {
 /// Says what differs between two values of a name, where more can be said than the values.
 pub(crate) type Explain<'e> = &'e dyn Fn(&str, &Value, &Value) -> Option<String>;
 
+/// Where the caller wrote what an identity names by a field of its own.
+const PLACES: [(&str, &str); 33] = [
+    (TRANSFORM, "filter, map and the function of the objective"),
+    ("align_documents_to", "strategy.align_to"),
+    ("balance_ranks", "order.ranks"),
+    ("bos", "special_tokens.bos"),
+    ("compression", "format.compression"),
+    ("decode_arguments", "chat_template.decode_arguments"),
+    ("drop_last", "strategy.drop_last"),
+    ("eos", "special_tokens.eos"),
+    ("hf_layout", "format.hf_layout"),
+    ("lanes", "ranks.lanes"),
+    ("layout", "format.layout"),
+    ("max_document_tokens", "select.max_tokens"),
+    ("max_documents_per_pack", "strategy.max_documents"),
+    ("min_document_tokens", "select.min_tokens"),
+    ("now", "chat_template.now"),
+    ("on_end", "ranks.on_end"),
+    ("on_exhausted", "weights.on_exhausted"),
+    ("on_remainder", "order.on_remainder"),
+    ("open_packs", "strategy.open_rows"),
+    ("pad_to", "padding"),
+    ("pad_token_id", "padding.token_id"),
+    ("padding_side", "padding.side"),
+    ("per_file", "format.per_file"),
+    ("shard_bytes", "format.shard_size"),
+    ("shift_labels", "objective.shift_labels"),
+    ("skip", "select.skip"),
+    ("special_in_text", "special_tokens.in_text"),
+    ("stride", "select.stride"),
+    ("take", "select.take"),
+    ("train_on_eos", "special_tokens.train_on_eos"),
+    ("truncation_side", "overlong.side"),
+    ("weight_unit", "weights.unit"),
+    ("where", "select.where"),
+];
+
 /// The comparison of two identities.
 struct Comparison<'e> {
     there: &'static str,
@@ -340,8 +377,7 @@ impl Comparison<'_> {
 
     /// Adds a difference. One that two groups of options have is named once.
     fn add(&mut self, name: &str, how: &str) {
-        let name =
-            if name == TRANSFORM { "filter, map and the function of the objective" } else { name };
+        let name = PLACES.iter().find(|(field, _)| *field == name).map_or(name, |(_, place)| place);
         let difference = format!("`{name}` ({how})");
         if !self.found.contains(&difference) {
             self.found.push(difference);
