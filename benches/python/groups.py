@@ -41,8 +41,8 @@ WORK = """
 import sys, fastpack
 files, out, tokenizer, rank = sys.argv[1:]
 try:
-    fastpack.pack_dir(files, out, tokenizer=tokenizer, max_length=64, group_size=1, threads=1, progress=False,
-                      max_lost=0, rank=int(rank), world_size=2)
+    fastpack.pack_dir(files, out, tokenizer=tokenizer, max_length=64, threads=1, progress=False, max_lost=0,
+                      groups=fastpack.Groups(1, rank=int(rank), world_size=2))
 except fastpack.LossError:
     pass
 """

@@ -33,7 +33,7 @@ files, repeat, out, tokenizer, memory, max_length = sys.argv[1:]
 tokenizer = fastpack.Tokenizer(tokenizer)
 started = time.perf_counter()
 report = fastpack.pack_dir(
-    sources=[{"path": files, "repeat": int(repeat)}],
+    [{"path": files, "repeat": int(repeat)}],
     output=out,
     tokenizer=tokenizer,
     max_length=int(max_length),
