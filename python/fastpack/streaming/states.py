@@ -78,7 +78,10 @@ def merge_state_dicts(state_dicts: Iterable[Mapping[str, JsonValue]]) -> StateDi
         >>> states = []
         >>> for rank in range(2):
         ...     with fastpack.stream(
-        ...         "examples/chat.jsonl", "examples/tokenizer", rank=rank, world_size=2, **options
+        ...         "examples/chat.jsonl",
+        ...         "examples/tokenizer",
+        ...         ranks=fastpack.Ranks(rank=rank, world_size=2),
+        ...         **options,
         ...     ) as stream:
         ...         _ = next(stream)
         ...         states.append(stream.state_dict())

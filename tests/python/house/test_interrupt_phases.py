@@ -44,10 +44,10 @@ TEMPLATE = (
 ROWS = "table = pa.table({'input_ids': pa.array([list(range(3, 300))] * 100_000, pa.list_(pa.int32()))})"
 
 PHASES = {
-    "plan balanced": (MILLIONS, "fastpack.plan(lengths, max_length=4096, order='balanced', balance_ranks=8)"),
+    "plan balanced": (MILLIONS, "fastpack.plan(lengths, max_length=4096, order=fastpack.Balanced(8))"),
     "plan balanced for many ranks": (
         MILLIONS,
-        "fastpack.plan(lengths, max_length=4096, order='balanced', balance_ranks=10_000)",
+        "fastpack.plan(lengths, max_length=4096, order=fastpack.Balanced(10_000))",
     ),
     "plan in input order": (MILLIONS, "fastpack.plan(lengths, max_length=4096, order='input')"),
     "plan best_fit": (MILLIONS, "fastpack.plan(lengths, max_length=4096, strategy='best_fit')"),
@@ -60,7 +60,7 @@ PHASES = {
     "plan pieces": ("", "fastpack.plan([10_000_000], max_length=1, overlong='split')"),
     "plan what is left out": (
         MILLIONS,
-        "fastpack.plan(lengths, max_length=4096, order='balanced', balance_ranks=10**9, on_remainder='drop')",
+        "fastpack.plan(lengths, max_length=4096, order=fastpack.Balanced(10**9, on_remainder='drop'))",
     ),
     "tokenize one text": (LONG, "loaded.encode(text)"),
     "tokenize one word": ("text = 'abc' * 10_000_000", "loaded.encode(text)"),

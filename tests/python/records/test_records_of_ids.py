@@ -315,7 +315,7 @@ class PackTensor:
 
     def __dlpack__(self, **given: Any) -> object:
         """The values."""
-        return self.values.__dlpack__(**given())
+        return self.values.__dlpack__(**given)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """The device of the values."""

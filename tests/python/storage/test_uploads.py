@@ -55,6 +55,11 @@ def pack(cloud, records, tokenizer, work, **options):
     )
 
 
+def finished(folder):
+    """The shards in a folder that have their size."""
+    return [path for path in folder.rglob("train-0*.arrow") if path.stat().st_size > 300_000]
+
+
 def assert_same_output(cloud, folder):
     found = {key.removeprefix("packed/"): content for key, content in cloud.listing().items()}
     assert found.keys() == {path.name for path in folder.iterdir()}
@@ -129,7 +134,12 @@ def test_a_shard_that_is_damaged_before_the_job_ends_is_named_and_not_published(
     def records():
         yield from TEXTS[:3000]
         folder = work if in_bucket else tmp_path
-        shard = sorted(path for path in folder.rglob("train-0*.arrow") if path.stat().st_size > 300_000)[at]
+        # Threads encode and write while the records come.
+        end = time.monotonic() + PATIENCE
+        while len(found := sorted(finished(folder))) <= at + 1:
+            assert time.monotonic() < end, f"only {len(found)} shards were written while the job worked"
+            time.sleep(0.01)
+        shard = found[at]
         spoilt = bytearray(shard.read_bytes())
         spoilt[len(spoilt) // 2] ^= 1
         shard.write_bytes(spoilt)

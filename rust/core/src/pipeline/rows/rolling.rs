@@ -3,6 +3,7 @@
 use std::iter;
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use crate::assemble::BatchRanges;
 use crate::error::Result;
@@ -30,6 +31,9 @@ const BATCHES_PER_THREAD: usize = 4;
 /// The most batches that are assembled at a time: 64 MiB of a column.
 const BATCHES: usize = 64;
 
+/// The longest time that full batches wait for others. Records may come slowly, and finished shards go up while the rest is read.
+const PATIENCE: Duration = Duration::from_millis(10);
+
 /// Rows that are being packed, from documents that are freed as soon as no row needs them.
 pub(crate) struct Rolling<'a> {
     packing: Packing<'a>,
@@ -38,6 +42,8 @@ pub(crate) struct Rolling<'a> {
     batches: BatchRanges,
     /// Full batches that wait until there are enough for all threads.
     full: Vec<Range<usize>>,
+    /// The time at which batches were handed over last.
+    handed_over: Instant,
     /// The remaining number of rows that an earlier run has handed over. They are only counted.
     done: usize,
     /// The pieces of the current document.
@@ -57,7 +63,16 @@ impl<'a> Rolling<'a> {
     ) -> Self {
         let rows = RowPacker::new(open, &packing.options.rows.packing, 1);
         let batches = BatchRanges::new(packing.layout.padding(), batch.rows, batch.tokens);
-        Self { packing, rows, batches, full: Vec::new(), done, pieces: Vec::new(), control }
+        Self {
+            packing,
+            rows,
+            batches,
+            full: Vec::new(),
+            handed_over: Instant::now(),
+            done,
+            pieces: Vec::new(),
+            control,
+        }
     }
 
     /// Packs the documents of a block and hands over the batches that become full.
@@ -75,7 +90,8 @@ impl<'a> Rolling<'a> {
             self.full.push(range);
         }
         let threads = self.packing.options.work.threads.get();
-        if self.full.len() >= (threads * BATCHES_PER_THREAD).min(BATCHES) {
+        let are_enough = self.full.len() >= (threads * BATCHES_PER_THREAD).min(BATCHES);
+        if are_enough || self.handed_over.elapsed() > PATIENCE {
             self.hand_over(sink)?;
         }
         if self.packing.store.is_crowded(1) {
@@ -109,7 +125,9 @@ impl<'a> Rolling<'a> {
         if full.is_empty() {
             return Ok(());
         }
-        self.packing.hand_over(self.rows.rows(0), (full, self.done), self.control, sink)
+        self.packing.hand_over(self.rows.rows(0), (full, self.done), self.control, sink)?;
+        self.handed_over = Instant::now();
+        Ok(())
     }
 
     /// Drops the rows that were handed over, and frees the documents that no other row needs.
