@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import torch
-from nested import flat
 from small_models import model_of
 
 import fastpack
@@ -124,11 +123,11 @@ def main() -> None:
     folder, kind, steps, place = sys.argv[1:]
     out = Path(place)
     out.mkdir(exist_ok=True)
-    stream = flat.stream(
+    stream = fastpack.stream(
         f"{folder}/*.jsonl",
         max_length=24,
         batch_size=3,
-        lanes=12,
+        ranks=fastpack.Ranks(lanes=12),
         strategy=fastpack.BestFit(open_rows=4),
         epochs=None,
         max_steps=None if os.environ.get("ENDLESS") else 100,
