@@ -302,7 +302,7 @@ fn the_output_of_another_job_is_kept_and_the_differences_are_named() {
     assert_eq!(
         refusal(&output(dir.path()), &other_job()),
         "holds the output of a job that differs in `max_length` (4096 there, 8192 here), \
-         `pad_token_id` (null there, 7 here); pass overwrite = true to replace it, or write to another folder"
+         `padding.token_id` (null there, 7 here); pass exists = \"overwrite\" to replace it, or write to another folder"
     );
     assert_eq!(files(dir.path()), before);
 }
@@ -721,7 +721,7 @@ fn the_leftovers_of_another_job_are_kept_and_the_differences_are_named() {
     assert_eq!(
         refusal(&output(dir.path()), &job()),
         "holds what is left of a job that differs in `max_length` (8192 there, 4096 here), \
-         `pad_token_id` (7 there, null here); pass overwrite = true to replace it, or write to another folder"
+         `padding.token_id` (7 there, null here); pass exists = \"overwrite\" to replace it, or write to another folder"
     );
     before.remove(Path::new(".fastpack/lock"));
     assert_eq!(files(dir.path()), before);
