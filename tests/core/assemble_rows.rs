@@ -254,7 +254,7 @@ fn an_id_that_16_bits_do_not_hold_is_refused_by_its_record() {
     let refused =
         rows(&Gathered::kept(&store, &plan), 0..1, &layout).expect_err("an id of 17 bits");
     let said = refused.to_string();
-    assert!(said.starts_with("invalid option `layout`: is \"compact\""), "{said}");
+    assert!(said.starts_with("invalid option `format.layout`: is \"compact\""), "{said}");
     assert!(said.contains("some.jsonl:1 has the id 65536"), "{said}");
 }
 
