@@ -145,10 +145,9 @@ fn options_that_contradict_each_other_are_refused() {
     );
     let tail = PackOptions { drop_last: true, ..mix.clone() };
     assert!(
-        refusal(&tail).starts_with("invalid option `strategy.drop_last`: is given, but strategy = \"mix\"")
+        refusal(&tail)
+            .starts_with("invalid option `strategy.drop_last`: is given, but strategy = \"mix\"")
     );
     let keep = PackOptions { truncation_side: Side::Left, ..mix };
-    assert!(
-        refusal(&keep).starts_with("invalid option `overlong.side`: is \"left\", which only")
-    );
+    assert!(refusal(&keep).starts_with("invalid option `overlong.side`: is \"left\", which only"));
 }
