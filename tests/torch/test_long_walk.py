@@ -85,7 +85,7 @@ def test_from_files_in_a_bucket_to_each_document_once(tmp_path):
         report = fastpack.pack_dir({"chats": chats, "code": code}, packed, weights=drawn, **options, **given)
         assert report.shares["code"].got == pytest.approx(1 / 3, abs=0.01)
 
-        # What lies there is what was packed.
+        # The bucket holds the rows that were packed.
         assert fastpack.verify(packed, storage=storage).problems == ()
         table = fastpack.read(packed, cache_dir=tmp_path / "cache", storage=storage)
         expected = Counter(

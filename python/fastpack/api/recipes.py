@@ -27,10 +27,8 @@ from fastpack.options.value import (
     Value,
     fields_of,
     from_table,
-    live_of,
-    once_of,
+    marked,
     paths_of,
-    secrets_of,
     to_table,
 )
 from fastpack.records.transform import FUNCTIONS
@@ -149,7 +147,7 @@ def options_of_manifest(place: Path, manifest: Mapping[str, JsonValue]) -> dict[
         if name in _OF_ONE_CALL:
             raise _refused(place, name, _WHY_ONE_CALL)
         if isinstance(held, dict) and name in OPTIONS:
-            once = [once_of(kind) & held.keys() for kind in OPTIONS[name].kinds.values()]
+            once = [marked(kind, "once") & held.keys() for kind in OPTIONS[name].kinds.values()]
             for key in frozenset().union(*once):
                 raise _refused(place, f"{name}.{key}", _WHY_ONE_CALL)
     options = {name: _held(place, name, value) for name, value in recipe.items()}
@@ -255,7 +253,7 @@ def _held_value(place: Path, name: str, value: object) -> object:
         except OptionError as refused:
             raise _refused(place, refused.option, refused.reason) from None
     if OPTIONS[name].flattens and any(
-        kind.plain in secrets_of(kind) for kind in OPTIONS[name].kinds.values()
+        kind.plain in marked(kind, "secret") for kind in OPTIONS[name].kinds.values()
     ):
         _refuse_fields(place, name, {kind.plain: value for kind in OPTIONS[name].kinds.values()})
     if name == "train_on":
@@ -271,17 +269,17 @@ def _refuse_fields(place: Path, name: str, table: Mapping[str, object]) -> None:
     for kind in OPTIONS[name].kinds.values():
         functions = {field.name for field in fields_of([kind]) if field.is_function}
         for key in table:
-            if key in secrets_of(kind):
+            if key in marked(kind, "secret"):
                 why = "must not stand in a file; set environment variables such as HF_TOKEN, or pass it to the call"
                 raise _refused(place, f"{name}.{key}", why)
-            if key in live_of(kind) and not (key in functions and isinstance(table[key], str)):
+            if key in marked(kind, "live") and not (key in functions and isinstance(table[key], str)):
                 why = "is an object of Python, which a file cannot hold; pass it to the call"
                 raise _refused(place, f"{name}.{key}", why)
 
 
 def _of_files(value: Value) -> Value:
     """A value without what belongs to one call."""
-    return dataclasses.replace(value, **dict.fromkeys(once_of(type(value))))  # type: ignore[type-var]  # a dataclass
+    return dataclasses.replace(value, **dict.fromkeys(marked(type(value), "once")))  # type: ignore[type-var]  # a dataclass
 
 
 def _with_paths(value: Value, change: Callable[..., str]) -> Value:  # type: ignore[explicit-any]  # called with a name

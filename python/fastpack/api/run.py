@@ -32,6 +32,7 @@ from fastpack.runtime.progress import watching
 from fastpack.runtime.ranks import rank_of
 from fastpack.storage.hub_commit import committed, is_of_hub
 from fastpack.streaming.stream import PackStream
+from fastpack.tokenizer.arguments import check_access
 from fastpack.tokenizer.tokenizer import pretrained
 from fastpack.types import StreamStrategy
 
@@ -190,7 +191,11 @@ def repack(given: Given) -> Report:
     _refuse_made(given)
     options = native_options(given)
     named = given["tokenizer"]
-    loaded = None if named is None else pretrained(named, revision=given["revision"], token=given["token"])
+    loaded = None
+    if named is None:
+        check_access(given["revision"], given["token"])
+    else:
+        loaded = pretrained(named, revision=given["revision"], token=given["token"])
     destination = native_output(given)
     with kept_tokens(given) as kept, watching(given["progress"]) as callback:
         return _fastpack.repack(kept, destination, options, loaded, callback)

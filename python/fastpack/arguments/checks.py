@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fastpack.types import StrPath
 
 __all__ = [
-    "SECRET_OPTIONS",
     "check_choice",
     "check_switch",
     "check_type",
@@ -65,14 +64,12 @@ def check_choice(option: str, value: object, literal: object, where: str = "") -
         raise OptionError(message, option)
 
 
-SECRET_OPTIONS: Final = frozenset({"storage", "storage.options", "storage.token", "token"})
-"""Options whose values no message quotes."""
-
-
-def check_type(option: str, value: object, types: type | tuple[type, ...], wanted: str) -> None:
-    """Refuses a value of another type."""
+def check_type(
+    option: str, value: object, types: type | tuple[type, ...], wanted: str, *, secret: bool = False
+) -> None:
+    """Refuses a value of another type; of a `secret` one the message has the type alone."""
     if not isinstance(value, types):
-        named = f"a `{type(value).__qualname__}`" if option in SECRET_OPTIONS else f"`{shown(value)}`"
+        named = f"a `{type(value).__qualname__}`" if secret else f"`{shown(value)}`"
         message = f"must be {wanted}, not {named}"
         raise OptionTypeError(message, option)
 

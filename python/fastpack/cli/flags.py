@@ -9,11 +9,10 @@ import re
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from fastpack import types
-from fastpack.arguments.checks import SECRET_OPTIONS
 from fastpack.cli.values import VALUES, of_type, unquoted
 from fastpack.options import GROUPS, OPTIONS
 from fastpack.options.option import Flag
-from fastpack.options.value import KIND, Field, Value, fields_of, from_table, given_of, live_of
+from fastpack.options.value import KIND, Field, Value, fields_of, from_table, given_of, marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,6 +49,8 @@ def add_flags(
         known = [flag for flag in flags if flag.option in missing]
         group = command.add_argument_group(title) if title and known else command
         for flag in known:
+            if flag.calls and function.__qualname__ not in flag.calls:
+                continue
             is_common = title is None or flag.common
             is_shown = topic == ALL or (is_common if topic is None else TOPICS.get(topic) == title)
             _add(flag, group, missing.pop(flag.option), complete=complete, shown=is_shown)
@@ -70,7 +71,7 @@ def _add(
         rest |= {"action": "store_true"}
     else:
         parse = VALUES[flag.type] if flag.type else of_type(flag.parsed) if flag.parsed else None
-        if parse and flag.option in SECRET_OPTIONS:
+        if parse and flag.secret:
             parse = unquoted(parse)
         given = {"metavar": flag.metavar, "type": parse, "nargs": flag.nargs}
         rest |= {name: value for name, value in given.items() if value is not None}
@@ -109,7 +110,7 @@ TOPICS: Final = dict(
 
 def objects_of(option: Option) -> set[str]:
     """The fields that are objects of Python, and no functions, which text names by their place."""
-    live = {name for kind in option.kinds.values() for name in live_of(kind)}
+    live = {name for kind in option.kinds.values() for name in marked(kind, "live")}
     return live - {field.name for field in fields_of(option.kinds.values()) if field.is_function}
 
 
@@ -138,12 +139,14 @@ def _inner_flag(flag: Flag, field: Field, *, several: bool) -> Flag:
         parsed=field.type,
         switch=field.type is bool,
         unset=_unset(field),
+        calls=field.calls,
+        secret=field.secret,
         default=None if field.default is dataclasses.MISSING else field.default,
     )
 
 
 def _unset(field: Field) -> str:
-    """What the help says of a field that is not given and has no default of its own."""
+    """The text about the default of a field that has none."""
     return "not given" if field.default is None else ""
 
 

@@ -83,7 +83,7 @@ def export(
     for path in paths:
         if path.exists():
             raise OutputError(17, "is there already; remove it, or export to another path", str(path))
-    packed = Folder(folder, access=Access.of(storage, cache_dir))
+    packed = Folder(folder, access=Access.of("export", storage, cache_dir))
     table = packed.read(split)
     for name in ("input_ids", "seq_lengths", *(() if format == "megatron" else ("labels",))):
         if name not in table.column_names:

@@ -370,7 +370,7 @@ def read(
         >>> rows == report.rows
         True
     """
-    access = Access.of(storage, cache_dir)
+    access = Access.of("read", storage, cache_dir)
     return Folder(folder, access=access).read(split, columns)
 
 

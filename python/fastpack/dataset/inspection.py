@@ -213,7 +213,7 @@ def inspect(
     check_type("row", row, int, "a whole number")
     if isinstance(packed, Splits):
         packed = packed.validation if split == "validation" else packed.train
-    found = _read(packed, split, row, Access.of(storage, cache_dir))
+    found = _read(packed, split, row, Access.of("inspect", storage, cache_dir))
     count = found.table.num_rows if found.rows is None else found.rows
     number = _number(row, count, found.where)
     documents = list(_documents(found, number - found.first))

@@ -69,9 +69,11 @@ class Access(NamedTuple):
     cache_dir: StrPath | None = None
 
     @classmethod
-    def of(cls, storage: Mapping[str, str] | Storage | None, cache_dir: StrPath | None = None) -> Access:
-        """That of a call."""
-        made = storage_of(storage)
+    def of(
+        cls, call: str, storage: Mapping[str, str] | Storage | None, cache_dir: StrPath | None = None
+    ) -> Access:
+        """The access of the function `call`, from its arguments."""
+        made = storage_of(storage, call)
         return cls(made.options, made.filesystem, made.block_cache, cache_dir)
 
 
@@ -211,7 +213,7 @@ class RemoteFiles:
         return self._room
 
     def checked_afresh(self, cache_dir: str, most: int) -> RemoteFiles:
-        """The same folder with a cache of its own in `cache_dir`, which is empty: every file is fetched and checked again."""
+        """The same folder beside an empty cache in `cache_dir`, so that every file is fetched and checked again."""
         return RemoteFiles(self.url, self.access._replace(cache_dir=cache_dir, block_cache=most))
 
     def shown(self, name: str) -> str:

@@ -110,9 +110,8 @@ def status(folder: StrPath, *, storage: Mapping[str, str] | Storage | None = Non
         ('finished', True)
     """
     name = folder_of("folder", folder, takes_urls=True)
-    native = None
+    options, native = storage_of(storage, "status").options, None
     if is_url(name):
-        options = storage_of(storage).options
         native = choose_storage((), options, block_cache=None, cache_dir=None)
         if name.lower().startswith(_READ_ONLY):
             return _told(RemoteFiles(name, Access(options)).status())

@@ -169,7 +169,7 @@ def verify(
         ((), 30)
     """
     check_type("sample", sample, int, "a number of documents")
-    packed = Folder(folder, sized=False, access=Access.of(storage))
+    packed = Folder(folder, sized=False, access=Access.of("verify", storage))
     with tempfile.TemporaryDirectory() as fetched:
         if isinstance(packed.files, RemoteFiles):
             largest = max(shard.file.bytes or 0 for shard in packed.shards)

@@ -68,7 +68,7 @@ __all__ = [
 
 
 _READING: Final = ("shape", "fields", "prompt", "examples", "separator")
-"""What the native module takes of each source."""
+"""The settings of a source that the native module takes."""
 
 _OUTPUT: Final = (
     "format",
@@ -80,7 +80,7 @@ _OUTPUT: Final = (
     "overwrite",
     "wait",
 )
-"""What it takes of the output, from `format` and `exists`."""
+"""The settings of the output that it takes, of `format` and `exists`."""
 
 
 def _taken(group: str, given: Mapping[str, object]) -> SimpleNamespace:

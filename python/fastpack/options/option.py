@@ -21,6 +21,7 @@ __all__ = [
     "MODEL",
     "OBJECTIVE",
     "ORDERING_CALLS",
+    "PACKED_CALLS",
     "PACKED_OBJECTIVES",
     "PACKING",
     "PACKING_CALLS",
@@ -30,6 +31,7 @@ __all__ = [
     "ROW_CALLS",
     "RUN",
     "RUNNING_CALLS",
+    "SHARD_CALLS",
     "SPLITTING_CALLS",
     "TOKENIZING_CALLS",
     "TRAINING_CALLS",
@@ -83,6 +85,12 @@ SPLITTING_CALLS: Final[frozenset[str]] = PACKING_CALLS | {"repack"}
 FOLDER_CALLS: Final[frozenset[str]] = KEEPING_CALLS | {"repack"}
 """The calls that can write a folder."""
 
+SHARD_CALLS: Final[frozenset[str]] = frozenset({"read", "inspect", "export", "PackedDataset"})
+"""The calls that read shards of a packed folder, in remote storage through a cache."""
+
+PACKED_CALLS: Final[frozenset[str]] = SHARD_CALLS | {"verify", "Report.of", "Report.to_html"}
+"""The calls that read a packed folder."""
+
 
 PACKED_OBJECTIVES: Final[tuple[str, ...]] = ("causal", "mlm", "span", "fim", "custom")
 """The objectives whose rows can hold several documents."""
@@ -117,6 +125,8 @@ class Flag(NamedTuple):
         default: Its default, if it is an option of the command.
         common: Whether the help of a command lists it without a topic.
         holds: Whether it is no flag itself, but begins those of the options in its value.
+        calls: The functions whose commands have it; empty if all that take the option do.
+        secret: Whether no message quotes its value.
     """
 
     spelling: str
@@ -135,6 +145,8 @@ class Flag(NamedTuple):
     parsed: object = None
     common: bool = False
     holds: bool = False
+    calls: frozenset[str] = frozenset()
+    secret: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -203,18 +215,18 @@ class Option(NamedTuple):
     kinds: Mapping[str, Kind] = {}
 
     def value_in(self, given: Mapping[str, object]) -> object:
-        """What a call gives it, or its default; a word that stands for a value is that value."""
+        """The value in the arguments of a call, or the default; a word that stands for a value is that value."""
         value = given.get(self.name, self.default)
         return as_value(self.name, value, self.kinds) if self.owns_kinds else value
 
     @property
     def flattens(self) -> bool:
-        """Whether the native module takes the fields of its value one by one."""
+        """True if the native module takes the fields of the value one by one."""
         return any(kind.flattens for kind in self.kinds.values())
 
     @property
     def owns_kinds(self) -> bool:
-        """Whether its values are of no other option."""
+        """True if no other option has these values."""
         return any(kind.option == self.name for kind in self.kinds.values())
 
     def is_default(self, value: object) -> bool:

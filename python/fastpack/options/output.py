@@ -30,7 +30,7 @@ __all__ = ["OUTPUT_OPTIONS", "Exists", "Format", "Groups"]
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Format(Value):
-    """How files are written: `format="parquet"` is `format=Format("parquet")`.
+    """The form of the files: `format="parquet"` is `format=Format("parquet")`.
 
     Args:
         name: `arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`; or `msgpack_arrays`, one MessagePack array
@@ -116,7 +116,7 @@ class Groups(Value):
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Exists(Value):
-    """What happens where the output is there already: `exists="overwrite"` is `exists=Exists("overwrite")`.
+    """The treatment of an output that is there already: `exists="overwrite"` is `exists=Exists("overwrite")`.
 
     Args:
         then: `error` refuses what another job wrote; the same job returns its report, or goes on. `overwrite` replaces

@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Packing(Value):
-    """How documents are put together: the base of the strategies.
+    """A packing strategy: the base of all.
 
     Args:
         align_to: Pads every document to a multiple of this many tokens, for context and tensor parallel training. It must
@@ -52,7 +52,19 @@ class Packing(Value):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class Mix(Packing):
+class Filled(Packing):
+    """A strategy whose rows hold several documents.
+
+    Args:
+        align_to: As in `Mix`.
+        max_documents: As in `Mix`.
+    """
+
+    max_documents: int | None = option_field(None, objectives=PACKED_OBJECTIVES)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class Mix(Filled):
     """The longest document, then others at random, then what fills the row to the last token: `strategy="mix"`.
 
     Args:
@@ -71,11 +83,9 @@ class Mix(Packing):
 
     kind: ClassVar[str] = "mix"
 
-    max_documents: int | None = option_field(None, objectives=(*PACKED_OBJECTIVES,))
-
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class BestFit(Packing):
+class BestFit(Filled):
     """Longest first, each into the row that it fills best: `strategy="best_fit"`.
 
     Args:
@@ -95,12 +105,11 @@ class BestFit(Packing):
 
     kind: ClassVar[str] = "best_fit"
 
-    max_documents: int | None = option_field(None, objectives=(*PACKED_OBJECTIVES,))
     open_rows: int = 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class Heap(Packing):
+class Heap(Filled):
     """Longest first, into the one open row: `strategy="heap"`.
 
     Args:
@@ -118,11 +127,9 @@ class Heap(Packing):
 
     kind: ClassVar[str] = "heap"
 
-    max_documents: int | None = option_field(None, objectives=(*PACKED_OBJECTIVES,))
-
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class Sequential(Packing):
+class Sequential(Filled):
     """In input order, into the one open row: `strategy="sequential"`.
 
     Args:
@@ -142,12 +149,11 @@ class Sequential(Packing):
 
     kind: ClassVar[str] = "sequential"
 
-    max_documents: int | None = option_field(None, objectives=(*PACKED_OBJECTIVES,))
     shuffle: bool = option_field(False, calls=ORDERING_CALLS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class Concat(Packing):
+class Concat(Filled):
     """End to end in input order, cut where a row ends: `strategy="concat"`.
 
     Args:
@@ -167,9 +173,8 @@ class Concat(Packing):
 
     kind: ClassVar[str] = "concat"
 
-    max_documents: int | None = option_field(None, objectives=(*PACKED_OBJECTIVES,))
     shuffle: bool = option_field(False, calls=ORDERING_CALLS)
-    drop_last: bool = option_field(False, objectives=(*PACKED_OBJECTIVES,))
+    drop_last: bool = option_field(False, objectives=PACKED_OBJECTIVES)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -196,7 +201,7 @@ class Unpacked(Packing):
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Truncate(Value):
-    """What is longer than a row is cut: `overlong="truncate"`.
+    """Cuts documents that are longer than a row: `overlong="truncate"`.
 
     Args:
         side: The end at which a document is cut: at the `right` its last tokens go, at the `left` its first.

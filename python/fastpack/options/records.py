@@ -27,7 +27,7 @@ __all__ = ["RECORD_OPTIONS", "Reading"]
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Reading(Value):
-    """What records are, and how they are read: `reading="text"` is `reading=Reading("text")`.
+    """The shape and the reading of records: `reading="text"` is `reading=Reading("text")`.
 
     Args:
         shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`, `text` or

@@ -7,8 +7,17 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from fastpack.arguments.checks import check_type
-from fastpack.options.option import EVERY_CALL, FILE_CALLS, FOLDER_CALLS, TOKENIZING_CALLS, Flag, Option
-from fastpack.options.value import Value, as_value, option_field
+from fastpack.options.option import (
+    EVERY_CALL,
+    FILE_CALLS,
+    FOLDER_CALLS,
+    PACKED_CALLS,
+    RUNNING_CALLS,
+    SHARD_CALLS,
+    Flag,
+    Option,
+)
+from fastpack.options.value import Value, as_value, option_field, refuse_fields
 from fastpack.types import FsspecFileSystem, StrPath  # noqa: TC001  the types of fields are looked at
 
 __all__ = ["STORAGE_OPTIONS", "Storage", "storage_of"]
@@ -54,22 +63,26 @@ class Storage(Value):
 
     options: Mapping[str, str] | None = option_field(None, secret=True, flat="storage_options")
     _: dataclasses.KW_ONLY
-    filesystem: FsspecFileSystem | None = option_field(None, calls=FILE_CALLS, live=True)
-    token: str | bool | None = option_field(None, calls=TOKENIZING_CALLS, secret=True)
-    revision: str | None = option_field(None, calls=TOKENIZING_CALLS)
-    block_cache: int | str | None = option_field(None, calls=FILE_CALLS)
+    filesystem: FsspecFileSystem | None = option_field(
+        None, calls=FILE_CALLS | PACKED_CALLS | {"reindex"}, live=True
+    )
+    token: str | bool | None = option_field(None, calls=RUNNING_CALLS, secret=True)
+    revision: str | None = option_field(None, calls=RUNNING_CALLS)
+    block_cache: int | str | None = option_field(None, calls=FILE_CALLS | SHARD_CALLS | {"reindex"})
     work_dir: StrPath | None = option_field(None, calls=FOLDER_CALLS, path="always")
 
     def check(self) -> None:
         """Refuses what a field cannot be, by the name of the field."""
         wanted = 'a dict of texts such as {"aws_region": "eu-west-1"}'
-        check_type("storage.options", self.options, (Mapping, type(None)), wanted)
+        check_type("storage.options", self.options, (Mapping, type(None)), wanted, secret=True)
 
 
-def storage_of(value: object) -> Storage:
-    """The storage that a caller gave."""
+def storage_of(value: object, call: str = "") -> Storage:
+    """The storage that a caller gave; what means nothing to the function `call` is refused."""
     made = as_value("storage", value, {Storage.kind: Storage})
     assert isinstance(made, Storage)  # noqa: S101  no other value is taken
+    if call:
+        refuse_fields(call, made)
     return made
 
 
@@ -90,6 +103,7 @@ STORAGE_OPTIONS: Final[tuple[Option, ...]] = (
             metavar="JSON",
             type="json_object",
             unset="environment variables",
+            secret=True,
         ),
         kinds={Storage.kind: Storage},
     ),

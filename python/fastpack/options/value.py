@@ -13,6 +13,7 @@ command line  --objective mlm --objective.probability 0.2
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 import os
@@ -47,13 +48,11 @@ __all__ = [
     "from_table",
     "given_of",
     "heeded_by",
-    "live_of",
-    "once_of",
+    "marked",
     "option_field",
     "parts_of",
     "paths_of",
     "refuse_fields",
-    "secrets_of",
     "to_table",
     "word_of",
     "words_in",
@@ -119,7 +118,7 @@ class Value:
 
     def __repr__(self) -> str:
         """The call that makes it."""
-        secret = secrets_of(type(self))
+        secret = marked(type(self), "secret")
         shown = {name: "..." if name in secret else repr(getattr(self, name)) for name in given_of(self)}
         return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in shown.items())})"
 
@@ -151,6 +150,8 @@ class Field(NamedTuple):
         default: Its default.
         doc: What it decides.
         kinds: The words of the kinds that have it.
+        calls: The functions that heed it; empty if all that take the value do.
+        secret: Whether no message quotes it.
     """
 
     name: str
@@ -159,6 +160,8 @@ class Field(NamedTuple):
     default: object
     doc: str
     kinds: tuple[str, ...]
+    calls: frozenset[str] = frozenset()
+    secret: bool = False
 
     @property
     def is_function(self) -> bool:
@@ -193,22 +196,10 @@ def given_of(value: Value) -> list[str]:
     return [field.name for field in fields if getattr(value, field.name) != field.default]
 
 
-def secrets_of(kind: type[Value]) -> frozenset[str]:
-    """The fields that no file holds and no message quotes."""
+def marked(kind: type[Value], mark: Literal["secret", "live", "once"]) -> frozenset[str]:
+    """The fields that `option_field` was given this mark for."""
     fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
-    return frozenset(field.name for field in fields if field.metadata.get("secret"))
-
-
-def live_of(kind: type[Value]) -> frozenset[str]:
-    """The fields that are objects of Python."""
-    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
-    return frozenset(field.name for field in fields if field.metadata.get("live"))
-
-
-def once_of(kind: type[Value]) -> frozenset[str]:
-    """The fields that belong to one call, which no manifest holds."""
-    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
-    return frozenset(field.name for field in fields if field.metadata.get("once"))
+    return frozenset(field.name for field in fields if field.metadata.get(mark))
 
 
 def paths_of(kind: type[Value]) -> dict[str, str]:
@@ -218,7 +209,7 @@ def paths_of(kind: type[Value]) -> dict[str, str]:
 
 
 def docs_of(kind: type[Value]) -> dict[str, str]:
-    """What each field decides, from the docstrings of the class and of those it extends."""
+    """The descriptions of the fields, from the docstrings of the class and of those it extends."""
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         if issubclass(each, Value):
@@ -227,7 +218,7 @@ def docs_of(kind: type[Value]) -> dict[str, str]:
 
 
 def _told_by(kind: type[Value]) -> dict[str, str]:
-    """What the docstring of a class says of its fields."""
+    """The descriptions in the docstring of one class."""
     listed = inspect.cleandoc(kind.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", listed, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
@@ -245,21 +236,34 @@ def fields_of(kinds: Iterable[type[Value]]) -> list[Field]:
     """The fields of some kinds of values; one that several kinds have comes once."""
     found: dict[str, Field] = {}
     for kind in kinds:
-        docs = docs_of(kind)
-        known = {**vars(_types), **vars(sys.modules[kind.__module__])}
-        hints = typing.get_type_hints(kind, known, _WRITTEN)
-        for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # every subclass is a dataclass
-            doc, before = docs.get(field.name, ""), found.get(field.name)
-            words = (*(before.kinds if before else ()), kind.kind)
-            found[field.name] = Field(
-                field.name,
-                hints[field.name],
-                str(field.type),
-                field.default,
-                before.doc if before else doc,
-                words,
-            )
+        for field in _fields_of_one(kind):  # type: ignore[arg-type]  # classes hash
+            before = found.get(field.name)
+            if before is not None:
+                field = field._replace(doc=before.doc, kinds=(*before.kinds, kind.kind))  # noqa: PLW2901  merged
+            found[field.name] = field
     return list(found.values())
+
+
+@functools.cache
+def _fields_of_one(kind: type[Value]) -> tuple[Field, ...]:
+    """The fields of one kind of values. Their types take 0.1 ms to resolve, and each value that is made asks for them."""
+    docs = docs_of(kind)
+    known = {**vars(_types), **vars(sys.modules[kind.__module__])}
+    hints = typing.get_type_hints(kind, known, _WRITTEN)
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
+    return tuple(
+        Field(
+            field.name,
+            hints[field.name],
+            str(field.type),
+            field.default,
+            docs.get(field.name, ""),
+            (kind.kind,),
+            field.metadata.get("calls", frozenset()),
+            field.metadata.get("secret", False),
+        )
+        for field in fields
+    )
 
 
 def chosen(option: str, value: object, kinds: Mapping[str, Kind]) -> Value:
@@ -429,7 +433,7 @@ def to_table(value: Value) -> dict[str, object]:
     Raises:
         TypeError: A function has no place that a file could name.
     """
-    secret = secrets_of(type(value))
+    secret = marked(type(value), "secret")
     fields = {name: getattr(value, name) for name in given_of(value) if name not in secret}
     return {
         **({} if value.kind == value.option else {KIND: value.kind}),

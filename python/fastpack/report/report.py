@@ -111,7 +111,7 @@ class Report(Facts):
         if isinstance(table, (str, os.PathLike)):
             from fastpack.dataset.packed_files import Access  # noqa: PLC0415  reports in memory need no file
 
-            return cls.from_json(_report_of(os.fspath(table), Access.of(storage)))
+            return cls.from_json(_report_of(os.fspath(table), Access.of("Report.of", storage)))
         if isinstance(table, Splits):
             table = table.train
         if isinstance(table, Report):
@@ -368,7 +368,7 @@ class Report(Facts):
             from fastpack.dataset.folder import Folder  # noqa: PLC0415  reports in memory need no file
             from fastpack.dataset.packed_files import Access  # noqa: PLC0415  likewise
 
-            folder = Folder(packed, access=Access.of(storage))
+            folder = Folder(packed, access=Access.of("Report.to_html", storage))
         write_html(path, report_html(self, folder))
 
 

@@ -112,10 +112,11 @@ def reindex(
         >>> again == fastpack.pack_files("examples/chat.jsonl", "examples/tokenizer", max_length=512)
         True
     """
+    there = storage_of(storage, "reindex")
     given = {
         "files": files,
         "reading": Reading(recursive=recursive),
-        "storage": storage,
+        "storage": there,
     }
     inputs, folder = native_inputs(given), folder_of("output", output, takes_urls=True)
     with ExitStack() as stack:
@@ -125,8 +126,8 @@ def reindex(
                 message = "is on the hub, which takes whole folders; write to a folder, and upload it"
                 raise OptionError(message, "output")
             # Each file is written here, and goes on from here.
-            there = choose_storage((), storage_of(storage).options, block_cache=None, cache_dir=None)
-            remote, folder = (folder, there), stack.enter_context(_temporary_folder())
+            native = choose_storage((), there.options, block_cache=None, cache_dir=None)
+            remote, folder = (folder, native), stack.enter_context(_temporary_folder())
         done = _fastpack.reindex(inputs, folder, remote, stack.enter_context(watching(progress)))
     return Reindexed(tuple(map(ReindexedFile._make, done)))
 

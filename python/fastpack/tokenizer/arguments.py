@@ -60,7 +60,7 @@ def check_access(revision: str | None, token: str | bool | None) -> None:
     if revision is not None and _NO_REVISION.search(revision):
         message = f"must be a branch, a tag or a commit, not `{shown(revision)}`"
         raise OptionError(message, "revision")
-    check_type("token", token, (str, bool, type(None)), "an access token, True, or False")
+    check_type("token", token, (str, bool, type(None)), "an access token, True, or False", secret=True)
 
 
 def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | bool | None) -> Pretrained:

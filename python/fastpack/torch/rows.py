@@ -131,7 +131,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         if given is None:
             table = _tabled(source)
         else:
-            access = Access.of(storage, cache_dir)
+            access = Access.of("PackedDataset", storage, cache_dir)
             self.folders = [Folder(path, access=access) for path in given]
             if any(folder.files.is_remote for folder in self.folders) and not repack:
                 self._refuse_length(is_packed=True, max_length=max_length)

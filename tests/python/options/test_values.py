@@ -15,11 +15,12 @@ from rows import shards
 
 import fastpack
 from fastpack.api.recipes import options_of_manifest
+from fastpack.arguments.message import Setting
 from fastpack.cli.flags import FLAGS
 from fastpack.cli.main import main
 from fastpack.cli.parser import parse
 from fastpack.options import OPTIONS
-from fastpack.options.value import fields_of, from_table, given_of, to_table
+from fastpack.options.value import fields_of, from_table, given_of, names_of, to_table
 
 ROOT = Path(__file__).parents[3]
 KINDS = OPTIONS["objective"].kinds
@@ -129,6 +130,44 @@ def test_no_secret_is_in_the_call_or_the_table_of_a_value():
     assert repr(storage) == "Storage(options=..., token=..., revision='main')"
     assert to_table(storage) == {"revision": "main"}
     assert pickle.loads(pickle.dumps(storage)) == storage
+
+
+def test_a_message_names_a_value_that_holds_the_field():
+    """A message in Python writes `special_tokens.in_text` as `SpecialTokens(in_text=...)`."""
+    sources = [
+        *(ROOT / "rust/core/src").rglob("*.rs"),
+        *(ROOT / "python/fastpack/options/mistakes").glob("*.py"),
+    ]
+    places = re.compile(r'(?:\bset|\bSetting|\b_set)\(\s*"(\w+)\.(\w+)"')
+    named = {place for path in sources for place in places.findall(path.read_text(encoding="utf-8"))}
+    assert len(named) > 8
+    for option, field in named:
+        kind = str(Setting(f"{option}.{field}", 1)).partition("=")[2].partition("(")[0]
+        assert getattr(fastpack, kind) in OPTIONS[option].kinds.values(), (option, field)
+        assert field in names_of(getattr(fastpack, kind)), (option, field)
+
+
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        (lambda storage: fastpack.read("none", storage=storage), {"token": "x"}),
+        (lambda storage: fastpack.inspect("none", storage=storage), {"revision": "main"}),
+        (lambda storage: fastpack.verify("none", storage=storage), {"block_cache": "1GB"}),
+        (
+            lambda storage: fastpack.export("none", "out", format="megatron", storage=storage),
+            {"work_dir": "x"},
+        ),
+        (lambda storage: fastpack.Report.of("none", storage=storage), {"block_cache": "1GB"}),
+        (lambda storage: fastpack.status("none", storage=storage), {"filesystem": object()}),
+        (lambda storage: fastpack.reindex("none", "out", storage=storage), {"token": "x"}),
+    ],
+    ids=["read", "inspect", "verify", "export", "Report.of", "status", "reindex"],
+)
+def test_what_means_nothing_to_a_reader_is_refused(call, given):
+    [field] = given
+    with pytest.raises(fastpack.OptionError, match="means nothing to") as refused:
+        call(fastpack.Storage(**given))
+    assert refused.value.option == f"storage.{field}"
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ FIELDS: Final[dict[str, str]] = {
 """The option and the field that an option of before is now; `overwrite` and `sources` are words and lists of `exists` and `files`."""
 
 GROUPED: Final[dict[str, str]] = {"rank": "groups.rank", "world_size": "groups.world_size"}
-"""Where ranks are those of groups."""
+"""The places of ranks in a call with groups."""
 
 
 IDLE: Final = frozenset({"max_documents", "on_remainder"})

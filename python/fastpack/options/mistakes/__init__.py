@@ -1,1 +1,1 @@
-"""What a caller probably meant: words of other tools (`foreign`), near words (`suggestions`), and errors with both (`hints`)."""
+"""Suggestions for mistakes: the words of other tools (`foreign`), near words (`suggestions`), and errors that name both (`hints`)."""

@@ -80,7 +80,7 @@ def with_hint(
 
 
 def _given_words(option: str, name: str, given: Mapping[str, object]) -> tuple[object, Sequence[str]]:
-    """What an option was given, or one in a value, and the words that it takes."""
+    """The given value of an option or of a field, and the words that it takes."""
     holder, _, field = option.partition(".")
     if option in OPTIONS and option in OPTIONS[option].kinds:
         plain = getattr(flat_arguments(given).get(option), OPTIONS[option].kinds[option].plain, None)
