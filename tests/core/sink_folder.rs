@@ -465,8 +465,14 @@ fn write_series(folder: &mut Folder, series: &[Rows]) -> Vec<u64> {
 
 #[test]
 fn a_run_goes_on_behind_what_is_whole_of_each_series() {
-    // What inputs are called decides what shards are called.
-    let each = || job_of(&json!({ "per_file": true }));
+    // Shards have the names of inputs.
+    let each = || {
+        let mut job = serde_json::to_value(&*job_of(&json!({ "per_file": true }))).expect("a job");
+        let file = |place| json!({ "place": place, "size": 7, "modified": 1, "source": 0 });
+        job["inputs"]["files"] =
+            json!({ "b.jsonl": file(0), "b-x.jsonl": file(1), "a.jsonl": file(2) });
+        Arc::new(serde_json::from_value::<Identity>(job).expect("an identity"))
+    };
     let undisturbed = TempDir::new().expect("a folder");
     let mut folder = ready(&Output { shard_bytes: 1, ..output(undisturbed.path()) }, &each());
     assert_eq!(write_series(&mut folder, &SERIES), [0, 0, 0]);
@@ -736,7 +742,7 @@ fn two_runs_at_once_are_refused_at_once() {
     for output in [output(dir.path()), overwriting(dir.path())] {
         assert_eq!(
             refusal(&output, &job()),
-            "another run is writing here; pass wait = true to wait for it, or write to another folder"
+            "another run is writing here; pass exists.wait = true to wait for it, or write to another folder"
         );
     }
     drop(first);

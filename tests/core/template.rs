@@ -76,7 +76,7 @@ fn statements_that_are_not_supported_are_refused_with_template_and_line() {
         let error = ChatTemplate::new("test", source, context())
             .expect_err("the construct is not supported");
         assert!(matches!(&error, Error::Template { line: 2, .. }), "{error}");
-        let way_out = "template_engine = \"python\" renders it through transformers";
+        let way_out = "chat_template.engine = \"python\" renders it through transformers";
         assert_eq!(error.to_string(), format!("chat template `test`, line 2: {what}; {way_out}"));
     }
 }

@@ -83,7 +83,7 @@ class Select(_OfStream):
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Weights(_OfStream):
-    """The shares of sources in a stream: `weights={"web": 3, "code": 1}` is `weights=Weights({"web": 3, "code": 1})`.
+    """The shares of sources: `weights={"web": 3, "code": 1}` is `weights=Weights({"web": 3, "code": 1})`.
 
     Args:
         shares: The share of each source that `files` names, as a dict. A list of `(row, shares)` changes the shares at

@@ -17,7 +17,7 @@
 //! └── manifest.json         the last file to appear: with it, the folder is finished
 //! ```
 //!
-//! With `hf_layout` the shards get the names that `datasets` uses when they are placed, beside the
+//! Where `datasets` is to map the folder, the shards get the names that it uses when they are placed, beside the
 //! files that describe them to it.
 //!
 //! The next run resumes from the files of an unfinished one. All of these have hashes, which are checked
@@ -73,6 +73,7 @@ pub trait Sink {
     /// They may be encoded and written later, and a failure be told by a later call.
     fn write(&mut self, batch: &RecordBatch) -> Result<()>;
 
-    /// Waits until the rows so far are encoded. Returns the time that this took on all threads since the last call.
+    /// Waits until the rows so far are encoded, but for a row group that is not full. Returns the time that this took on all
+    /// threads since the last call.
     fn settle(&mut self) -> Result<Stages>;
 }

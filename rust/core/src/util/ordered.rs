@@ -30,10 +30,10 @@ where
     E: Send,
     W: FnMut(T) -> Result<U, E>,
 {
-    ordered_within(threads, threads.get() * ITEMS_PER_THREAD, source, worker, consume)
+    ordered_within(threads, usize::MAX, source, worker, consume)
 }
 
-/// [`ordered`] with at most `most` unfinished items, for items that take much memory.
+/// [`ordered`] with at most `most` unfinished items, for items that take much memory. One at a time is done on the calling thread.
 pub(crate) fn ordered_within<T, U, E, W>(
     threads: NonZeroUsize,
     most: usize,
@@ -49,6 +49,9 @@ where
 {
     let most = most.clamp(1, threads.get() * ITEMS_PER_THREAD);
     let queue = Queue::new(source, most);
+    if most == 1 {
+        return alone(&queue, worker(), consume);
+    }
     thread::scope(|scope| {
         let (sender, results) = channel();
         // Where the system gives no more threads, the work is done by fewer: the result is the same.
@@ -77,15 +80,6 @@ where
         }
         delivered
     })
-}
-
-/// [`ordered`] on the calling thread, with one item at a time: for items so large that memory holds few.
-pub(crate) fn one_by_one<T, U, E>(
-    source: impl FnMut() -> Result<Option<T>, E>,
-    work: impl FnMut(T) -> Result<U, E>,
-    consume: impl FnMut(U) -> Result<(), E>,
-) -> Result<(), E> {
-    alone(&Queue::new(source, 1), work, consume)
 }
 
 /// Processes all items on this thread, one after the other.

@@ -1,15 +1,17 @@
 //! [`ThreadPool`]: threads that run tasks, for work that goes on while the thread that hands it over does something else.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use super::threads;
 
 /// A piece of work. It catches its own panics.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
 
-/// Threads that run tasks. They are started as tasks come, and end when this is dropped: each after its current task.
+/// Threads that run tasks. They are started as tasks come, and joined when this is dropped: each ends after its current task.
 pub(crate) struct ThreadPool(TaskQueue);
 
 /// The way to hand tasks to a [`ThreadPool`], for its tasks too.
@@ -19,13 +21,12 @@ pub(crate) struct TaskQueue(Arc<SharedTasks>);
 struct SharedTasks {
     state: Mutex<PoolState>,
     changed: Condvar,
-    most: usize,
 }
 
-#[derive(Default)]
 struct PoolState {
     tasks: VecDeque<Task>,
-    threads: usize,
+    most: NonZeroUsize,
+    threads: Vec<JoinHandle<()>>,
     idle: usize,
     closed: bool,
 }
@@ -33,9 +34,24 @@ struct PoolState {
 impl ThreadPool {
     /// At most `most` threads; none before the first task.
     pub(crate) fn new(most: NonZeroUsize) -> Self {
-        let state = Mutex::default();
-        let shared = SharedTasks { state, changed: Condvar::new(), most: most.get() };
+        let state =
+            PoolState { tasks: VecDeque::new(), most, threads: Vec::new(), idle: 0, closed: false };
+        let shared = SharedTasks { state: Mutex::new(state), changed: Condvar::new() };
         Self(TaskQueue(Arc::new(shared)))
+    }
+
+    /// Drops the tasks that wait, and joins the threads. A task that comes later is dropped.
+    pub(crate) fn end(&mut self) {
+        let mut state = self.0.state();
+        state.closed = true;
+        let (tasks, threads) = (mem::take(&mut state.tasks), mem::take(&mut state.threads));
+        drop(state);
+        self.0.0.changed.notify_all();
+        drop(tasks);
+        for thread in threads {
+            // Tasks catch their panics.
+            let _ = thread.join();
+        }
     }
 
     /// The queue of tasks.
@@ -46,16 +62,21 @@ impl ThreadPool {
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.closed = true;
-        let tasks = std::mem::take(&mut state.tasks);
-        drop(state);
-        self.0.0.changed.notify_all();
-        drop(tasks);
+        self.end();
     }
 }
 
 impl TaskQueue {
+    /// Allows this number of threads from now on. More than that stay if they were started before.
+    pub(crate) fn set_most(&self, most: NonZeroUsize) {
+        self.state().most = most;
+    }
+
+    /// The number of threads that may be started.
+    pub(crate) fn most(&self) -> NonZeroUsize {
+        self.state().most
+    }
+
     /// Runs a task after those that wait.
     pub(crate) fn run(&self, task: Task) {
         self.push(task, VecDeque::push_back);
@@ -72,21 +93,18 @@ impl TaskQueue {
             return;
         }
         put(&mut state.tasks, task);
-        if state.idle >= state.tasks.len() || state.threads >= self.0.most {
+        if state.idle >= state.tasks.len() || state.threads.len() >= state.most.get() {
             drop(state);
             self.0.changed.notify_one();
             return;
         }
-        state.threads += 1;
-        drop(state);
         let queue = self.clone();
-        if threads::start("fastpack-rows", move || queue.serve()).is_ok() {
+        if let Ok(thread) = threads::start("fastpack-rows", move || queue.serve()) {
+            state.threads.push(thread);
             return;
         }
-        let mut state = self.state();
-        state.threads -= 1;
-        // Where the system gives no thread at all, this one does the work.
-        while state.threads == 0 {
+        // If the system gives no thread at all, this one does the work.
+        while state.threads.is_empty() {
             let Some(task) = state.tasks.pop_front() else { return };
             drop(state);
             task();

@@ -20,6 +20,8 @@ pub fn start<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     allowed()?;
+    #[cfg(test)]
+    let work = tests::with_same_limit(work);
     Builder::new().name(name.to_owned()).spawn(work)
 }
 
@@ -46,25 +48,36 @@ fn allowed() -> io::Result<()> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::cell::Cell;
+    use std::cell::RefCell;
     use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     thread_local! {
-        /// The number of threads that this thread may still start.
-        static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+        /// The number of threads that this thread, and those that it started, may still start.
+        static LEFT: RefCell<Arc<AtomicUsize>> = RefCell::new(Arc::new(AtomicUsize::new(usize::MAX)));
     }
 
     /// Runs `work`, for which at most `most` threads can be started.
     pub(crate) fn with_at_most<T>(most: usize, work: impl FnOnce() -> T) -> T {
-        LEFT.set(most);
+        let before = LEFT.replace(Arc::new(AtomicUsize::new(most)));
         let done = work();
-        LEFT.set(usize::MAX);
+        LEFT.set(before);
         done
     }
 
+    /// `work` of a thread that counts the threads that it starts among those of this one.
+    pub(super) fn with_same_limit<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+        let left = LEFT.with_borrow(Arc::clone);
+        move || {
+            LEFT.set(left);
+            work()
+        }
+    }
+
     pub(super) fn allowed() -> io::Result<()> {
-        let left = LEFT.get().checked_sub(1).ok_or(io::ErrorKind::WouldBlock)?;
-        LEFT.set(left);
-        Ok(())
+        let left = LEFT.with_borrow(Arc::clone);
+        let taken = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        taken.map(drop).map_err(|_| io::ErrorKind::WouldBlock.into())
     }
 }

@@ -1,7 +1,7 @@
 //! Messages that name options with their values.
 //!
 //! An error keeps an option and its value as data, because each interface spells them in its own way:
-//! `overwrite=True` in Python, `--overwrite` on the command line, `overwrite = true` in a recipe and here.
+//! `exists="overwrite"` in Python, `--exists overwrite` on the command line, `exists = "overwrite"` in a recipe and here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 ///
 /// let advice = Message::from_iter([
 ///     MessagePart::from("is not empty; pass "),
-///     MessagePart::from(set("overwrite", true)),
+///     MessagePart::from(set("exists", "overwrite")),
 /// ]);
-/// assert_eq!(advice.to_string(), "is not empty; pass overwrite = true");
+/// assert_eq!(advice.to_string(), r#"is not empty; pass exists = "overwrite""#);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]

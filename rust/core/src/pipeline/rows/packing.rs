@@ -26,17 +26,13 @@ use crate::report::ledger::Reason;
 use crate::report::timing::{Clock, Stage};
 use crate::sink::Sink;
 use crate::util::control::{Control, Phase};
-use crate::util::ordered::{one_by_one, ordered_within};
+use crate::util::ordered::ordered_within;
 
 /// The most rows of a batch, such as one of `pack_files`.
 pub(in crate::pipeline) const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
-/// The most tokens of a batch, unless one row has more: 1 MiB a column, so that an assembled batch is still
-/// in the processor's caches when it is written, and its memory serves the next.
+/// The most tokens of a batch, unless one row has more: 1 MiB a column, the work that one thread takes at a time.
 pub(in crate::pipeline) const BATCH_TOKENS: u64 = 1 << 18;
-
-/// Tokens of a batch, 64 MiB a column, of which several in flight may exceed memory: it has one row.
-const VAST: u64 = 1 << 24;
 
 /// Packs documents into rows, and keeps the books.
 pub(crate) struct Packing<'a> {
@@ -295,7 +291,7 @@ impl RowBatches<'_> {
         sink.use_threads(threads, room / 2);
         let longest = ranges.iter().map(|range| self.tokens(range)).max().unwrap_or(0);
         let batch_bytes = BYTES_OF_VALUE * longest.max(1) * layout.columns().len().max(1) as u64;
-        let most = usize::try_from(room / 2 / batch_bytes).unwrap_or(usize::MAX);
+        let most = usize::try_from(room / 2 / batch_bytes).unwrap_or(usize::MAX).min(ranges.len());
         let counted = Mutex::new(mem::take(books));
         let mut ranges = ranges.into_iter();
         let next = || {
@@ -316,18 +312,14 @@ impl RowBatches<'_> {
             control.count_rows(rows);
             batch.map_or(Ok(()), |batch| sink.write(&batch))
         };
-        let handed = if longest > VAST {
-            one_by_one(next, worker(), consume)
-        } else {
-            ordered_within(threads, most, next, worker, consume)
-        };
+        let handed = ordered_within(threads, most, next, worker, consume);
         *books = counted.into_inner().unwrap_or_else(PoisonError::into_inner);
         handed
     }
 
     /// Bytes that rows may take until they are written.
     fn room(&self) -> u64 {
-        /// Bytes: a few batches for each of two threads, and row groups that are being encoded.
+        /// Bytes: a few batches for each of two threads, and row groups that are being encoded. Half is assembled, half encoded.
         const LEAST: u64 = 96 << 20;
         /// Bytes for each thread: a few batches, or a row group.
         const OF_THREAD: u64 = 24 << 20;

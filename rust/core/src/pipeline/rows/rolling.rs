@@ -31,7 +31,8 @@ const BATCHES_PER_THREAD: usize = 4;
 /// The most batches that are assembled at a time: 64 MiB of a column.
 const BATCHES: usize = 64;
 
-/// The longest time that full batches wait for others. Records may come slowly, and finished shards go up while the rest is read.
+/// The time after which the next block hands over the batches that are full, though they are few: records may come slowly, and
+/// finished shards go up while the rest is read.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Rows that are being packed, from documents that are freed as soon as no row needs them.
@@ -40,7 +41,7 @@ pub(crate) struct Rolling<'a> {
     /// Open rows, and closed ones that wait for a full batch.
     rows: RowPacker,
     batches: BatchRanges,
-    /// Full batches that wait until there are enough for all threads.
+    /// Full batches that wait for others.
     full: Vec<Range<usize>>,
     /// The time at which batches were handed over last.
     handed_over: Instant,

@@ -10,7 +10,8 @@ use blake3::Hash;
 use super::{File, Folder, MANIFEST, Manifest, TokensFile};
 use crate::error::{Error, Result};
 use crate::sink::folder::{owned, survey};
-use crate::util::disk::parts::{PART, PartHashes};
+use crate::util::control::Control;
+use crate::util::disk::parts::{PART, PartHashes, hasher_of_part};
 use crate::util::disk::regular::{self, Links};
 use crate::util::ordered::ordered;
 
@@ -35,8 +36,7 @@ impl Folder {
             let is_whole = match &*hashes {
                 FileParts::Whole => owned::is_whole(&path, file.bytes, &file.blake3, control)?,
                 FileParts::Parts { hashes, bytes } => {
-                    control.tick()?;
-                    is_part(&path, hashes, *bytes, part).map_err(Error::io(&path))?
+                    is_part(&path, hashes, (*bytes, part), control)?
                 }
             };
             if is_whole { Ok(()) } else { Err(changed(path)) }
@@ -64,7 +64,7 @@ impl Folder {
     }
 }
 
-/// How a file is compared with what its entry says.
+/// The hashes with which a file is compared: that of the whole, or those of its parts.
 enum FileParts {
     Whole,
     Parts { hashes: PartHashes, bytes: u64 },
@@ -85,19 +85,28 @@ impl FileParts {
     }
 }
 
-/// Whether a part of a file of `bytes` bytes is as it was written.
-fn is_part(path: &Path, hashes: &PartHashes, bytes: u64, part: u64) -> io::Result<bool> {
+/// Compares a part of a file of `bytes` bytes with its hash.
+fn is_part(
+    path: &Path,
+    hashes: &PartHashes,
+    (bytes, part): (u64, u64),
+    control: &Control,
+) -> Result<bool> {
     let mut file = match regular::open(path, Links::Refused) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
             return Ok(false);
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(Error::io(path)(error)),
     };
     let start = part * PART;
-    let is_as_long = file.metadata()?.len() == bytes;
-    file.seek(SeekFrom::Start(start))?;
-    Ok(is_as_long && hashes.reads_part(part, file.take(PART.min(bytes - start)))?)
+    let is_as_long = file.metadata().map_err(Error::io(path))?.len() == bytes;
+    file.seek(SeekFrom::Start(start)).map_err(Error::io(path))?;
+    let mut hasher = hasher_of_part(part);
+    regular::each_piece(file.take(PART.min(bytes - start)), path, control, |piece| {
+        hasher.update(piece);
+    })?;
+    Ok(is_as_long && hashes.is_hashed_part(part, &hasher))
 }
 
 /// The error for a file of the work folder that has changed since it was written.

@@ -104,15 +104,15 @@ pub enum Opened {
 
 /// Opens the output folder for the job with the identity `job`, and creates it if needed.
 ///
-/// It takes over the files of an unfinished run of the same job, if they have the recorded hashes. With
-/// `overwrite`, the job runs even if it has finished here before. The old output of any job is replaced once
-/// the new output is whole: only the files that a manifest of fastpack lists with the same sizes and hashes.
+/// It takes over the files of an unfinished run of the same job, if they have the recorded hashes. If
+/// [`output.overwrite`](Output::overwrite) is true, the job runs even if it has finished here before. The old output of any
+/// job is replaced once the new output is whole: only the files that a manifest of fastpack lists with the same sizes and hashes.
 /// Other files stay, and a run that fails before that changes nothing. Where several ranks share the job, it
 /// runs once for all.
 ///
 /// Fails with [`Error::Output`] if another run writes to the folder and this one must not wait; if other
-/// files are in the place of this job's files; and, without `overwrite`, if the folder holds anything besides
-/// the output or leftovers of this job. Fails with [`Error::Io`] if it cannot be read or written, and with
+/// files are in the place of this job's files; and, unless earlier output may be replaced, if the folder holds anything
+/// besides the output or leftovers of this job. Fails with [`Error::Io`] if it cannot be read or written, and with
 /// the error of a run of the same job that it waited for.
 pub fn open(
     output: &Output,
@@ -436,6 +436,7 @@ impl Folder {
         }
         if self.once || !error.may_pass() {
             self.shard = None;
+            self.threads.end();
             self.placed.take_back();
             let _ = self.clear(|_| false);
         }
@@ -499,7 +500,7 @@ impl Sink for Folder {
     }
 
     fn settle(&mut self) -> Result<Stages> {
-        if let Some(shard) = &self.shard {
+        if let Some(shard) = &mut self.shard {
             self.spent += shard.settle()?;
         }
         Ok(std::mem::take(&mut self.spent))
@@ -510,6 +511,7 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // A failure has nobody to be reported to, and the next run removes what stays.
         self.shard = None;
+        self.threads.end();
         self.placed.take_back();
         self.lock = None;
         if self.created {

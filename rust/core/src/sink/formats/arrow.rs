@@ -15,7 +15,7 @@ use crate::config::Compression;
 pub(crate) struct ArrowEncoder {
     schema: SchemaRef,
     options: IpcWriteOptions,
-    /// Encoders that no thread uses. The schema of each, which begins a stream, is behind it.
+    /// Encoders that no thread uses. Each has given its schema, which begins a stream.
     idle: Mutex<Vec<StreamEncoder>>,
 }
 

@@ -1,4 +1,4 @@
-//! The formats of shards: [`RowEncoder`] makes bytes of rows on any thread, and [`Envelope`] puts them in order.
+//! The formats of shards: [`RowEncoder`] makes bytes of rows on any thread, and [`Envelope`] adds the bytes around them.
 
 mod arrow;
 pub(super) mod cells;
@@ -33,7 +33,7 @@ pub(super) enum EncodedRows {
     RowGroup(Vec<ArrowColumnChunk>),
 }
 
-/// The bytes of a file before, between and after its encoded rows, which come to their places in order.
+/// The bytes of a file before, between and after its encoded rows.
 pub(super) enum Envelope {
     /// Nothing but an end.
     Plain(Vec<Buffer>),

@@ -4,15 +4,15 @@
 //! rows ─► encoded, on any thread ─► placed, in order ─► pieces of 1 MiB: hashed, on any thread ─► written, in order
 //! ```
 //!
-//! Nobody waits for the order: the thread that finishes what is next places or writes it, and what was finished before and
-//! waits behind it.
+//! Units of rows are encoded in any order, and so are pieces hashed. The thread that completes the next one places or writes it,
+//! and those behind it that are complete already. No thread blocks for the order.
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,37 +32,41 @@ use crate::util::control::Control;
 use crate::util::disk::parts::{FileHash, PIECE, hash_of_piece};
 use crate::util::thread_pool::TaskQueue;
 
-/// How often a waiting call looks for Ctrl-C.
-const LOOK: Duration = Duration::from_millis(50);
+/// The interval at which a waiting call looks for Ctrl-C.
+const POLL: Duration = Duration::from_millis(50);
 
 /// A file of rows that is being written.
 pub(super) struct ShardFile {
     path: PathBuf,
     encoder: RowEncoder,
-    /// Whether the number of rows stands at its beginning.
+    /// True for a format that has the number of rows at its beginning.
     counts: bool,
     tasks: TaskQueue,
     /// Bytes of rows, encoded or not, that may be in hand.
-    room: u64,
+    room: Arc<AtomicU64>,
     control: Arc<Control>,
     state: Mutex<FileState>,
     moved: Condvar,
-    /// Whether nobody waits for the file any more.
+    /// Set when the file is given up, or a task has failed.
     stopped: AtomicBool,
 }
 
 struct FileState {
-    /// The units of rows that were handed over, that were placed, and that were encoded before those before them.
+    /// Units of rows that were handed over.
     units: usize,
+    /// Units that stand in the file.
     placed: usize,
+    /// Encoded units that wait for an earlier one, by number.
     encoded: BTreeMap<usize, EncodedRows>,
-    /// It is taken at the end.
+    /// The bytes around the rows; `None` after the end.
     envelope: Option<Envelope>,
     /// The piece that is being filled. The last piece of a file is never full before its end.
     open: OpenPiece,
-    /// The hashes of the pieces before it, and those that wait to be written.
+    /// The hashes of full pieces.
     hashes: Vec<ChainingValue>,
+    /// Hashed pieces that wait to be written, by number.
     hashed: BTreeMap<usize, Vec<Buffer>>,
+    /// Pieces that stand on the disk.
     written: usize,
     /// The first piece, if it is hashed at the end.
     first: Vec<Buffer>,
@@ -70,12 +74,12 @@ struct FileState {
     disk: Option<DiskFile>,
     /// Bytes in hand.
     bytes: u64,
-    failure: Option<Failure>,
+    failure: Option<ShardFailure>,
     spent: Stages,
 }
 
-/// What ended the work.
-enum Failure {
+/// The failure of a task: an error or a panic.
+enum ShardFailure {
     Error(Error),
     Panic(Box<dyn Any + Send>),
 }
@@ -135,7 +139,7 @@ impl ShardFile {
             encoder,
             counts: coding.format == Format::MsgpackArrays,
             tasks: threads.queue().clone(),
-            room: threads.room,
+            room: Arc::clone(&threads.room),
             control: Arc::clone(&threads.control),
             state: Mutex::new(state),
             moved: Condvar::new(),
@@ -147,12 +151,12 @@ impl ShardFile {
     pub(super) fn write(self: &Arc<Self>, rows: Vec<RecordBatch>) -> Result<()> {
         let number = {
             let state = self.lock();
-            let mut state =
-                self.wait(state, |state| state.bytes <= self.room || !state.is_busy())?;
-            state.take_in(bytes_of(&rows))
+            let mut state = self
+                .wait(state, |state| state.bytes <= self.room.load(Relaxed) || !state.is_busy())?;
+            state.number_unit(bytes_of(&rows))
         };
         let file = Arc::clone(self);
-        self.tasks.run(Box::new(move || file.try_to(|| file.encode(number, rows))));
+        self.tasks.run(Box::new(move || file.run_task(|| file.encode(number, rows))));
         Ok(())
     }
 
@@ -175,7 +179,7 @@ impl ShardFile {
         count: u64,
     ) -> Result<(u64, FileHash)> {
         if !rows.is_empty() {
-            let number = self.lock().take_in(bytes_of(&rows));
+            let number = self.lock().number_unit(bytes_of(&rows));
             self.encode(number, rows)?;
         }
         let mut state = self.wait(self.lock(), |state| state.placed == state.units)?;
@@ -195,7 +199,8 @@ impl ShardFile {
         let mut last = mem::take(&mut state.open);
         let (mut hashes, mut first) = (mem::take(&mut state.hashes), mem::take(&mut state.first));
         drop(state);
-        let wrong = |error| Error::io(&self.path)(error);
+        self.control.tick()?;
+        let io_error = |error| Error::io(&self.path)(error);
         let begun = last.number;
         if self.counts {
             let rows = u32::try_from(count).map_err(|_| {
@@ -204,12 +209,12 @@ impl ShardFile {
                     "is so large that a file has more than 2^32 rows",
                 )
             })?;
-            let first = if begun == 0 { &mut last.buffers } else { &mut first };
-            first[0] = Buffer::from_vec(msgpack_head(rows).to_vec());
+            let beginning = if begun == 0 { &mut last.buffers } else { &mut first };
+            beginning[0] = Buffer::from_vec(msgpack_head(rows).to_vec());
         }
-        disk.append(last.slices()).map_err(wrong)?;
+        disk.append(last.slices()).map_err(io_error)?;
         if let Some(head) = first.first() {
-            disk.overwrite(head).map_err(wrong)?;
+            disk.overwrite(head).map_err(io_error)?;
             hashes[0] = hash_of_piece(0, first.iter().map(Buffer::as_slice));
         }
         let bytes = begun as u64 * PIECE as u64 + last.bytes as u64;
@@ -219,7 +224,7 @@ impl ShardFile {
             hashes.push(hash_of_piece(begun, last.slices()));
             FileHash::of_pieces(&hashes, bytes)
         };
-        let synced = disk.sync().map_err(wrong)?;
+        let synced = disk.sync().map_err(io_error)?;
         assert_eq!(synced, bytes, "all pieces were written");
         self.lock().spent += clock.stop_after(Stage::Write);
         Ok((bytes, hash))
@@ -227,11 +232,11 @@ impl ShardFile {
 
     /// Ends the work, since nobody waits for the file any more.
     pub(super) fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
+        self.stopped.store(true, Relaxed);
     }
 
     fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed) || self.control.is_cancelled()
+        self.stopped.load(Relaxed) || self.control.is_cancelled()
     }
 
     /// Encodes a unit of rows, and places what is next in the file.
@@ -241,6 +246,10 @@ impl ShardFile {
         let encoded = self.encoder.encode(&rows, &|| self.is_stopped());
         let encoded = encoded.map_err(|error| self.failed(error))?;
         drop(rows);
+        if self.is_stopped() {
+            // Encoding ends early then, and what it gave may lack rows. The failure of another task is told by `wait`.
+            return self.control.tick();
+        }
         let mut full = Vec::new();
         let mut state = self.lock();
         state.bytes = (state.bytes + encoded.bytes()).saturating_sub(before);
@@ -251,7 +260,7 @@ impl ShardFile {
         self.moved.notify_all();
         for piece in full {
             let file = Arc::clone(self);
-            let task = move || file.try_to(|| file.hash_and_write(piece));
+            let task = move || file.run_task(|| file.hash_and_write(piece));
             self.tasks.run_first(Box::new(task));
         }
         Ok(())
@@ -260,14 +269,14 @@ impl ShardFile {
     /// Hashes a piece, and writes the pieces that are next in the file, unless another thread does it.
     fn hash_and_write(&self, (number, piece): FullPiece) -> Result<()> {
         let clock = Clock::start();
-        let is_later = self.counts && number == 0;
-        let hash = if is_later {
+        let is_hashed_last = self.counts && number == 0;
+        let hash = if is_hashed_last {
             ChainingValue::default()
         } else {
             hash_of_piece(number, piece.iter().map(Buffer::as_slice))
         };
         let mut state = self.lock();
-        if is_later {
+        if is_hashed_last {
             state.first.clone_from(&piece);
         }
         let hashes = state.hashes.len().max(number + 1);
@@ -297,37 +306,38 @@ impl ShardFile {
     }
 
     /// Does a task's work, and keeps its failure for whoever waits.
-    fn try_to(&self, work: impl FnOnce() -> Result<()>) {
+    fn run_task(&self, work: impl FnOnce() -> Result<()>) {
         if self.is_stopped() {
             return;
         }
         let failure = match catch_unwind(AssertUnwindSafe(work)) {
             Ok(Ok(())) => return,
-            Ok(Err(error)) => Failure::Error(error),
-            Err(panic) => Failure::Panic(panic),
+            Ok(Err(error)) => ShardFailure::Error(error),
+            Err(panic) => ShardFailure::Panic(panic),
         };
-        self.stop();
+        // Whoever sees that the work has stopped finds the cause.
         self.lock().failure.get_or_insert(failure);
+        self.stop();
         self.moved.notify_all();
     }
 
-    /// Waits until the file is as `is_there` says.
+    /// Waits until `is_done`, or until a task has failed.
     fn wait<'a>(
         &self,
         mut state: MutexGuard<'a, FileState>,
-        is_there: impl Fn(&FileState) -> bool,
+        is_done: impl Fn(&FileState) -> bool,
     ) -> Result<MutexGuard<'a, FileState>> {
         loop {
             match state.failure.take() {
-                Some(Failure::Error(error)) => return Err(error),
-                Some(Failure::Panic(panic)) => resume_unwind(panic),
+                Some(ShardFailure::Error(error)) => return Err(error),
+                Some(ShardFailure::Panic(panic)) => resume_unwind(panic),
                 None => {}
             }
-            if is_there(&state) {
+            if is_done(&state) {
                 return Ok(state);
             }
             self.control.tick()?;
-            let waited = self.moved.wait_timeout(state, LOOK);
+            let waited = self.moved.wait_timeout(state, POLL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -346,13 +356,13 @@ impl ShardFile {
 }
 
 impl FileState {
-    /// Whether rows are being encoded, or full pieces written.
+    /// True while rows are being encoded, or full pieces written.
     fn is_busy(&self) -> bool {
         self.placed < self.units || self.written < self.open.number || self.disk.is_none()
     }
 
     /// Counts a unit of rows, and returns its number.
-    fn take_in(&mut self, bytes: u64) -> usize {
+    fn number_unit(&mut self, bytes: u64) -> usize {
         self.bytes += bytes;
         self.units += 1;
         self.units - 1
@@ -457,9 +467,8 @@ mod tests {
 
     /// So many threads, which may have one unit in hand.
     fn threads(number: usize) -> RowThreads {
-        let mut threads = RowThreads::new(&Control::default());
+        let threads = RowThreads::new(&Control::default());
         threads.limit(NonZeroUsize::new(number).expect("a test with threads"), 0);
-        threads.room = 0;
         threads
     }
 
@@ -553,8 +562,8 @@ mod tests {
                 for (number, room, started) in [(1, 0, 1), (3, 0, 2), (33, 1 << 30, 33), (8, 0, 0)]
                 {
                     let file = with_at_most(started, || {
-                        let mut threads = threads(number);
-                        threads.room = room;
+                        let threads = threads(number);
+                        threads.room.store(room, Relaxed);
                         let schema = batches[0].schema();
                         let shard = Shard::create(&path, coding, &schema, &threads);
                         let mut shard = shard.expect("room");
@@ -619,8 +628,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder for temporary files");
         let coding = Coding { format: Format::Jsonl, layout: RowLayout::Full, compression: None };
         let control = Control::default();
-        let mut threads = RowThreads::new(&control);
-        threads.room = 0;
+        let threads = RowThreads::new(&control);
+        threads.room.store(0, Relaxed);
         let batches = batches(20, 70_001);
         let path = dir.path().join("shard");
         let file = ShardFile::begin(&path, coding, &batches[0].schema(), &threads).expect("room");
@@ -629,5 +638,25 @@ mod tests {
         control.cancel();
         let told = batches.try_for_each(|batch| file.write(vec![batch]));
         assert!(matches!(told.and_then(|()| file.settle()), Err(Error::Cancelled)));
+    }
+
+    #[test]
+    fn a_cancelled_run_ends_no_file() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let formats =
+            [Format::Arrow, Format::Parquet, Format::Jsonl, Format::MsgpackArrays].into_iter();
+        for (number, format) in formats.enumerate() {
+            let coding = Coding { format, layout: RowLayout::Full, compression: None };
+            let control = Control::default();
+            let batches = batches(2, 1000);
+            let path = dir.path().join(number.to_string());
+            let threads = RowThreads::new(&control);
+            let shard = Shard::create(&path, coding, &batches[0].schema(), &threads);
+            let mut shard = shard.expect("room");
+            batches.iter().try_for_each(|batch| shard.write(batch)).expect("room");
+            control.cancel();
+            let closed = shard.close("shard".to_owned()).map(drop);
+            assert!(matches!(closed, Err(Error::Cancelled)), "{format:?}: {closed:?}");
+        }
     }
 }

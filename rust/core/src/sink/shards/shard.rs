@@ -48,8 +48,11 @@ impl Shard {
         units.into_iter().try_for_each(|unit| self.hand_over(unit))
     }
 
-    /// Waits until the rows are encoded.
-    pub(crate) fn settle(&self) -> Result<Stages> {
+    /// Waits until all units of rows that are complete are encoded, and full pieces written.
+    pub(crate) fn settle(&mut self) -> Result<Stages> {
+        if !self.last.is_empty() {
+            self.file.write(std::mem::take(&mut self.last))?;
+        }
         self.file.settle()?;
         Ok(self.file.take_spent())
     }

@@ -1,20 +1,20 @@
-//! [`RowThreads`]: the threads that encode the rows of a sink, and how much they may have in hand.
+//! [`RowThreads`]: the threads that encode the rows of a sink, and the bytes that they may have in hand.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::util::control::Control;
 use crate::util::thread_pool::{TaskQueue, ThreadPool};
 
-/// Bytes in hand, unless the run says more: a row group is encoded while the next one is filled, and another is written.
+/// Bytes in hand before the first rows say more.
 const ROOM: u64 = 48 << 20;
 
 /// The threads that encode the rows of a sink. They end with it.
 pub(crate) struct RowThreads {
     pool: ThreadPool,
-    threads: NonZeroUsize,
-    /// Bytes of rows, encoded or not, that are not written yet.
-    pub(super) room: u64,
+    /// Bytes of rows, encoded or not, that are not written yet. The file that is being written reads it.
+    pub(super) room: Arc<AtomicU64>,
     /// It is cancelled when the run is.
     pub(super) control: Arc<Control>,
 }
@@ -24,24 +24,25 @@ impl RowThreads {
     pub(crate) fn new(control: &Control) -> Self {
         Self {
             pool: ThreadPool::new(NonZeroUsize::MIN),
-            threads: NonZeroUsize::MIN,
-            room: ROOM,
+            room: Arc::new(AtomicU64::new(ROOM)),
             control: Arc::new(control.with_same_flag()),
         }
     }
 
-    /// So many threads, which may have so many bytes in hand, from the next shard on.
-    pub(crate) fn limit(&mut self, threads: NonZeroUsize, bytes: u64) {
-        if threads != self.threads {
-            self.pool = ThreadPool::new(threads);
-            self.threads = threads;
-        }
-        self.room = bytes.max(ROOM);
+    /// Allows this number of threads, and these bytes in hand, from now on.
+    pub(crate) fn limit(&self, threads: NonZeroUsize, bytes: u64) {
+        self.pool.queue().set_most(threads);
+        self.room.store(bytes, Relaxed);
     }
 
     /// The number of threads.
     pub(crate) fn number(&self) -> NonZeroUsize {
-        self.threads
+        self.pool.queue().most()
+    }
+
+    /// Ends the threads, each after its current task.
+    pub(crate) fn end(&mut self) {
+        self.pool.end();
     }
 
     /// The queue of their tasks.

@@ -4,8 +4,6 @@
 //! wrong hashes of parts are found by the hash of the file alone. Parts consist of pieces in the same way, which are hashed on many
 //! threads.
 
-use std::io::{self, ErrorKind, Read};
-
 use blake3::hazmat::{
     ChainingValue, HasherExt, Mode, left_subtree_len, merge_subtrees_non_root, merge_subtrees_root,
 };
@@ -20,7 +18,7 @@ const PIECES_OF_PART: usize = 8;
 /// Bytes of the hash of a part.
 const HASH: usize = blake3::OUT_LEN;
 
-/// Bytes of a piece, which one thread hashes: so few that they are still in the processor's caches when it writes them.
+/// Bytes of a piece, which one thread hashes.
 pub(crate) const PIECE: usize = 1 << 20;
 
 /// The hash of a file and those of its parts.
@@ -98,29 +96,22 @@ impl PartHashes {
         if self.parts.is_empty() {
             return number == 0 && blake3::hash(bytes) == self.whole;
         }
-        let found = hasher_at(number * PART).update(bytes).finalize_non_root();
-        self.is_hash(number, &found)
+        self.is_hashed_part(number, hasher_of_part(number).update(bytes))
     }
 
-    /// Whether `bytes` are those of the part `number`, of several.
-    pub(crate) fn reads_part(&self, number: u64, mut bytes: impl Read) -> io::Result<bool> {
-        let mut hasher = hasher_at(number * PART);
-        let mut piece = vec![0; PIECE];
-        loop {
-            match bytes.read(&mut piece) {
-                Ok(0) => return Ok(self.is_hash(number, &hasher.finalize_non_root())),
-                Ok(read) => {
-                    hasher.update(&piece[..read]);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+    /// True if `hasher`, of [`hasher_of_part`], was given the bytes of the part `number`, of several.
+    pub(crate) fn is_hashed_part(&self, number: u64, hasher: &Hasher) -> bool {
+        self.is_hash(number, &hasher.finalize_non_root())
     }
 
     fn is_hash(&self, number: u64, hash: &ChainingValue) -> bool {
         usize::try_from(number).is_ok_and(|number| self.parts.get(number) == Some(hash))
     }
+}
+
+/// The hasher of the part `number` of a file of several.
+pub(crate) fn hasher_of_part(number: u64) -> Box<Hasher> {
+    hasher_at(number * PART)
 }
 
 /// The hasher of a subtree that begins at byte `start` of a file.
