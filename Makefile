@@ -76,7 +76,7 @@ test-torch: $(STAMPS)/extension $(STAMPS)/torch  ## run the tests of fastpack.to
 	$(VENV)-torch/bin/pytest -c tests/torch/pytest.ini --rootdir . --numprocesses auto --dist worksteal
 
 # Ray, Spark and their like bring much, so they have an environment of their own, which borrows the built extension.
-test-cluster: $(STAMPS)/extension $(STAMPS)/cluster $(STAMPS)/mosaic  ## run the tests of fastpack.ray, the examples of docs/clusters.md, and those of MDS
+test-cluster: $(STAMPS)/extension $(STAMPS)/cluster $(STAMPS)/mosaic  ## run the tests of fastpack.ray, the examples of docs/how-to/clusters.md, and those of MDS
 	$(VENV)-cluster/bin/pytest -c tests/cluster/pytest.ini --rootdir .
 
 bench: $(STAMPS)/release  ## measure fastpack against its peers, in one run
@@ -168,7 +168,7 @@ screenshots: setup  ## leave screenshots of reports, notebook and site in .build
 signatures: $(STAMPS)/python  ## write the public functions and docs/options.md from the table of options
 	PYTHONPATH=python $(BIN)/python scripts/signatures.py
 
-turns-table: setup  ## write the table of docs/turns.md from the templates in TEMPLATES
+turns-table: setup  ## write the table of docs/how-to/turns.md from the templates in TEMPLATES
 	$(BIN)/python benches/python/turn_table.py $(or $(TEMPLATES),$(DATA)/templates)
 
 help-pages: setup  ## write the golden help pages of the command line anew

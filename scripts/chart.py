@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "benches/results"
-CHART: Final = ROOT / "docs/ratios.svg"
+CHART: Final = ROOT / "docs/images/ratios.svg"
 
 WIDTH: Final = 760
 NAMES: Final = 250
@@ -48,7 +48,7 @@ def main() -> int:
         CHART.write_text(made, encoding="utf-8")
         return 0
     if not CHART.exists() or CHART.read_text(encoding="utf-8") != made:
-        sys.stderr.write("written by `make chart`, but not up to date: docs/ratios.svg\n")
+        sys.stderr.write("written by `make chart`, but not up to date: docs/images/ratios.svg\n")
         return 1
     return 0
 

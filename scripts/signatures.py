@@ -243,7 +243,7 @@ def _page() -> Iterator[str]:
     yield "Every option of every function, with its default. `pack_*` is `pack_files`, `pack_dir`, `pack_table` and `pack_records`."
     yield "On the command line an option has dashes: `--max-length 4096`; `fastpack pack --help objective` shows the flags of a topic."
     yield "`help(fastpack.pack_files)` shows the options of one function,"
-    yield "with types, and [Which call do I need?](which-call.md) the functions."
+    yield "with types, and [Which call do I need?](start/which-call.md) the functions."
     yield ""
     yield "## A job as a file"
     yield ""

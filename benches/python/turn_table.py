@@ -1,4 +1,4 @@
-"""Writes the table of docs/turns.md: what is trained of reasoning, calls and ends by the templates of model families.
+"""Writes the table of docs/how-to/turns.md: what is trained of reasoning, calls and ends by the templates of model families.
 
     python benches/python/turn_table.py FOLDER [--print]
 
@@ -26,7 +26,7 @@ from template_helpers import trl_templates  # noqa: E402
 from turn_conversations import TOOLS  # noqa: E402
 from turn_templates import kind_of, write_folder  # noqa: E402
 
-PAGE: Final = ROOT / "docs/turns.md"
+PAGE: Final = ROOT / "docs/how-to/turns.md"
 BEGIN, END = "<!-- made by `make turns-table` -->\n", "<!-- end -->\n"
 
 FAMILIES: Final = {

@@ -1,4 +1,4 @@
-"""The plain Python of docs/packing.md makes the rows that the library makes."""
+"""The plain Python of docs/topics/packing.md makes the rows that the library makes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fastpack
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="transformers 5.24 needs Python 3.11")
 
-PAGE = (ROOT / "docs" / "packing.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "topics" / "packing.md").read_text(encoding="utf-8")
 
 
 def program():
@@ -25,7 +25,7 @@ def program():
 
 def rows_of(block):
     names = {}
-    exec(compile(block, "docs/packing.md", "exec"), names)
+    exec(compile(block, "docs/topics/packing.md", "exec"), names)
     return names["rows"]
 
 

@@ -119,7 +119,7 @@ def test_the_chart_shows_the_measured_tables():
 
 def test_the_text_beside_the_chart_has_its_numbers():
     """Readers without eyes, and those of a page without pictures, are told the same."""
-    bars = re.findall(r">(\d+)×<", (ROOT / "docs" / "ratios.svg").read_text(encoding="utf-8"))
+    bars = re.findall(r">(\d+)×<", (ROOT / "docs" / "images" / "ratios.svg").read_text(encoding="utf-8"))
     ratios = [int(bar) for bar in bars if bar != "1"]
     told = re.search(
         r"!\[.*?(\d+) to (\d+) times.*?(\d+) to (\d+) times", (ROOT / "README.md").read_text("utf-8")
@@ -131,7 +131,7 @@ def test_the_text_beside_the_chart_has_its_numbers():
 
 
 def test_every_public_name_is_on_the_page():
-    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     shown = {place.rpartition(".")[2] for place in re.findall(r"::: (\S+)", page)}
     # Shown as a whole with the modules and classes that they belong to, or made by what is shown.
     elsewhere = {"Progress", "Splits", "Plan", "Verification", "__version__"}
@@ -141,24 +141,24 @@ def test_every_public_name_is_on_the_page():
 
 
 def test_every_page_is_in_the_list_of_the_readme_and_in_the_navigation():
-    pages = {page.name for page in ROOT.glob("docs/*.md")}
+    pages = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
     readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Documentation")[2]
-    assert set(re.findall(r"\(docs/([a-z-]+\.md)\)", readme)) == pages
+    assert set(re.findall(r"\(docs/([a-z/-]+\.md)\)", readme)) == pages
     assert (
-        set(re.findall(r": ([a-z-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)) >= pages
+        set(re.findall(r": ([a-z/-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)) >= pages
     )
 
 
 def test_every_column_and_every_attribute_of_a_report_is_in_a_table():
-    rows = (ROOT / "docs" / "rows.md").read_text(encoding="utf-8")
+    rows = (ROOT / "docs" / "start" / "rows.md").read_text(encoding="utf-8")
     assert set(get_args(Column)) <= set(re.findall(r"`(\w+)`", rows))
-    report = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    report = (ROOT / "docs" / "reference" / "report.md").read_text(encoding="utf-8")
     attributes = {name for name in dir(fastpack.Report) if not name.startswith("_")}
     assert attributes - {"of", "from_json"} <= set(re.findall(r"`(\w+)[`(]", report))
 
 
 def test_every_class_of_errors_and_every_reason_is_in_a_table():
-    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(\w+)`", page))
     assert {name for name in fastpack.__all__ if name.endswith("Error")} - {"FastpackError"} <= named
     reasons = (ROOT / "rust" / "core" / "src" / "report" / "reason.rs").read_text(encoding="utf-8")

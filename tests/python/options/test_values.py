@@ -189,7 +189,7 @@ def test_a_call_has_few_options(call, most):
 
 def told_of_before():
     """The rows of the page of options of before: the old name, and what is written now."""
-    page = (ROOT / "docs/options-of-before.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/options-of-before.md").read_text(encoding="utf-8")
     return re.findall(r"^\| `(\w+)=` \| `(\w+)=([^`]+)` \|$", page, re.MULTILINE)
 
 

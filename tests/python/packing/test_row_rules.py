@@ -52,7 +52,7 @@ def spoilt(table, seed):
 
 
 def broken(row, shift, most):
-    """The columns with a broken rule in a row, by the description of the columns in `docs/packing.md`."""
+    """The columns with a broken rule in a row, by the description of the columns in `docs/topics/packing.md`."""
     ids, lengths = row["input_ids"], row.get("seq_lengths")
     found = set()
     if any(token < 0 for token in ids) or len(ids) > most:

@@ -21,12 +21,15 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*
 LEFT_OUT = {
     ("README.md", "$ make demo"): "builds fastpack and runs these tests",
     ("CONTRIBUTING.md", "$ make help"): "runs these tests",
-    ("docs/install.md", "$ pip install ."): "builds fastpack for 5 to 15 minutes",
+    ("docs/start/install.md", "$ pip install ."): "builds fastpack for 5 to 15 minutes",
     (
-        "docs/remote.md",
+        "docs/how-to/remote.md",
         "from fastpack.torch import PackedDataset",
     ): "needs torch beside a bucket; `test_remote_rows.py` runs the calls",
-    ("docs/show.md", "import fastpack.wandb"): "needs an account; `test_wandb.py` runs the calls offline",
+    (
+        "docs/how-to/show.md",
+        "import fastpack.wandb",
+    ): "needs an account; `test_wandb.py` runs the calls offline",
 }
 """The blocks that no test runs, by page and first line, with the reasons."""
 
