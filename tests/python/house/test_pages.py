@@ -163,3 +163,10 @@ def test_every_class_of_errors_and_every_reason_is_in_a_table():
     assert {name for name in fastpack.__all__ if name.endswith("Error")} - {"FastpackError"} <= named
     reasons = (ROOT / "rust" / "core" / "src" / "report" / "reason.rs").read_text(encoding="utf-8")
     assert set(re.findall(r'=> "([a-z_0-9]+)"', reasons)) <= named
+
+
+def test_the_glossary_is_short():
+    page = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\| \*\*(.+?)\*\* \|", page, re.MULTILINE)
+    assert 10 < len(terms) <= 20
+    assert terms == sorted(terms)
