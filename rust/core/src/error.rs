@@ -193,7 +193,7 @@ impl Error {
         Self::option("tokenizer", "must be given: only records that are ids need none")
     }
 
-    /// Whether the run can be resumed after this error: the machine failed or the caller cancelled, but the
+    /// True if the run can be resumed after this error: the machine failed or the caller cancelled, but the
     /// job is valid.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Io { .. } | Self::Cancelled)

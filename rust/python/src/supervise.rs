@@ -136,7 +136,7 @@ pub(crate) struct Task<T: Send + 'static> {
     interrupt: Interrupt,
     polled: Instant,
     process: u32,
-    /// Whether the job failed for a reason that can pass: the same job may go on where this one ended.
+    /// True if the job failed for a reason that can pass: the same job may go on where this one ended.
     passes: bool,
     /// The start of the caller's Python code that runs for the job now.
     running: Running,
@@ -191,7 +191,7 @@ impl<T: Send + 'static> Task<T> {
         Arc::clone(&self.control)
     }
 
-    /// Whether the job failed for a reason that can pass.
+    /// True if the job failed for a reason that can pass.
     pub(crate) fn passes(&self) -> bool {
         self.passes
     }

@@ -23,7 +23,7 @@ impl Refusal {
 /// The end of each message about a value that this renderer refuses.
 const UNSUPPORTED: &str = "is not known to render as in transformers, and so is refused";
 
-/// Whether a message says that this renderer refuses a value, which `transformers` may render.
+/// True if a message says that this renderer refuses a value, which `transformers` may render.
 pub fn is_unsupported(message: &str) -> bool {
     message.ends_with(UNSUPPORTED)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::failure::{Failure, Outcome};
 use crate::limits::{Meter, pieces};
 
-/// Whether `str.isspace` holds: Unicode's whitespace and four separators of ASCII.
+/// True if `str.isspace` holds: Unicode's whitespace and four separators of ASCII.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
@@ -85,13 +85,14 @@ fn write_escaped(out: &mut String, text: &str, quote: char) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether Python takes the character for printable. Both leave out the same categories of Unicode.
+/// True if Python takes the character for printable. Both leave out the same categories of Unicode.
 fn is_printable(c: char) -> bool {
     // A mark on the character before it is printable behind one.
     c.escape_debug().next() == Some(c) || format!("x{c}").escape_debug().nth(1) == Some(c)
 }
 
-/// Whether Pythons differ about a printable character: those added with Unicode 15 or later, and what lies between.
+/// True if versions of Python differ about a printable character: one that was added with Unicode 15 or later, or lies between
+/// such.
 fn is_new_character(c: char) -> bool {
     matches!(c,
          '\u{88f}'..='\u{897}' | '\u{c5c}' | '\u{cdc}' | '\u{cf3}' | '\u{ece}' | '\u{1acf}'..='\u{1aeb}'
@@ -114,7 +115,7 @@ fn is_new_character(c: char) -> bool {
         | '\u{2cea2}'..='\u{2cead}' | '\u{2ebf0}'..='\u{2ee5d}' | '\u{31350}'..='\u{33479}')
 }
 
-/// Whether some Python's tables of upper and lower case differ from Rust's for a character: those added with
+/// True if some Python's tables of upper and lower case differ from Rust's for a character: those added with
 /// Unicode 15 or later.
 fn is_new_letter(c: char) -> bool {
     matches!(c, '\u{19b}' | '\u{264}' | '\u{1c89}' | '\u{1c8a}' | '\u{a7cb}'..='\u{a7dc}' | '\u{10d50}'..='\u{10d85}'

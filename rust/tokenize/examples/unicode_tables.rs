@@ -21,14 +21,14 @@ fn main() -> io::Result<()> {
     table(
         &mut out,
         "WORD_RUNS",
-        "Whether a code point is `\\w` to the `regex` crate.",
+        "True if a code point is `\\w` to the `regex` crate.",
         &probe::words(),
     )?;
     table(&mut out, "BERT_RUNS", "The bits of `bert` of each code point.", &probe::bert())?;
     table(
         &mut out,
         "JOIN_RUNS",
-        "Whether a code point can be of one grapheme cluster with one beside it.",
+        "True if a code point can be of one grapheme cluster with one beside it.",
         &probe::joins(),
     )?;
     table(&mut out, "SCRIPT_RUNS", "The script of each code point, as a number.", &probe::scripts())

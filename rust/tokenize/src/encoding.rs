@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Whether the post-processor may add its own tokens (`<s>`, `[CLS]`, …) around a text.
+/// The treatment of tokens that the post-processor may add around a text (`<s>`, `[CLS]`, …).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecialTokens {
     /// As `add_special_tokens=True`.

@@ -17,7 +17,7 @@ pub(crate) fn prefetch<T>(place: *const T) {
     let _ = place;
 }
 
-/// Whether the processor has AVX2 and the bit instructions that came before it.
+/// True if the processor has AVX2 and the bit instructions that came before it.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn has_avx2() -> bool {

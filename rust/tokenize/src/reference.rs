@@ -50,7 +50,7 @@ pub(crate) struct Reference {
     given: (Option<PostProcessorWrapper>, OnceLock<tokenizers::Tokenizer>),
     /// An engine that finds no special token in a text, made at its first use.
     ordinary: OnceLock<tokenizers::Tokenizer>,
-    /// Whether the normalizer composes letters and marks, so that source ranges have to be corrected.
+    /// True if the normalizer composes letters and marks, so that source ranges have to be corrected.
     composes: bool,
     special_tokens: Vec<String>,
     /// The largest id, cached because finding it copies the vocabulary.
@@ -371,7 +371,7 @@ fn sources(encoding: &tokenizers::Encoding, start: usize) -> Vec<Source> {
         .collect()
 }
 
-/// Whether a normalizer composes letters and marks (NFC, NFKC).
+/// True if a normalizer composes letters and marks (NFC, NFKC).
 fn composes(normalizer: &NormalizerWrapper) -> bool {
     match normalizer {
         NormalizerWrapper::NFC(_) | NormalizerWrapper::NFKC(_) => true,

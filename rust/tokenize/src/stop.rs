@@ -13,7 +13,7 @@ impl Stop {
         Self(Some(flag))
     }
 
-    /// Whether the flag is set.
+    /// True if the flag is set.
     pub(crate) fn is_asked(&self) -> bool {
         self.0.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }

@@ -36,7 +36,7 @@ pub(super) enum Stored {
     Ids(Width),
     /// The runs of labels: the first place of each in its row, and the place behind it.
     LabelSpans {
-        /// Whether the label at a place is the token behind it.
+        /// True if the label at a place is the token behind it.
         shifted: bool,
     },
     /// The weight of each run of labels.
@@ -107,7 +107,7 @@ impl Stored {
         stored
     }
 
-    /// Whether a row has a value for each of its tokens.
+    /// True if a row has a value for each of its tokens.
     pub(super) fn is_per_token(self) -> bool {
         match self {
             Self::Plain(column) => column.is_per_token(),
@@ -203,7 +203,7 @@ pub struct CompactRows {
     lengths: NumberLists<Int32Type>,
     /// The runs of labels.
     spans: Option<NumberLists<Int32Type>>,
-    /// Whether a label is the token behind its place.
+    /// True if a label is the token behind its place.
     shifted: bool,
     weights: Option<NumberLists<Float32Type>>,
     unpadded: Option<NumberLists<Int32Type>>,
@@ -399,7 +399,7 @@ pub fn expand_row(
     Ok(row)
 }
 
-/// Whether each run begins behind the end of the run before it, and the last ends inside a row of so many tokens.
+/// True if each run begins behind the end of the run before it, and the last ends inside a row of so many tokens.
 fn are_runs(spans: &[i32], tokens: usize) -> bool {
     let inside = |&place: &i32| usize::try_from(place).is_ok_and(|place| place <= tokens);
     spans.is_sorted() && spans.first().is_none_or(inside) && spans.last().is_none_or(inside)

@@ -1,4 +1,4 @@
-//! Where documents begin in packed rows that were written, and what each row holds.
+//! The beginnings of documents in packed rows that were written, and the content of each row.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Range;
@@ -65,7 +65,7 @@ impl PackedOptions {
         }
     }
 
-    /// Whether each row holds one document, and no column says where it begins.
+    /// True if each row holds one document, and no column says where it begins.
     pub(super) fn has_one_document(&self) -> bool {
         matches!(
             self.objective,
@@ -210,8 +210,8 @@ impl DocumentTable {
     }
 }
 
-/// Whether an entry of `seq_lengths` with these ids is the padding of its row: it stands at the end where padding stands,
-/// and begins and ends with its token.
+/// True if an entry of `seq_lengths` with these ids is the padding of its row: it is at the padded end, and begins and
+/// ends with the token of padding.
 fn is_padding(ids: &[i64], (is_first, is_last): (bool, bool), options: &PackedOptions) -> bool {
     options.padding.is_some_and(|(token, is_left)| {
         let is_edge = if is_left { is_first } else { is_last };
@@ -273,7 +273,7 @@ pub struct InspectedDocument {
     pub file: i64,
     /// The line in the file, from 1; 0 where it is unknown.
     pub line: i64,
-    /// Whether `labels` are its targets, which stand apart from its tokens.
+    /// True if `labels` are targets of their own, apart from the tokens of the row.
     pub has_targets: bool,
     /// The label of the whole document.
     pub label: Option<RowLabel>,
@@ -383,7 +383,7 @@ pub fn inspect_row(batches: &[RecordBatch]) -> Result<Vec<InspectedDocument>> {
     Ok(documents.collect())
 }
 
-/// Where documents begin in the rows of a batch for a model, which are laid end to end or padded to one width.
+/// The beginnings of documents in the rows of a batch for a model. The rows are laid end to end, or padded to one width.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowBoundaries {
     /// The position of each token in its document.

@@ -17,7 +17,7 @@ pub struct Gathered<'a> {
     plan: &'a Plan,
     /// The documents that were read back, and the index of their first piece in the plan.
     loaded: Option<(usize, Loaded)>,
-    /// Whether whole documents were read back.
+    /// True if whole documents were read back.
     whole: bool,
     /// The store of each row, and its document that the row counts from, where they have stores of their own.
     apart: Vec<(&'a Store, u64)>,

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// The name of the weights of the runs of labels in the compact layout.
 pub(super) const LABEL_WEIGHTS: &str = "label_weights";
 
-/// Whether a column holds weights, which are real numbers.
+/// True if a column holds weights, which are real numbers.
 fn is_weights(name: &str) -> bool {
     name == RowColumn::LossWeights.name() || name == LABEL_WEIGHTS
 }
@@ -86,17 +86,17 @@ impl Lists {
         self.ends.len()
     }
 
-    /// Whether there are nulls among the values.
+    /// True if there are nulls among the values.
     pub(super) fn has_nulls(&self) -> bool {
         self.values.null_count() > 0
     }
 
-    /// Whether the values are real numbers.
+    /// True if the values are real numbers.
     pub(super) fn are_real(&self) -> bool {
         self.values.data_type().is_floating()
     }
 
-    /// Whether the values are numbers, without nulls.
+    /// True if the values are numbers, without nulls.
     pub(super) fn are_numbers(&self) -> bool {
         (self.are_real() || self.values.data_type().is_integer()) && !self.has_nulls()
     }

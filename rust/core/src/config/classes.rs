@@ -25,7 +25,7 @@ impl Classes {
     /// The most classes: each has a value in every row of `multi_label`.
     pub const MOST: u32 = 1 << 20;
 
-    /// Whether neither names nor number are known, which manifests leave out.
+    /// True if neither names nor number are known, which manifests leave out.
     pub fn is_unknown(&self) -> bool {
         *self == Self::Unknown
     }

@@ -113,7 +113,7 @@ impl RowColumn {
         }
     }
 
-    /// Whether a row has a value for each of its tokens.
+    /// True if a row has a value for each of its tokens.
     pub(crate) fn is_per_token(self) -> bool {
         matches!(self.usual().1, Per::Token | Per::Target)
     }

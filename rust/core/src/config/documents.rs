@@ -40,12 +40,12 @@ impl DocumentKind {
         }
     }
 
-    /// Whether this is the usual kind, which manifests leave out.
+    /// True if this is the usual kind, which manifests leave out.
     pub fn is_texts(&self) -> bool {
         *self == Self::Texts
     }
 
-    /// Whether they are made of one text or conversation, with its trained part.
+    /// True if documents are made of one text or conversation, with its trained part.
     pub fn is_of_whole_texts(self) -> bool {
         matches!(self, Self::Texts | Self::Made)
     }

@@ -122,7 +122,7 @@ pub struct MlmOptions {
     pub mask_replace: Probability,
     /// The probability of a chosen token to become a random token.
     pub random_replace: Probability,
-    /// Whether all tokens of a word are chosen together.
+    /// True if all tokens of a word are chosen together.
     pub whole_words: bool,
 }
 
@@ -191,17 +191,17 @@ impl ObjectiveOptions {
         }
     }
 
-    /// Whether this is the causal objective, whose name manifests leave out.
+    /// True if this is the causal objective, whose name manifests leave out.
     pub fn is_causal(&self) -> bool {
         *self == Self::Causal
     }
 
-    /// Whether all tokens of every document are learned from, so that no part of it is chosen.
+    /// True if all tokens of every document are learned from, so that no part of it is chosen.
     pub fn takes_all(&self) -> bool {
         matches!(self, Self::Mlm(_) | Self::Span(_) | Self::Fim(_))
     }
 
-    /// Whether a piece has another number of tokens in its row than in its document.
+    /// True if a piece has another number of tokens in its row than in its document.
     pub(super) fn resizes(&self) -> bool {
         matches!(self, Self::Span(_) | Self::Fim(_))
     }
@@ -260,12 +260,12 @@ impl ObjectiveOptions {
         }
     }
 
-    /// Whether a row holds one document.
+    /// True if a row holds one document.
     pub fn has_row_each(&self) -> bool {
         !self.documents().is_of_whole_texts()
     }
 
-    /// Whether rows can have a column.
+    /// True if rows can have a column.
     pub(super) fn makes(&self, column: RowColumn) -> bool {
         let of_the_source = [
             RowColumn::SourceFile,

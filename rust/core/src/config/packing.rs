@@ -28,23 +28,23 @@ option_words! {
 }
 
 impl Strategy {
-    /// Whether a row begins only once the lengths of all documents are known. The other strategies make rows in input
+    /// True if a row begins only once the lengths of all documents are known. The other strategies make rows in input
     /// order, one after the other.
     pub fn needs_all_lengths(self) -> bool {
         matches!(self, Self::Mix | Self::BestFit | Self::Heap)
     }
 
-    /// Whether documents are cut where a row ends, so that none is too long.
+    /// True if documents are cut where a row ends, so that none is too long.
     pub fn cuts_at_row_end(self) -> bool {
         self == Self::Concat
     }
 
-    /// Whether each document has a row of its own.
+    /// True if each document has a row of its own.
     pub fn one_document_a_row(self) -> bool {
         self == Self::None
     }
 
-    /// Whether documents may be put into several open rows as they come, where not all lengths are known.
+    /// True if documents may be put into several open rows as they come, where not all lengths are known.
     pub fn fills_open_rows(self) -> bool {
         self == Self::BestFit
     }
@@ -169,9 +169,9 @@ pub struct PackOptions {
     pub overlong: Option<Overlong>,
     /// The side at which a document is truncated.
     pub truncation_side: Side,
-    /// Whether the last row of `concat` is dropped, and counted, if it is not full.
+    /// True if the last row of `concat` is dropped, and counted, if it is not full.
     pub drop_last: bool,
-    /// Whether documents are shuffled by the seed before packing, for strategies that keep input order.
+    /// True if documents are shuffled by the seed before packing, for strategies that keep input order.
     pub shuffle: bool,
     /// The most documents of a row. Each piece of a document counts.
     pub max_documents_per_pack: Option<NonZeroU32>,

@@ -22,7 +22,7 @@ pub struct RowOptions {
     pub padding_side: Side,
     /// The id of padding; by default the tokenizer's own.
     pub pad_token_id: Option<u32>,
-    /// Whether labels are shifted: each stands one place before its token, where it is predicted.
+    /// True if labels are shifted: each stands one place before its token, where it is predicted.
     pub shift_labels: bool,
     /// The columns of the rows, in their order.
     pub columns: Vec<RowColumn>,
@@ -47,7 +47,7 @@ fn is_one(number: &NonZeroU32) -> bool {
 }
 
 impl RowOptions {
-    /// Whether a conversation that is too long is cut after a turn. The ends of its turns are kept for that.
+    /// True if a conversation that is too long is cut after a turn. The ends of its turns are kept for that.
     pub(crate) fn trims(&self) -> bool {
         self.packing.overlong == Some(Overlong::Trim)
     }

@@ -78,7 +78,7 @@ pub struct StorageOptions {
 }
 
 impl StorageOptions {
-    /// Whether the caller finds the files of a name.
+    /// True if the caller finds the files of a name.
     pub(crate) fn gives(&self, name: &Path) -> bool {
         self.file_system.is_some()
             || name.to_str().is_some_and(|name| self.given.contains_key(name))

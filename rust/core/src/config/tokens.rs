@@ -53,7 +53,7 @@ impl Turns {
         own.unwrap_or(if is_chosen { 1.0 } else { 0.0 })
     }
 
-    /// Whether messages of these weights are trained, of which `last` is the last of the assistant.
+    /// True if messages of these weights are trained, of which `last` is the last of the assistant.
     pub(crate) fn trains(
         self,
         weights: Option<&[Option<f32>]>,
@@ -125,7 +125,7 @@ pub struct TokenOptions {
     /// The treatment of control tokens in texts of users and tools.
     #[serde(default, skip_serializing_if = "SpecialInText::is_encode")]
     pub special_in_text: SpecialInText,
-    /// Whether arguments of calls in JSON text are decoded, where the chat template encodes them a second time.
+    /// True if arguments of calls in JSON text are decoded, where the chat template encodes them a second time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decode_arguments: bool,
     /// The treatment of records that cannot be read.

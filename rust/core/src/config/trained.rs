@@ -64,13 +64,13 @@ impl TrainedTokens {
 pub struct TurnParts {
     /// The roles.
     pub roles: Vec<String>,
-    /// Whether the reasoning is context.
+    /// True if the reasoning is context.
     pub mask_reasoning_content: bool,
-    /// Whether the calls of tools are context.
+    /// True if the calls of tools are context.
     pub mask_tool_calls: bool,
-    /// Whether the generation prompt before a turn is context.
+    /// True if the generation prompt before a turn is context.
     pub mask_generation_prompt: bool,
-    /// Whether the reasoning before the last message of a user is removed.
+    /// True if the reasoning before the last message of a user is removed.
     pub drop_history_reasoning_content: bool,
 }
 
@@ -95,13 +95,13 @@ impl TurnParts {
         Ok(())
     }
 
-    /// Whether messages of a role are trained. The assistant has several names.
+    /// True if messages of a role are trained. The assistant has several names.
     pub fn trains(&self, role: &str) -> bool {
         let is_of_assistant = is_assistant(role);
         self.roles.iter().any(|trained| trained == role || is_of_assistant && is_assistant(trained))
     }
 
-    /// Whether messages of other roles than the assistant's are trained.
+    /// True if messages of other roles than the assistant's are trained.
     pub fn trains_others(&self) -> bool {
         self.roles.iter().any(|role| !is_assistant(role))
     }

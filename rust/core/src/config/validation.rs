@@ -20,7 +20,7 @@ impl Split {
     /// All splits.
     pub const ALL: [Self; 2] = [Self::Train, Self::Validation];
 
-    /// Whether this is the name of a shard of the split.
+    /// True if this is the name of a shard of the split.
     pub(crate) fn has_shard(self, name: &str) -> bool {
         name.strip_prefix(self.name()).is_some_and(|rest| rest.starts_with('-'))
     }

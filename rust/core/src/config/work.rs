@@ -18,7 +18,7 @@ impl MaxLost {
         (0.0..=1.0).contains(&share).then_some(Self(share))
     }
 
-    /// Whether `lost` is a larger share of `read`.
+    /// True if `lost` is a larger share of `read`.
     #[expect(
         clippy::cast_precision_loss,
         reason = "counts beyond 2^53 differ by less than any share"

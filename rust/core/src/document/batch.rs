@@ -39,9 +39,9 @@ pub struct Batch {
 /// The options of [`Encoders::encode`].
 #[derive(Clone, Copy, Debug)]
 pub struct BatchOptions {
-    /// Whether the tokenizer adds its special tokens.
+    /// The special tokens that the tokenizer adds.
     pub special: SpecialTokens,
-    /// Whether the characters of each id are returned. Only the reference engine gives them.
+    /// True if the characters of each id are returned. Only the reference engine gives them.
     pub characters: bool,
     /// The number of texts, evenly spread, that the reference engine encodes too.
     pub verify: usize,

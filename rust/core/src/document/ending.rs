@@ -47,13 +47,13 @@ impl Ending {
         }
     }
 
-    /// Whether a text begins with the token for that; `ordinary` are the ranges that are encoded as ordinary text.
+    /// True if a text begins with the beginning-of-text token; `ordinary` are the ranges that are encoded as ordinary text.
     pub(super) fn begins(&self, text: &str, ordinary: &[Range<usize>]) -> bool {
         let begun = self.begin.as_ref().is_some_and(|it| !it.is_empty() && text.starts_with(&**it));
         begun && ordinary.first().is_none_or(|first| first.start > 0)
     }
 
-    /// Whether a text ends with the token for that, before white space.
+    /// True if a text ends with the end-of-text token, before white space; `ordinary` as above.
     pub(super) fn ends(&self, text: &str, ordinary: &[Range<usize>]) -> bool {
         let text = text.trim_end();
         let ended = self.end.as_ref().is_some_and(|it| !it.is_empty() && text.ends_with(&**it));

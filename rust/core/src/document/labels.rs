@@ -16,7 +16,7 @@ pub(crate) fn of_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<u32>
     numbers
 }
 
-/// Whether the numbers of a column are names of classes.
+/// True if the numbers of a column are names of classes.
 pub(crate) fn are_names(numbers: &[u32]) -> bool {
     numbers.first().is_some_and(|number| number & NAME != 0)
 }

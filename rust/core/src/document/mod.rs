@@ -166,7 +166,7 @@ impl<'a> Document<'a> {
         weights.into_iter().find(|weight| weight.to_bits() != 1_f32.to_bits())
     }
 
-    /// Whether it was made of plain text, which has no turns to break.
+    /// True if the documents were made of plain text, which has no turns to break.
     pub fn is_text(&self) -> bool {
         self.documents.texts[self.index]
     }
@@ -370,7 +370,7 @@ impl Documents {
         self.lines.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no documents.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -390,7 +390,7 @@ impl Documents {
         Document { documents: self, index }
     }
 
-    /// Whether they have such a column.
+    /// True if the documents have this column.
     pub fn has(&self, name: ColumnName) -> bool {
         self.columns.iter().any(|(column, _)| *column == name)
     }

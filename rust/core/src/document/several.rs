@@ -150,7 +150,7 @@ impl DocumentMaker {
         frame.into_iter().map(part).collect()
     }
 
-    /// Whether `reference` encodes texts in the same way.
+    /// True if `reference` encodes texts in the same way.
     ///
     /// To be asked of texts of at most [`LONGEST_COMPARED`](fastpack_tokenize::LONGEST_COMPARED) bytes.
     pub fn agree(&mut self, texts: &[(String, TextKind)], reference: &mut Self) -> bool {

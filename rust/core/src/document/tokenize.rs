@@ -111,7 +111,7 @@ impl DocumentMaker {
         Ok(&self.encoding.ids)
     }
 
-    /// Whether `reference` makes the same of `rendered`, of which [`DocumentMaker::make`] has just made a document.
+    /// True if `reference` makes the same of `rendered`, of which [`DocumentMaker::make`] has just made a document.
     ///
     /// To be asked of texts of at most [`LONGEST_COMPARED`](fastpack_tokenize::LONGEST_COMPARED) bytes.
     pub fn agrees(&self, rendered: &Rendered, kind: TextKind, reference: &mut Self) -> bool {
@@ -129,7 +129,7 @@ impl DocumentMaker {
         self.encoding.clear();
         self.ranges.clear();
         if let Trained::Spans(spans) = &rendered.trained {
-            // What stands between the spans is looked at too: a token that both touch straddles their boundary.
+            // The tokens between the spans count too: a token that two spans touch straddles their boundary.
             let mut reached = 0;
             for Span { range, .. } in spans {
                 self.ranges.extend([reached..range.start, range.clone()]);

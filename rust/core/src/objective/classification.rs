@@ -13,7 +13,7 @@ use crate::document::{
 /// long, the texts are cut as the truncation of `transformers` cuts the longest first, and the tokens around them stay.
 #[derive(Debug)]
 pub(super) struct Classification {
-    /// Whether a document may have several classes.
+    /// True if a document may have several classes.
     several: bool,
     /// The side at which texts are cut.
     side: Side,

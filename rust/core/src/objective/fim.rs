@@ -38,7 +38,7 @@ pub(super) struct Fim {
     middle: i32,
     /// The special tokens, which stay where they are at the ends of a document.
     special: TokenSet,
-    /// Whether each label stands one place before its token.
+    /// True if each label stands one place before its token.
     shift: bool,
 }
 
@@ -88,7 +88,7 @@ impl Fim {
         })
     }
 
-    /// Whether a piece is cut in three.
+    /// True if a piece is cut in three.
     fn cuts(&self, chance: KeyedRandom) -> bool {
         chance.at(CUT) >> 32 < self.cut
     }

@@ -115,7 +115,7 @@ pub trait Objective: Debug + Send + Sync {
     /// The columns that it makes. None if rows hold the ids of documents and their trained runs as they are.
     fn columns(&self) -> Vec<ObjectiveColumn>;
 
-    /// Whether it makes random choices, so that each document needs a key.
+    /// True if it makes random choices, so that each document needs a key.
     fn is_random(&self) -> bool {
         false
     }
@@ -138,7 +138,7 @@ pub trait Objective: Debug + Send + Sync {
         None
     }
 
-    /// Whether something can be learned from a part.
+    /// True if something can be learned from a part.
     fn learns(&self, part: RowPart<'_>) -> bool {
         part.length > 0
     }

@@ -98,7 +98,7 @@ impl Objective for Mlm {
         inputs.numbers.extend(ids.iter().map(|id| id.cast_signed()));
         labels.numbers.resize(start + ids.len(), UNTRAINED);
         let (inputs, labels) = (&mut inputs.numbers[start..], &mut labels.numbers[start..]);
-        // What stands at the beginning begins a word.
+        // The first token begins a word.
         let (mut count, mut word, mut begins) = (0, false, true);
         for (pair, numbers) in (0_u64..).zip(0..ids.len().div_ceil(2)) {
             let number = chance.at(pair);

@@ -7,7 +7,7 @@ use crate::document::{ColumnName, Document, INPUTS, LABELS, PARTS};
 /// An answer is preferred to another, or judged.
 ///
 /// A document is a prompt and its answers, one after the other. A row is as long as the prompt with the longest answer.
-/// Where that is too long, each answer is cut off at the end.
+/// If that is too long, each answer is cut off at the end.
 #[derive(Debug)]
 pub(super) struct Preference {
     form: PreferenceForm,

@@ -119,7 +119,7 @@ impl Span {
         }
     }
 
-    /// Whether a part of `length` tokens fits into a row.
+    /// True if a part of `length` tokens fits into a row.
     fn fits(&self, length: u32, way: Noise, chance: KeyedRandom, limits: Limits) -> bool {
         length < 2
             || self
@@ -156,8 +156,9 @@ impl Objective for Span {
         let way = self.way(chance);
         let ends = ids.last() == Some(&self.eos_id);
         let (rest, body) = (small(ids.len()), small(ids.len() - usize::from(ends)));
-        // What stays takes a token each, and a span of any length a sentinel: a part is at most as long as both limits
-        // and the least share of tokens that stay allow. Sizes grow with the length, so the longest is searched.
+        // A token that stays counts once, and a span of any length counts as one sentinel: a part is at most as long
+        // as both limits and the least share of tokens that stay allow. Sizes grow with the length, so the longest is
+        // searched.
         if self.fits(body, way, chance, limits) {
             return Some(rest);
         }

@@ -20,7 +20,7 @@ impl TokenSet {
         self.bits[word] |= 1 << bit;
     }
 
-    /// Whether a token is among them.
+    /// True if a token is among them.
     pub(super) fn has(&self, id: u32) -> bool {
         self.bits.get(id as usize / 64).is_some_and(|word| word >> (id % 64) & 1 == 1)
     }
@@ -48,7 +48,7 @@ pub(super) struct WordStarts {
     places: Vec<WordPlace>,
 }
 
-/// Whether a token begins a word, and whether one begins after it.
+/// The place of a token in words: it begins a word, or a word begins after it, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WordPlace(u8);
 
@@ -56,12 +56,12 @@ impl WordPlace {
     const BEGINS: Self = Self(1);
     const ENDS: Self = Self(2);
 
-    /// Whether the token begins a word wherever it stands.
+    /// True if the token begins a word in any place.
     pub(super) fn begins(self) -> bool {
         self.0 & Self::BEGINS.0 != 0
     }
 
-    /// Whether a word begins after the token: it is white space, or special.
+    /// True if a word begins after the token: it is white space, or special.
     pub(super) fn ends(self) -> bool {
         self.0 & Self::ENDS.0 != 0
     }

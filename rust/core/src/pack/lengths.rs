@@ -143,7 +143,7 @@ fn pieces_of(lengths: &[i64], options: &PackOptions) -> u64 {
     lengths.iter().map(pieces).fold(0, u64::saturating_add)
 }
 
-/// Whether a piece can start after the first token of its document.
+/// True if a piece can start after the first token of its document.
 fn begins_late(options: &PackOptions) -> bool {
     options.strategy.cuts_at_row_end()
         || options.overlong == Some(Overlong::Split)

@@ -59,7 +59,7 @@ impl OpenPacks {
         Self { options, most, most_documents, packs: BTreeMap::new(), clock: 0, oldest: 0 }
     }
 
-    /// Whether later rows may be closed before an earlier one.
+    /// True if later rows may be closed before an earlier one.
     pub fn overtakes(&self) -> bool {
         self.most > NonZeroUsize::MIN
     }
@@ -211,7 +211,7 @@ impl OpenPacks {
         self.packs.len()
     }
 
-    /// Whether no row is open.
+    /// True if no row is open.
     pub fn is_empty(&self) -> bool {
         self.packs.is_empty()
     }

@@ -7,7 +7,7 @@ use crate::util::control::Control;
 /// Up to this length, a table with an entry for each length is cheap (some MiB) for any number of pieces.
 const SMALL_TABLE: usize = 1 << 20;
 
-/// Whether a table with an entry for each length up to `longest` is worth its memory for `items` pieces.
+/// True if a table with an entry for each length up to `longest` is worth its memory for `items` pieces.
 ///
 /// A tree in place of the table of [`spaces`](super::strategies::spaces) makes `best_fit` take 1.0 to 2.5 times as long for a million
 /// lengths of `benches/lengths.py` (November 2026, one core). A table alone would take gigabytes for rows without a bound.

@@ -112,7 +112,7 @@ impl Pieces {
         self.lengths.len()
     }
 
-    /// Whether there is no piece.
+    /// True if there is no piece.
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }
@@ -122,7 +122,7 @@ impl Pieces {
         &self.lengths
     }
 
-    /// Whether each piece has as many tokens in its row as in its document, and no targets.
+    /// True if each piece has as many tokens in its row as in its document, and no targets.
     pub(super) fn are_plain(&self) -> bool {
         let resized = |made: &MadeSizes| made.tokens > 0 || made.targets > 0;
         !self.made.as_ref().is_some_and(|all| all.iter().any(resized))

@@ -172,7 +172,7 @@ impl Plan {
         self.rows() - self.repeated
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows() == 0
     }

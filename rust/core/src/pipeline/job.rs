@@ -36,7 +36,7 @@ pub struct Job {
     pub special_tokens: Vec<(String, String)>,
     /// The chat template.
     pub template: JobTemplate,
-    /// Whether names of classes are found in the records where `classes` is not given: all of them have to be read
+    /// True if names of classes are found in the records where `classes` is not given: all of them have to be read
     /// before the first row.
     pub finds_classes: bool,
     /// The caller's functions.

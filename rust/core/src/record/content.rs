@@ -71,7 +71,7 @@ pub(super) fn of_part(part: Part, value: &Json) -> u64 {
     entry(part.name(), hash)
 }
 
-/// Whether a part may be the JSON text of a list.
+/// True if a part may be the JSON text of a list.
 fn is_list(part: Part) -> bool {
     matches!(part, Part::Messages | Part::Tools | Part::History | Part::LossMask)
 }

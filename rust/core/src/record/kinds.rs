@@ -78,7 +78,7 @@ impl Conversation {
         }
     }
 
-    /// Whether each message is of the assistant.
+    /// True if each message is of the assistant.
     pub fn speaking(&self) -> impl DoubleEndedIterator<Item = bool> + ExactSizeIterator {
         self.messages.iter().map(|message| speaks(message))
     }
@@ -92,7 +92,7 @@ impl Conversation {
 /// A request, and its answer as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// Whether the two are joined as they are: a prompt and its completion.
+    /// True if the two are joined as they are: a prompt and its completion.
     pub plain: bool,
     /// The system text before the request, if any.
     pub system: Option<String>,

@@ -121,7 +121,7 @@ pub fn find_shape<'a>(
             // A column that no shape reads may hold any type.
             Raw::Row { batch, row } => row::readable(batch, row, |_| true),
             Raw::Cbor(item) => cbor::parse(item, |_| true, true).ok()?,
-            // Whether a record can be read is of no matter here.
+            // Faults of the record do not matter here.
             Raw::Json(_) => (*object(raw, |_| false).ok()?).clone(),
             raw => (*object(raw, |_| true).ok()?).clone(),
         };
@@ -130,7 +130,7 @@ pub fn find_shape<'a>(
     })
 }
 
-/// Whether records of this shape may have a mask. Their readers look at it.
+/// True if records of this shape may have a mask. Their readers look at it.
 fn is_masked(name: ShapeName) -> bool {
     matches!(name, ShapeName::Conversations | ShapeName::Tokens | ShapeName::PromptCompletion)
 }
@@ -148,9 +148,9 @@ pub fn read(
 /// The facts of a record beside its content.
 #[derive(Debug, Default)]
 pub struct ReadFacts {
-    /// Whether [`left_out`](super::left_out) may find a field.
+    /// True if [`left_out`](super::left_out) may find a field.
     pub unread: Cell<bool>,
-    /// Whether the hash of what its shape reads is wanted.
+    /// True if the hash of the fields that the shape reads is wanted.
     pub hashes: bool,
     /// That hash.
     pub content: Cell<Option<u64>>,

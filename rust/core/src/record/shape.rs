@@ -23,7 +23,7 @@ pub struct TokenColumns {
 }
 
 impl TokenColumns {
-    /// Whether a record is a packed row in the compact layout. If its ids were read alone, its labels would
+    /// True if a record is a packed row in the compact layout. If its ids were read alone, its labels would
     /// be lost.
     fn packs(&self, record: &Map) -> bool {
         self.label_spans.iter().any(|field| record.contains_key(*field))
@@ -61,7 +61,7 @@ pub struct Shape {
     rivals: Vec<Arc<str>>,
     /// The fields of the shapes that are tried before this one.
     telling: Vec<Arc<str>>,
-    /// Whether its prompts are lists of messages; `None` where unknown, or without prompts.
+    /// True if the prompts of the shape are lists of messages; `None` if unknown, or without prompts.
     messages: Option<bool>,
     /// The fields that usually hold what is said, and are not read from every record.
     unread: Vec<&'static str>,
@@ -119,17 +119,17 @@ impl Shape {
         }
     }
 
-    /// Whether the prompt is a list of messages.
+    /// True if the prompt is a list of messages.
     pub fn has_messages(&self) -> bool {
         self.messages == Some(true)
     }
 
-    /// Whether a record with content in this field may have another shape than the first of its file.
+    /// True if a record with content in this field may have another shape than the first of its file.
     pub(super) fn is_rival(&self, field: &str) -> bool {
         self.rivals.iter().any(|rival| **rival == *field)
     }
 
-    /// Whether this is a field of a shape that is tried before this one.
+    /// True for a field of a shape that is tried before this one.
     pub(super) fn is_telling(&self, field: &str) -> bool {
         self.telling.iter().any(|telling| **telling == *field)
     }
@@ -288,7 +288,7 @@ impl Shape {
         let is_taken = match self.name {
             // Ids stand for texts that may be beside them.
             ShapeName::Tokens => true,
-            // What is generated is compared with the answers.
+            // The generated text is compared with the answers.
             ShapeName::Prompt => usual::is_answer(field),
             _ => false,
         };
@@ -297,18 +297,18 @@ impl Shape {
         !is_taken && !is_read
     }
 
-    /// Whether a field of `record` is the one that a part is read from.
+    /// True if a part is read from this field of `record`.
     pub(super) fn takes(&self, field: &str, record: &Map) -> bool {
         let mut parts = self.parts.iter().filter(|(_, known)| **known == *field);
         parts.any(|(part, _)| self.field_of(*part, record) == field)
     }
 
-    /// Whether this field of a record is needed.
+    /// True if this field of a record is needed.
     pub(super) fn wants(&self, field: &str) -> bool {
         self.reads(field) || self.is_rival(field)
     }
 
-    /// Whether records are read from this field.
+    /// True if records are read from this field.
     pub(super) fn reads(&self, field: &str) -> bool {
         self.parts.iter().any(|(_, known)| **known == *field) || field == usual::TEMPLATE_KWARGS
     }
@@ -404,7 +404,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Whether a value has content.
+/// True if a value has content.
 fn says(value: &Json) -> bool {
     match value {
         Json::Null => false,
@@ -414,7 +414,7 @@ fn says(value: &Json) -> bool {
     }
 }
 
-/// Whether a prompt is a list of messages; `None` where it is neither that nor a text.
+/// True if a prompt is a list of messages, false if it is a text, `None` if it is neither.
 fn is_list(record: &Map, prompt: &str) -> Option<bool> {
     match record.get(prompt)? {
         Json::String(_) => Some(false),

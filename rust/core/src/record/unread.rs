@@ -47,7 +47,7 @@ fn fast(line: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Map> {
     Some(found)
 }
 
-/// Whether a value has a text that is not blank and that `holds` denies.
+/// True if a value has a text that is not blank and that `holds` denies.
 fn lacks(value: &Json, holds: &impl Fn(&str) -> bool) -> bool {
     match value {
         Json::String(text) => {

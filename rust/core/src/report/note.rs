@@ -109,7 +109,7 @@ impl NoteSet {
         moved
     }
 
-    /// Whether a note holds.
+    /// True if a note holds.
     pub fn has(self, note: Note) -> bool {
         self.held & 1 << note as u16 != 0
     }

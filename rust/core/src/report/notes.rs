@@ -232,7 +232,7 @@ fn shorten(counts: &mut BTreeMap<String, Noted>) {
 }
 
 impl Notes {
-    /// Whether nothing is told.
+    /// True if nothing is told.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -61,7 +61,7 @@ pub(super) fn shard_name(split: Split, number: usize, extension: &str) -> String
     format!("{}-{number:05}.{extension}", split.name())
 }
 
-/// Whether this is the name of a shard of `split`, of any job and format.
+/// True if this is the name of a shard of `split`, of any job and format.
 pub(super) fn is_shard_of(split: Split, name: &str) -> bool {
     digits_of_shard(split, name).is_some()
 }

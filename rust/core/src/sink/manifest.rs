@@ -164,7 +164,7 @@ pub(super) fn expected<'a>(name: &str, blake3: &'a str) -> ExpectedHash<'a> {
 /// The most bytes of a file's name on any file system.
 const LONGEST_NAME: usize = 255;
 
-/// Whether a name is that of a file in the output folder itself, or in the folder of a split.
+/// True if a name is that of a file in the output folder itself, or in the folder of a split.
 fn is_plain(name: &str) -> bool {
     let name = match name.split_once('/') {
         Some((split, inside)) if split_folders().contains(&split) => inside,

@@ -43,7 +43,7 @@ impl Written {
         Self { shards: count_listed(&text), extension: None, inputs: None }
     }
 
-    /// Whether a run has written a file of this name.
+    /// True if a run has written a file of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         let is_as_shards = |extension: &str| self.extension.is_none_or(|it| it == extension);
         match (&self.inputs, number_of_shard(name), name.rsplit_once('.')) {
@@ -78,7 +78,7 @@ impl InputNames {
         Self { files }
     }
 
-    /// Whether a shard with this name, but for its extension, is that of an input: the name of the input, with the parent folders
+    /// True if a shard, by its name without the extension, is that of an input: the name of the input, with the parent folders
     /// that tell it from others, and a number up to `most` but for the first shard.
     fn name(&self, shard: &str, most: usize) -> bool {
         let numbered = shard.rsplit_once('-').filter(|(_, digits)| {
@@ -90,7 +90,7 @@ impl InputNames {
             .any(|stem| self.has(stem))
     }
 
-    /// Whether an input has this stem.
+    /// True if an input has this stem.
     fn has(&self, stem: &str) -> bool {
         let dashes = stem.match_indices('-').map(|(at, _)| at + 1);
         [0].into_iter().chain(dashes).any(|begin| {
@@ -105,12 +105,12 @@ impl InputNames {
     }
 }
 
-/// Whether this is the name of a file of the work folder that is no shard.
+/// True if this is the name of a file of the work folder that is no shard.
 fn is_unnumbered(name: &str) -> bool {
     number_of_shard(name).is_none() && is_of_any_job(name)
 }
 
-/// Whether a run of any job, but for those that name outputs after inputs, may write a file of this name into the
+/// True if a run of any job, except one that names outputs after inputs, may write a file of this name into the
 /// work folder.
 pub(super) fn is_of_any_job(name: &str) -> bool {
     let ours = [

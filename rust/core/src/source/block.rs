@@ -393,7 +393,7 @@ fn is_index(record: &RawRecord<'_>) -> bool {
     matches!(record.raw, Raw::Json(line) if is_index_line(line))
 }
 
-/// Whether a line is only the index line of the next record, `{"index":{…}}`, as in dumps of search indices.
+/// True if a line is only the index line of the next record, `{"index":{…}}`, as in dumps of search indices.
 pub(super) fn is_index_line(line: &[u8]) -> bool {
     let tokens = [b"{".as_slice(), br#""index""#, b":", b"{"];
     let within = tokens.into_iter().try_fold(line.trim_ascii(), |rest, token| {

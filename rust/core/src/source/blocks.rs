@@ -130,7 +130,7 @@ impl Blocks {
         &self.sources
     }
 
-    /// Whether the records are read from files, and not from memory.
+    /// True if the records are read from files, and not from memory.
     pub fn are_of_files(&self) -> bool {
         !self.files.is_empty()
     }

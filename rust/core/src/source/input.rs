@@ -117,7 +117,7 @@ impl InputBytes {
         self.damage.take()
     }
 
-    /// Whether the bytes ended before the file did.
+    /// True if the bytes ended before the file did.
     pub(super) fn is_damaged(&self) -> bool {
         self.damage.is_some()
     }

@@ -49,7 +49,7 @@ pub(crate) fn scheme_of(text: &str) -> Option<&str> {
     (is_scheme && scheme.len() > 1).then_some(scheme)
 }
 
-/// Whether a path is a URL.
+/// True if a path is a URL.
 pub(crate) fn is_url(path: &Path) -> bool {
     path.to_str().is_some_and(|text| scheme_of(text).is_some())
 }

@@ -173,7 +173,7 @@ impl Location {
         }
     }
 
-    /// Whether it is an object in remote storage.
+    /// True for an object in remote storage.
     pub(crate) fn is_remote(&self) -> bool {
         matches!(self, Self::Remote(..))
     }

@@ -17,7 +17,7 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Whether another answer is about the same content. What neither tells is not compared.
+    /// True if another answer is about the same content. A value that neither has is not compared.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let etags = self.etag.as_ref().zip(other.etag.as_ref());
         let times =
@@ -51,7 +51,7 @@ impl Stat {
         Some(if etag.ends_with('"') { etag.to_owned() } else { format!("\"{etag}\"") })
     }
 
-    /// Whether a later run can tell that the object is the same.
+    /// True if a later run can tell that the object is the same.
     pub(crate) fn is_told(&self) -> bool {
         self.etag.is_some() || self.modified > 0
     }

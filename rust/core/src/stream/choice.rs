@@ -26,7 +26,7 @@ pub struct Choice {
     pub max_tokens: Option<u32>,
     /// The size of the split that is held out for validation.
     pub validation: Option<Validation>,
-    /// Whether the records are those that are held out.
+    /// True if the records are those that are held out.
     pub held_out: bool,
     /// The numbers of the records, in the order of the input.
     pub numbers: Numbers,
@@ -50,12 +50,12 @@ impl Numbers {
         self.skip..self.take.map_or(u64::MAX, |take| self.skip.saturating_add(take.get()))
     }
 
-    /// Whether all records are taken.
+    /// True if all records are taken.
     pub(super) fn is_all(self) -> bool {
         self == Self::default()
     }
 
-    /// Whether the record `number` of a file is taken, where `range` are the numbers of the file to choose from.
+    /// True if the record `number` of a file is taken; `range` are the numbers of the file to choose from.
     fn has(self, range: &Range<u64>, number: u64) -> bool {
         let stride = self.stride.map_or(1, NonZeroU64::get);
         range.contains(&number) && (number - range.start).is_multiple_of(stride)
@@ -64,7 +64,7 @@ impl Numbers {
 
 /// The records of a block that are taken.
 pub(super) struct ChosenRecords {
-    /// Whether each record is taken.
+    /// For each record, true if it is taken.
     pub(super) taken: Vec<bool>,
     /// The records, among those that are taken, of which a field that is asked for cannot be read: their places, and why.
     pub(super) refused: Vec<(usize, (Reason, String))>,
@@ -73,12 +73,12 @@ pub(super) struct ChosenRecords {
 }
 
 impl Choice {
-    /// Whether all records are taken, whatever is in them.
+    /// True if all records are taken, whatever is in them.
     pub(super) fn is_all(&self) -> bool {
         self.fields.is_empty() && self.numbers.is_all()
     }
 
-    /// Whether fields are read that records need not be made of.
+    /// True if the choice reads fields, which need not be parts of a record's shape.
     pub(super) fn reads_fields(&self) -> bool {
         !self.fields.is_empty()
     }
@@ -112,7 +112,7 @@ impl Choice {
         ChosenRecords { taken, refused, left_out }
     }
 
-    /// Whether the fields of a record have wanted values. Fails for a record of which they cannot be read.
+    /// True if the fields of a record have wanted values. Fails for a record whose fields cannot be read.
     fn has_fields(&self, record: &RawRecord<'_>) -> Result<bool, Fault> {
         if self.fields.is_empty() {
             return Ok(true);

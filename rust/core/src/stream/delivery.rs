@@ -276,8 +276,8 @@ impl Delivery<'_, '_> {
         Ok(found)
     }
 
-    /// Whether padding takes the place of a lane without rows in a run without end. One rank passes over a lane without
-    /// a document; several stay in step.
+    /// True if padding takes the place of a lane without rows in an endless run. One rank passes over a lane without a
+    /// document; several stay in step.
     fn takes_place(&self, lane: usize) -> bool {
         !self.run.share.is_alone() || self.lanes[lane].has_documents()
     }

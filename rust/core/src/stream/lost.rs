@@ -16,7 +16,7 @@ impl Delivery<'_, '_> {
         if has_row || !self.has_lost_all() { Ok(()) } else { Err(self.lost_all()?) }
     }
 
-    /// Whether no lane of this rank has had a row, or will have one, where padding would take their place.
+    /// True if all lanes of this rank are without rows, now and later, and padding would take their place.
     pub(super) fn has_lost_all(&self) -> bool {
         let options = self.run.options;
         if options.epochs.is_none() {

@@ -323,7 +323,7 @@ impl<'a> Run<'a> {
         let state = |&lane: &usize| match &self.from {
             None => Ok(new(lane)),
             Some(state) => state.lane(lane).map(|mut state| {
-                // What is read now may be other records, and is known by their hashes from here on.
+                // Records read from here on may be other ones, and are known by their hashes.
                 let unknown = state.pools.iter_mut().filter(|_| !self.options.strict);
                 unknown.for_each(|pool| pool.hashes = ReadHashes::default());
                 state

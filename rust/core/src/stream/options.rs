@@ -95,7 +95,7 @@ pub struct StreamOptions {
     pub deal: Deal,
     /// Rows that each lane keeps open for `best_fit`.
     pub open_packs: NonZeroUsize,
-    /// Whether records are read in an order that the seed decides.
+    /// True if records are read in an order that the seed decides.
     pub shuffle: bool,
     /// The number of epochs; endless by default.
     pub epochs: Option<NonZeroU64>,
@@ -127,7 +127,7 @@ pub struct StreamOptions {
     /// The run ends earlier or later with the same rows up to there, so it may differ.
     #[serde(skip)]
     pub max_steps: Option<u64>,
-    /// Whether a state of a run with other options is refused.
+    /// True if a state of a run with other options is refused.
     /// It says how a state is read, so it may differ.
     #[serde(skip)]
     pub strict: bool,
@@ -304,18 +304,18 @@ impl Share {
         (self.batch * self.world_size) as u64
     }
 
-    /// Whether there is only one rank, which takes all rows.
+    /// True if there is only one rank, which takes all rows.
     pub(super) fn is_alone(self) -> bool {
         self.world_size == 1
     }
 
-    /// Whether ranks share lanes, because those of a step do not divide them. Each of them reads all rows of its lanes, and
-    /// takes its own.
+    /// True if ranks share lanes, because the ranks of a step do not divide them. Each rank reads all rows of its lanes,
+    /// and takes its own.
     pub(super) fn shares_lanes(self) -> bool {
         !self.is_alone() && !self.lanes.is_multiple_of(self.batch * self.world_size)
     }
 
-    /// Whether this is the first of the ranks that share its lanes.
+    /// True if this is the first of the ranks that share its lanes.
     pub(super) fn is_first_of_lanes(self) -> bool {
         self.rank < self.lanes_apart()
     }

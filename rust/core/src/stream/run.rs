@@ -50,9 +50,9 @@ pub(super) struct Run<'a> {
     pub(super) side: Option<SplitSide>,
     /// A warning of a split that holds out fewer documents than were asked for.
     pub(super) told: Option<String>,
-    /// Whether documents keep the hash of their content, by which a number of them is held out.
+    /// True if documents keep the hash of their content, by which a number of them is held out.
     pub(super) hashes: bool,
-    /// Whether lines are counted, since rows name them.
+    /// True if lines are counted, since rows name them.
     pub(super) counted: bool,
 }
 

@@ -12,7 +12,7 @@ use crate::report::ledger::Count;
 /// The rows of a step, each with the index of its lane. Rows without pieces are padding.
 pub(super) struct StepRows {
     pub(super) rows: Vec<(usize, Vec<Piece>)>,
-    /// Whether the rank has a row here or later that is neither padding nor of epochs read again.
+    /// True if the rank has a row here or later that is neither padding nor of epochs read again.
     pub(super) is_needed: bool,
     /// The first row of the run that no rank delivers up to this step.
     pub(super) next: u64,

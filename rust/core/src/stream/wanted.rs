@@ -42,7 +42,7 @@ pub enum Number {
 }
 
 impl WantedValues {
-    /// Whether a value is wanted.
+    /// True if a value is wanted.
     pub(super) fn has(&self, value: Option<&Json>) -> bool {
         match self {
             Self::OneOf(wanted) => wanted.iter().any(|wanted| wanted.is(value)),
@@ -55,7 +55,7 @@ impl WantedValues {
 }
 
 impl Scalar {
-    /// Whether it is the value of a field. Lists and objects are no scalars.
+    /// True if it is the value of a field. Lists and objects are no scalars.
     fn is(&self, value: Option<&Json>) -> bool {
         match (self, value) {
             (Self::Null, None | Some(Json::Null)) => true,

@@ -35,7 +35,7 @@ impl ChatTemplate {
         }
     }
 
-    /// Whether the run was cancelled. Results found after that are not reliable.
+    /// True if the run was cancelled. Results found after that are not reliable.
     pub(super) fn is_cancelled(&self) -> bool {
         self.control.as_ref().is_some_and(|control| control.is_cancelled())
     }

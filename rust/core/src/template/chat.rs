@@ -34,13 +34,13 @@ pub struct ChatTemplate {
     pub(super) allowance: Allowance,
     /// The control of the run, which holds its cancel flag.
     pub(super) control: Option<Arc<Control>>,
-    /// Whether it has `{% generation %}` blocks.
+    /// True if it has `{% generation %}` blocks.
     pub(super) generates: bool,
     pub(super) context: TemplateContext,
     pub(super) tool_use: Option<Box<ChatTemplate>>,
     /// The source of the template. It is searched for the roles and keys that it mentions.
     pub(super) source: String,
-    /// Whether its source mentions `strftime_now`.
+    /// True if its source mentions `strftime_now`.
     pub(super) tells_time: bool,
     /// The markup of the assistant's turns for records without keyword arguments; learned at first use.
     pub(super) turn: OnceLock<Option<TurnMarkup>>,
@@ -162,7 +162,7 @@ impl ChatTemplate {
         Self { control: Some(control), ..self }
     }
 
-    /// Whether the source, or that of the `tool_use` template, mentions `strftime_now`.
+    /// True if the source, or that of the `tool_use` template, mentions `strftime_now`.
     pub fn tells_time(&self) -> bool {
         self.tells_time || self.tool_use.as_ref().is_some_and(|template| template.tells_time())
     }
@@ -188,17 +188,17 @@ impl ChatTemplate {
         &self.name
     }
 
-    /// Whether the tokenizer of the template has a special token of this content.
+    /// True if the tokenizer of the template has a special token of this content.
     pub fn has_special_token(&self, content: &str) -> bool {
         self.context.turn_ends.iter().any(|token| token == content)
     }
 
-    /// Whether the template marks what the assistant writes with `{% generation %}` blocks.
+    /// True if the template marks what the assistant writes with `{% generation %}` blocks.
     pub fn has_generation_blocks(&self) -> bool {
         self.generates
     }
 
-    /// Whether the template cannot be compiled, so that only `transformers` can render it.
+    /// True if the template cannot be compiled, so that only `transformers` can render it.
     pub fn is_refused(&self) -> bool {
         self.program.is_err()
     }
@@ -448,7 +448,7 @@ impl ChatTemplate {
 const ADD_GENERATION_PROMPT: &str = "add_generation_prompt";
 const DOCUMENTS: &str = "documents";
 
-/// Whether the source of a refused template has a `{% generation %}` tag, searched for as `transformers`
+/// True if the source of a refused template has a `{% generation %}` tag, searched for as `transformers`
 /// does.
 fn marks_generation(source: &str) -> bool {
     source.match_indices("{%").any(|(at, open)| {

@@ -56,7 +56,7 @@ pub(super) struct RenderProcesses {
     /// The first line that a process reads: the template and the time, as JSON.
     setup: String,
     idle: Mutex<Vec<RenderProcess>>,
-    /// Whether any conversation was sent to a process.
+    /// True if any conversation was sent to a process.
     used: AtomicBool,
     /// The error of the first process that failed.
     broken: OnceLock<BrokenProcess>,
@@ -64,7 +64,7 @@ pub(super) struct RenderProcesses {
 
 /// The error of a process that failed.
 struct BrokenProcess {
-    /// Whether it could not be used from the beginning.
+    /// True if it could not be used from the beginning.
     never_started: bool,
     reason: String,
 }
@@ -101,7 +101,7 @@ impl RenderProcesses {
         Ok(self)
     }
 
-    /// Whether any conversation was sent to a process.
+    /// True if any conversation was sent to a process.
     pub(super) fn was_used(&self) -> bool {
         self.used.load(Ordering::Relaxed)
     }

@@ -42,7 +42,7 @@ pub struct Rendered {
     /// Bytes at which the text may be cut, ascending: the ends of the assistant's turns. Empty unless asked
     /// for.
     pub turn_ends: Vec<usize>,
-    /// Whether an end-of-text token that follows the text is not trained.
+    /// True if an end-of-text token that follows the text is not trained.
     pub end_untrained: bool,
     /// The number of the last turn that it trains among the messages of the assistant, from 1; 0 if it is of no
     /// conversation, or trains none.

@@ -16,7 +16,7 @@ impl ChatTemplate {
         MessageForms { calls, masks_calls: false }
     }
 
-    /// Whether the render of a conversation of two messages ends with `end`, trailing whitespace aside.
+    /// True if the render of a conversation of two messages ends with `end`, trailing whitespace aside.
     pub fn ends_with(&self, end: &str) -> bool {
         let asked = parse_conversation(ASKED.as_bytes());
         let rendered = asked.ok().and_then(|asked| self.interpreted(&asked));

@@ -119,7 +119,7 @@ fn escaped(character: char) -> String {
     text
 }
 
-/// Whether a character ends a line, moves the cursor, or changes the direction of text.
+/// True if a character ends a line, moves the cursor, or changes the direction of text.
 fn is_escaped(character: char) -> bool {
     character.is_control()
         || matches!(

@@ -54,7 +54,7 @@ where
     }
     thread::scope(|scope| {
         let (sender, results) = channel();
-        // Where the system gives no more threads, the work is done by fewer: the result is the same.
+        // If the system gives no more threads, fewer do the work: the result is the same.
         let workers: Vec<_> = (0..threads.get().min(most))
             .map_while(|_| {
                 let sender = sender.clone();

@@ -31,7 +31,7 @@ const CLOSING: &str = "\"'<>()`[]{},.;:!…";
 /// A text that went through this before stays unchanged.
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
     let mut shown = looked_through(text);
-    // What is left of a text full of colons and slashes may look like a URL again.
+    // The rest of a text full of colons and slashes may look like a URL again.
     for _ in 0..MOST_TIMES {
         let Cow::Owned(again) = looked_through(&shown) else { break };
         shown = Cow::Owned(again);
@@ -115,7 +115,7 @@ impl<'a> Url<'a> {
             .unwrap_or_default()
     }
 
-    /// Whether the part behind a colon is no port: a password, with a slash or another character that ends a host.
+    /// True if the part behind a colon is no port but a password, with a slash or another character that ends a host.
     fn has_no_port(&self) -> bool {
         let authority = self.authority();
         let address = authority.starts_with('[').then(|| authority.find(']')).flatten();
@@ -124,7 +124,7 @@ impl<'a> Url<'a> {
         !port.trim_end_matches(|it| CLOSING.contains(it)).chars().all(|it| it.is_ascii_digit())
     }
 
-    /// Whether a password begins that does not end within the URL.
+    /// True if a password begins that does not end within the URL.
     fn is_cut_off(&self) -> bool {
         self.has_no_port() && !self.text[..self.length].contains('@')
     }
@@ -167,7 +167,7 @@ impl<'a> Url<'a> {
     }
 }
 
-/// Whether a query has a value whose name is that of a secret.
+/// True if a query has a value whose name is that of a secret.
 fn is_secret(query: &str) -> bool {
     query.trim_start_matches('?').split('&').any(|pair| {
         let name = pair.split_once('=').map_or("", |(name, _)| name).to_ascii_lowercase();

@@ -54,7 +54,7 @@ pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Whether a value is neither a JSON value nor a container of values.
+/// True if a value is neither a JSON value nor a container of values.
 fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
     !(value.is_none()
         || value.is_instance_of::<PyString>()
@@ -79,7 +79,7 @@ fn dict_of<'py>(value: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyDict>>,
     Ok(Some(dict))
 }
 
-/// Whether a value is an array that gives its values only by an array protocol.
+/// True if a value is an array that gives its values only by an array protocol.
 fn is_array(value: &Bound<'_, PyAny>) -> bool {
     ["__dlpack__", "__array__"].iter().any(|name| value.hasattr(*name).unwrap_or(false))
 }
@@ -93,7 +93,7 @@ fn listed<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     value.py().import("numpy")?.call_method1(by, (value,))?.call_method0("tolist")
 }
 
-/// Whether a value has `tolist`, as arrays and numbers of libraries such as numpy have.
+/// True if a value has `tolist`, as arrays and numbers of libraries such as numpy have.
 pub(crate) fn has_list(value: &Bound<'_, PyAny>) -> bool {
     value.hasattr("tolist").unwrap_or(false)
 }

@@ -47,7 +47,7 @@ pub(crate) fn tokens_hash(py: Python<'_>, path: PathBuf) -> PyResult<Option<Stri
     })
 }
 
-/// Whether a text is sealed, and unchanged since.
+/// True if a text is sealed, and unchanged since.
 #[pyfunction]
 pub(crate) fn is_sealed(text: &[u8]) -> bool {
     sealed::is_whole(text)

@@ -51,7 +51,7 @@ pub(crate) fn pack_files(
 }
 
 switches!(
-    /// Whether files are appended to those of a finished folder.
+    /// True if files are appended to those of a finished folder.
     PyAppend, "append"
 );
 

@@ -205,7 +205,7 @@ type Boundaries<'py> = (
     Bound<'py, PyArray1<i64>>,
 );
 
-/// Where documents begin in rows with documents of these lengths, laid end to end, or each filled up to `width`.
+/// The beginnings of documents in rows with documents of these lengths, laid end to end, or each filled up to `width`.
 #[pyfunction]
 pub(crate) fn row_boundaries<'py>(
     py: Python<'py>,

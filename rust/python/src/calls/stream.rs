@@ -34,7 +34,7 @@ use crate::supervise::{self, Caller, Interrupted, SharedTask, Task};
 const AHEAD: usize = 2;
 
 switches!(
-    /// Whether records are read in a random order, which the seed decides.
+    /// True if records are read in a random order, which the seed decides.
     PyShuffled, "shuffle"
 );
 counts!(
@@ -286,7 +286,7 @@ pub(crate) fn check_state(state: &str) -> PyResult<()> {
     State::from_json(state).map(drop).map_err(error::to_py)
 }
 
-/// Whether the state of a stream is one before the first table.
+/// True if the state of a stream is one before the first table.
 #[pyfunction]
 pub(crate) fn is_beginning(state: &str) -> PyResult<bool> {
     State::from_json(state).map(|state| state.is_beginning()).map_err(error::to_py)
@@ -323,7 +323,7 @@ pub(crate) struct PyStreamTables {
     task: SharedTask<RecordBatch>,
     control: Arc<Control>,
     closed: AtomicBool,
-    /// Whether `next` has raised what ended the stream, and whether it was of a kind that can pass.
+    /// True once `next` has raised the error that ended the stream; `passes` if the error was of a kind that can pass.
     failed: AtomicBool,
     passes: AtomicBool,
     /// The number of tables that are made and not taken.
@@ -437,13 +437,13 @@ impl PyStreamTables {
         Ok(())
     }
 
-    /// Whether `next` has raised what ended the stream. It gives no table afterwards.
+    /// True if `next` has raised the error that ended the stream. It gives no table afterwards.
     #[getter]
     fn failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Whether that was an error of a machine, which can pass, and not of the data or the options.
+    /// True if that was an error of a machine, which can pass, and not of the data or the options.
     #[getter]
     fn passes(&self) -> bool {
         self.passes.load(Ordering::Relaxed)

@@ -19,7 +19,7 @@ use crate::values::texts::text::{SourceId, Text};
 use crate::values::value::{Items, Value};
 
 impl<'r, 't> Interpreter<'r, 't> {
-    /// Whether an expression is true.
+    /// True if an expression is true.
     pub(crate) fn holds(&mut self, condition: &'r Expression) -> Outcome<bool> {
         self.meter.items(1)?;
         let value = self.evaluate(condition)?;

@@ -107,7 +107,7 @@ impl<'r> Interpreter<'r, '_> {
         Ok(true)
     }
 
-    /// Whether a variable may hold a generator, which a turn of a loop could use up.
+    /// True if a variable may hold a generator, which a turn of a loop could use up.
     fn holds_generators(&self) -> bool {
         let mut open: Vec<Value<'r>> = Vec::new();
         if self.left.generators > 0 {

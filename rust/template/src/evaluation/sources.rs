@@ -40,7 +40,7 @@ pub(crate) struct TextSources {
 }
 
 impl TextSources {
-    /// Whether there are too many sources to follow.
+    /// True if there are too many sources to follow.
     fn is_full(&self) -> bool {
         self.known.len() >= MOST || self.looked_at >= MOST_LOOKED_AT
     }
@@ -113,7 +113,7 @@ impl TextSources {
         self.name(made, all);
     }
 
-    /// Whether a value holds a computed text without sources.
+    /// True if a value holds a computed text without sources.
     fn is_new(&mut self, value: &Value<'_>) -> bool {
         match value {
             Value::String(Text::Computed(text)) | Value::Safe(Text::Computed(text)) => {
@@ -219,12 +219,12 @@ impl TextSources {
 pub struct PrintedInputs {
     /// The addresses of what was printed, ascending.
     addresses: Vec<usize>,
-    /// Whether everything counts as printed.
+    /// True if everything counts as printed.
     is_all: bool,
 }
 
 impl PrintedInputs {
-    /// Whether any text of a value was printed.
+    /// True if any text of a value was printed.
     pub fn holds(&self, value: &Json) -> bool {
         match value {
             Json::String(text) => {
@@ -242,12 +242,12 @@ impl PrintedInputs {
         }
     }
 
-    /// Whether a list was printed as a whole.
+    /// True if a list was printed as a whole.
     pub fn holds_list(&self, value: &Json) -> bool {
         matches!(value, Json::List(items) if self.has(items.as_ptr().addr()))
     }
 
-    /// Whether an object was printed as a whole.
+    /// True if an object was printed as a whole.
     pub fn holds_whole(&self, map: &Map) -> bool {
         self.has(std::ptr::from_ref(map).addr())
     }

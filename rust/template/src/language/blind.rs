@@ -9,7 +9,7 @@ use super::predicates::Predicate;
 use super::tree::{AssignmentTarget, Expression, Literal, LoopTest, Statement, StatementKind};
 use super::visit::children;
 
-/// Whether a loop reads of its item only what is the same for all texts of one character.
+/// True if a loop treats all texts of one character alike.
 pub(crate) fn is_blind(
     target: &AssignmentTarget,
     test: Option<&LoopTest>,
@@ -19,7 +19,7 @@ pub(crate) fn is_blind(
     test.is_none_or(|(_, _, test)| reads_blindly(&item.name, test)) && all_blind(&item.name, body)
 }
 
-/// Whether a character of a text has no attribute and no item of this name.
+/// True if a character of a text has no attribute and no item of this name.
 pub(crate) fn is_no_attribute(name: &str) -> bool {
     !OTHER_STRING.contains(&name)
         && !STRING_METHODS.iter().any(|(known, _)| *known == name)
@@ -57,7 +57,7 @@ fn all_blind(item: &str, body: &[Statement]) -> bool {
     })
 }
 
-/// Whether an assignment changes the item, or what is known as `loop`.
+/// True if an assignment changes the item, or the variable `loop`.
 fn sets(item: &str, target: &AssignmentTarget) -> bool {
     match target {
         AssignmentTarget::Name(name) => *name.name == *item || *name.name == *"loop",
@@ -105,7 +105,7 @@ fn is_loop(value: &Expression) -> bool {
     matches!(value, Expression::Name(name) if *name.name == *"loop")
 }
 
-/// Whether a test looks at nothing but the type.
+/// True if a test looks at nothing but the type.
 fn is_of_type(test: Predicate) -> bool {
     matches!(
         test,
@@ -125,7 +125,7 @@ fn is_of_type(test: Predicate) -> bool {
     )
 }
 
-/// Whether a literal is no text of one character.
+/// True if a literal is no text of one character.
 fn is_no_character(value: &Expression) -> bool {
     match value {
         Expression::Literal(Literal::String(text)) => text.chars().count() != 1,
@@ -134,7 +134,7 @@ fn is_no_character(value: &Expression) -> bool {
     }
 }
 
-/// Whether a literal is a text of several characters, which is in no single one.
+/// True if a literal is a text of several characters, which is in no single one.
 fn is_long(value: &Expression) -> bool {
     matches!(value, Expression::Literal(Literal::String(text)) if text.chars().nth(1).is_some())
 }

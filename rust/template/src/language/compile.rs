@@ -26,7 +26,7 @@ impl Template {
         (data, literals)
     }
 
-    /// Whether it has `{% generation %}` blocks.
+    /// True if it has `{% generation %}` blocks.
     pub fn generates(&self) -> bool {
         self.generates
     }

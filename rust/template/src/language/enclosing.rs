@@ -3,11 +3,11 @@
 /// The blocks around a statement, which decide whether it is allowed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EnclosingBlocks {
-    /// Whether it is in a loop that belongs to the same macro or block.
+    /// True if it is in a loop that belongs to the same macro or block.
     pub(super) in_loop: bool,
     /// The innermost of the blocks with variables of their own.
     pub(super) scope: EnclosingScope,
-    /// Whether it is in an `if` that no other block separates it from.
+    /// True if it is in an `if` that no other block separates it from.
     pub(super) in_condition: bool,
 }
 

@@ -96,7 +96,7 @@ pub(crate) enum Filter {
 }
 
 impl Filter {
-    /// Whether Jinja has a filter of this name that is not supported.
+    /// True if Jinja has a filter of this name that is not supported.
     pub(crate) fn exists(name: &str) -> bool {
         OTHER_FILTERS.contains(&name)
     }

@@ -86,7 +86,7 @@ struct Lexer<'s> {
     source: &'s str,
     at: usize,
     line: usize,
-    /// Whether the last match ended a line. It decides whether leading blanks before a tag are stripped.
+    /// True if the last match ended a line. It decides whether leading blanks before a tag are stripped.
     line_starting: bool,
     tokens: Vec<(Token, usize)>,
 }

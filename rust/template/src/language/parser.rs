@@ -24,7 +24,7 @@ pub(crate) struct Parser {
     depth: usize,
     links: usize,
     enclosing: EnclosingBlocks,
-    /// Whether a `{% generation %}` block was seen.
+    /// True if a `{% generation %}` block was seen.
     pub(crate) generates: bool,
     /// The filters and tests outside of conditions that Jinja does not know.
     pub(crate) unknown: Vec<Refusal>,
@@ -59,7 +59,7 @@ impl Parser {
         &self.tokens[(self.at + 1).min(self.tokens.len() - 1)].0
     }
 
-    /// Whether what is parsed is in a condition that no other block separates it from.
+    /// True if the parser is in a condition that no other block separates it from.
     pub(crate) fn in_condition(&self) -> bool {
         self.enclosing.in_condition
     }
@@ -81,12 +81,12 @@ impl Parser {
         Err(Refusal::new(self.line(), reason))
     }
 
-    /// Whether the current token is this operator.
+    /// True if the current token is this operator.
     pub(crate) fn at_operator(&self, operator: &str) -> bool {
         matches!(self.peek(), Token::Operator(found) if *found == operator)
     }
 
-    /// Whether the current token is this word.
+    /// True if the current token is this word.
     pub(crate) fn at_word(&self, word: &str) -> bool {
         matches!(self.peek(), Token::Name(found) if found == word)
     }

@@ -44,7 +44,7 @@ pub(crate) enum Predicate {
 }
 
 impl Predicate {
-    /// Whether Jinja has a test of this name that is not supported.
+    /// True if Jinja has a test of this name that is not supported.
     pub(crate) fn exists(name: &str) -> bool {
         matches!(name, "callable" | "escaped" | "filter" | "lower" | "sameas" | "test" | "upper")
     }

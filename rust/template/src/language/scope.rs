@@ -363,7 +363,7 @@ impl Resolver {
     }
 }
 
-/// Whether the variable `wanted` is read anywhere in these statements.
+/// True if the variable `wanted` is read anywhere in these statements.
 fn uses(wanted: &str, body: &[Statement]) -> bool {
     let reads = |expression: &Expression| {
         let mut found = false;

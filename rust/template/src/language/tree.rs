@@ -7,7 +7,7 @@ use super::predicates::Predicate;
 /// The place of a variable during a render.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Slot {
-    /// Whether it belongs to the macro that runs, instead of to the template.
+    /// True if it belongs to the macro that runs, instead of to the template.
     pub(crate) local: bool,
     /// Its index in the macro or the template.
     pub(crate) index: usize,
@@ -107,7 +107,7 @@ pub(crate) struct For {
     pub(crate) test: Option<LoopTest>,
     /// The slot of `loop`, if the body uses it.
     pub(crate) looping: Option<Name>,
-    /// Whether it reads of its item only what is the same for all characters of a text.
+    /// True if the loop treats all characters of a text alike.
     pub(crate) is_blind: bool,
     /// The body.
     pub(crate) scope: Scope,
@@ -165,7 +165,7 @@ pub(crate) struct Arguments {
 pub(crate) struct Unrendered {
     /// The name of the construct.
     pub(crate) name: Box<str>,
-    /// Whether Jinja fails there too.
+    /// True if Jinja fails there too.
     pub(crate) is_unknown: bool,
 }
 
@@ -225,6 +225,6 @@ pub struct Template {
     pub(crate) slots: usize,
     /// The names of its inputs.
     pub(crate) inputs: Vec<Box<str>>,
-    /// Whether it has `{% generation %}` blocks.
+    /// True if it has `{% generation %}` blocks.
     pub(crate) generates: bool,
 }

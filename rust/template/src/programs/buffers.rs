@@ -182,7 +182,7 @@ impl<'m> ProgramBuffers<'m> {
         }
     }
 
-    /// Whether a guard holds.
+    /// True if a guard holds.
     pub(crate) fn holds(&self, guard: &Guard, source: &str, nodes: &[&Json]) -> Outcome<bool> {
         let meter = &self.meter;
         meter.items(1)?;

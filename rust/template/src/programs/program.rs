@@ -76,7 +76,7 @@ impl Program {
         self.steps.len() + self.pieces.len()
     }
 
-    /// Whether the program serves a conversation within the limits of the meter of `buffers`.
+    /// True if the program serves a conversation within the limits of the meter of `buffers`.
     ///
     /// The cuts stay in `buffers` for [`Program::print`].
     pub fn serves(&self, input: ReplayInput<'_>, buffers: &mut ProgramBuffers<'_>) -> bool {
@@ -85,7 +85,7 @@ impl Program {
         self.steps.iter().all(|step| Self::follows(step, input, &mut nodes, buffers) == Some(true))
     }
 
-    /// Whether a step has the recorded outcome; `None` if it fails, such as at a limit.
+    /// True if a step has the recorded outcome; `None` if it fails, such as at a limit.
     fn follows<'n>(
         step: &ProgramStep,
         input: ReplayInput<'n>,
@@ -217,7 +217,7 @@ impl Program {
         }
     }
 
-    /// Whether marks inside of the blanks at the ends of texts change nothing in the output but add the
+    /// True if marks inside of the blanks at the ends of texts change nothing in the output but add the
     /// marks.
     ///
     /// A mark can break a match in a text, but cannot make one.

@@ -107,7 +107,7 @@ impl ValueKind {
         }
     }
 
-    /// Whether the program takes it as a value of its own.
+    /// True if the program takes it as a value of its own.
     pub(crate) fn is_node(&self) -> bool {
         matches!(self, Self::Text | Self::List | Self::Map)
     }
@@ -132,7 +132,7 @@ pub(crate) enum ProgramStep {
 }
 
 impl ProgramStep {
-    /// Whether it adds a cut.
+    /// True if it adds a cut.
     pub(crate) fn cuts(&self) -> bool {
         matches!(self, Self::Cut(_) | Self::Read(_) | Self::Make(..) | Self::Join(_))
     }

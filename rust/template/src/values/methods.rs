@@ -282,7 +282,7 @@ fn partition<'r>(
 }
 
 impl CharacterClass {
-    /// Whether Python finds all characters of a text in the class.
+    /// True if Python finds all characters of a text in the class.
     fn holds(self, text: &str) -> Outcome<bool> {
         if !text.is_ascii() {
             return Err(Failure::unsupported("the class of characters outside of ASCII"));

@@ -7,7 +7,7 @@ use crate::values::operators::comparing::{compare, contains};
 use crate::values::value::{Items, Value};
 
 impl Predicate {
-    /// Whether the test holds for `value`.
+    /// True if the test holds for `value`.
     pub(crate) fn holds<'r>(
         self,
         value: &Value<'r>,

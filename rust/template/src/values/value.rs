@@ -247,7 +247,7 @@ pub(crate) struct Loop<'r> {
     pub(crate) items: Items<'r>,
     pub(crate) source: Value<'r>,
     pub(crate) test: Option<&'r LoopTest>,
-    /// Whether it does the same for all characters of the text that is its source.
+    /// True if it treats all characters of its source text alike.
     pub(crate) is_blind: bool,
     pub(crate) state: RefCell<Iteration<'r>>,
 }
@@ -423,7 +423,7 @@ impl<'r> Value<'r> {
         }
     }
 
-    /// Whether Python takes it for true.
+    /// True if Python takes it for true.
     pub(crate) fn is_true(&self) -> bool {
         match self {
             Self::Undefined | Self::None => false,

@@ -78,7 +78,7 @@ impl Matcher {
         Some(Self { trie: trie.finish(), tokens: rules, contents })
     }
 
-    /// Whether the matcher has no tokens.
+    /// True if the matcher has no tokens.
     pub(crate) fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
@@ -148,13 +148,13 @@ impl Finder {
         Self(trie.finish())
     }
 
-    /// Whether `text` contains one of the texts.
+    /// True if `text` contains one of the texts.
     pub(crate) fn is_in(&self, text: &str) -> bool {
         self.0.find(text.as_bytes(), 0).is_some()
     }
 }
 
-/// Whether `token` can overlap one end of `part`, or contain `part`, in some text.
+/// True if `token` can overlap one end of `part`, or contain `part`, in some text.
 fn overhangs(token: &str, part: &str) -> bool {
     let (token, part) = (token.as_bytes(), part.as_bytes());
     let agree = |a: &[u8], b: &[u8]| a.iter().zip(b).all(|(a, b)| a == b);

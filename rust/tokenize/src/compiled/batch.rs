@@ -46,12 +46,12 @@ pub(super) trait Pieces {
         piece.len()
     }
 
-    /// Whether a part of a piece can have other ids than a piece of the same text.
+    /// True if a part of a piece can have other ids than a piece of the same text.
     fn tells_parts(&self) -> bool {
         false
     }
 
-    /// Whether the caches hold a piece of so many bytes, if it is too long for a key.
+    /// True if the caches hold a piece of so many bytes, if it is too long for a key.
     fn keeps(&self, _length: usize) -> bool {
         true
     }

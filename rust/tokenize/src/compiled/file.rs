@@ -66,7 +66,7 @@ pub(crate) struct WrittenModel<'a> {
     pub(crate) unk_id: Option<usize>,
     #[serde(default)]
     pub(crate) max_input_chars_per_word: Option<usize>,
-    /// Whether every merge is known to name tokens of the vocabulary.
+    /// True if every merge is known to name tokens of the vocabulary.
     #[serde(skip)]
     pub(crate) checked: bool,
 }
@@ -159,7 +159,7 @@ impl<'a> File<'a> {
 }
 
 impl<'a> WrittenModel<'a> {
-    /// Whether the fields are as the model's type needs them.
+    /// True if the fields are as the model's type needs them.
     fn is_complete(&self) -> bool {
         if self.kind == UNIGRAM {
             let Vocab(tokens, scores) = &self.vocab;
@@ -253,7 +253,7 @@ impl<'a> WrittenModel<'a> {
     }
 }
 
-/// Whether the Hugging Face crate can read a component.
+/// True if the Hugging Face crate can read a component.
 fn is<'de, T: Deserialize<'de>>(component: &'de Value) -> bool {
     T::deserialize(component).is_ok()
 }

@@ -52,7 +52,7 @@ pub(super) fn fill(model: &impl Pieces, run: &QueuedRun<'_>, memory: &mut Thread
     memory.gaps = gaps;
 }
 
-/// Whether the caches may hold a piece.
+/// True if the caches may hold a piece.
 #[inline]
 fn holds(model: &impl Pieces, waiting: &QueuedPiece, length: usize) -> bool {
     waiting.place != NOWHERE || model.keeps(length)

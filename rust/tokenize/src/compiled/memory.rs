@@ -48,7 +48,7 @@ pub(super) const NOWHERE: u32 = u32::MAX;
 pub(super) struct Gap {
     /// The index of the piece among the queued pieces.
     pub(super) index: usize,
-    /// Whether its ids are known.
+    /// True if its ids are known.
     pub(super) known: bool,
     /// The number of ids.
     pub(super) count: usize,
@@ -199,7 +199,7 @@ impl ThreadMemory {
         self.stop = stop;
     }
 
-    /// Whether a word is too long to be merged; if so, notes the error for the caller.
+    /// True if a word is too long to be merged; if so, notes the error for the caller.
     pub(super) fn refuses(&mut self, word: &[u8]) -> bool {
         let refuses = word.len() > self.longest_word;
         if refuses {
@@ -215,7 +215,7 @@ impl ThreadMemory {
         if self.is_stopped() { Some(Error::Stopped) } else { refused }
     }
 
-    /// Whether encoding is to end.
+    /// True if encoding is to end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.is_asked()
     }

@@ -61,7 +61,7 @@ pub(crate) struct Compiled {
     /// Finds the texts that every stretch in need of the normalizer contains. `None` if all stretches need
     /// it. For other stretches, the model itself does the work of the normalizer.
     seldom: Option<Finder>,
-    /// Whether a stretch that does not begin with a space gets one.
+    /// True if a stretch that does not begin with a space gets one.
     prefix_space: bool,
     model: Model,
     template: Template,
@@ -124,7 +124,7 @@ impl Compiled {
         watch.finish(text, spans, end, out.ids.len(), &mut out.touched);
     }
 
-    /// Whether normalizing can make a text several times as long.
+    /// True if normalizing can make a text several times as long.
     pub(crate) fn expands(&self) -> bool {
         matches!(self.model, Model::General(_))
             || self.normalizer.as_ref().is_some_and(Normalizer::expands)
@@ -139,7 +139,7 @@ impl Compiled {
         self.normalizer.as_ref().or(of_words)
     }
 
-    /// Whether the normalizer composes letters and marks.
+    /// True if the normalizer composes letters and marks.
     fn composes(&self) -> bool {
         self.any_normalizer().is_some_and(Normalizer::composes)
     }

@@ -31,7 +31,7 @@ pub(crate) enum Watch {
     Sources {
         /// The tokens that have a source range.
         list: Vec<Source>,
-        /// Whether the normalizer composes letters and marks, so that source ranges have to be corrected.
+        /// True if the normalizer composes letters and marks, so that source ranges have to be corrected.
         joined: bool,
     },
 }
@@ -121,12 +121,12 @@ impl Watch {
         Self::Sources { list: Vec::new(), joined }
     }
 
-    /// Whether source ranges must be told token by token.
+    /// True if source ranges must be told token by token.
     pub(crate) fn wants_sources(&self) -> bool {
         matches!(self, Self::Sources { .. })
     }
 
-    /// Whether the text must be encoded again with a watch on [every token](Self::all).
+    /// True if the text must be encoded again with a watch on [every token](Self::all).
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Lost)
     }

@@ -7,9 +7,9 @@ use serde_json::Value;
 pub(super) struct Template {
     before: Vec<u32>,
     after: Vec<u32>,
-    /// Whether a step that adds ids was read: the reference fails on a second `TemplateProcessing`.
+    /// True if a step that adds ids was read: the reference fails on a second `TemplateProcessing`.
     read: bool,
-    /// Whether that step put its ids and the text's into one list, as all but `TemplateProcessing` do.
+    /// True if that step put its ids and the text's into one list, as all but `TemplateProcessing` do.
     joined: bool,
     /// The steps that leave blanks out of source ranges; `None` if their options are not written.
     trims: Option<Vec<Trim>>,
@@ -18,9 +18,9 @@ pub(super) struct Template {
 /// A step that leaves the blanks around tokens out of their source ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trim {
-    /// Whether the first token keeps a single blank at its beginning.
+    /// True if the first token keeps a single blank at its beginning.
     pub(super) add_prefix_space: bool,
-    /// Whether the step comes after one that put ids in front of the text's first token.
+    /// True if the step comes after one that put ids in front of the text's first token.
     pub(super) after: bool,
 }
 

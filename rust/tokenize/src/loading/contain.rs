@@ -9,7 +9,7 @@ use std::sync::Once;
 const SHOWN: usize = 200;
 
 thread_local! {
-    /// Whether a panic of this thread is expected and becomes an error.
+    /// True if a panic of this thread is expected and becomes an error.
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 

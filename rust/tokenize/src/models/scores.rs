@@ -47,7 +47,7 @@ pub(crate) fn as_published(json: &str) -> Option<String> {
     })
 }
 
-/// Whether a field of the file is named `merges`: no unigram model has one, and most large files do.
+/// True if a field of the file is named `merges`: no unigram model has one, and most large files do.
 fn has_merges(json: &str) -> bool {
     const NAME: &str = "\"merges\"";
     json.match_indices(NAME).any(|(at, _)| json[at + NAME.len()..].trim_start().starts_with(':'))

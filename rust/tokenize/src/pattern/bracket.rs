@@ -150,7 +150,7 @@ pub(super) enum Escaped {
 }
 
 impl CodePoints {
-    /// Whether the set has no letters and no long ranges, so that case does not matter.
+    /// True if the set has no letters and no long ranges, so that case does not matter.
     pub(super) fn is_caseless(&self) -> bool {
         self.ranges().iter().all(|range| {
             (range.0..=range.1).filter_map(char::from_u32).take(0x1000).all(|c| !c.is_alphabetic())

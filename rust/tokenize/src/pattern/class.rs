@@ -55,7 +55,7 @@ impl CodePoints {
         &self.0
     }
 
-    /// Whether a code point is in the set.
+    /// True if a code point is in the set.
     pub(super) fn has(&self, code_point: u32) -> bool {
         let after = self.0.partition_point(|range| range.0 <= code_point);
         after.checked_sub(1).is_some_and(|index| code_point <= self.0[index].1)

@@ -186,7 +186,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Whether two programs have the same matches in every text.
+/// True if two programs have the same matches in every text.
 ///
 /// Both run over the same letters, and it is tracked whether their last matches are the same. A match on the
 /// way counts only if no longer one follows.

@@ -86,7 +86,7 @@ impl Pattern {
         Ok(Self { program: Program::new(node)? })
     }
 
-    /// Whether both patterns have the same matches in every text.
+    /// True if both patterns have the same matches in every text.
     pub(crate) fn means(&self, other: &Self) -> bool {
         follow::are_equal(&self.program, &other.program)
     }
@@ -113,15 +113,15 @@ pub(crate) struct Automaton {
     starts: Box<[u16]>,
     /// The neighbours of a match that the pattern has conditions on.
     looks: Looks,
-    /// Whether the pattern matches at every position of every text.
+    /// True if the pattern matches at every position of every text.
     total: bool,
-    /// Whether a search can read on without limit after its last match, or without any match.
+    /// True if a search can read on without limit after its last match, or without any match.
     wanders: bool,
-    /// Whether a match can begin with each byte.
+    /// For each byte, true if a match can begin with it.
     begins: Box<[bool; 256]>,
     /// The only byte that a match can begin with, if there is one.
     only: Option<u8>,
-    /// Whether a match that begins with an ASCII character can have each byte next.
+    /// For each byte, true if it can be next in a match that begins with an ASCII character.
     second: Box<[bool; 256]>,
     /// Finds the only two bytes that a match can begin with, if there are such.
     pair: Option<Box<memmem::Finder<'static>>>,
@@ -218,7 +218,7 @@ impl Automaton {
         Ok(automaton)
     }
 
-    /// Whether every search matches: none reaches the end of the text, or the dead state, before a match.
+    /// True if every search matches: none reaches the end of the text, or the dead state, before a match.
     fn matches_all(&self) -> bool {
         // At a start state at least one character follows, so the end of the text is left out there.
         let mut seen = vec![false; self.table.len() >> self.shift];
@@ -243,7 +243,7 @@ impl Automaton {
         true
     }
 
-    /// Whether some states form a cycle without a match.
+    /// True if some states form a cycle without a match.
     fn has_vain_circle(&self) -> bool {
         let count = self.table.len() >> self.shift;
         let next = |state: usize| {
@@ -272,7 +272,7 @@ impl Automaton {
         gone < count
     }
 
-    /// Whether a character outside ASCII leads on from one of `states`.
+    /// True if a character outside ASCII leads on from one of `states`.
     fn leads_wide(&self, states: &BTreeSet<u16>, alphabet: &Alphabet) -> bool {
         let ends = alphabet.runs.iter().skip(1).map(|(first, _)| *first).chain([u32::MAX]);
         let mut wide = alphabet.runs.iter().zip(ends).filter(|(_, end)| *end > 128);
@@ -286,23 +286,23 @@ impl Automaton {
         self.table[usize::from(state) << self.shift | usize::from(letter)]
     }
 
-    /// Whether the pattern matches at every position of every text.
+    /// True if the pattern matches at every position of every text.
     pub(crate) fn is_total(&self) -> bool {
         self.total
     }
 
-    /// Whether the pattern has no conditions on the characters beside a match.
+    /// True if the pattern has no conditions on the characters beside a match.
     pub(crate) fn looks_nowhere(&self) -> bool {
         self.looks == Looks::Nowhere
     }
 
-    /// Whether no match contains the ASCII character `byte`.
+    /// True if no match contains the ASCII character `byte`.
     pub(crate) fn never_takes(&self, byte: u8) -> bool {
         let letter = self.ascii[usize::from(byte)];
         self.states().all(|state| self.next(state, letter) == number(DEAD))
     }
 
-    /// Whether no match contains two ASCII characters behind each other.
+    /// True if no match contains two ASCII characters behind each other.
     pub(crate) fn parts(&self, left: u8, right: u8) -> bool {
         let [left, right] = [left, right].map(|byte| self.ascii[usize::from(byte)]);
         self.states().all(|state| {

@@ -24,7 +24,7 @@ pub(super) struct Parser<'a> {
     text: &'a str,
     pub(super) at: usize,
     pub(super) depth: usize,
-    /// Whether case is ignored at this position.
+    /// True if case is ignored at this position.
     insensitive: bool,
     /// The letter just before this position, if its case is ignored.
     folded: Option<char>,

@@ -24,7 +24,7 @@ pub(super) enum Node {
 pub(super) struct Edge {
     /// The characters that fulfil the condition.
     pub(super) set: CodePoints,
-    /// Whether the end of the text fulfils the condition.
+    /// True if the end of the text fulfils the condition.
     pub(super) end: bool,
 }
 
@@ -41,12 +41,12 @@ pub(super) struct Times {
     pub(super) least: u32,
     /// The most repetitions; `None` if there is no limit.
     pub(super) most: Option<u32>,
-    /// Whether fewer repetitions are tried first.
+    /// True if fewer repetitions are tried first.
     pub(super) lazy: bool,
 }
 
 impl Node {
-    /// Whether the part can match the empty text.
+    /// True if the part can match the empty text.
     pub(super) fn is_nullable(&self) -> bool {
         match self {
             Self::Set(_) => false,

@@ -24,7 +24,7 @@ impl WholeToken {
         self.0 & !UNFORMED
     }
 
-    /// Whether the merges form the token from its own text.
+    /// True if the merges form the token from its own text.
     #[inline]
     pub(crate) fn is_formed(self) -> bool {
         self.0 & UNFORMED == 0

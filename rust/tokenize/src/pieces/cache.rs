@@ -54,7 +54,7 @@ impl Tables {
     }
 }
 
-/// Whether no larger table comes after one of `bytes`.
+/// True if no larger table comes after one of `bytes`.
 fn is_last(bytes: usize, most: usize) -> bool {
     bytes * 4 > most * 3
 }

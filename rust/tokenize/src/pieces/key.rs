@@ -70,7 +70,7 @@ impl PieceKey {
         Self { high: self.high | PART, ..self }
     }
 
-    /// Whether the key is that of a part.
+    /// True if the key is that of a part.
     #[inline]
     pub(crate) fn is_part(self) -> bool {
         self.high & PART != 0

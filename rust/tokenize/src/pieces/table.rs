@@ -39,7 +39,7 @@ pub(crate) struct FoundIds {
 }
 
 impl FoundIds {
-    /// Whether the ids are here; if not, the cache of long pieces has them.
+    /// True if the ids are here; if not, the cache of long pieces has them.
     #[inline]
     pub(crate) fn is_whole(self) -> bool {
         self.next > 0
@@ -124,7 +124,7 @@ impl Table {
         self.stored.0.fetch_add(stored, Ordering::Relaxed);
     }
 
-    /// Whether another table is to take the place of this one.
+    /// True if another table is to take the place of this one.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.stored.0.load(Ordering::Relaxed) > self.limit
@@ -159,7 +159,7 @@ impl Table {
         }
     }
 
-    /// Whether a set is full.
+    /// True if a set is full.
     #[inline]
     fn is_set_full(&self, place: u32) -> bool {
         let set = self.memory.lines().get(place as usize);

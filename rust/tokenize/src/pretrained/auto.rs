@@ -20,7 +20,7 @@ pub(super) struct Evidence<'a> {
     pub(super) config: &'a Map<String, Value>,
     /// `tokenizer_config.json`, empty if there is none.
     pub(super) tokenizer_config: &'a Map<String, Value>,
-    /// Whether the text of `tokenizer.json` names a byte-level step.
+    /// True if the text of `tokenizer.json` names a byte-level step.
     pub(super) byte_level: bool,
     pub(super) folder: &'a Folder<'a>,
 }
@@ -149,7 +149,7 @@ fn resolve(name: &str) -> Option<Cow<'static, str>> {
     names::CLASSES.iter().find(|class| **class == plain).map(|class| (*class).into())
 }
 
-/// Whether `tokenizer_config.json` asks for its own Python code.
+/// True if `tokenizer_config.json` asks for its own Python code.
 fn remote_code(evidence: &Evidence<'_>) -> Result<bool> {
     match evidence.tokenizer_config.get("auto_map") {
         None => Ok(false),
@@ -177,7 +177,7 @@ fn text<'a>(
     }
 }
 
-/// Whether a name matches a shell pattern, which has a star at its end or none.
+/// True if a name matches a shell pattern, which has a star at its end or none.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
 }

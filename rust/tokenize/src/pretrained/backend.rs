@@ -24,7 +24,7 @@ pub(super) struct Backend {
     pub(super) engine: tokenizers::Tokenizer,
     /// `_special_tokens_map`, in the order of `special_tokens_map`.
     named: IndexMap<String, Option<Token>>,
-    /// Whether the post-processor comes from `tokenizer.json`.
+    /// True if the post-processor comes from `tokenizer.json`.
     pub(super) kept_post_processor: bool,
     extra: Vec<Token>,
     add_bos: bool,
@@ -436,7 +436,7 @@ pub(super) enum PairTemplate {
     Bare,
 }
 
-/// Whether a version of transformers is 5.0.0 or later, without its pre-releases.
+/// True if a version of transformers is 5.0.0 or later, without its pre-releases.
 fn is_five(version: &str) -> bool {
     let mut parts = version.split('.');
     let major: u32 = parts.next().and_then(|major| major.parse().ok()).unwrap_or(0);

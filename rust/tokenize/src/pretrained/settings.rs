@@ -326,7 +326,7 @@ fn collect_model_specific(values: &mut Map<String, Value>) {
     }
 }
 
-/// Whether Python takes a JSON value for true.
+/// True if Python takes a JSON value for true.
 pub(super) fn truthy(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => false,

@@ -83,7 +83,7 @@ impl AddedToken {
             .normalized(self.normalized.unwrap_or(!self.special))
     }
 
-    /// Whether two tokens are equal by Python's `==`.
+    /// True if two tokens are equal by Python's `==`.
     fn equals(&self, other: &Self) -> bool {
         self.resolve() == other.resolve()
     }
@@ -120,7 +120,7 @@ impl Token {
         }
     }
 
-    /// Whether two tokens are equal by Python's `==`: a string never equals an `AddedToken`.
+    /// True if two tokens are equal by Python's `==`: a string never equals an `AddedToken`.
     pub(super) fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Text(a), Self::Text(b)) => a == b,

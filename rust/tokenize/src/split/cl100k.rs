@@ -13,7 +13,7 @@ pub(crate) struct Cl100k {
     pub(crate) contraction: Contraction,
     /// The most digits of a piece.
     pub(crate) digits: u32,
-    /// Whether marks belong to words (Qwen 3.5) and not to punctuation.
+    /// True if marks belong to words (Qwen 3.5) and not to punctuation.
     pub(crate) marks: bool,
 }
 

@@ -9,7 +9,7 @@ use super::text::{LETTER, MARK, NEWLINE, NUMBER, SIGN, SPACE, Stretch, decode};
 pub(crate) struct DeepSeek;
 
 impl DeepSeek {
-    /// Whether the second split matches the character at `at`: `[一-龥぀-ゟ゠-ヿ]`.
+    /// True if the second split matches the character at `at`: `[一-龥぀-ゟ゠-ヿ]`.
     #[inline]
     pub(super) fn is_east_asian(text: &[u8], at: usize) -> bool {
         matches!(text.get(at), Some(0xE3..=0xE9))

@@ -43,7 +43,7 @@ pub(crate) enum Splitter {
     Gpt2,
     /// `Digits`, each digit alone or in runs, and GPT-2's pattern for the rest.
     DigitsGpt2 {
-        /// Whether every digit is a piece.
+        /// True if every digit is a piece.
         alone: bool,
     },
     /// The pattern of cl100k and its variants.

@@ -26,7 +26,7 @@ pub(crate) enum Behavior {
 pub(crate) struct SplitStep {
     pub(crate) automaton: Automaton,
     pub(crate) behavior: Behavior,
-    /// Whether the delimiters are the texts between the matches.
+    /// True if the delimiters are the texts between the matches.
     pub(crate) invert: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct SplitStep {
 #[derive(Clone, Copy)]
 struct SplitItem {
     end: usize,
-    /// Whether the item is a delimiter.
+    /// True if the item is a delimiter.
     delimits: bool,
 }
 

@@ -145,7 +145,7 @@ pub(crate) fn scripts() -> &'static Table {
     &SCRIPTS
 }
 
-/// Whether a character counts as `\w` when added tokens are matched.
+/// True if a character counts as `\w` when added tokens are matched.
 pub(crate) fn is_word(c: char) -> bool {
     let after = WORD_RUNS.partition_point(|(start, _)| *start <= u32::from(c));
     after.checked_sub(1).is_some_and(|run| WORD_RUNS[run].1 == 1)

@@ -203,7 +203,7 @@ fn between_letters(c: char) -> Vec<String> {
     splits.into_iter().map(|(piece, _, _)| piece.to_owned()).collect()
 }
 
-/// Whether a decomposed character changes places with a neighbouring mark; see [`compositions`].
+/// True if a decomposed character changes places with a neighbouring mark; see [`compositions`].
 fn moves(c: char) -> bool {
     let (low, high) = (format!("{c}\u{334}"), format!("\u{315}{c}"));
     normalized(&NFD, &low) != low || normalized(&NFD, &high) != high
@@ -253,7 +253,7 @@ fn behind(before: char, after: char) -> Vec<bool> {
     cut
 }
 
-/// Whether `UnicodeScripts` cuts between two characters.
+/// True if `UnicodeScripts` cuts between two characters.
 fn is_cut(left: char, right: char) -> bool {
     starts(&format!("{left}{right}")).len() == 2
 }

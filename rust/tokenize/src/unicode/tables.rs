@@ -671,7 +671,7 @@ pub(super) const COMPATIBILITY_RUNS: &[(u32, u8)] = &[
     (0x2f800, 2), (0x2fa1e, 0),
 ];
 
-/// Whether a code point is `\w` to the `regex` crate.
+/// True if a code point is `\w` to the `regex` crate.
 #[rustfmt::skip]
 pub(super) const WORD_RUNS: &[(u32, u8)] = &[
     (0x0, 0), (0x30, 1), (0x3a, 0), (0x41, 1), (0x5b, 0), (0x5f, 1), (0x60, 0), (0x61, 1),
@@ -1042,7 +1042,7 @@ pub(super) const BERT_RUNS: &[(u32, u8)] = &[
     (0x10_0000, 1), (0x10_fffe, 0),
 ];
 
-/// Whether a code point can be of one grapheme cluster with one beside it.
+/// True if a code point can be of one grapheme cluster with one beside it.
 #[rustfmt::skip]
 pub(super) const JOIN_RUNS: &[(u32, u8)] = &[
     (0x0, 0), (0xd, 1), (0xe, 0), (0x300, 1), (0x370, 0), (0x483, 1), (0x48a, 0), (0x591, 1),

@@ -97,7 +97,7 @@ option_words! {
 }
 
 impl Part {
-    /// Whether records of this shape have this part.
+    /// True if records of this shape have this part.
     fn is_of(self, shape: ShapeName) -> bool {
         match self {
             Self::Messages => shape == ShapeName::Conversations,
@@ -341,7 +341,7 @@ impl Source {
 pub struct Inputs {
     /// The sources, in the order in which they are read.
     pub sources: Vec<Source>,
-    /// Whether folders inside a folder are read too.
+    /// True if folders inside a folder are read too.
     pub recursive: bool,
     /// The options of remote storage.
     pub storage: StorageOptions,

@@ -69,7 +69,7 @@ impl Shares {
         Ok(())
     }
 
-    /// Whether sources are read again.
+    /// True if sources are read again.
     pub(crate) fn repeats(&self) -> bool {
         self.stopping == StoppingStrategy::AllExhausted
             && self.sources.iter().any(|source| source.weight.is_some())

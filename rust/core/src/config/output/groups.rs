@@ -30,12 +30,12 @@ impl StartingGroups {
         }
     }
 
-    /// Whether the turn includes a group.
+    /// True if the turn includes a group.
     pub(crate) fn includes(self, group: usize) -> bool {
         group % self.world_size.get() as usize == self.rank as usize
     }
 
-    /// Whether there are several calls.
+    /// True if there are several calls.
     pub(crate) fn is_shared(self) -> bool {
         self.world_size.get() > 1
     }

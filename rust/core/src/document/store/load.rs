@@ -86,7 +86,7 @@ impl<'a> ReadRun<'a> {
         Some((Self { records, bytes: first.offset..end }, rest))
     }
 
-    /// Whether the first record is so large that only what is wanted is read.
+    /// True if the first record is so large that only wanted records are read.
     fn is_large(&self) -> bool {
         self.records[0].bytes > LARGE
     }
@@ -133,7 +133,7 @@ impl Store {
         let share = wanted.len().div_ceil(threads.get()).max(1);
         let parts = thread::scope(|scope| {
             let read = |share| self.read(log, share, (stretches, whole), control);
-            // Where the system gives no thread, this one does the work.
+            // If the system gives no thread, this one does the work.
             let threads: Vec<_> = wanted
                 .chunks(share)
                 .map(|share| {

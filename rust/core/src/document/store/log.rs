@@ -258,7 +258,7 @@ impl Log {
 
     /// Some words, `offset` bytes into the file.
     pub(super) fn words(&self, offset: u64, count: usize) -> Result<Vec<u32>> {
-        // What the disk has lost would be read as something else.
+        // Bytes that the disk has lost would be read as something else.
         self.tail().writeback.check().map_err(Error::io(&self.path))?;
         Ok(words(&self.bytes(offset, count * WORD)?))
     }
@@ -309,7 +309,7 @@ impl Drop for ClosedInBackground {
     fn drop(&mut self) {
         let Some(file) = self.0.take() else { return };
         if file.metadata().is_ok_and(|metadata| metadata.len() >= LARGE) {
-            // Where the system gives no more threads, it is closed here.
+            // If the system gives no more threads, it is closed here.
             let _ = threads::start("fastpack-close", || drop(file));
         }
     }

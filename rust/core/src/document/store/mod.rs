@@ -48,7 +48,7 @@ struct Spilled {
     log: Arc<Log>,
     /// The budget of documents in memory, in bytes.
     budget: u64,
-    /// Whether the budget was exceeded, so that all documents are in the log only.
+    /// True if the budget was exceeded, so that all documents are in the log only.
     over: bool,
 }
 
@@ -129,7 +129,7 @@ impl Store {
         first..self.end
     }
 
-    /// Whether documents must be read back, so that [`Store::document`] has none.
+    /// True if documents must be read back, so that [`Store::document`] has none.
     pub fn is_spilled(&self) -> bool {
         self.spilled.as_ref().is_some_and(|spilled| spilled.over)
     }
@@ -158,7 +158,7 @@ impl Store {
         self.end
     }
 
-    /// Whether so many documents are kept that unused ones should be freed, where `lanes` stores share the memory.
+    /// True if so many documents are kept that unused ones should be freed, where `lanes` stores share the memory.
     ///
     /// The number doubles with what was in use at the last search, so that all searches together take as long as a few
     /// over all documents.

@@ -19,7 +19,7 @@ use crate::util::control::Control;
 pub(super) struct Heavy {
     /// The part of the budget that the others may need at most.
     pub(super) fill: f64,
-    /// Whether they are filled as far as the others are, on top of the longest sequence.
+    /// True if they are filled as far as the others are, on top of the longest sequence.
     pub(super) tops_up: bool,
 }
 
@@ -168,7 +168,7 @@ fn to_cheapest(
     let by_cost = |it: &MicroBatch| it.cost.to_bits();
     let mut cheapest: BinaryHeap<Reverse<(u64, usize)>> =
         micro_batches.iter().enumerate().map(|(at, it)| Reverse((by_cost(it), at))).collect();
-    // Those without room for the last sequence, by their room: sequences get shorter.
+    // Micro-batches without room for the last sequence, by their room: sequences get shorter.
     let mut roomy: BinaryHeap<(u64, usize)> = BinaryHeap::new();
     for &sequence in sequences {
         let size = sizes.size(sequence);

@@ -23,7 +23,7 @@ const TRIED: usize = 16;
 pub(super) struct Grid {
     pub(super) micro_batches: Vec<MicroBatch>,
     ranks: usize,
-    /// Whether the sequences of a rank stay there.
+    /// True if the sequences of a rank stay there.
     stays: bool,
 }
 

@@ -95,7 +95,8 @@ impl Exchange {
             if takes_more && size <= free {
                 weigh(cost, Self { given, taken: None });
             }
-            // What comes back is no longer than what is given, so `from` has room for it; and not much shorter, so `to` has.
+            // The sequences given back are no longer than those taken, so `from` has room for them; and not much shorter, so `to`
+            // has.
             let first = ascending.partition_point(|&(length, _)| {
                 sizes.size_of(length) + free < size || sizes.cost_of(length) < cost - most
             });

@@ -1,9 +1,9 @@
 //! The longest first, then others at random, then the pieces that fill the row to the last token.
 //!
 //! Long pieces cannot be left for last. Random pieces keep a row from holding pieces of one length only.
-//! Where a row is nearly full, a piece or a pair of exactly the missing length closes it. This reaches the
-//! lower bound on most real lengths, but can be worse on hostile ones. So the rows of first-fit decreasing
-//! are counted too, and taken if they are fewer.
+//! A piece or a pair of exactly the missing length closes a row that is nearly full. This reaches the lower
+//! bound on most real lengths, but can be worse on hostile ones. So the rows of first-fit decreasing are
+//! counted too, and taken if they are fewer.
 
 use std::collections::BTreeMap;
 

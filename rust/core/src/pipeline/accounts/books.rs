@@ -37,7 +37,7 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    /// Whether no row was handed over.
+    /// True if no row was handed over.
     pub(in crate::pipeline) fn is_without_rows(&self) -> bool {
         self.rows == 0
     }

@@ -39,13 +39,13 @@ pub(crate) type Numbering<'a> = dyn Fn(&mut Origin) -> Result<()> + Sync + 'a;
 pub(crate) struct Intake<'a> {
     job: &'a Job,
     control: &'a Control,
-    /// Whether the blocks are handed over too.
+    /// True if the blocks are handed over too.
     keeps_shares: bool,
-    /// Whether every record that is left out is listed.
+    /// True if every record that is left out is listed.
     names_all: bool,
-    /// Whether the documents of every choice of `turns` are counted.
+    /// True if the documents of every choice of `turns` are counted.
     compares_turns: bool,
-    /// Whether documents keep the hash of their record's content.
+    /// True if documents keep the hash of their record's content.
     hashes: bool,
     /// The split whose records alone are read; all are by default.
     side: Option<SplitSide>,

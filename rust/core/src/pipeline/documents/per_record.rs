@@ -115,7 +115,7 @@ pub(super) fn ending(job: &Job) -> Ending {
 pub(super) type WorkerParts<'w, 'a> =
     (&'w mut Worker<'a>, Option<&'w mut DocumentMaker>, Option<&'w mut DocumentMaker>);
 
-/// Whether a document was compared with the reference engine.
+/// The result of comparing a document with the reference engine.
 pub(super) enum Verification {
     No,
     Agrees,

@@ -72,7 +72,7 @@ pub(crate) struct FileKinds {
     pub(in crate::pipeline) inputs: Vec<InputReport>,
     /// The kinds of records for which a prompt was given.
     unprompted: Vec<String>,
-    /// Whether a given prompt was used.
+    /// True if a given prompt was used.
     prompted: bool,
 }
 

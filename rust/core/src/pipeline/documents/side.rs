@@ -49,7 +49,7 @@ impl SplitThreshold {
         mix(mix(seed.wrapping_add(STEP)) ^ content)
     }
 
-    /// Whether a record of this content is held out.
+    /// True if a record of this content is held out.
     pub(crate) fn holds_out(self, content: u64) -> bool {
         self.last.is_some_and(|last| Self::hash(self.seed, content) <= last)
     }
@@ -59,12 +59,12 @@ impl SplitThreshold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SplitSide {
     pub(crate) threshold: SplitThreshold,
-    /// Whether it is the split for validation.
+    /// True if it is the split for validation.
     pub(crate) held_out: bool,
 }
 
 impl SplitSide {
-    /// Whether a record of this content is taken; `None` is one that cannot be read.
+    /// True if a record of this content is taken; `None` is one that cannot be read.
     pub(crate) fn takes(self, content: Option<u64>) -> bool {
         content.is_some_and(|content| self.threshold.holds_out(content)) == self.held_out
     }

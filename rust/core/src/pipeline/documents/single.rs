@@ -20,7 +20,7 @@ use crate::source::extents::position::first_blocks;
 use crate::source::{Block, FoundFiles, Raw};
 use crate::util::control::Control;
 
-/// Whether each record of a block is wanted, by its number from 0.
+/// For each record of a block, by its number from 0, true if it is wanted.
 pub(crate) type WantedRecords = Vec<bool>;
 
 /// Makes documents from single blocks.
@@ -71,7 +71,7 @@ impl<'a> SingleBlocks<'a> {
         self.job.transform.apply(block)
     }
 
-    /// Whether a record of a block is of the split whose records are taken.
+    /// True if a record of a block is of the split whose records are taken.
     pub(crate) fn is_of_split(&self, raw: Raw<'_>, source: usize, shape: Option<&Shape>) -> bool {
         self.side.is_none_or(|side| {
             let reading = &self.sources[source].reading;

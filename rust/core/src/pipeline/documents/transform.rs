@@ -39,12 +39,12 @@ impl fmt::Debug for Transform {
 }
 
 impl Transform {
-    /// Whether there is no function of records.
+    /// True if there is no function of records.
     pub(crate) fn is_empty(&self) -> bool {
         self.filter.is_none() && self.map.is_none()
     }
 
-    /// Whether the functions have an identity, so that a job with them can be resumed.
+    /// True if the functions have an identity, so that a job with them can be resumed.
     pub(crate) fn is_identified(&self) -> bool {
         self.warnings.is_empty()
     }

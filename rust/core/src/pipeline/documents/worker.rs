@@ -26,7 +26,7 @@ const KEPT: usize = 1 << 22;
 
 /// Reads the records of one thread up to the text that is tokenized, with reused buffers.
 pub(in crate::pipeline) struct Worker<'a> {
-    /// Whether texts take the fast path.
+    /// True if texts take the fast path.
     texts: bool,
     /// The replayer of conversations, on the fast path.
     replayer: Option<Replayer<'a>>,
@@ -34,7 +34,7 @@ pub(in crate::pipeline) struct Worker<'a> {
     replayed: Replayed,
     /// The result of the last record, for its memory.
     rendered: Rendered,
-    /// Whether the last record may have fields that its document leaves out, besides those of its messages.
+    /// True if the last record may have fields that its document leaves out, besides those of its messages.
     may_leave_out: bool,
     /// The hash of what the shape of the last record reads, if it was asked for and the record could be read.
     content: Option<u64>,
@@ -49,7 +49,7 @@ pub(in crate::pipeline) struct ReadOptions<'r, 'a> {
     pub(in crate::pipeline) reading: &'r Reading,
     /// The shape of the file, if known.
     pub(in crate::pipeline) shape: Option<&'r Shape>,
-    /// Whether the content of records is hashed.
+    /// True if the content of records is hashed.
     pub(in crate::pipeline) hashes: bool,
     /// The split whose records alone are taken; all are by default.
     pub(in crate::pipeline) side: Option<SplitSide>,
@@ -257,12 +257,12 @@ impl<'a> Worker<'a> {
         made
     }
 
-    /// Whether a program can be looked up for a conversation that was read.
+    /// True if a program can be looked up for a conversation that was read.
     fn takes(&mut self, conversation: &Conversation) -> bool {
         self.replays() && self.reader.take(conversation)
     }
 
-    /// Whether conversations may be replayed.
+    /// True if conversations may be replayed.
     fn replays(&self) -> bool {
         self.replayer.as_ref().is_some_and(|replayer| !replayer.gave_up())
     }
@@ -302,7 +302,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Whether some words occur in a text. They may be as long as the text.
+/// True if some words occur in a text. They may be as long as the text.
 fn is_in(words: &str, text: &str) -> bool {
     memchr::memmem::find(text.as_bytes(), words.as_bytes()).is_some()
 }

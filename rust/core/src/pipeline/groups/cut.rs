@@ -12,7 +12,7 @@ pub(super) struct Sized {
     pub(super) bytes: u64,
     /// The index of its source.
     pub(super) source: usize,
-    /// Whether the source has a limit of records, which holds for all of its files together.
+    /// True if the source has a limit of records, which holds for all of its files together.
     pub(super) is_limited: bool,
 }
 

@@ -98,7 +98,7 @@ fn adopt(
         return folder.adopt(&placed(shards), control);
     }
     if job.output.hf_layout && !shards.is_empty() {
-        // What describes the columns to `datasets` is taken from the first shard.
+        // The first shard supplies the description of the columns for `datasets`.
         let (group, first) = shards.remove(0);
         let path = groups.fetched_file(group, &first.name, control)?;
         folder.adopt(&[(path, first)], control)?;
@@ -122,9 +122,9 @@ fn placed(shards: Vec<(&PackedGroup, File)>) -> Vec<(PathBuf, File)> {
     shards.into_iter().map(|(group, file)| (group.dir.join(&file.name), file)).collect()
 }
 
-/// Whether the tokens of all groups are as they were made, where they become those of the job. Those that are not are removed.
+/// True if the tokens of all groups are unchanged when they become those of the job. Changed ones are removed.
 fn are_tokens_unchanged(job: &GroupedJob<'_>, groups: &Groups, control: &Control) -> Result<bool> {
-    // Where groups have one step, their tokens lie beside their rows.
+    // Groups with one step keep their tokens beside their rows.
     if !job.output.keep_tokens || !job.makes_tokens_first() {
         return Ok(true);
     }

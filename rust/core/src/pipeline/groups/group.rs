@@ -189,14 +189,14 @@ impl<'a> GroupedJob<'a> {
         ordered(WAITING, || Ok(left.next()), || read, |(group, found)| take(group, found))
     }
 
-    /// Whether all groups have finished all steps, or the job has ended.
+    /// True if all groups have finished all steps, or the job has ended.
     pub(super) fn are_done(&self, groups: &Groups) -> Result<bool> {
         let last = GroupStep::Rows.name();
         let is_over = groups.refresh()?;
         Ok(is_over || (0..self.len()).all(|group| groups.is_done(group as u64, last)))
     }
 
-    /// Whether the tokens of all groups are made before the rows of any.
+    /// True if the tokens of all groups are made before the rows of any.
     pub(super) fn makes_tokens_first(&self) -> bool {
         GroupStep::of(self.output.validation).contains(&GroupStep::Tokens)
     }

@@ -34,7 +34,7 @@ impl Draw {
         self.fates.push(fate);
     }
 
-    /// Whether each document is set aside, by its number.
+    /// For each document, by its number, true if it is set aside.
     pub(super) fn set_aside(&self) -> Vec<bool> {
         let threshold = self.threshold.unwrap_or_else(|| {
             let all = self.contents.len() as u64;

@@ -48,7 +48,7 @@ pub(crate) struct Packing<'a> {
     pub(in crate::pipeline) shares: Option<ShareDraw>,
     /// The size of the validation split, if there are splits.
     pub(in crate::pipeline) validation: Option<Validation>,
-    /// Whether rows that ranks cannot share equally are left for the job, of which this packs a group.
+    /// True if this packs a group of a job: rows that ranks cannot share equally are left for the job.
     pub(in crate::pipeline) is_group: bool,
     /// Documents of which other pieces are in rows already.
     pub(in crate::pipeline) elsewhere: HashSet<u32>,

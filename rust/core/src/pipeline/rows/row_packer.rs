@@ -57,13 +57,13 @@ impl RowPacker {
         self.packers.len()
     }
 
-    /// Whether a packer has a closed row that was not delivered.
+    /// True if a packer has a closed row that was not delivered.
     pub(crate) fn waits(&self, packer: usize) -> bool {
         let Packer { closed, delivered, .. } = &self.packers[packer];
         *delivered < closed.rows()
     }
 
-    /// Whether any packer has a closed row that was not delivered.
+    /// True if any packer has a closed row that was not delivered.
     pub(crate) fn any_waits(&self) -> bool {
         (0..self.packers.len()).any(|packer| self.waits(packer))
     }
@@ -184,7 +184,7 @@ impl NeededDocuments {
         usize::try_from(number.checked_sub(self.first)?).ok()
     }
 
-    /// Whether a document is needed.
+    /// True if a document is needed.
     pub(crate) fn has(&self, number: u64) -> bool {
         self.index(number).is_some_and(|at| self.flags[at])
     }

@@ -22,7 +22,7 @@ pub(in crate::pipeline) struct SharedDocument {
     /// The number of earlier reads of its source.
     repetition: u64,
     pieces: Vec<SharedPiece>,
-    /// Whether other pieces of it are in rows of its group.
+    /// True if other pieces of the document are in rows of its group.
     elsewhere: bool,
 }
 

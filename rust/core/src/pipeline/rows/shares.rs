@@ -74,7 +74,7 @@ impl ShareDraw {
         let wanted = wanted(&self.shares, &pools);
         let mut times = vec![0_u32; self.documents.len()];
         for (number, candidate) in self.documents.iter().enumerate() {
-            // What is dropped for another reason is no part of any pool.
+            // A document that is dropped for another reason is in no pool.
             times[number] = u32::from(candidate.fate.dropped.is_some());
         }
         let mut drawn = vec![Count::default(); pools.len()];

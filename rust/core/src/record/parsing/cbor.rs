@@ -142,7 +142,7 @@ fn text(decoder: &mut Decoder<'_>) -> Result<Arc<str>, Refused> {
     Ok(Arc::from(whole))
 }
 
-/// Whether the current list or object continues. `left` is the number of items left, if known.
+/// True if the current list or object continues. `left` is the number of items left, if known.
 fn goes_on(decoder: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, Refused> {
     match left {
         Some(0) => Ok(false),

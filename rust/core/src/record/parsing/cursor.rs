@@ -45,7 +45,7 @@ impl<'l> Cursor<'l> {
         next
     }
 
-    /// Whether nothing is left.
+    /// True if nothing is left.
     pub(crate) fn is_at_end(&mut self) -> bool {
         self.peek().is_none()
     }

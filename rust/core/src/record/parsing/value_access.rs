@@ -16,7 +16,7 @@ pub(crate) trait ValueAccess<'l> {
     /// Takes the value if it is `null`.
     fn null(&mut self) -> bool;
 
-    /// Whether it is a string.
+    /// True for a string; `None` if nothing is left.
     fn is_text(&mut self) -> Option<bool>;
 
     /// Takes a short string, such as the name of a role.

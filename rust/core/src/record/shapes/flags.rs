@@ -79,12 +79,12 @@ pub(crate) fn not_said(place: &str) -> Fault {
     Fault::new(Reason::Unmaskable, message)
 }
 
-/// Whether a message is of the trained role.
+/// True if a message is of the trained role.
 pub(crate) fn speaks(message: &Map) -> bool {
     matches!(message.get("role"), Some(Json::String(role)) if is_assistant(role))
 }
 
-/// Whether a role is the trained one.
+/// True if a role is the trained one.
 pub fn is_assistant(role: &str) -> bool {
     usual::ASSISTANT.contains(&role)
 }
@@ -99,7 +99,7 @@ impl NoWeight {
     }
 }
 
-/// Whether a number is a weight.
+/// True if a number is a weight.
 pub(crate) fn is_weight(number: f32) -> bool {
     number.is_finite() && number >= 0.0
 }

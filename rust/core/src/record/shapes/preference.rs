@@ -146,7 +146,7 @@ fn check_weight(weight: Option<f32>, field: &str, at: usize, is_prompt: bool) ->
     }
 }
 
-/// Whether a field holds a text rather than messages.
+/// True if a field holds a text rather than messages.
 fn is_text(record: &Map, field: &str) -> Result<bool, Fault> {
     match record.get(field) {
         Some(Json::String(_)) => Ok(true),
@@ -169,7 +169,7 @@ fn shared_messages(chosen: &[Arc<Map>], rejected: &[Arc<Map>]) -> usize {
     pairs.position(|(one, other)| !is_same(one, other)).unwrap_or(shortest - 1)
 }
 
-/// Whether two messages say the same, whatever their flags.
+/// True if two messages say the same, whatever their flags.
 fn is_same(one: &Map, other: &Map) -> bool {
     let said = |message: &Map| {
         let mut said = message.clone();

@@ -336,7 +336,7 @@ fn reals(array: &dyn Array, range: Range<usize>) -> Option<Vec<f32>> {
     weights.iter().all(|&weight| flags::is_weight(weight)).then_some(weights)
 }
 
-/// Whether no value of an array in `range` is null.
+/// True if no value of an array in `range` is null.
 fn is_full(array: &dyn Array, range: &Range<usize>) -> bool {
     array.null_count() == 0 || range.clone().all(|at| array.is_valid(at))
 }

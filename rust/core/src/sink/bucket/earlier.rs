@@ -67,7 +67,7 @@ impl Earlier {
         Ok(earlier)
     }
 
-    /// Whether an output is replaced that is whole.
+    /// True if the replaced output is whole.
     pub(crate) fn is_whole(&self) -> bool {
         self.replaced.is_some()
     }

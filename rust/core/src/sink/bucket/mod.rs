@@ -128,7 +128,7 @@ impl Bucket {
         if self.earlier.is_whole() || Arrangement::of(&self.local) != Arrangement::Plain {
             return None;
         }
-        // Where they cannot be listed, they are uploaded again.
+        // Without a list of them, they are uploaded again.
         let stopped = stopped_uploads(&self.target, job).unwrap_or_default();
         let uploads = Uploads::start(&self.target, &self.lease, &self.generation, stopped);
         let uploads = Arc::new(uploads);
@@ -200,7 +200,7 @@ impl Bucket {
         for written in replaced.into_iter().chain([placing]) {
             target.remove_own([written.name().to_owned()], &written)?;
         }
-        // What else is there is of a job that this one has replaced, or has put together.
+        // All other objects there are of a job that this one has replaced or put together.
         remove_uploads(&target)?;
         remove_groups(&target)?;
         unlock(&target, lease);

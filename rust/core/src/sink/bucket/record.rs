@@ -37,7 +37,7 @@ impl GroupUpload {
         self.manifest.listed().filter(|(name, ..)| *name != REPORT)
     }
 
-    /// Whether an object is the one that was uploaded as the file `name`.
+    /// True if an object is the one that was uploaded as the file `name`.
     pub(crate) fn names(&self, name: &str, entry: &ListedObject) -> bool {
         entry.etag().is_some_and(|etag| self.etags.get(name).is_some_and(|known| known == etag))
     }

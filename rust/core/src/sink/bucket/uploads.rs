@@ -75,7 +75,7 @@ impl Uploads {
         });
         let (queue, waiting) = sync_channel(WAITING);
         let waiting = Arc::new(Mutex::new(waiting));
-        // Where the system gives no thread, all is uploaded at the end.
+        // Without a thread from the system, all is uploaded at the end.
         let threads = (0..AT_A_TIME.get()).map_while(|_| {
             let (state, waiting) = (Arc::clone(&state), Arc::clone(&waiting));
             threads::start("fastpack-upload", move || state.serve(&waiting)).ok()

@@ -27,14 +27,14 @@ const REPORT_BEGIN: &[u8] = b"{\"fastpack\":";
 /// Bytes of a file that tell whether fastpack wrote it.
 const BEGIN: u64 = 256;
 
-/// Whether the folder `dir`, which only `job` uses, has a manifest, but not all files of `job`.
+/// True if the folder `dir`, used by `job` alone, has a manifest, but not all files of `job`.
 pub fn is_damaged(dir: &Path, job: &Identity) -> Result<bool> {
     let has_manifest = dir.join(MANIFEST).symlink_metadata().is_ok();
     Ok(has_manifest && survey::finished(dir, job)?.is_none())
 }
 
-/// Whether the folder `dir`, which only `job` uses, is not whole, and a file lies there under the name of one of its files that
-/// nothing proves to be fastpack's: somebody else's, or one that is damaged beyond recognition.
+/// True if the folder `dir`, used by `job` alone, is not whole and has a foreign file under the name of one of its files:
+/// somebody else's, or one that is damaged beyond recognition.
 pub fn is_barred(dir: &Path, job: &Identity) -> Result<bool> {
     let entry = CacheEntryFiles { dir, is_group: false };
     let is_unknown = |name: &&str| {

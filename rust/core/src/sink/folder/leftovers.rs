@@ -75,7 +75,7 @@ impl Leftovers {
     }
 }
 
-/// Whether a file is the record of a started job that was killed while writing it.
+/// True if a file is the record of a started job that was killed while writing it.
 fn is_torn(entry: &DirEntry) -> bool {
     let mut text = Vec::new();
     let begin = |file: fs::File| file.take(sealed::SHORT).read_to_end(&mut text);

@@ -159,7 +159,7 @@ impl Lock {
 pub(crate) struct WorkFiles<'a> {
     work: &'a Path,
     job: &'a Identity,
-    /// What runs have written there, once it is asked for.
+    /// The files that runs have written there, read at the first request.
     written: OnceCell<Written>,
 }
 
@@ -199,7 +199,7 @@ impl Evidence<Disk> for Lock {
 pub(crate) struct SharedLock {
     /// Closing the file unlocks it. It stays: others may hold it.
     file: Option<File>,
-    /// Whether the file system has locks.
+    /// True if the file system has locks.
     pub(crate) is_held: bool,
 }
 
@@ -245,7 +245,7 @@ impl SharedLock {
     }
 }
 
-/// Whether a run has the work folder `work` for itself.
+/// True if a run has the work folder `work` for itself.
 pub(crate) fn is_taken(work: &Path) -> bool {
     let Ok(file) = regular::open(&work.join(LOCK), Links::Refused) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))

@@ -56,9 +56,9 @@ use crate::util::disk::removal::remove_empty;
 /// unless [`Folder::fail`] has removed them.
 pub struct Folder {
     dir: PathBuf,
-    /// Whether this run made the folder, and removes it if it fails.
+    /// True if this run made the folder, and removes it if it fails.
     created: bool,
-    /// Whether no other run can resume from the files of this one.
+    /// True if no other run can resume from the files of this one.
     once: bool,
     job: Arc<Identity>,
     recipe: Option<String>,

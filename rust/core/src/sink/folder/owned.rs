@@ -73,7 +73,7 @@ impl Owned {
         Ok((left, whole))
     }
 
-    /// Whether the file of this name was recognised as fastpack's.
+    /// True if the file of this name was recognised as fastpack's.
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.files.contains_key(name)
     }
@@ -191,7 +191,7 @@ impl<'a> OwnedHash<'a> {
         Self { path, control, hash: OnceCell::new() }
     }
 
-    /// Whether the file has the size and hash of one of `listed`.
+    /// True if the file has the size and hash of one of `listed`.
     fn is_one_of(&self, listed: Option<&Vec<ManifestEntry<'_>>>) -> Result<bool> {
         let path = self.path;
         let Ok(found) = path.symlink_metadata() else { return Ok(false) };
@@ -210,7 +210,7 @@ impl<'a> OwnedHash<'a> {
     }
 }
 
-/// Whether there is a regular file at `path`, not a link, with this size and hash.
+/// True if there is a regular file at `path`, not a link, with this size and hash.
 pub(crate) fn is_whole(path: &Path, bytes: u64, blake3: &str, control: &Control) -> Result<bool> {
     let is_as_long = path.symlink_metadata().is_ok_and(|it| it.is_file() && it.len() == bytes);
     Ok(is_as_long && hash(path, control)?.is_some_and(|hash| hash.to_hex().as_str() == blake3))

@@ -23,7 +23,7 @@ use crate::util::wording::{Message, message, set};
 /// The most files that a message names.
 const NAMED: usize = 5;
 
-/// Whether a file of this name is in the way of a run: the run may write it, or readers would take it for a
+/// True if a file of this name is in the way of a run: the run may write it, or readers would take it for a
 /// shard.
 pub(crate) fn is_in_the_way(name: &str, arrangement: Arrangement) -> bool {
     [REPORT, MANIFEST, TOKENS].contains(&name)
@@ -71,7 +71,7 @@ pub(crate) fn unchanged(
     Ok(Some((manifest, report)))
 }
 
-/// Whether a file of kept tokens is the one that a manifest lists.
+/// True if a file of kept tokens is the one that a manifest lists.
 pub(crate) fn has_digest(path: &Path, tokens: &TokensFile, control: &Control) -> Result<bool> {
     let digest = owned::digest(path, control)?;
     Ok(digest.is_some_and(|digest| digest.to_hex().as_str() == tokens.blake3))
@@ -157,7 +157,7 @@ pub fn kept(dir: &Path) -> Result<KeptTokens> {
 /// A file of a finished folder that is missing or has changed.
 struct Damage {
     words: String,
-    /// Whether the file exists with another content, so that it may belong to somebody else.
+    /// True if the file exists with another content, so that it may belong to somebody else.
     changed: bool,
 }
 
@@ -210,7 +210,7 @@ fn damage_of<'a>(
     Ok(None)
 }
 
-/// Whether a small file has the hash `expected`.
+/// True if a small file has the hash `expected`.
 fn holds(path: &Path, expected: &str, links: Links) -> Result<bool> {
     let mut bytes = Vec::new();
     let read = regular::open(path, links).and_then(|mut file| file.read_to_end(&mut bytes));

@@ -81,7 +81,7 @@ struct ListedStates {
     names: HashSet<String>,
     /// When the next list is due.
     due: Option<Instant>,
-    /// Whether the job had ended.
+    /// True if the job had ended.
     is_over: bool,
 }
 
@@ -198,12 +198,12 @@ impl BucketGroups {
         Ok(listed.is_over)
     }
 
-    /// Whether the job that has begun in the bucket is this one.
+    /// True if the job that has begun in the bucket is this one.
     fn is_underway(&self) -> Result<bool> {
         Ok(started(&self.target)?.is_some_and(|started| started.job.name() == self.job))
     }
 
-    /// Whether a group had finished a step when the states were last listed.
+    /// True if a group had finished a step when the states were last listed.
     pub(crate) fn is_done(&self, group: u64, step: &str) -> bool {
         self.listed().names.contains(&record_name(group, step))
     }

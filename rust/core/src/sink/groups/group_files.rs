@@ -84,7 +84,7 @@ impl Evidence<Disk> for GroupFiles {
     }
 }
 
-/// Whether this is the folder of a group in the work folder of its job.
+/// True if this is the folder of a group in the work folder of its job.
 pub(crate) fn is_group(folder: &Path) -> bool {
     let names: Vec<&str> = folder.iter().rev().take(3).filter_map(OsStr::to_str).collect();
     matches!(*names, [name, GROUPS | GROUPS_REMOVED, WORK] if parse(name).is_some())
@@ -138,7 +138,7 @@ pub(crate) fn remove(work: &Path) {
     };
     let Ok(()) = ordered(WAITING, || Ok(entries.next()), || remove, Ok);
     if remove_empty(&removed).is_err() && !regular::is_folder(&groups) {
-        // What stays is somebody else's, and keeps its name.
+        // The files that stay are somebody else's, and keep their names.
         let _ = regular::rename(&removed, &groups);
     }
 }

@@ -26,7 +26,7 @@ pub struct Underway {
     pub job: Arc<Identity>,
     /// The time at which it began.
     pub now: NaiveDateTime,
-    /// Whether one process works on the whole of it.
+    /// True if one process works on the whole of it.
     pub is_running: bool,
     /// The states of its groups, if it has groups. Those that no process has begun are left out.
     pub groups: BTreeMap<u64, GroupState>,

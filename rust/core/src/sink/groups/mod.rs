@@ -57,7 +57,7 @@ pub struct Groups {
     path: PathBuf,
     now: NaiveDateTime,
     lock: SharedLock,
-    /// Where other processes are told of them, if the output is in a bucket.
+    /// The states of the groups in a bucket, for other processes, if the output is there.
     bucket: Option<BucketGroups>,
 }
 
@@ -110,7 +110,7 @@ impl PackedGroup {
         Self { dir, report, files, content, tokens, beside }
     }
 
-    /// Whether the file at `path` is the one that is called `name` in the group.
+    /// True if the file at `path` is the one that is called `name` in the group.
     fn holds(&self, name: &str, path: &Path, control: &Control) -> Result<bool> {
         if let Some(tokens) = self.tokens.as_ref().filter(|_| name == TOKENS) {
             return survey::has_digest(path, tokens, control);
@@ -211,8 +211,8 @@ fn started_job(dir: &Path) -> Result<Option<Manifest>> {
     Manifest::read(&dir.join(WORK).join(STARTED), Links::Refused)
 }
 
-/// Whether the groups of a job are being packed in the folder `dir`. Without the record of the job, what is there is somebody
-/// else's.
+/// True if the groups of a job are being packed in the folder `dir`. Without the record of the job, the files there are
+/// somebody else's.
 fn is_underway(dir: &Path) -> bool {
     let work = dir.join(WORK);
     regular::is_folder(&group_files::folder(&work)) && work.join(STARTED).symlink_metadata().is_ok()
@@ -281,7 +281,7 @@ impl Groups {
         Self { lock: self.lock.released(), ..self }
     }
 
-    /// Whether locks tell which groups are being packed.
+    /// True if locks tell which groups are being packed.
     pub fn has_locks(&self) -> bool {
         self.lock.is_held
     }
@@ -296,7 +296,7 @@ impl Groups {
         self.bucket.as_ref().map_or(Ok(false), BucketGroups::refresh)
     }
 
-    /// Whether a group has finished a step.
+    /// True if a group has finished a step.
     pub fn is_done(&self, group: u64, step: &str) -> bool {
         match &self.bucket {
             Some(bucket) => bucket.is_done(group, step),
@@ -398,7 +398,7 @@ impl Groups {
         }
     }
 
-    /// Whether the files of groups lie in a bucket.
+    /// True if the files of groups lie in a bucket.
     pub fn are_in_bucket(&self) -> bool {
         self.bucket.is_some()
     }

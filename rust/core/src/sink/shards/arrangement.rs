@@ -77,7 +77,7 @@ impl Arrangement {
         Ok(described)
     }
 
-    /// Whether this is the name of a dataset's file in the output folder.
+    /// True if this is the name of a dataset's file in the output folder.
     pub(crate) fn places(self, name: &str) -> bool {
         match (self, name.split_once('/')) {
             (Self::Plain, _) => false,
@@ -95,14 +95,14 @@ impl Arrangement {
     }
 }
 
-/// Whether this is the name of a describing file in the work folder.
+/// True if this is the name of a describing file in the work folder.
 pub(crate) fn describes(name: &str) -> bool {
     let of_split = |split| name.strip_prefix(split).and_then(|rest| rest.strip_prefix('-'));
     let name = split_folders().into_iter().find_map(of_split).unwrap_or(name);
     [STATE, INFO, SPLITS].contains(&name)
 }
 
-/// Whether this is the name of a file of a dataset.
+/// True if this is the name of a file of a dataset.
 fn is_of_dataset(name: &str) -> bool {
     let numbers = name.strip_prefix("data-").and_then(|rest| rest.strip_suffix(".arrow"));
     let is_number =

@@ -39,7 +39,7 @@ impl Series {
     }
 }
 
-/// Whether `name` is the name of a shard of the input with this stem.
+/// True if `name` is the name of a shard of the input with this stem.
 pub(crate) fn is_of_input(stem: &str, name: &str, format: Format) -> bool {
     let inside = name.strip_prefix(stem).and_then(|rest| {
         rest.strip_suffix(format.extension()).and_then(|rest| rest.strip_suffix('.'))

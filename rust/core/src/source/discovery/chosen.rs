@@ -78,7 +78,7 @@ pub(crate) fn data_of_folder(
     Ok(files)
 }
 
-/// Whether a file of a folder without a known extension holds records.
+/// True if a file of a folder without a known extension holds records.
 ///
 /// Files whose names begin with an underscore do not count, since tools put them beside data by custom; nor do copies
 /// and unfinished files. A file of the local disk that cannot be opened does not count either, since it was not named.
@@ -92,7 +92,7 @@ fn is_data(location: &Location, control: &Control) -> Result<bool> {
     }
 }
 
-/// Whether a file without a known extension is no data by its name.
+/// True if a file without a known extension is no data by its name.
 pub(crate) fn is_by_product(path: &Path) -> bool {
     let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
     name.starts_with(b"_")

@@ -136,7 +136,7 @@ fn refuse_devices(path: &Path, metadata: &fs::Metadata) -> Result<()> {
 /// A search for files.
 #[derive(Clone, Copy)]
 struct LocalSearch<'a> {
-    /// Whether the folders inside a folder are searched too.
+    /// True if the folders inside a folder are searched too.
     recursive: bool,
     control: &'a Control,
 }

@@ -65,7 +65,7 @@ impl SourceFile {
         }
     }
 
-    /// Whether it is a file, and not records that the caller gives.
+    /// True if it is a file, and not records that the caller gives.
     pub(crate) fn is_file(&self) -> bool {
         self.format.container != Container::Records
     }
@@ -81,7 +81,7 @@ impl SourceFile {
         if same { Ok(()) } else { Err(Error::Changed(self.path.to_path_buf())) }
     }
 
-    /// Whether a later run can tell that the file is the same: its size and its etag or time are known.
+    /// True if a later run can tell that the file is the same: its size and its etag or time are known.
     pub(crate) fn is_told(&self) -> bool {
         self.etag.is_some() || self.modified > 0 || !self.location.is_remote()
     }
@@ -102,7 +102,7 @@ impl FilePart {
         Self { bytes: 0..file.size, records: 0..u64::MAX }
     }
 
-    /// Whether the file has no wanted record.
+    /// True if the file has no wanted record.
     pub(crate) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }

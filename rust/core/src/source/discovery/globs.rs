@@ -61,7 +61,7 @@ enum PatternPart {
 /// A walk through the folders that the first parts of a pattern match.
 struct PatternWalk<'a> {
     parts: Vec<PatternPart>,
-    /// Whether the pattern ends in a separator, so that it matches folders only.
+    /// True if the pattern ends in a separator, so that it matches folders only.
     folders_alone: bool,
     found: Vec<PathBuf>,
     /// Folders to enter, each with the index of the part that its entries must match.

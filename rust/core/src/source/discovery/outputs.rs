@@ -39,7 +39,7 @@ impl FoundOutputs {
         Self::below(&named)
     }
 
-    /// Whether `path` is an output or lies in one. The output is added to `passed_over` the first time.
+    /// True if `path` is an output or lies in one. The output is added to `passed_over` the first time.
     pub(crate) fn hold(&mut self, path: &Path, passed_over: &mut Vec<PathBuf>) -> bool {
         let Some(holder) = self.holder(path) else { return false };
         if !passed_over.iter().any(|passed| passed == holder) {
@@ -48,7 +48,7 @@ impl FoundOutputs {
         true
     }
 
-    /// Whether `path` is a manifest or report beside the rows of a named output.
+    /// True if `path` is a manifest or report beside the rows of a named output.
     pub(crate) fn tell(&mut self, path: &Path) -> bool {
         let names = [MANIFEST, REPORT];
         path.file_name().is_some_and(|name| names.iter().any(|it| name == *it))

@@ -21,7 +21,7 @@ const LARGEST_LIST: u64 = 256 << 20;
 /// A search for files in remote storage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search<'a> {
-    /// Whether the folders inside a folder are searched too.
+    /// True if the folders inside a folder are searched too.
     pub(crate) recursive: bool,
     pub(crate) session: &'a Session,
     pub(crate) control: &'a Control,
@@ -114,13 +114,13 @@ impl Search<'_> {
     }
 }
 
-/// Whether the first bytes of a file are needed to tell its format.
+/// True if the first bytes of a file are needed to tell its format.
 fn needs_start(path: &Path) -> bool {
     let (container, compression) = by_name(path);
     compression.is_none() && !matches!(container, Some(Container::Parquet | Container::Arrow))
 }
 
-/// Whether a file lies in a folder that fastpack wrote. The folder is added to `passed_over` the first time.
+/// True if a file lies in a folder that fastpack wrote. The folder is added to `passed_over` the first time.
 fn is_of_output(file: &Location, outputs: &Outputs, passed_over: &mut Vec<PathBuf>) -> bool {
     let Some(holder) = outputs.holder(file.name()) else { return false };
     if !passed_over.iter().any(|passed| passed == holder) {

@@ -177,7 +177,7 @@ impl Reader for LineExtent {
     }
 }
 
-/// Whether an index line stands before each record.
+/// True if an index line stands before each record.
 fn is_indexed(location: &Location) -> Result<bool> {
     let start = beginning(location)?;
     Ok(text_of(&start).split(|byte| *byte == b'\n').next().is_some_and(is_index_line))

@@ -9,6 +9,6 @@ use crate::storage::OpenFile;
 pub(crate) struct LineFile {
     pub(crate) path: Arc<Path>,
     pub(crate) file: OpenFile,
-    /// Whether an index line stands before each record.
+    /// True if an index line stands before each record.
     pub(crate) indexed: bool,
 }

@@ -64,10 +64,10 @@ impl ExtentPlace {
 /// The numbering of records and lines.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Numbering {
-    /// Whether lines are counted. Otherwise a line is identified by the offset at which it begins, or by its frame
+    /// True if lines are counted. Otherwise a line is identified by the offset at which it begins, or by its frame
     /// (`number_line` finds its number).
     pub(crate) lines: bool,
-    /// Whether the records of each file are counted.
+    /// True if the records of each file are counted.
     pub(crate) records: bool,
 }
 
@@ -251,7 +251,7 @@ fn places_of_lines(
     Ok(places)
 }
 
-/// Whether a file consists of uncompressed lines, so that reading can start at any line.
+/// True if a file consists of uncompressed lines, so that reading can start at any line.
 pub(crate) fn is_line_file(file: &SourceFile) -> Result<bool> {
     let format = file.format;
     match (format.container, format.compression) {

@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(others.len(), extents.len());
         let hash = Extent::short_hash_of;
         assert_eq!(hash(&others[..50]), hash(&extents[..50]));
-        // Those in front of them, each one byte further.
+        // The extents before them, each one byte further.
         let mut moved = lengths;
         moved[0] += 1;
         assert_ne!(hash(&extents_of(&moved)[1..50]), hash(&extents[1..50]));

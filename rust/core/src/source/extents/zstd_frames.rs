@@ -60,7 +60,7 @@ pub(crate) struct ZstdFrame {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ZstdFrames {
     pub(crate) frames: Vec<ZstdFrame>,
-    /// Whether an index line stands before each record.
+    /// True if an index line stands before each record.
     pub(crate) indexed: bool,
 }
 
@@ -80,7 +80,7 @@ impl ZstdFrames {
         Ok(Some(Self { frames, indexed }))
     }
 
-    /// Whether a file is of a kind that is entered at frames.
+    /// True if a file is of a kind that is entered at frames.
     pub(crate) fn may_be_of(file: &SourceFile) -> bool {
         let is_text = matches!(file.format.container, Container::Lines | Container::Json);
         is_text && file.format.compression == Some(Compression::Zstd)

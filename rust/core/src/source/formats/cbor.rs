@@ -20,7 +20,7 @@ pub(crate) struct CborReader {
     rest: Vec<u8>,
     walked: usize,
     walk: ItemWalk,
-    /// Whether the current item is too long, so that its rest is skipped.
+    /// True if the current item is too long, so that its rest is skipped.
     is_too_long: bool,
     /// The unreadable record that follows the items of the last block, if there is one.
     next: Option<Content>,
@@ -158,7 +158,7 @@ struct ItemWalk {
 }
 
 impl ItemWalk {
-    /// Whether the walk is between two items.
+    /// True if the walk is between two items.
     fn is_between(&self) -> bool {
         self.open.is_empty() && self.left == 0
     }

@@ -27,7 +27,7 @@ pub(crate) struct CsvReader {
     /// The bytes that are not parsed yet: `chunk[at..]`.
     chunk: Vec<u8>,
     at: usize,
-    /// Whether the chunk is [`BEHIND`].
+    /// True if the chunk is [`BEHIND`].
     is_behind: bool,
     /// The cells of the current record, end to end, and the end of each. Both buffers are longer than the
     /// part in use.

@@ -141,7 +141,7 @@ fn compression(
     Ok(Compression::by_content(&start))
 }
 
-/// Whether a file without a known extension holds records: a list of objects, an object on each of its first
+/// True if a file without a known extension holds records: a list of objects, an object on each of its first
 /// two lines, a text table whose columns have the names of a shape, or another container, by its first bytes.
 /// A file named as JSON must be one of the first two.
 pub(crate) fn holds_records(location: &Location, control: &Control) -> Result<bool> {
@@ -170,7 +170,7 @@ pub(crate) fn holds_records(location: &Location, control: &Control) -> Result<bo
     })
 }
 
-/// Whether a line begins and ends as a JSON object.
+/// True if a line begins and ends as a JSON object.
 fn is_object(line: &[u8]) -> bool {
     line.starts_with(b"{") && line.ends_with(b"}")
 }
@@ -202,7 +202,7 @@ fn by_content(start: &[u8]) -> (Container, bool) {
     }
 }
 
-/// Whether the bytes are text without a JSON object on a line of its own.
+/// True if the bytes are text without a JSON object on a line of its own.
 fn is_text(start: &[u8]) -> bool {
     let is_utf8 = match std::str::from_utf8(start) {
         Ok(_) => true,
@@ -226,7 +226,7 @@ fn table(text: &[u8]) -> Option<Container> {
     })
 }
 
-/// Whether these column names are those of a shape.
+/// True if these column names are those of a shape.
 fn show_shape(names: &[&str]) -> bool {
     let plain = [ShapeName::Tokens, ShapeName::Prompt];
     let shapes = ShapeName::ALL.into_iter().filter(|shape| !plain.contains(shape));

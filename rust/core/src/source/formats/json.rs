@@ -23,7 +23,7 @@ pub(crate) struct ArrayReader {
     newlines: u64,
     counted: usize,
     began: bool,
-    /// Whether the current value is too long, so that its rest is skipped.
+    /// True if the current value is too long, so that its rest is skipped.
     is_too_long: bool,
     broken: Option<Content>,
     ended: bool,
@@ -146,7 +146,7 @@ impl ArrayReader {
         Expected::Comma
     }
 
-    /// Whether a value began and did not end.
+    /// True if a value began and did not end.
     fn is_in_value(&self) -> bool {
         matches!(self.expected, Expected::Inside(_) | Expected::String(_) | Expected::Scalar)
     }

@@ -13,9 +13,9 @@ pub(crate) struct LineReader {
     next_line: u64,
     /// The bytes after the last newline.
     rest: Vec<u8>,
-    /// Whether the current line is too long, so that its rest is skipped.
+    /// True if the current line is too long, so that its rest is skipped.
     is_too_long: bool,
-    /// Whether an index line stands before each record.
+    /// True if an index line stands before each record.
     indexed: bool,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct TextReader {
     rest: Vec<u8>,
     line: u64,
     began: bool,
-    /// Whether the current text is too long, so that its rest is skipped.
+    /// True if the current text is too long, so that its rest is skipped.
     is_too_long: bool,
     broken: Option<Content>,
     ended: bool,

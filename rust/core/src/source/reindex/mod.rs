@@ -37,7 +37,7 @@ pub struct Reindexed {
     pub parts: u64,
 }
 
-/// Where rewritten files go from the folder in which they were written.
+/// The destination of rewritten files, from the folder in which they were written.
 pub trait Onward {
     /// Takes the names of all files in the folder, with `/` between their parts, before any is written.
     fn begin(&mut self, names: &[String]) -> Result<()>;
@@ -183,7 +183,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether a file of JSON is one array.
+/// True if a file of JSON is one array.
 fn is_array(file: &SourceFile, control: &Control) -> Result<bool> {
     if file.format.container != Container::Json {
         return Ok(false);

@@ -72,7 +72,7 @@ impl Sample {
         self.reach
     }
 
-    /// Whether the windows of `file` are spread over it.
+    /// True if the windows of `file` are spread over it.
     pub fn spreads_over(file: &SourceFile) -> bool {
         file.format.container == Container::Lines && file.format.compression.is_none()
     }

@@ -55,7 +55,7 @@ impl Through {
         ends
     }
 
-    /// Whether the record of this number is taken.
+    /// True if the record of this number is taken.
     #[expect(clippy::cast_precision_loss, reason = "files have fewer records than 2^53")]
     fn takes(&self, record: u64) -> bool {
         let taken_before = |group: u64| (group as f64).mul_add(self.part, self.chance).floor();

@@ -23,7 +23,7 @@ pub(crate) struct WindowReader {
     file: OpenFile,
     windows: vec::IntoIter<Range<u64>>,
     position: u64,
-    /// Whether an index line stands before each record.
+    /// True if an index line stands before each record.
     indexed: bool,
     /// The counter of the records' bytes.
     bytes: Arc<AtomicU64>,

@@ -136,7 +136,7 @@ impl Target {
         })
     }
 
-    /// Whether the process that wrote a lock lasts, as far as the clock of the store tells.
+    /// True if the process that wrote a lock is alive, as far as the clock of the store tells.
     pub(crate) fn is_held(&self, lock: &ListedObject) -> bool {
         let written = DateTime::from_timestamp_nanos(i64::try_from(lock.modified).unwrap_or(0));
         self.requests.now().signed_duration_since(written) < TimeDelta::seconds(LEASE_SECONDS)

@@ -130,7 +130,7 @@ fn chosen<K: FromStr>(options: &BTreeMap<String, String>, own: &str) -> Result<V
     Ok(found)
 }
 
-/// Whether any store knows an option.
+/// True if any store knows an option.
 fn is_known(name: &str) -> bool {
     AmazonS3ConfigKey::from_str(name).is_ok()
         || GoogleConfigKey::from_str(name).is_ok()
@@ -172,7 +172,7 @@ pub(super) fn said(error: &object_store::Error, requests: &Requests) -> io::Erro
     }
 }
 
-/// Whether an error is that of a body that broke off.
+/// True if an error is that of a body that broke off.
 fn is_broken_off(error: &object_store::Error) -> bool {
     let mut inner: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = inner {

@@ -302,7 +302,7 @@ impl Target {
         done.map_err(Error::io(self.name_of(from)))
     }
 
-    /// Whether the store copies no object of this size at once.
+    /// True if the store cannot copy an object of this size in one request.
     pub(crate) fn copies_no(&self, bytes: u64) -> bool {
         bytes > self.most_copied
     }
@@ -355,7 +355,7 @@ impl Target {
     }
 }
 
-/// Whether an error is one that no other kind of request avoids.
+/// True if no other kind of request avoids this error.
 fn is_of_access(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if matches!(
         source.kind(),

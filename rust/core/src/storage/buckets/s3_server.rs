@@ -24,7 +24,7 @@ pub(crate) struct ServerState {
     pub(crate) uploads: BTreeMap<usize, Upload>,
     /// An object of somebody else, which comes to lie there before the next upload in parts is completed.
     pub(crate) comes_before_completion: Option<(String, Vec<u8>)>,
-    /// Whether the server looks at conditions.
+    /// True if the server looks at conditions.
     pub(crate) ignores_conditions: bool,
     /// The most uploads that a page of their list holds; all if 0.
     pub(crate) uploads_of_a_page: usize,

@@ -40,7 +40,7 @@ fn read_whole((mut file, from): (File, &Path), mut expected: ExpectedHash<'_>) -
 }
 
 impl Target {
-    /// Whether a file is so small that one request writes it, on a condition.
+    /// True if a file is so small that one request writes it, on a condition.
     pub(crate) fn is_small(bytes: u64) -> bool {
         bytes <= PART
     }

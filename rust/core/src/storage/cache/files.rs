@@ -37,7 +37,7 @@ pub struct HeldFile {
 }
 
 impl HeldFile {
-    /// Where it lies.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -84,7 +84,7 @@ impl BlockCache {
             {
                 return Ok(None);
             }
-            // What was held alone is held again as by others; it may be removed in between.
+            // A file that was held alone is held again as by others; it may be removed in between.
         }
     }
 

@@ -14,7 +14,7 @@ const LOCK: &str = "lock";
 /// The most bytes of a lock: a name and two numbers of a file.
 const MOST: u64 = 1 << 10;
 
-/// What the lock of a file says of it.
+/// The content of a lock: the name and the state of its file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LockRecord {
     /// The name of the file.
@@ -36,7 +36,7 @@ pub(super) enum LockState {
 const FETCHING: &str = "fetching";
 
 impl LockRecord {
-    /// What a lock says.
+    /// Reads the content of a lock.
     pub(super) fn read(lock: &mut File) -> io::Result<Self> {
         lock.rewind()?;
         let mut text = String::new();
@@ -60,7 +60,7 @@ impl LockRecord {
         let text = format!("{}\n{state}", self.name);
         lock.rewind()?;
         lock.write_all(text.as_bytes())?;
-        // What stays behind it, if the process is killed here, is not read.
+        // Bytes behind the new text stay if the process is killed here, and are not read.
         lock.set_len(text.len() as u64)
     }
 }
@@ -118,7 +118,7 @@ pub(super) fn used(path: &Path) -> Option<SystemTime> {
     lock_of(path).symlink_metadata().ok()?.modified().ok()
 }
 
-/// Whether the file of a lock that is held is whole, and as it was then.
+/// True if the file of a held lock is whole, and as it was when it was locked.
 pub(super) fn is_whole(lock: &mut File, path: &Path, bytes: u64) -> io::Result<bool> {
     let record = LockRecord::read(lock)?;
     let is_sized = path.symlink_metadata().is_ok_and(|found| found.len() == bytes);

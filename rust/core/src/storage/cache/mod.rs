@@ -187,7 +187,7 @@ impl Evidence<Disk> for BlockCache {
     }
 }
 
-/// What lies behind the bytes of the file at `path`; `None` if its name is none of the cache.
+/// The seal behind the bytes of the file at `path`; `None` if its name is not one of the cache.
 fn seal(path: &Path, bytes: &[u8]) -> Option<[u8; SEAL]> {
     let name = name_of(path)?;
     let hash = *blake3::Hasher::new().update(bytes).update(name.as_bytes()).finalize().as_bytes();

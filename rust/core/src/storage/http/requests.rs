@@ -98,7 +98,7 @@ impl Requests {
         self.new_only.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("/{key}"));
     }
 
-    /// Whether a request with this path completes such an upload, by its method and query.
+    /// True if a request with this path completes such an upload, by its method and query.
     pub(crate) fn completes_new_only(&self, request: &Request) -> bool {
         let url = request.url();
         let completes = request.method() == Method::POST

@@ -31,7 +31,7 @@ struct BoardState<T> {
     feeds: Vec<Feed<T>>,
     /// The feed that is being waited for, or was last.
     wanted: usize,
-    /// Whether the feed is being waited for.
+    /// True if the feed is being waited for.
     waiting: bool,
     /// The number of threads that wait for a claim.
     idle: usize,
@@ -44,7 +44,7 @@ struct Feed<T> {
     begun: u64,
     taken: u64,
     ready: BTreeMap<u64, Result<T>>,
-    /// Whether a thread is reading for the feed.
+    /// True if a thread is reading for the feed.
     reading: bool,
     ended: bool,
 }
@@ -213,7 +213,7 @@ impl<T> Board<T> {
                 }
                 std::mem::forget(on_leaving);
             };
-            // Where the system gives no more threads, the work is done by fewer: the result is the same.
+            // If the system gives no more threads, fewer do the work: the result is the same.
             let workers: Vec<_> = (0..threads)
                 .map_while(|_| threads::start_scoped(scope, "fastpack-work", serve).ok())
                 .collect();

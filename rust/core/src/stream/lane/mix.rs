@@ -29,7 +29,7 @@ pub(crate) struct Mix {
     pub(crate) on_exhausted: OnExhausted,
     /// The number of epochs; endless if `None`.
     epochs: Option<u64>,
-    /// Whether a lane that has read all epochs reads them again.
+    /// True if a lane that has read all epochs reads them again.
     rounds: bool,
     /// The names of the pools with their files, as messages show them.
     shown: Vec<String>,
@@ -84,27 +84,27 @@ impl Mix {
         self.epochs.filter(|_| !repeats && !self.rounds)
     }
 
-    /// Whether a lane that has read all epochs reads them again.
+    /// True if a lane that has read all epochs reads them again.
     pub(crate) fn has_rounds(&self) -> bool {
         self.rounds
     }
 
-    /// Whether no epoch is the last.
+    /// True if no epoch is the last.
     pub(crate) fn is_endless(&self) -> bool {
         self.epochs.is_none()
     }
 
-    /// Whether a pool without documents may end before this epoch: no round names a later end.
+    /// True if a pool without documents may end before this epoch: no round names a later end.
     pub(crate) fn may_end(&self, epoch: u64, round: u64) -> bool {
         self.epochs.is_none() || self.is_past(epoch, round)
     }
 
-    /// Whether a round ends before this epoch.
+    /// True if a round ends before this epoch.
     pub(crate) fn is_past(&self, epoch: u64, round: u64) -> bool {
         self.epochs.is_some_and(|epochs| epoch >= epochs.saturating_mul(round + 1))
     }
 
-    /// Whether each row holds documents of one pool, which is chosen for the row.
+    /// True if each row holds documents of one pool, which is chosen for the row.
     pub(crate) fn chooses_rows(&self) -> bool {
         self.unit == MixUnit::Rows && self.pools() > 1
     }

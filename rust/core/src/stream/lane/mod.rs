@@ -51,7 +51,7 @@ pub(super) struct Lane {
     /// The number of times that all epochs were read to their end.
     round: u64,
     ended: bool,
-    /// Whether a row of this round was delivered, and the further rounds that may give none.
+    /// True if a row of this round was delivered, and the further rounds that may give none.
     gave: bool,
     chances: u64,
     /// The state to start from, until its documents are there.
@@ -63,7 +63,7 @@ pub(super) struct Lane {
     state: Arc<str>,
     /// The first round of each pool that the state needs, if a pool has rounds.
     floors: Option<Vec<Round>>,
-    /// Whether its next row is padding.
+    /// True if its next row is padding.
     pads: bool,
 }
 
@@ -72,9 +72,9 @@ pub(super) struct Lane {
 struct PoolPlace {
     next: (BlockAddress, u64),
     current: Option<Current>,
-    /// Whether it gives no more documents in this round.
+    /// True if it gives no more documents in this round.
     ended: bool,
-    /// Whether it gives no more documents in any round.
+    /// True if it gives no more documents in any round.
     gone: bool,
     /// The credit of the pool in this lane.
     credit: i64,
@@ -202,7 +202,7 @@ impl Lane {
         }
     }
 
-    /// Whether no row follows, or none but those of epochs that are read again.
+    /// True if no row follows, except those of epochs that are read again.
     pub(super) fn is_ended(&self) -> bool {
         self.round > 0 || self.ended && self.from.is_none() && !self.packed.any_waits()
     }
@@ -245,38 +245,38 @@ impl Lane {
         }
     }
 
-    /// Whether a pool with a weight may give documents in another round.
+    /// True if a pool with a weight may give documents in another round.
     fn can_read(&self, bench: &Bench<'_>) -> bool {
         let weights = bench.mix.weights(self.rows * self.lanes + self.number);
         self.pools.iter().zip(weights).any(|(pool, weight)| *weight > 0 && !pool.gone)
     }
 
-    /// Whether a row was ever delivered.
+    /// True if a row was ever delivered.
     pub(super) fn has_given(&self) -> bool {
         self.rows > 0
     }
 
-    /// Whether it was read to its end, and no row was delivered.
+    /// True if it was read to its end, and no row was delivered.
     pub(super) fn has_ended_without_rows(&self) -> bool {
         self.rows == 0 && self.is_ended()
     }
 
-    /// Whether the last pass had a document.
+    /// True if the last pass had a document.
     pub(super) fn has_documents(&self) -> bool {
         self.pools.iter().any(|pool| pool.found)
     }
 
-    /// Whether a pool is not read any more.
+    /// True if a pool is not read any more.
     pub(super) fn is_gone(&self, pool: usize) -> bool {
         self.pools[pool].gone
     }
 
-    /// Whether the last row is of epochs that are read again.
+    /// True if the last row is of epochs that are read again.
     pub(super) fn repeats(&self) -> bool {
         self.round > 0
     }
 
-    /// Whether a row follows that is not of epochs which are read again.
+    /// True if a row follows that is not of an epoch read again.
     pub(super) fn has_row(&mut self, bench: &mut Bench<'_>) -> Result<bool> {
         Ok(!self.is_ended() && self.find_row(bench)?.is_some())
     }

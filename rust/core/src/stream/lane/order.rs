@@ -97,7 +97,7 @@ pub(crate) struct Order<'a> {
     /// The part of each file that holds them.
     parts: Vec<FilePart>,
     lanes: usize,
-    /// Whether lines are counted.
+    /// True if lines are counted.
     counted: bool,
     /// Facts about the files that earlier runs found.
     index: Index<'a>,
@@ -196,7 +196,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Whether records of line files are identified by their offsets.
+    /// True if records of line files are identified by their offsets.
     pub(crate) fn names_bytes(&self) -> bool {
         !self.counted
     }
@@ -359,7 +359,7 @@ impl<'a> Order<'a> {
         Ok(Dealt { lanes, hashes })
     }
 
-    /// Whether records are taken by their numbers.
+    /// True if records are taken by their numbers.
     pub(crate) fn numbers_records(&self) -> bool {
         !self.choice.numbers.is_all()
     }

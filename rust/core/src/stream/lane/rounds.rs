@@ -79,7 +79,7 @@ pub(crate) struct Rounds<'a> {
 
 /// The place of the reader.
 struct RoundPlace {
-    /// Whether the epoch is open.
+    /// True if the epoch is open.
     is_open: bool,
     /// The snapshot to start at.
     from: Option<Saved>,
@@ -88,9 +88,9 @@ struct RoundPlace {
     turn: u64,
     /// The first records, as far as they are not dealt yet.
     ahead: Values,
-    /// Whether the records of the epoch have ended behind those of `ahead`.
+    /// True if the records of the epoch have ended behind those of `ahead`.
     ended: bool,
-    /// Whether an epoch had no record.
+    /// True if an epoch had no record.
     is_empty: bool,
     /// The next record at which a snapshot is taken; `None` for a source that tells no place.
     snapshot_at: Option<u64>,

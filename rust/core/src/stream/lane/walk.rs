@@ -87,7 +87,7 @@ pub(crate) struct Walk<'w, 'a> {
     known: ReadHashes,
     /// The next block, and the place of the next document in it.
     next: (BlockAddress, u64),
-    /// Whether the lane is known to read a block in each epoch.
+    /// True if the lane is known to read a block in each epoch.
     reads: bool,
     entered: Option<OpenExtent>,
     /// The extent before, whose file the next one may be of.

@@ -180,7 +180,7 @@ impl State {
         }
     }
 
-    /// Whether this is the state before the first table. The next run decides its lanes.
+    /// True if this is the state before the first table. The next run decides its lanes.
     pub fn is_beginning(&self) -> bool {
         self.lanes == 0
     }
@@ -192,8 +192,8 @@ impl State {
         state.ok_or_else(|| refused(format!("lane {lane} cannot be read")))
     }
 
-    /// Whether the rank of some lanes goes on with the counts: the first rank with those of all ranks; and with those of
-    /// one rank, that rank, or of others the one that has its first lane.
+    /// True if the rank of some lanes continues the counts. Those of all ranks go to the first rank; those of one rank
+    /// to that rank, or among others to the one that has its first lane.
     pub(super) fn has_counts_of(&self, numbers: &[usize], share: Share) -> bool {
         match self.rank {
             None => share.rank == 0,

@@ -77,10 +77,10 @@ pub(crate) struct PoolState {
     pub(crate) next: (BlockAddress, u64),
     /// The credit of the pool, in parts of a unit of its weight.
     pub(crate) credit: i64,
-    /// Whether it gives no more documents in this round, and in any.
+    /// True if it gives no more documents in this round, and in any.
     pub(crate) ended: bool,
     pub(crate) gone: bool,
-    /// Whether the records of the next block are counted already.
+    /// True if the records of the next block are counted already.
     pub(crate) counted: bool,
     pub(crate) hashes: ReadHashes,
     /// The place from which on no document was packed, and whether there was one.
@@ -97,9 +97,9 @@ pub(crate) struct LaneState {
     pub(crate) rows: u64,
     /// The number of times that all epochs were read to their end.
     pub(crate) round: u64,
-    /// Whether no row follows in this round.
+    /// True if no row follows in this round.
     pub(crate) ended: bool,
-    /// Whether a row of this round was delivered, and the further rounds that may give none before the lane is given up.
+    /// True if a row of this round was delivered, and the further rounds that may give none before the lane is given up.
     pub(crate) gave: bool,
     pub(crate) chances: u64,
     pub(crate) pools: Vec<PoolState>,
@@ -284,7 +284,7 @@ impl LaneState {
     }
 }
 
-/// Whether two blocks are of extents in the same list, the second not before the first.
+/// True if two blocks are of extents in the same list, the second at the first or after it.
 fn same_list(a: &BlockAddress, b: &BlockAddress) -> bool {
     let list = |it: &BlockAddress| (it.epoch, it.pass, it.portion);
     list(a) == list(b) && (a.extent, a.block) <= (b.extent, b.block)

@@ -83,7 +83,7 @@ impl ChatTemplate {
         Fault::new(Reason::Template, message)
     }
 
-    /// Whether the template mentions a key of messages.
+    /// True if the template mentions a key of messages.
     fn reads(&self, key: &str) -> bool {
         self.speaks_of(key) || self.source.contains(&format!(".{key}"))
     }
@@ -92,7 +92,7 @@ impl ChatTemplate {
 /// The remedy of a message that says nothing.
 const EMPTY: &str = "a `map` can make it an empty text, or leave the message out";
 
-/// Whether the content of a message is null, absent or an object.
+/// True if the content of a message is null, absent or an object.
 fn is_odd(message: &Map) -> bool {
     matches!(message.get(CONTENT), None | Some(Json::Null | Json::Map(_)))
 }

@@ -33,7 +33,7 @@ pub(crate) fn add(fields: &mut LeftOut, field: &Arc<str>) {
     }
 }
 
-/// Whether a value holds a text that is not blank.
+/// True if a value holds a text that is not blank.
 pub(crate) fn has_text(value: &Json) -> bool {
     match value {
         Json::String(text) => !text.trim().is_empty(),
@@ -55,7 +55,7 @@ pub(crate) fn parts<'v>(key: &str, value: &'v Json) -> impl Iterator<Item = (usi
 /// The type of a part.
 const TYPE: &str = "type";
 
-/// Whether a part of a content holds a text that is not blank, beside its type.
+/// True if a part of a content holds a text that is not blank, beside its type.
 pub(crate) fn part_has_text(part: &Json) -> bool {
     let Json::Map(part) = part else { return false };
     part.iter().any(|(key, value)| **key != *TYPE && has_text(value))
@@ -73,7 +73,7 @@ pub(crate) fn part_name(part: &Json, role: &str) -> Arc<str> {
     }
 }
 
-/// Whether a template prints a message's key as text of the conversation.
+/// True if a template prints a message's key as text of the conversation.
 fn is_field(key: &str) -> bool {
     key != ROLE
 }
@@ -157,7 +157,7 @@ fn collect(
     }
 }
 
-/// Whether a word of a value occurs in a text. `transformers` does not say which values it printed.
+/// True if a word of a value occurs in a text. `transformers` does not say which values it printed.
 fn occurs(value: &Json, text: &str) -> bool {
     match value {
         Json::String(own) => {

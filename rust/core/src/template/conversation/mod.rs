@@ -37,7 +37,7 @@ fn prepare(message: &Map) -> Cow<'_, Map> {
     message
 }
 
-/// Whether the assistant wrote a message.
+/// True if the assistant wrote a message.
 pub(super) fn is_assistant(message: &Map) -> bool {
     matches!(message.get("role"), Some(Json::String(role)) if record::is_assistant(role))
 }
@@ -47,7 +47,7 @@ pub(super) fn last_turn(messages: &[Cow<'_, Map>]) -> Option<usize> {
     messages.iter().rposition(|message| is_assistant(message))
 }
 
-/// Whether the last message of the assistant follows another one of it. A template may join them to one turn.
+/// True if the last message of the assistant follows another one of it. A template may join them to one turn.
 pub(super) fn ends_in_a_run(messages: &[Cow<'_, Map>]) -> bool {
     let last = last_turn(messages);
     last.is_some_and(|last| last > 0 && is_assistant(&messages[last - 1]))

@@ -34,7 +34,7 @@ impl Programs {
             + self.in_whole.as_ref().map_or(0, WholeTurns::size)
     }
 
-    /// Whether the guards of all programs hold. That of the whole is asked last: the buffers are its own then.
+    /// True if the guards of all programs hold. The guard of the whole conversation is asked last: the buffers are its own then.
     pub(super) fn serves(&self, input: ReplayInput<'_>, buffers: &mut ProgramBuffers<'_>) -> bool {
         self.before.as_ref().is_none_or(|before| before.serves(input, buffers))
             && self.turns.as_ref().is_none_or(|turns| turns.serves(input, buffers))

@@ -156,13 +156,13 @@ impl<'t> Replayer<'t> {
         learned && self.replay(reader, out) == Some(true)
     }
 
-    /// Whether trials have shown that programs give the interpreter's output for such conversations. The
+    /// True if trials have shown that programs give the interpreter's output for such conversations. The
     /// first call for each [`WantedSpans`] runs the trials.
     pub fn is_tried(&self, reader: &FastReader) -> bool {
         self.template.replays(self.wanted_of(reader), self.choice).is_ok()
     }
 
-    /// Whether trials have failed, so that conversations are left to the interpreter.
+    /// True if trials have failed, so that conversations are left to the interpreter.
     pub fn gave_up(&self) -> bool {
         self.template.interprets(self.wanted, self.choice)
     }

@@ -63,7 +63,7 @@ impl ChatTemplate {
         })
     }
 
-    /// Whether the trials of `wanted` have run and failed.
+    /// True if the trials of `wanted` have run and failed.
     pub(in crate::template) fn interprets(&self, wanted: WantedSpans, choice: Turns) -> bool {
         self.paths.of(wanted, choice).get().is_some_and(Result::is_err)
     }
@@ -253,7 +253,7 @@ mod tests {
             .collect()
     }
 
-    /// Whether every trial failed, and there was at least one.
+    /// True if every trial failed, and there was at least one.
     fn is_caught(tried: &[Result<(), &'static str>]) -> bool {
         !tried.is_empty() && tried.iter().all(Result::is_err)
     }

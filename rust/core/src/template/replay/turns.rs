@@ -82,7 +82,7 @@ impl WholeTurns {
         self.guards.iter().map(Program::size).sum()
     }
 
-    /// Whether the guards of all programs hold.
+    /// True if the guards of all programs hold.
     pub(super) fn serves(&self, input: ReplayInput<'_>, buffers: &mut ProgramBuffers<'_>) -> bool {
         self.guards.iter().all(|program| program.serves(input, buffers))
     }
@@ -167,7 +167,7 @@ impl TurnPrograms {
         turns.chain(&self.guards).map(Program::size).sum()
     }
 
-    /// Whether the guards of all programs hold but for those that [`print`](Self::print) runs.
+    /// True if the guards of all programs hold but for those that [`print`](Self::print) runs.
     pub(super) fn serves(&self, input: ReplayInput<'_>, buffers: &mut ProgramBuffers<'_>) -> bool {
         let turns = self.turns.iter().flat_map(|turn| turn.prompt.iter().chain([&turn.text]));
         turns.chain(&self.guards).all(|program| program.serves(input, buffers))

@@ -40,7 +40,7 @@ impl Unprinted {
         }
     }
 
-    /// Whether it holds a text that is not blank.
+    /// True if it holds a text that is not blank.
     fn has_text(self, input: ReplayInput<'_>) -> bool {
         match self {
             Self::Text(text) => !input.source[input.texts[text].clone()].trim().is_empty(),

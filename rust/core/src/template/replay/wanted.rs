@@ -36,7 +36,7 @@ impl WantedSpans {
         }
     }
 
-    /// Whether it needs the assistant's spans.
+    /// True if it needs the assistant's spans.
     pub(in crate::template) fn needs_turns(self) -> bool {
         !matches!(self, Self::Text | Self::Completion)
     }

@@ -104,8 +104,8 @@ impl ChatTemplate {
         )))
     }
 
-    /// Whether the turns of a conversation are found one by one, because the cheaper search does not find what `choice`
-    /// asks for.
+    /// True if the turns of a conversation are searched one by one, because the cheaper search cannot find the turns of
+    /// `choice`.
     pub(in crate::template) fn needs_rule(
         &self,
         choice: Turns,

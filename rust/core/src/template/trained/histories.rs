@@ -15,7 +15,7 @@ pub(super) struct History {
     pub(super) conversation: Conversation,
     /// The messages that see it so.
     pub(super) turns: Range<usize>,
-    /// Whether it lacks reasoning that the record has.
+    /// True if it lacks reasoning that the record has.
     pub(super) has_dropped: bool,
 }
 

@@ -38,7 +38,7 @@ const TYPE: &str = "type";
 /// Labels what the assistant says in messages.
 pub(super) struct Labeller<'f> {
     forms: &'f TurnForms,
-    /// Whether the words are replaced by labels that occur nowhere else.
+    /// True if the words are replaced by labels that occur nowhere else.
     replaces: bool,
     /// The number of labels so far.
     count: usize,

@@ -31,9 +31,9 @@ const MOST_FORMS: usize = 1 << 14;
 pub struct NoteOptions {
     /// The documents that a conversation becomes.
     pub turns: Turns,
-    /// Whether turns of the assistant are trained, not whole texts.
+    /// True if turns of the assistant are trained, not whole texts.
     pub are_turns: bool,
-    /// Whether the ends of turns are trained that the template writes behind its marks.
+    /// True if the ends of turns are trained that the template writes behind its marks.
     pub have_ends: bool,
 }
 
@@ -235,7 +235,7 @@ impl Noting<'_> {
         texts.into_iter().map(|text| text.text).collect()
     }
 
-    /// Whether the marks of the turn at message `at` begin elsewhere than the generation prompt ends.
+    /// True if the marks of the turn at message `at` begin elsewhere than the generation prompt ends.
     fn mark_opens_otherwise(&self, at: usize) -> Option<bool> {
         let TurnText { text, turns } = self.template.turn_alone(self.conversation, at).ok()?;
         let before = &text[..turns.iter().find(|turn| !turn.span.is_empty())?.span.start];
@@ -276,14 +276,14 @@ impl Noting<'_> {
         self.notes = notes;
     }
 
-    /// Whether the text has the content of a message in which there is nothing to search for.
+    /// True if the text has the content of a message in which there is nothing to search for.
     fn shows_plain(&self, at: usize) -> bool {
         let mut plain = Map::clone(&self.messages[at]);
         plain.insert("content".into(), Json::String("W0w".into()));
         self.with(at, &plain).is_some_and(|text| text.contains("W0w"))
     }
 
-    /// Whether the text is the same without the calls of a message.
+    /// True if the text is the same without the calls of a message.
     fn hides_calls(&self, at: usize) -> bool {
         let mut silent = Map::clone(&self.messages[at]);
         silent.shift_remove("tool_calls");
@@ -291,7 +291,7 @@ impl Noting<'_> {
     }
 }
 
-/// Whether a text has JSON text that was encoded a second time: with its quotes escaped, or between quotes.
+/// True if a text has JSON text that was encoded a second time: with its quotes escaped, or between quotes.
 fn has_encoded(text: &str, json: &str) -> bool {
     let encoded = serde_json::Value::from(json).to_string();
     let is_quoted = |Range { start, end }: Range<usize>| {

@@ -26,9 +26,9 @@ pub struct WantedTurns<'w> {
     pub choice: Turns,
     /// The roles and parts that are trained.
     pub parts: &'w TurnParts,
-    /// Whether a message of the assistant belongs to the documents.
+    /// Tells if a message of the assistant belongs to the documents.
     pub is_chosen: &'w dyn Fn(usize) -> bool,
-    /// Whether a message is trained.
+    /// Tells if a message is trained.
     pub is_trained: &'w dyn Fn(usize) -> bool,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct TurnPlace<'p> {
     pub(super) span: Range<usize>,
     /// Bytes that the turn stands further behind in its document; it wraps for one further in front.
     pub(super) shift: usize,
-    /// Whether it goes on with the turn of the message before.
+    /// True if it goes on with the turn of the message before.
     pub(super) is_joined: bool,
 }
 

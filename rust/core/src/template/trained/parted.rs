@@ -37,7 +37,7 @@ pub struct PartedTexts {
     pub texts: Vec<PartedText>,
     /// The one text of the whole conversation, to compare with.
     pub whole: WholeText,
-    /// Whether reasoning of earlier turns was removed.
+    /// True if reasoning of earlier turns was removed.
     pub has_dropped: bool,
 }
 

@@ -33,7 +33,7 @@ fn repeated<T>(first: Duration, mut what: impl FnMut() -> io::Result<T>) -> io::
     what()
 }
 
-/// Whether the reason of an error can pass.
+/// True if the reason of an error can pass.
 fn can_pass(error: &io::Error) -> bool {
     let is_device = cfg!(unix) && error.raw_os_error() == Some(DEVICE_ERROR);
     let kinds = [ErrorKind::TimedOut, ErrorKind::StaleNetworkFileHandle, ErrorKind::ResourceBusy];

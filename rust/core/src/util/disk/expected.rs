@@ -51,7 +51,7 @@ impl<'a> ExpectedHash<'a> {
         }
     }
 
-    /// Whether the bytes so far are those of the file when it was written.
+    /// True if the bytes so far are those of the file when it was written.
     pub(crate) fn is_it(&self) -> bool {
         let found = match &self.hasher {
             FileHasher::Bytes(hasher) => Some(hasher.finalize()),

@@ -132,7 +132,7 @@ pub(crate) struct FramesHasher {
     open: Option<(Frame, Box<blake3::Hasher>, u64)>,
     /// The offset after the bytes so far.
     end: u64,
-    /// Whether the last frame of each number matches its hash: of several, the last counts.
+    /// True if the last frame of each number matches its hash: of several, the last counts.
     are_whole: BTreeMap<u64, bool>,
     digest: Box<blake3::Hasher>,
     is_damaged: bool,

@@ -91,7 +91,7 @@ impl PartHashes {
         (is_whole && joined(&parts, bytes, PART) == whole).then_some(Self { parts, whole })
     }
 
-    /// Whether these are the bytes of the part `number`.
+    /// True if these are the bytes of the part `number`.
     pub(crate) fn is_part(&self, number: u64, bytes: &[u8]) -> bool {
         if self.parts.is_empty() {
             return number == 0 && blake3::hash(bytes) == self.whole;

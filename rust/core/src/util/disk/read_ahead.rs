@@ -79,7 +79,7 @@ mod tests {
         assert!(bring(&file, 0..100, 0, &control).is_ok());
         control.cancel();
         assert!(bring(&file, 0..100, 0, &control).is_err());
-        // Where there is nothing to read or no room for it, the system is not asked.
+        // With nothing to read, or no room for it, the system is not asked.
         assert!(bring(&file, 100..100, 0, &control).is_ok());
         assert!(bring(&file, 0..100, u64::MAX, &control).is_ok());
     }

@@ -8,7 +8,7 @@ use std::{process, thread};
 use crate::error::Error;
 use crate::util::control::Control;
 
-/// Whether a link is followed to the file that it names.
+/// The treatment of a link in place of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Links {
     /// Links are followed: the caller named the file.
@@ -68,7 +68,7 @@ fn no_regular_file() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "is no regular file")
 }
 
-/// Whether `path` is a folder, and not a link to one.
+/// True if `path` is a folder, and not a link to one.
 pub(crate) fn is_folder(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|it| it.is_dir())
 }
@@ -91,7 +91,7 @@ pub(crate) fn copy_shared(_path: &Path, _new: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Whether `file` is still the file at `path`: whoever held it may have removed it.
+/// True if `file` is still the file at `path`: whoever held it may have removed it.
 #[cfg(unix)]
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -104,7 +104,7 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether `file` is still the file at `path`: on other systems an open file cannot be removed.
+/// True if `file` is still the file at `path`: on other systems an open file cannot be removed.
 #[cfg(not(unix))]
 pub(crate) fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
     Ok(true)

@@ -38,7 +38,7 @@ pub(crate) trait Evidence<M: Medium> {
     fn claim(&self, name: &M::Name) -> Claim<M::Stamp>;
 }
 
-/// Where files or objects lie.
+/// A place for files or objects: a disk, a bucket.
 pub(crate) trait Medium: Sized {
     /// Their names.
     type Name: Clone;
@@ -251,7 +251,7 @@ impl Temporary {
         Ok((Self { path, inode, is_placed: false, unnamed: None }, file))
     }
 
-    /// Where it lies.
+    /// The path of the file or object.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -313,7 +313,7 @@ impl Evidence<Disk> for Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // What cannot be removed has nobody to be reported to.
+        // A file that cannot be removed has nobody to be reported to.
         if let Some(proof) = prove(&*self, &self.path.clone()) {
             let _ = remove_file(proof);
         }

@@ -114,7 +114,7 @@ impl Evidence<Disk> for SealedFiles {
     }
 }
 
-/// Whether `text` is sealed and unchanged.
+/// True if `text` is sealed and unchanged.
 pub fn is_whole(text: &[u8]) -> bool {
     let parts = text.strip_prefix(BEGIN.as_bytes()).and_then(|rest| rest.split_at_checked(DIGITS));
     parts.is_some_and(|(hash, rest)| {
@@ -123,7 +123,7 @@ pub fn is_whole(text: &[u8]) -> bool {
     })
 }
 
-/// Whether `text` is incomplete sealed text: its end was not written.
+/// True if `text` is incomplete sealed text: its end was not written.
 pub(crate) fn is_torn(text: &[u8]) -> bool {
     let shared = text.len().min(BEGIN.len());
     text[..shared] == BEGIN.as_bytes()[..shared]
@@ -201,12 +201,12 @@ impl<R: Read> Read for HashedReader<R> {
     }
 }
 
-/// Whether `bytes` begin as sealed text.
+/// True if `bytes` begin as sealed text.
 pub(crate) fn begin_as_sealed(bytes: &[u8]) -> bool {
     bytes.starts_with(BEGIN.as_bytes())
 }
 
-/// Whether the file at `path` begins as sealed text. The rest is not read.
+/// True if the file at `path` begins as sealed text. The rest is not read.
 pub(crate) fn begins(path: &Path) -> bool {
     let mut text = Vec::new();
     let begin = |file: File| file.take(SHORT).read_to_end(&mut text);

@@ -20,7 +20,7 @@ const STEP: u64 = 32 << 20;
 /// disk.
 #[derive(Debug)]
 pub(crate) struct Writeback {
-    /// Whether the system keeps synced bytes in memory from now on.
+    /// The treatment of synced bytes in memory from now on.
     pub(crate) cache_policy: CachePolicy,
     /// The offset up to which the thread was told to sync.
     told: u64,
@@ -35,7 +35,7 @@ struct SyncThread {
     thread: JoinHandle<()>,
 }
 
-/// Whether the system keeps bytes in memory once they are on the disk.
+/// The treatment of bytes in memory once they are on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CachePolicy {
     /// It keeps them: they will be read soon.
@@ -62,7 +62,7 @@ impl Writeback {
             return Ok(());
         }
         if self.worker.is_none() {
-            // Where the system gives no more threads or files, the sync is left to the end.
+            // If the system gives no more threads or files, the sync is left to the end.
             self.worker = file.try_clone().and_then(|file| self.start(file)).ok();
         }
         // While the thread is busy, it is told later.

@@ -14,7 +14,7 @@ use crate::programs::steps::{
 use crate::values::operators::comparing::equal;
 use crate::values::value::{Dict, List, Value};
 
-/// Whether a value is of a type that no text, list or object equals.
+/// True if a value is of a type that no text, list or object equals.
 fn is_plain(value: &Value<'_>) -> bool {
     matches!(
         value,

@@ -149,7 +149,7 @@ impl<'r> Trace<'r> {
         self.stopped.get_or_insert(reason);
     }
 
-    /// Whether the trace has stopped and records nothing more.
+    /// True if the trace has stopped and records nothing more.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.is_some()
     }
@@ -303,7 +303,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// Whether a value contains, or may contain, a text or a value of the conversation.
+    /// True if a value contains, or may contain, a text or a value of the conversation.
     fn holds(&mut self, value: &Value<'r>) -> bool {
         // After the trace has stopped the answer does not matter, and the value may be too large to be
         // searched.

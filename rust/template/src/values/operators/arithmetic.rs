@@ -36,7 +36,7 @@ pub(crate) fn big(value: &Value<'_>, meter: &Meter<'_>) -> Outcome<Option<BigInt
     })
 }
 
-/// Whether a value is a number in Python, which a boolean is too.
+/// True if a value is a number in Python, which a boolean is too.
 pub(crate) fn is_number(value: &Value<'_>) -> bool {
     matches!(value, Value::Bool(_) | Value::Int(_) | Value::Big(_) | Value::Float(_))
 }

@@ -131,7 +131,7 @@ fn equal_parts(
     }
 }
 
-/// Whether a value is equal only to values of its own kind.
+/// True if a value is equal only to values of its own kind.
 fn is_plain(value: &Value<'_>) -> bool {
     is_number(value)
         || matches!(
@@ -164,7 +164,7 @@ fn all_equal<'a, 'b>(
     Ok(true)
 }
 
-/// Whether two items of containers are equal. Python takes an object for equal to itself, even NaN. Two NaNs
+/// True if two items of containers are equal. Python takes an object for equal to itself, even NaN. Two NaNs
 /// are refused, because it is not known here whether they are one object.
 fn identical_or_equal(
     left: &Value<'_>,

@@ -19,7 +19,7 @@ pub(crate) const MAX_INDENT: usize = 1000;
 
 /// The options of `json.dumps`.
 pub(crate) struct Style<'r> {
-    /// Whether characters outside of ASCII are escaped.
+    /// True if characters outside of ASCII are escaped.
     pub(crate) ensure_ascii: bool,
     /// The indentation of one level, if each item has a line of its own.
     pub(crate) indent: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Style<'r> {
     pub(crate) item_separator: Text<'r>,
     /// The separator between key and value.
     pub(crate) key_separator: Text<'r>,
-    /// Whether keys are sorted.
+    /// True if keys are sorted.
     pub(crate) sort_keys: bool,
 }
 

@@ -172,7 +172,7 @@ pub(crate) fn for_each_line(
     Ok(())
 }
 
-/// Whether a character ends a line for `str.splitlines`.
+/// True if a character ends a line for `str.splitlines`.
 pub(crate) fn is_line_end(c: char) -> bool {
     matches!(c, '\n'..='\r' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }

@@ -5,7 +5,7 @@ use memchr::memmem::{self, Finder, FinderRev};
 use crate::failure::Outcome;
 use crate::limits::{Meter, PIECE};
 
-/// Whether `text` contains `part`.
+/// True if `text` contains `part`.
 pub(crate) fn contains(text: &str, part: &str, meter: &Meter<'_>) -> Outcome<bool> {
     if part.len() > text.len() {
         return Ok(false);

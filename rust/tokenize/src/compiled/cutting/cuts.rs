@@ -54,13 +54,13 @@ impl Cuts {
         self.neighbours.join_unknown(with_token);
     }
 
-    /// Whether some token has one ASCII character after the other.
+    /// True if some token has one ASCII character after the other.
     #[inline]
     pub(crate) fn joins(&self, left: u8, right: u8) -> bool {
         self.neighbours.joins_ascii(left, right)
     }
 
-    /// Whether a cut between two characters changes no id; `last` and `first` are the bytes on both sides.
+    /// True if a cut between two characters changes no id; `last` and `first` are the bytes on both sides.
     fn is_safe(&self, left: u32, right: u32, last: u8, first: u8) -> bool {
         if right == u32::from(b' ') && self.before_spaces {
             return true;

@@ -12,9 +12,9 @@ use crate::split::{Cursor, Masks};
 /// The cuts of a model, and the rules that hold for whole classes of characters.
 pub(crate) struct Edges {
     cuts: Cuts,
-    /// Whether every space that does not follow a space can be cut off from the character before it.
+    /// True if every space that does not follow a space can be cut off from the character before it.
     spaces: bool,
-    /// Whether a digit can be cut off from every neighbour.
+    /// True if a digit can be cut off from every neighbour.
     digits: bool,
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Bpe {
     pub(crate) merges: Merges,
     /// The id of each symbol.
     ids: Vec<u32>,
-    /// Whether a piece that is a token gets that token's id even if the merges give other ids.
+    /// True if a piece that is a token gets that token's id even if the merges give other ids.
     pub(crate) ignore_merges: bool,
 }
 
@@ -71,7 +71,7 @@ impl Bpe {
         answer.filter(counts).map(WholeToken::id)
     }
 
-    /// Whether a whole piece is a token of the vocabulary.
+    /// True if a whole piece is a token of the vocabulary.
     pub(crate) fn is_token(&self, piece: &[u8]) -> bool {
         self.answers.find(piece).is_some()
     }

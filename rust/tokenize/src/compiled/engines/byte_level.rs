@@ -34,7 +34,7 @@ pub(crate) struct ByteLevel {
 pub(crate) struct Unknown {
     /// The id of `unk_token`; if it is `None`, such bytes give no id.
     pub(crate) token: Option<u32>,
-    /// Whether adjacent unknown bytes become one token.
+    /// True if adjacent unknown bytes become one token.
     pub(crate) fuse: bool,
 }
 
@@ -266,8 +266,7 @@ impl Pieces for ByteLevel {
                 || text[begin..].iter().any(|byte| self.bytes[usize::from(*byte)] == NONE))
         {
             if unknown.token.is_none() && !watch.wants_sources() {
-                // Whether a byte that gives no id belongs to a token depends on whether letters and marks are
-                // composed.
+                // The composition of letters and marks decides if a byte without an id belongs to a token.
                 return watch.lose();
             }
             let tokens = Tokens { position, ids, origin, watch };

@@ -63,7 +63,7 @@ pub(crate) enum Missing<T> {
     /// An unknown token.
     Unknown {
         token: T,
-        /// Whether adjacent unknown characters become one token.
+        /// True if adjacent unknown characters become one token.
         fuse: bool,
     },
 }
@@ -97,7 +97,7 @@ pub(crate) struct SentenceParts {
     pub(crate) missing: Missing<u32>,
     /// The rule for putting a space in front of a stretch.
     pub(crate) prefix: Prefix,
-    /// Whether the text is cut before every space.
+    /// True if the text is cut before every space.
     pub(crate) split: bool,
 }
 
@@ -314,7 +314,7 @@ impl Spell for Sentence {
 
     #[inline]
     fn initial(&self, piece: &[u8], word: &[Symbol], at: usize) -> Symbol {
-        // Where each byte is a symbol, two of ASCII are those of their characters; characters without a token merge
+        // With a symbol for each byte, two of ASCII are those of their characters; characters without a token merge
         // with nothing.
         if piece.len() == word.len() && piece[at] | piece[at + 1] < 0x80 {
             return self.pairs[usize::from(piece[at]) << 7 | usize::from(piece[at + 1])];

@@ -31,14 +31,14 @@ const META_CODE_POINT: u32 = META_CHARACTER as u32;
 pub(crate) enum Cutting {
     /// Nowhere: the text is one word.
     Whole {
-        /// Whether the model writes `▁` for a space.
+        /// True if the model writes `▁` for a space.
         meta: bool,
     },
     /// Before every space, or `▁`.
     Spaces,
     /// At whitespace, which is removed, and before every `▁` if `meta`.
     Whitespace {
-        /// Whether a word is cut before `▁`.
+        /// True if a word is cut before `▁`.
         meta: bool,
     },
 }
@@ -159,7 +159,7 @@ impl Unigram {
         at
     }
 
-    /// Whether a word is cut between two characters.
+    /// True if a word is cut between two characters.
     #[inline]
     fn cuts(&self, left: u32, right: u32) -> bool {
         let read = |c: u32| if c == SPACE && self.writes_spaces() { META_CODE_POINT } else { c };
@@ -182,7 +182,7 @@ impl Unigram {
         out.extend_from_slice(rest);
     }
 
-    /// Whether the model reads `▁` for a space.
+    /// True if the model reads `▁` for a space.
     fn writes_spaces(&self) -> bool {
         self.cutting != Cutting::Whole { meta: false }
     }

@@ -152,12 +152,12 @@ impl WordPieceEngine {
         std::str::from_utf8(piece).expect("a text is cut between characters")
     }
 
-    /// Whether normalizing keeps an ASCII character.
+    /// True if normalizing keeps an ASCII character.
     fn is_plain(&self, byte: u8) -> bool {
         self.bert.keeps(byte) && self.raw.ascii[usize::from(byte)] != Role::Space
     }
 
-    /// Whether normalizing keeps a character in its place.
+    /// True if normalizing keeps a character in its place.
     fn is_solid(&self, code_point: u32) -> bool {
         match u8::try_from(code_point) {
             Ok(byte) if byte.is_ascii() => self.is_plain(byte),

@@ -16,13 +16,13 @@ use crate::unicode::{bert_bits, stripped};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "the file's own flags")]
 pub(crate) struct Bert {
-    /// Whether control characters are removed and whitespace becomes spaces.
+    /// True if control characters are removed and whitespace becomes spaces.
     pub(crate) clean: bool,
-    /// Whether spaces are put around ideographs.
+    /// True if spaces are put around ideographs.
     pub(crate) ideographs: bool,
-    /// Whether characters are decomposed and lose their accents.
+    /// True if characters are decomposed and lose their accents.
     pub(crate) strip: bool,
-    /// Whether upper case becomes lower case.
+    /// True if upper case becomes lower case.
     pub(crate) lowercase: bool,
 }
 
@@ -106,7 +106,7 @@ impl Bert {
         Some(if self.lowercase { byte.to_ascii_lowercase() } else { byte })
     }
 
-    /// Whether normalizing keeps an ASCII character.
+    /// True if normalizing keeps an ASCII character.
     pub(crate) fn keeps(self, byte: u8) -> bool {
         self.ascii(byte).is_some()
     }

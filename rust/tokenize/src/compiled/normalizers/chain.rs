@@ -22,7 +22,7 @@ pub(crate) struct Chain {
     steps: Vec<NormalizerStep>,
     /// The whole sequence as the reference's normalizer.
     whole: NormalizerWrapper,
-    /// Whether one of the normalizers composes letters and marks.
+    /// True if one of the normalizers composes letters and marks.
     composes: bool,
     /// The sequence for the parts of a text behind the first one, if parts can be normalized apart.
     rest: Option<NormalizerWrapper>,
@@ -46,7 +46,7 @@ enum NormalizerStep {
     Pattern {
         automaton: Box<Automaton>,
         content: String,
-        /// Whether the pattern matches runs of whitespace, or of spaces, and nothing else.
+        /// True if the pattern matches runs of whitespace, or of spaces, and nothing else.
         blanks: bool,
     },
     /// Puts a text in front of a text that is not empty.
@@ -88,17 +88,17 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Whether the sequence has no steps.
+    /// True if the sequence has no steps.
     pub(crate) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Whether one of the normalizers composes letters and marks.
+    /// True if one of the normalizers composes letters and marks.
     pub(crate) fn composes(&self) -> bool {
         self.composes
     }
 
-    /// Whether the words of a text can be normalized apart, as [`super::normalize::Normalizer::keeps_words`] says.
+    /// True if the words of a text can be normalized apart, as [`super::normalize::Normalizer::keeps_words`] says.
     pub(crate) fn keeps_words(&self) -> bool {
         self.steps.iter().all(|step| match step {
             NormalizerStep::Composer(_)

@@ -26,7 +26,7 @@ pub(crate) struct Charsmap {
     table: Table,
     /// The ASCII characters that have neither bit.
     plain: Box<[bool; 256]>,
-    /// Whether all ASCII characters that are printed are plain.
+    /// True if all ASCII characters that are printed are plain.
     prints: bool,
     /// The replacement of each ASCII character that the map changes.
     ascii: Box<[Option<Box<str>>; 128]>,

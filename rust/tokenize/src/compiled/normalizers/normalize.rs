@@ -46,7 +46,7 @@ impl Normalizer {
         }
     }
 
-    /// Whether the normalizer composes letters and marks.
+    /// True if the normalizer composes letters and marks.
     pub(crate) fn composes(&self) -> bool {
         match self {
             Self::Composer(_) => true,
@@ -55,7 +55,7 @@ impl Normalizer {
         }
     }
 
-    /// Whether the words of a text can be normalized apart: each becomes what it is among the others, and
+    /// True if the words of a text can be normalized apart: each becomes what it is among the others, and
     /// whitespace or an ASCII character at its start, and a letter, a digit or a sign at its end stay such.
     pub(crate) fn keeps_words(&self) -> bool {
         match self {
@@ -65,7 +65,7 @@ impl Normalizer {
         }
     }
 
-    /// Whether normalizing can make a text several times as long.
+    /// True if normalizing can make a text several times as long.
     pub(crate) fn expands(&self) -> bool {
         match self {
             Self::Composer(composer) => *composer == Composer::Nfkc,

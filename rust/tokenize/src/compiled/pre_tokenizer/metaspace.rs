@@ -11,7 +11,7 @@ use crate::compiled::engines::unigram;
 pub(in crate::compiled) struct Spaces {
     /// The rule for putting a space in front of a stretch.
     pub(in crate::compiled) prefix: Prefix,
-    /// Whether the text is cut before every space.
+    /// True if the text is cut before every space.
     pub(in crate::compiled) split: bool,
 }
 

@@ -16,7 +16,7 @@ use splits::{Understood, splitter, understand};
 /// The pieces that a pre-tokenizer in front of a byte-level model makes of a stretch.
 pub(super) struct Cutting {
     pub(super) splitter: Splitter,
-    /// Whether a stretch that does not begin with a space gets one.
+    /// True if a stretch that does not begin with a space gets one.
     pub(super) prefix_space: bool,
 }
 

@@ -75,7 +75,7 @@ fn isolates(split: &Value) -> bool {
     split["behavior"] == "Isolated" && split["invert"] == false
 }
 
-/// Whether a split gives each match as a piece, provided that its pattern leaves nothing out.
+/// True if a split gives each match as a piece, provided that its pattern leaves nothing out.
 fn keeps_all(split: &Value) -> bool {
     isolates(split) || split["behavior"] == "Removed" && split["invert"] == true
 }

@@ -112,7 +112,7 @@ pub(super) fn understand(split: &Value) -> Result<Understood, String> {
     }
 }
 
-/// Whether `Punctuation` cuts at a character.
+/// True if `Punctuation` cuts at a character.
 fn is_punctuation(c: char) -> bool {
     bert_bits().get(u32::from(c)) & PUNCTUATION != 0
 }

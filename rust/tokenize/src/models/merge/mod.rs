@@ -49,7 +49,7 @@ pub(crate) struct Merges {
     symbols: Vec<Symbol>,
     /// The vocabulary index of each symbol.
     tokens: Vec<u32>,
-    /// Whether the merges form each token from its own text, by vocabulary index.
+    /// For each token, by vocabulary index, true if the merges form it from its own text.
     reachable: Vec<bool>,
 }
 
@@ -99,7 +99,7 @@ impl Merges {
         &self.tokens
     }
 
-    /// Whether the merges form the token from its own text.
+    /// True if the merges form the token from its own text.
     pub(crate) fn is_reachable(&self, token: u32) -> bool {
         self.reachable[token as usize]
     }

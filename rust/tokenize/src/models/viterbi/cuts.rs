@@ -42,13 +42,13 @@ impl Cuts {
         Self { neighbours, longest: longest(scores, least) }
     }
 
-    /// Whether words of a text of so many bytes may be cut.
+    /// True if words of a text of so many bytes may be cut.
     #[inline]
     pub(crate) fn apply(&self, bytes: usize) -> bool {
         bytes <= self.longest
     }
 
-    /// Whether a word is cut between two characters.
+    /// True if a word is cut between two characters.
     #[inline]
     pub(crate) fn is_between(&self, left: u32, right: u32) -> bool {
         !self.neighbours.joins(left, right)

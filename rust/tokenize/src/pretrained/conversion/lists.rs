@@ -50,7 +50,7 @@ const OF_WORDS: &[&str] = &[
     "SplinterTokenizer",
 ];
 
-/// Whether a class reads lists.
+/// True if a class reads lists.
 pub(super) fn reads(class: &str) -> bool {
     OF_PAIRS.contains(&class) || OF_WORDS.contains(&class)
 }

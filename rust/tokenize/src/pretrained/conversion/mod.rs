@@ -28,9 +28,9 @@ const PIECES: &str = "tokenizer.model";
 #[derive(Debug)]
 pub(super) struct Converted {
     pub(super) file: Value,
-    /// Whether the file is the whole tokenizer; otherwise the class makes one of its vocabulary.
+    /// True if the file is the whole tokenizer; otherwise the class makes one of its vocabulary.
     pub(super) is_whole: bool,
-    /// Whether `added_tokens_decoder` is matched before the text is normalized.
+    /// True if `added_tokens_decoder` is matched before the text is normalized.
     pub(super) adds_unnormalized: bool,
     /// The arguments that the other file decides, in Python's order.
     pub(super) settings: Vec<(String, Value)>,
@@ -87,7 +87,7 @@ fn shared_file(folder: &Folder<'_>) -> Result<Option<&'static str>> {
     Ok(first)
 }
 
-/// Whether transformers makes a tokenizer for `class` out of one that another file gives whole.
+/// True if transformers makes a tokenizer for `class` from a whole tokenizer in another file.
 fn takes_whole(class: &str) -> bool {
     matches!(class, BACKEND | "CodeLlamaTokenizer" | "GemmaTokenizer" | "LlamaTokenizer")
         || (lists::reads(class) && class.starts_with("GPT2"))

@@ -58,7 +58,7 @@ fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8]) -> u64 {
         [masks.letter, masks.digit, masks.blank, masks.space, masks.newline]
             .map(|mask| mask & valid);
     let sign = valid & !(letter | digit | blank | newline);
-    // Whether a byte begins a piece depends on the next byte at most.
+    // The next byte at most decides if a byte begins a piece.
     let mut decided = valid >> 1;
     let starts = |mask: u64| mask & !(mask << 1);
     let white = blank | newline;

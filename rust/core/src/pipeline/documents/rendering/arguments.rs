@@ -11,7 +11,7 @@ use crate::template::{ChatTemplate, NoteOptions};
 /// The key of the calls of a message.
 const CALLS: &str = "tool_calls";
 
-/// Whether a conversation that the fast reader has read has calls.
+/// True if a conversation that the fast reader has read has calls.
 pub(crate) fn has_calls(reader: &FastReader) -> bool {
     reader.value_places().flatten().any(|(_, key)| key == CALLS)
 }

@@ -11,7 +11,7 @@ use crate::record::{Conversation, Fault};
 pub struct Chat {
     /// The ids of the rendered text.
     pub ids: Vec<u32>,
-    /// Whether the assistant wrote each id; empty if that was not requested.
+    /// For each id, true if the assistant wrote it; empty if that was not requested.
     pub trained: Vec<bool>,
 }
 

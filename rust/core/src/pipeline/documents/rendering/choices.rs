@@ -67,7 +67,7 @@ impl TurnChoice {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TurnChoices {
     counts: [TurnChoice; CHOICES],
-    /// Whether a record is a conversation whose turns are trained.
+    /// True if a record is a conversation whose turns are trained.
     is_asked: bool,
     /// The time that it took to count them.
     pub(crate) took: Duration,
@@ -299,7 +299,7 @@ impl TurnCounter<'_, '_> {
     }
 }
 
-/// Whether records of a shape may be conversations.
+/// True if records of a shape may be conversations.
 fn may_have_turns(shape: &Shape) -> bool {
     matches!(
         shape.name(),

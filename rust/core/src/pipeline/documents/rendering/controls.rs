@@ -24,12 +24,12 @@ impl ControlTokens {
         Self(if tokens.is_empty() { None } else { found() })
     }
 
-    /// Whether a control token occurs in a text.
+    /// True if a control token occurs in a text.
     pub(crate) fn occur_in(&self, text: &str) -> bool {
         self.0.as_ref().is_some_and(|tokens| tokens.is_match(text))
     }
 
-    /// Whether a control token occurs in a text of a value.
+    /// True if a control token occurs in a text of a value.
     pub(crate) fn occur_in_value(&self, value: &Json) -> bool {
         match value {
             Json::String(text) => self.occur_in(text),

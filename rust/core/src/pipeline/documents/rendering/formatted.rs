@@ -146,12 +146,12 @@ impl MarkersInTexts {
         }
     }
 
-    /// Whether a prompt is formatted already.
+    /// True if a prompt is formatted already.
     pub(crate) fn is_formatted(&self, prompt: &str) -> bool {
         self.beginnings.begin(prompt) || self.ends.end(prompt)
     }
 
-    /// Whether a text that a user gave has a control token of the tokenizer.
+    /// True if a text that a user gave has a control token of the tokenizer.
     pub(crate) fn has_control_token(&self, text: &str) -> bool {
         self.controls.occur_in(text)
     }
@@ -256,7 +256,7 @@ fn texts_in<'v>(value: &'v Json, texts: &mut Vec<&'v str>) {
     }
 }
 
-/// Whether messages of a role are of users or tools.
+/// True if messages of a role are of users or tools.
 fn is_given(role: &str) -> bool {
     !is_assistant(role) && !RULES.contains(&role)
 }

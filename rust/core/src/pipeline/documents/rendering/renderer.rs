@@ -63,11 +63,11 @@ pub(crate) struct Renderer<'a> {
     kind: DocumentKind,
     /// The classes of labels.
     classes: &'a Classes,
-    /// Whether the names of classes are found in records.
+    /// True if the names of classes are found in records.
     finds_classes: bool,
     /// The treatment of control tokens in texts of users and tools.
     special: SpecialInText,
-    /// Whether arguments of calls in JSON text are decoded.
+    /// True if arguments of calls in JSON text are decoded.
     decodes: bool,
     /// The addition of an end-of-text token.
     eos: Eos,
@@ -310,18 +310,18 @@ impl<'a> Renderer<'a> {
         Ok(RenderedRecord::Several(Several { texts, labels, whole, notes, unread }))
     }
 
-    /// Whether a conversation that the fast reader has read has to be read as a whole, because its arguments may be decoded.
+    /// True if a conversation that the fast reader has read has to be read as a whole, because its arguments may be decoded.
     pub(crate) fn reads_whole(&self, reader: &FastReader) -> bool {
         self.decodes && has_calls(reader)
     }
 
-    /// Whether a conversation has control tokens in texts of users and tools that are refused, or encoded as other text.
+    /// True if a conversation has control tokens in texts of users and tools that are refused, or encoded as other text.
     pub(crate) fn changes_controls(&self, reader: &FastReader) -> bool {
         self.special != SpecialInText::Encode
             && self.markers.in_fast_read(reader).has(Note::ControlTokens)
     }
 
-    /// Whether conversations without a prompt are trained.
+    /// True if conversations without a prompt are trained.
     pub(crate) fn takes_unprompted(&self) -> bool {
         self.training.takes_unprompted()
     }
@@ -404,14 +404,14 @@ impl<'a> Renderer<'a> {
         Ok(self.made(rendered, TextKind::Text))
     }
 
-    /// Whether the texts of a request have a control token of the tokenizer.
+    /// The note of a control token of the tokenizer in the texts of a request.
     fn controls_asked(&self, pair: &Pair) -> NoteSet {
         let mut texts = [Some(&pair.request), pair.input.as_ref()].into_iter().flatten();
         let has = texts.any(|text| self.markers.has_control_token(text));
         NoteSet::of(Note::ControlTokens, has)
     }
 
-    /// Whether messages of users and tools have a control token of the tokenizer.
+    /// The note of a control token of the tokenizer in messages of users and tools.
     fn controls_in(&self, messages: &[Arc<Map>]) -> NoteSet {
         self.markers.in_messages(messages).only(Note::ControlTokens)
     }

@@ -24,7 +24,7 @@ pub(crate) struct Training<'o> {
     turns: Turns,
     /// The end-of-turn tokens that are trained; by default those that the template marks.
     pub(crate) eos: Option<TrainOnEos>,
-    /// Whether conversations that are too long are cut after a turn.
+    /// True if conversations that are too long are cut after a turn.
     trims: bool,
 }
 
@@ -40,7 +40,7 @@ impl<'o> Training<'o> {
         Self {
             train_on,
             turn_parts: options.tokens.train_on.parts(),
-            // Where all is trained, or an answer, there are no turns to part.
+            // With everything trained, or one answer, there are no turns to separate.
             turns: match train_on {
                 TrainOn::Auto | TrainOn::Assistant => turns,
                 TrainOn::All | TrainOn::Completion => Turns::Whole,
@@ -90,37 +90,37 @@ impl<'o> Training<'o> {
         template.turn_notes(conversation, self.note_options(), &is_trained)
     }
 
-    /// Whether recorded programs find what is trained of a conversation.
+    /// True if recorded programs find what is trained of a conversation.
     pub(crate) fn replays(self) -> bool {
         self.turn_parts.is_none()
     }
 
-    /// Whether the places at which a conversation may be cut are needed.
+    /// True if the places at which a conversation may be cut are needed.
     pub(crate) fn cuts(self) -> bool {
         self.trims
     }
 
-    /// Whether the whole of every text is trained, including its end.
+    /// True if the whole of every text is trained, including its end.
     pub(crate) fn takes_whole_texts(self) -> bool {
         self.of_text().is_ok() && self.eos.is_none()
     }
 
-    /// Whether a conversation with a prompt is trained on its completion only.
+    /// True if a conversation with a prompt is trained on its completion only.
     pub(crate) fn heeds_prompts(self) -> bool {
         matches!(self.train_on, TrainOn::Auto | TrainOn::Completion)
     }
 
-    /// Whether conversations without a prompt are trained.
+    /// True if conversations without a prompt are trained.
     pub(crate) fn takes_unprompted(self) -> bool {
         self.train_on != TrainOn::Completion
     }
 
-    /// Whether everything is trained, whoever says it.
+    /// True if everything is trained, whoever says it.
     pub(crate) fn takes_all(self) -> bool {
         self.train_on == TrainOn::All
     }
 
-    /// Whether the end-of-text token of a text is not trained.
+    /// True if the end-of-text token of a text is not trained.
     pub(crate) fn leaves_end(self) -> bool {
         self.eos == Some(TrainOnEos::None)
     }

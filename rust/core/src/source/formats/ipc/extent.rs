@@ -36,7 +36,7 @@ pub(crate) fn batches(source: &SourceFile) -> Option<Vec<(BatchPlace, u64)>> {
     found.ok()?.filter(|places| !places.is_empty())
 }
 
-/// Whether a file has a footer. Otherwise it is a stream.
+/// True if a file has a footer. Otherwise it is a stream.
 fn is_file(source: &SourceFile) -> Result<bool> {
     let start = source.location.start(FILE_MAGIC.len()).map_err(Error::io(&*source.path))?;
     Ok(start.starts_with(FILE_MAGIC))

@@ -223,7 +223,7 @@ fn check_all_is_named(
     Ok(())
 }
 
-/// Whether a file has the magic of another one before byte `end`.
+/// True if a file has the magic of another one before byte `end`.
 fn holds_magic(file: &mut BufReader<OpenFile>, end: u64) -> Result<bool, Damage> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(BEGINNING)).map_err(said)?;
@@ -231,7 +231,7 @@ fn holds_magic(file: &mut BufReader<OpenFile>, end: u64) -> Result<bool, Damage>
     Ok(memchr::memmem::find(&bytes, FILE_MAGIC).is_some())
 }
 
-/// Whether bytes are padding: zeros, or the end mark of a stream.
+/// True if bytes are padding: zeros, or the end mark of a stream.
 fn is_filling(file: &mut BufReader<OpenFile>, at: u64, length: u64) -> Result<bool, Damage> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(at)).map_err(said)?;

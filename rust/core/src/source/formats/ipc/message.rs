@@ -43,7 +43,7 @@ pub(super) struct MessageReader<R> {
     input: R,
     /// The remaining bytes, where they are known.
     left: Option<u64>,
-    /// Whether a stream ended and no other followed.
+    /// True if a stream ended and no other followed.
     ended: bool,
     /// The offset of the next byte in the file.
     at: u64,
@@ -229,7 +229,7 @@ fn check_expansion(bytes: &[u8], codec: CompressionType) -> Result<(), Damage> {
     Err(format!("{} compressed bytes say that they are {length}", compressed.len()))
 }
 
-/// Whether the bytes can decompress to this length.
+/// True if the bytes can decompress to this length.
 fn expands_to(compressed: &[u8], length: usize) -> bool {
     let decoded = zstd::stream::read::Decoder::with_buffer(compressed)
         .and_then(|decoder| io::copy(&mut decoder.take(length as u64 + 1), &mut io::sink()));

@@ -234,7 +234,7 @@ fn all_groups(metadata: &ArrowReaderMetadata) -> Vec<usize> {
     (0..metadata.metadata().num_row_groups()).collect()
 }
 
-/// Whether a column chunk belongs to one of these columns.
+/// True if a column chunk belongs to one of these columns.
 fn is_needed(part: &ColumnChunkMetaData, columns: Option<&[String]>) -> bool {
     let root = part.column_path().parts().first();
     columns.is_none_or(|columns| root.is_some_and(|root| columns.contains(root)))

@@ -109,9 +109,9 @@ pub(crate) fn from_marks(
 
 /// The facts about a message that the search for its span needs.
 pub(crate) struct MessageFacts {
-    /// Whether the assistant wrote it.
+    /// True if the assistant wrote it.
     pub(crate) by_assistant: bool,
-    /// Whether all of its content is text.
+    /// True if all of its content is text.
     pub(crate) is_text: bool,
 }
 
@@ -126,7 +126,7 @@ impl MessageFacts {
     }
 }
 
-/// Whether a content is a string, or a list of text parts.
+/// True if a content is a string, or a list of text parts.
 pub(crate) fn is_text(content: &Json) -> bool {
     let is_text = |part: &Json| matches!(part, Json::Map(part) if matches!(part.get("text"), Some(Json::String(_))));
     match content {
@@ -194,7 +194,7 @@ pub(crate) fn from_places(
     Some(spans)
 }
 
-/// Whether a span contains the token that begins the assistant's header, but not the rest of the header after
+/// True if a span contains the token that begins the assistant's header, but not the rest of the header after
 /// it.
 fn begins_another_turn(template: &ChatTemplate, turn: &TurnMarkup, span: &str) -> bool {
     let Some(header) = turn.headers.last() else { return true };
@@ -220,11 +220,11 @@ enum TurnPlace {
 struct MessagePlace {
     /// From its first to its last mark, or an empty range before the next message if it has none.
     range: Range<usize>,
-    /// Whether it has marks.
+    /// True if it has marks.
     is_marked: bool,
-    /// Whether all of its content is between its marks.
+    /// True if all of its content is between its marks.
     is_whole: bool,
-    /// Whether the next message has marks, or there is none.
+    /// True if the next message has marks, or there is none.
     next_is_marked: bool,
 }
 

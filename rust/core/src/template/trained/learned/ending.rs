@@ -48,11 +48,11 @@ pub(crate) struct ProbeTexts<'t> {
 pub(crate) struct MessageTail<'t> {
     /// From the last mark of the message, or from its header if it has none, to the next message's first mark.
     pub(crate) tail: &'t str,
-    /// Whether the message has marks.
+    /// True if the message has marks.
     pub(crate) is_marked: bool,
-    /// Whether the last mark is after all of the message's content.
+    /// True if the last mark is after all of the message's content.
     pub(crate) is_whole: bool,
-    /// Whether the next message has marks, or there is none.
+    /// True if the next message has marks, or there is none.
     pub(crate) next_is_marked: bool,
 }
 
@@ -228,7 +228,7 @@ pub(crate) fn shared_start<'t>(left: &'t str, right: &str) -> &'t str {
     &left[..length.unwrap_or(0)]
 }
 
-/// Whether a word, a text in brackets, or the whole text begins or ends at `at`.
+/// True if a word, a text in brackets, or the whole text begins or ends at `at`.
 fn is_edge(text: &str, at: usize) -> bool {
     if !text.is_char_boundary(at) {
         return false;

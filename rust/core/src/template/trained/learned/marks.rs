@@ -108,7 +108,7 @@ pub(crate) struct MarkPlace {
     pub(crate) message: usize,
     /// Its byte offset.
     pub(crate) at: usize,
-    /// Whether it stood after a text, not before it.
+    /// True if it stood after a text, not before it.
     pub(crate) is_after: bool,
 }
 
@@ -194,7 +194,7 @@ fn mark_leaves(value: &Json, marks: [char; 2]) -> Json {
 pub(crate) struct MarkedRange {
     /// From the first to the last mark.
     pub(crate) range: Range<usize>,
-    /// Whether the last one stands after a text: a template may print the beginning of a text alone.
+    /// True if the last one stands after a text: a template may print the beginning of a text alone.
     pub(crate) is_whole: bool,
 }
 

@@ -10,6 +10,6 @@ pub(crate) struct TurnMarkup {
     pub(crate) headers: Vec<String>,
     /// The texts after it.
     pub(crate) ends: TurnEnds,
-    /// Whether the turns have headers of their own although there is no generation prompt.
+    /// True if the turns have headers of their own although there is no generation prompt.
     pub(crate) unprompted: bool,
 }

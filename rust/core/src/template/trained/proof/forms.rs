@@ -143,7 +143,7 @@ impl TurnForms {
         write_json(&self.field(name, value), key);
     }
 
-    /// Whether the template has the string as a literal.
+    /// True if the template has the string as a literal.
     pub(crate) fn is_literal(&self, text: &str) -> bool {
         self.literals.binary_search_by(|literal| literal.as_str().cmp(text)).is_ok()
     }

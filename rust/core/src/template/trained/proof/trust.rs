@@ -15,7 +15,7 @@ use crate::template::trained::rule;
 const MOST_FORMS: usize = 1 << 14;
 
 impl ChatTemplate {
-    /// Whether the cheaper search finds the turns of such a conversation, and no other text is right for them.
+    /// True if the cheaper search finds the turns of such a conversation, and no other text is right for them.
     pub(crate) fn trusts_marks(
         &self,
         conversation: &Conversation,
@@ -34,7 +34,7 @@ impl ChatTemplate {
         agrees
     }
 
-    /// Whether the cheaper search finds the turns of the definition; `None` if one of them fails.
+    /// True if the cheaper search finds the turns of the definition; `None` if one of them fails.
     fn marks_agree(&self, conversation: &Conversation) -> Option<bool> {
         let messages: Vec<Cow<'_, Map>> =
             conversation.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();

@@ -38,14 +38,14 @@ pub(in crate::template) struct FoundTurn {
     pub(in crate::template) start: usize,
     /// The byte at which it ends; blanks before that byte are left out unless it [is stopped](Self::is_stopped).
     pub(in crate::template) end: usize,
-    /// Whether it ends with a token at which generation stops.
+    /// True if it ends with a token at which generation stops.
     pub(in crate::template) is_stopped: bool,
-    /// Whether the model sees the messages before it as the prompt has them, because the render of the turn has them
-    /// otherwise.
+    /// True if the render of the turn changes the messages before it, so that the model sees them as the prompt has
+    /// them.
     pub(in crate::template) is_rewritten: bool,
     /// The index of its first message: a turn may go on with those before its own.
     pub(in crate::template) first: usize,
-    /// Whether its trained part begins elsewhere than the generation prompt ends.
+    /// True if its trained part begins elsewhere than the generation prompt ends.
     pub(in crate::template) opens_otherwise: bool,
 }
 
@@ -66,7 +66,7 @@ impl FoundTurn {
         self.first..=self.message
     }
 
-    /// Whether it goes on with the turn of the message before it.
+    /// True if it goes on with the turn of the message before it.
     fn is_joined(&self) -> bool {
         self.first < self.message
     }
@@ -392,7 +392,7 @@ impl<'c> Renders<'c> {
             start
         };
         let text = self.render(at + 1, &[], false)?;
-        // What the template writes behind the turn wherever it stands.
+        // The text that the template writes behind the turn in any place.
         let own =
             behind_words(&text, &self.render(at, &[&same_kind(&self.messages[at])], false)?, 0);
         // The words of the turn may come again behind it: the name of a function stands before its result, too.
@@ -446,7 +446,7 @@ impl<'c> Renders<'c> {
         end.unwrap_or(before)
     }
 
-    /// Whether the template writes the header of the assistant between message `at` and the one before it, as it does
+    /// True if the template writes the header of the assistant between message `at` and the one before it, as it does
     /// for the first of the messages that follow one another here.
     fn writes_header(&mut self, at: usize, text: &str, before: usize) -> Result<bool, Fault> {
         let run = self.messages[..at].iter().rev().take_while(|message| is_assistant(message));
@@ -472,7 +472,7 @@ fn reopened(before: &str, behind: &str) -> usize {
     let pairs = before.trim_end().chars().rev().zip(said.chars().rev());
     let shared = pairs.take_while(|(one, other)| one == other).map(|(c, _)| c);
     let length: usize = shared.map(char::len_utf8).sum();
-    // What begins inside of a word or a mark is the end of another: `think>` of `</think>`.
+    // A text that begins inside of a word or a mark is the end of another: `think>` of `</think>`.
     let (other, same) = said.split_at(said.len() - length);
     let is_broken =
         same.starts_with(char::is_alphanumeric) && other.ends_with(|c: char| !c.is_whitespace());

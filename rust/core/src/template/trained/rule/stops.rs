@@ -57,7 +57,7 @@ impl Stops {
         token_at_start(&self.next, rest)
     }
 
-    /// Whether a text ends with one of them, or with a special token with which no turn begins.
+    /// True if a text ends with one of them, or with a special token with which no turn begins.
     pub(in crate::template) fn end(&self, text: &str) -> bool {
         let text = text.trim_end();
         let mut stops = [&self.own, &self.next, &self.closing].into_iter().flatten();

@@ -26,7 +26,7 @@ pub(in crate::template) struct TrainedTurn {
     pub(super) text: String,
     /// The byte at which the trained part begins. It ends with the text.
     pub(super) start: usize,
-    /// Whether the trained part ends with a token at which generation stops.
+    /// True if the trained part ends with a token at which generation stops.
     pub(super) is_stopped: bool,
 }
 
@@ -36,7 +36,7 @@ impl TrainedTurn {
         &self.text
     }
 
-    /// Whether the model generates something in it.
+    /// True if the model generates something in it.
     pub(in crate::template) fn is_generated(&self) -> bool {
         self.text.len() > self.start
     }

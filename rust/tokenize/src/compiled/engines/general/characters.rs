@@ -67,9 +67,9 @@ impl Affixes {
 /// The position of a token in a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Side {
-    /// Whether the piece begins with it.
+    /// True if the piece begins with it.
     first: bool,
-    /// Whether the piece ends with it.
+    /// True if the piece ends with it.
     last: bool,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Fallback {
     pub(crate) bytes: Option<Box<[Option<u32>; 256]>>,
     /// The token of an unknown character; if it is `None`, the character gives no id.
     pub(crate) unknown: Option<u32>,
-    /// Whether adjacent unknown characters become one token.
+    /// True if adjacent unknown characters become one token.
     pub(crate) fuse: bool,
 }
 
@@ -184,7 +184,7 @@ impl Characters {
         })
     }
 
-    /// Whether a piece that is a token gets that token's id even if the merges give other ids.
+    /// True if a piece that is a token gets that token's id even if the merges give other ids.
     pub(super) fn ignores_merges(&self) -> bool {
         self.bpe.ignore_merges
     }

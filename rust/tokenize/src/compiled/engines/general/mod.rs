@@ -53,12 +53,12 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// Whether the stage changes the text.
+    /// True if the stage changes the text.
     fn rewrites(&self) -> bool {
         matches!(self, Self::Metaspace { .. } | Self::PrefixSpace | Self::Bytes)
     }
 
-    /// Whether the stage treats a piece by its place in the text.
+    /// True if the stage treats a piece by its place in the text.
     fn asks_place(&self) -> bool {
         matches!(self, Self::Metaspace { prefix: Prefix::First, .. })
     }
@@ -119,7 +119,7 @@ impl General {
         self.normalizer.as_ref()
     }
 
-    /// Whether the source ranges of tokens are told without those of the whole text.
+    /// True if the source ranges of tokens are told without those of the whole text.
     pub(crate) fn tells_in_place(&self) -> bool {
         self.words.is_some() && self.normalizer.is_none()
     }
@@ -187,7 +187,7 @@ struct ListedModel<'a> {
 }
 
 impl Maker {
-    /// Whether a piece is encoded as fast as a cache finds it.
+    /// True if a piece is encoded as fast as a cache finds it.
     fn is_quick(&self) -> bool {
         matches!(self, Self::WordLevel(_))
     }

@@ -18,7 +18,7 @@ pub(super) struct SourceText<'a> {
     /// The start of the stretch in `text`.
     pub(super) start: usize,
     pub(super) origin: Origin<'a>,
-    /// Whether source ranges are wanted.
+    /// True if source ranges are wanted.
     pub(super) tells: bool,
 }
 
@@ -38,7 +38,7 @@ struct Form {
 #[derive(Default)]
 pub(crate) struct PreTokenized {
     form: Form,
-    /// Whether the text is in `form`, and no longer in the stretch.
+    /// True if the text is in `form`, and no longer in the stretch.
     rewritten: bool,
     next: Form,
     ends: Vec<u32>,

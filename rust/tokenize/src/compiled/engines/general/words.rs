@@ -16,7 +16,7 @@ use crate::compiled::spans::Watch;
 use crate::pieces::{MOST, PieceKey};
 use crate::split::{Cursor, Masks, decode};
 
-/// Whether a word can end with a character: no normalizer that keeps words, as
+/// True if a word can end with a character: no normalizer that keeps words, as
 /// [`crate::compiled::normalizers::normalize::Normalizer::keeps_words`] says, removes it or turns it into whitespace.
 fn ends_word(code_point: u32) -> bool {
     let Ok(byte) = u8::try_from(code_point) else {
@@ -38,9 +38,9 @@ const ASCII: usize = 128;
 pub(super) struct WordEnds {
     /// For each pair of ASCII characters, whether the text is cut between them.
     ascii: Box<[bool; ASCII * ASCII]>,
-    /// Whether the text is cut before each ASCII character behind another character that ends a word.
+    /// For each ASCII character, true if the text is cut before it where it follows another character that ends a word.
     wide: Box<[bool; ASCII]>,
-    /// Whether the first step removes line ends, as it removes spaces.
+    /// True if the first step removes line ends, as it removes spaces.
     lines: bool,
 }
 
