@@ -94,7 +94,7 @@ TARGET: Final = "x86_64-unknown-linux-gnu"
 
 
 def is_linked(dependency: dict[str, Any], package: dict[str, Any]) -> bool:  # type: ignore[explicit-any]  # cargo's JSON
-    """Whether a dependency ends in the extension: not in a test or a build script, and no macro."""
+    """True if a dependency ends in the extension: not in a test or a build script, and no macro."""
     kinds = {kind["kind"] for kind in dependency["dep_kinds"]}
     is_macro = any("proc-macro" in target["kind"] for target in package["targets"])
     return None in kinds and not is_macro

@@ -54,7 +54,7 @@ MODULES: Final = {
     "fastpack.options.tokens": ("ChatTemplate", "SpecialTokens"),
     "fastpack.options.work": ("Ranks", "Select", "Weights"),
 }
-"""Where the names of types come from; all others are in `fastpack.types`."""
+"""The modules of the names of types; all others are in `fastpack.types`."""
 
 DICTS: Final = {
     "RecordArguments": ("How records become rows; each as in `pack_records`.", "pack_records", "output"),
@@ -170,7 +170,7 @@ def type_imports(types: Iterable[str]) -> str:
 
 
 def docstring(name: str, call: Call) -> str:
-    """What `help` shows."""
+    """The text of `help`."""
     parts = [call.about, "Args:"]
     own = [(call.own[0], call.own[2])] if call.own else []
     listed = [*own, *((option.name, option.doc) for option in options_of(name))]

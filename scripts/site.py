@@ -1,4 +1,4 @@
-"""What `mkdocs` needs beside `docs/`: the pages of the repository that lie elsewhere, and links that lead to them."""
+"""The pages of the site that lie outside of `docs/`, and links that lead to them, for `mkdocs`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ELSEWHERE: Final = {
     **{f"benches/results/{page.name}": f"results/{page.name}" for page in ROOT.glob("benches/results/*.md")},
     **{f"examples/{file.name}": f"examples/{file.name}" for file in ROOT.glob("examples/*.*")},
 }
-"""Where files of the repository stand on the site, by their paths in the repository."""
+"""The places on the site of files of the repository, by their paths in the repository."""
 
 LINK: Final = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 

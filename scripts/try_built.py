@@ -21,7 +21,7 @@ MINORS: Final = range(10, 20)
 """The minor versions of Python that are looked for, from the oldest that fastpack runs on."""
 
 WANTED: Final = ("LICENSE", "THIRD_PARTY_LICENSES.txt", "sboms/")
-"""What a wheel must hold beside the code."""
+"""The files of a wheel beside the code."""
 
 BUILD: Final = {"MATURIN_PEP517_ARGS": "--profile ci --locked", "CARGO_TARGET_DIR": str(ROOT / "target")}
 

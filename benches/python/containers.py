@@ -50,7 +50,7 @@ def containers(lines: Path) -> dict[str, Path]:
     """Write the records into each container."""
     records = [json.loads(line) for line in lines.read_bytes().splitlines()]
     table = pa.Table.from_pylist(records)
-    # What no shape reads costs nothing where it is not read.
+    # A field that no shape reads costs nothing in the containers that skip it.
     wide = table.append_column("noise", pa.array([line[::-1] for line in lines.read_text().splitlines()]))
     files = {name: lines.with_name(f"data.{name}") for name in ("jsonl.gz", "parquet", "arrow", "json")}
     files |= {"jsonl": lines, "parquet, wide": lines.with_name("wide.parquet")}

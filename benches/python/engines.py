@@ -106,7 +106,7 @@ def arrow(texts: list[str]) -> Any:
 
 
 GIVEN: dict[str, Callable[[list[str]], Any]] = {"fastpack, Arrow": arrow}
-"""What an engine is given where that is not a list: it is made before the clock starts."""
+"""The input of an engine that takes no list, made before the clock starts."""
 
 
 def read(path: str) -> list[str]:

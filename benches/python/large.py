@@ -110,7 +110,7 @@ def main() -> None:
             run = json.loads(made.stdout)
             size = arguments.repeat * files.stat().st_size / 1e6
             gathered = run["stages"]["gather"]
-            # What stays in memory is not read back: looking that up takes microseconds.
+            # Documents in memory are not read back: looking them up takes microseconds.
             speed = f"{run['tokens'] * 4 / 1e6 / gathered:.0f}" if gathered > 0.01 else ""
             print(
                 f"| {memory} | {size:.0f} | {run['tokens'] / 1e6:.0f} | {run['rows']:,} | {run['seconds']:.1f} "

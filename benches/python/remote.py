@@ -1,4 +1,4 @@
-"""What reading from remote storage costs beside reading local files: processor time, requests, and time to wait.
+"""The cost of reading from remote storage beside reading local files: processor time, requests, and time to wait.
 
     python benches/python/remote.py --megabytes 64
 

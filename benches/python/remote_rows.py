@@ -1,4 +1,4 @@
-"""What training from a bucket costs beside training from a folder: the first batch, an epoch, and an epoch from the cache.
+"""The cost of training from a bucket beside training from a folder: the first batch, an epoch, and an epoch from the cache.
 
     python benches/python/remote_rows.py --megabytes 256
 

@@ -167,7 +167,7 @@ def dealt(plan: fastpack.Plan, ranks: int) -> Rows:
 
 
 def by_plan_step(lengths: Lengths, ranks: int) -> Rows:
-    """What this package plans."""
+    """The plan of this package."""
     plan = fastpack.plan_step(lengths, max_length=BUDGET, ranks=ranks)
     return [[members.tolist() for members in plan.micro_batches(rank)] for rank in range(ranks)]
 

@@ -46,7 +46,7 @@ TEXTS = ("text-en", "chat")
 
 def peak() -> int:
     """The most memory that this process had, in megabytes."""
-    # Where the system tells it, without that of the process which has started this one.
+    # If the system tells it, without the memory of the process that has started this one.
     status = Path("/proc/self/status")
     lines = status.read_text(encoding="utf-8").splitlines() if status.exists() else []
     most = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]

@@ -47,7 +47,7 @@ def seconds(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[st
 
 
 def oracle(source: str) -> Callable[[dict[str, Any]], str]:
-    """What jinja2 makes of a record, in the sandbox that transformers renders in."""
+    """The render of a record by jinja2, in the sandbox that transformers renders in."""
     from transformers.utils.chat_template_utils import _compile_jinja_template
 
     compiled = _compile_jinja_template(source)

@@ -157,7 +157,7 @@ def train(case: Case, way: str, folder: str) -> dict[str, object]:
 
 
 def measured(case: Case, pack: Callable[[Case, str], None]) -> dict[str, dict[str, object]]:
-    """What each way of training comes to, in a process of its own."""
+    """The figures of each way of training, in a process of its own."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         pack(case, folder)

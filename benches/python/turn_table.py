@@ -108,7 +108,7 @@ PLAIN: Final[list[dict[str, Any]]] = [
 
 
 class Probe:
-    """What fastpack trains by one template."""
+    """The trained parts of conversations by one template."""
 
     def __init__(self, source: str, folder: Path) -> None:
         kind = kind_of(source)

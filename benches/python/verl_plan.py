@@ -40,7 +40,7 @@ def functions() -> ModuleType | None:
 
 
 class _Lengths:
-    """What stands for nested token ids: only their offsets are asked for."""
+    """A stand-in for nested token ids: only their offsets are used."""
 
     is_nested = True
 

@@ -1,4 +1,4 @@
-//! What the benches of the crate read, and the clock that they look at.
+//! The input of the benches of the crate, and the clock that they look at.
 
 use std::fs;
 use std::path::Path;

@@ -357,7 +357,7 @@ class BackendTokenizer(Protocol):
 
     @property
     def encode_special_tokens(self) -> bool:
-        """Whether special tokens in a text are encoded as text."""
+        """True if special tokens in a text are encoded as text."""
 
     def to_str(self, pretty: bool = ...) -> str:
         """Serialises the tokenizer."""

@@ -54,7 +54,7 @@ fn column(batch: &RecordBatch, name: &str) -> Vec<Vec<i32>> {
     lists.iter().flatten().map(|list| list.as_primitive::<Int32Type>().values().to_vec()).collect()
 }
 
-/// What a row must hold, token by token.
+/// The columns of a row, token by token, by the definition.
 fn row_oracle(documents: &[Tokens], row: &[Piece]) -> [Vec<i32>; 4] {
     let mut columns: [Vec<i32>; 4] = Default::default();
     for piece in row {

@@ -1,4 +1,4 @@
-//! What a template writes has its ids ready: documents are the same as without.
+//! Documents are the same with the ids of the template's literals ready as without.
 
 use std::path::Path;
 use std::sync::Arc;

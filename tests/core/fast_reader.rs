@@ -47,13 +47,13 @@ fn texts() -> Shape {
     shape_of(r#"{"text": "x"}"#)
 }
 
-/// What a conversation holds, whoever reads it.
+/// The content of a conversation, by any reader.
 #[derive(Debug, PartialEq)]
 struct Said {
     roles: Vec<String>,
     /// Each text with its message and key.
     texts: Vec<(usize, String, String)>,
-    /// What is no text, with its message and key.
+    /// Each value that is no text, with its message and key.
     values: Vec<(usize, String, Json)>,
     tools: Option<Json>,
     weights: Option<Vec<Option<f32>>>,
@@ -251,7 +251,7 @@ proptest! {
                 let Some(Record::Conversation(conversation)) = read(&line, &Shape::conversations()) else {
                     panic!("{line:?} is read fast, but refused");
                 };
-                // What is no number is equal to nothing.
+                // A value that is no number is equal to nothing.
                 if !line.contains("NaN") {
                     prop_assert_eq!(read_fast, said(&conversation), "{}", line);
                 }

@@ -1,4 +1,4 @@
-//! What the tests of packing share: options without surprises, and lengths that are hard to pack.
+//! The common parts of the tests of packing: options without surprises, and lengths that are hard to pack.
 
 use std::num::NonZeroU32;
 

@@ -194,7 +194,7 @@ proptest! {
         if let Err(failed) = finished {
             prop_assert!(failed.to_string().contains("train-0000"), "{failed}");
             prop_assert!(!dir.path().join("manifest.json").exists());
-            // What a link would lead to is somebody else's.
+            // The target of a link is somebody else's.
             if is_link {
                 return Ok(());
             }

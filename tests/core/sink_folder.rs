@@ -1,4 +1,4 @@
-//! What an output folder holds after runs that finish, fail, are killed, meet another, or come again.
+//! The content of an output folder after runs that finish, fail, are killed, meet another, or come again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -417,7 +417,7 @@ fn a_run_that_cannot_place_its_files_takes_them_back() {
     assert!(dir.path().join(".fastpack/train-00000.arrow").exists());
 }
 
-/// What is left of `job` in `dir`, as the next run finds it: the rows that are done, and what its blocks came to.
+/// The rest of `job` in `dir`, as the next run finds it: the number of finished rows, and the record of its blocks.
 fn found(dir: &Path, job: &Arc<Identity>) -> (u64, Option<String>) {
     let folder = ready(&Output { shard_bytes: 1, ..output(dir) }, job);
     (folder.rows(), fs::read_to_string(folder.blocks()).ok())
@@ -443,7 +443,7 @@ fn a_run_goes_on_behind_the_shards_that_are_whole() {
     assert_eq!(names(dir.path()), names(undisturbed.path()));
 }
 
-/// What shards are named after, and the tokens of their rows.
+/// The stem of some shards, and the tokens of their rows.
 type Rows = (&'static str, &'static [usize]);
 
 /// Series of shards: the first in several, the second without a row.
@@ -641,7 +641,7 @@ fn a_run_that_waits_takes_over_from_one_that_is_gone() {
     assert_eq!(folder.rows(), 1);
 }
 
-/// Whether the lock file is open twice in this process.
+/// True if the lock file is open twice in this process.
 #[cfg(target_os = "linux")]
 fn is_waited_for(dir: &Path) -> bool {
     let lock = dir.join(".fastpack/lock").canonicalize().expect("a lock");

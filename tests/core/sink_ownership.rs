@@ -54,7 +54,7 @@ fn overwriting_a_dataset_of_others_is_refused_where_one_is_written() {
     let refused = refusal(&dataset, &job());
     assert!(refused.contains("`state.json`"), "{refused}");
     assert_eq!(files(dir.path()), before);
-    // Where shards have other names, they are in nobody's way.
+    // Shards of other names are in nobody's way.
     run(&overwriting(dir.path()), &job(), &[batch(&[3])]);
     assert!(before.iter().all(|(name, bytes)| files(dir.path())[name] == *bytes));
 }

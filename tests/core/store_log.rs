@@ -1,4 +1,4 @@
-//! What blocks came to, written down and read back.
+//! The results of blocks, written down and read back.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

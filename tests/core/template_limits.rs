@@ -1,4 +1,4 @@
-//! What a template may take for one conversation: every construct that could run for ever, or fill the memory.
+//! The limits of a template for one conversation: every construct that could run for ever, or fill the memory.
 
 use std::sync::Arc;
 use std::thread;
@@ -83,7 +83,7 @@ fn for_ever(body: &str) -> String {
     )
 }
 
-/// What is done to the long text, to the list, or to what was made the time before: each of it without end.
+/// Operations on the long text, on the list, or on the last result: each of them without end.
 const BODIES: [&str; 72] = [
     "",
     "{% if a == b %}{% endif %}",
@@ -159,7 +159,7 @@ const BODIES: [&str; 72] = [
     "{% set ns.n = strftime_now(a) %}",
 ];
 
-/// What is no loop in a loop, or needs something before it.
+/// Endless constructs that are no loop in a loop, or need something before it.
 const OTHERS: [&str; 11] = [
     "{% set ns = namespace(x=['x' * 100000]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
     "{% set ns = namespace(x=['x' * 100000]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x|tojson }}",
@@ -206,7 +206,7 @@ fn what_grows_without_a_loop_in_a_loop_is_given_up_or_done_soon() {
     }
 }
 
-/// What takes long for a text of 32 MiB, much of it a single operation.
+/// Operations that take long for a text of 32 MiB, many of them a single one.
 const LONG_BODIES: [&str; 14] = [
     "{% if a == b %}{% endif %}",
     "{% if (a[1:] ~ 'y') in a %}{% endif %}",

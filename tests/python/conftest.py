@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 DATA = Path(os.environ.get("FASTPACK_DATA", ROOT.parent / "shared" / "data"))
-"""Where real tokenizers and corpora are, if there are any."""
+"""The folder of real tokenizers and corpora, if there are any."""
 
 WORDS = [
     "the",

@@ -116,8 +116,7 @@ fn sentence_piece_merges_without_bytes_are_compiled() {
     }
 }
 
-/// What tokens hold beside each other is kept as hashes, of which some are those of other neighbours: no such chance
-/// may undo the cut before a space.
+/// Neighbours of tokens are kept as hashes, some of which collide: no such chance may undo the cut before a space.
 #[test]
 fn metaspace_splits_before_every_space() {
     let letters: Vec<String> = ('\u{4E00}'..).take(200).map(String::from).collect();

@@ -17,7 +17,7 @@ PACKED = ["llama", "qwen2", "qwen3", "mistral", "gemma", "gemma2", "gemma3", "gp
 
 
 def varlen_stand_in(module, query, key, value, attention_mask, *, scaling=None, **given):
-    """What flash attention does with boundaries, on a CPU: they are cu_seq_lens, or positions of a single row."""
+    """The treatment of boundaries by flash attention, on a CPU: they are cu_seq_lens, or positions of a single row."""
     rows, heads, width, _ = query.shape
     ends = given.get("cu_seq_lens_q")
     positions = given.get("position_ids")

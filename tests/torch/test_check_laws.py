@@ -126,7 +126,7 @@ class Small(torch.nn.Module):
         return causal & (numbers[:, :, None] == numbers[:, None, :])
 
     def leak(self, state, mask):
-        """What reaches documents from others."""
+        """The leak from other documents, to be added to the state."""
         added = torch.zeros_like(state)
         pairs = {
             "first leaks into last": (0, -1, 1.0),

@@ -35,7 +35,7 @@ def as_lists(dataset):
 
 
 def are_same(one, other):
-    """Whether two batches hold the same values of the same types."""
+    """True if two batches hold the same values of the same types."""
     assert one.keys() == other.keys()
     for name, values in one.items():
         if isinstance(values, torch.Tensor):

@@ -192,7 +192,7 @@ def test_ranks_that_cannot_share_groups_are_refused(balanced):
 @pytest.mark.parametrize("rows", [1, 3, 4, 7, 10, 11])
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_all_rows_are_read_and_all_ranks_read_as_many(balanced, rows, ranks, on_remainder):
-    """Those behind the last whole group come last; what fills the last step up is counted."""
+    """Rows behind the last whole group come last; the rows that fill the last step up are counted."""
     dataset = PackedDataset(balanced.table.slice(0, rows))
     options = {"num_replicas": ranks, "on_remainder": on_remainder}
     samplers = [PackSampler(dataset, rank=rank, **options) for rank in range(ranks)]

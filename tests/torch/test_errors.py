@@ -236,7 +236,7 @@ def test_every_public_name_is_tried():
 
 
 def fault_of(call, *args, **given):
-    """What is wrong about the error that a call raises, if anything."""
+    """The fault of the error that a call raises, if there is one."""
     try:
         call(*args, **given)
     except FastpackError as refused:
@@ -268,7 +268,7 @@ def test_methods_refuse_by_our_errors():
 
 
 def spoilt(path):
-    """What may have become of a file: cut, empty, another's text, another folder's, gone, unreadable, or a folder."""
+    """Damages of a file: cut, empty, another's text, another folder's, gone, unreadable, or a folder."""
     whole = path.read_bytes()
     yield from (whole[: len(whole) // 2], whole[:-1], b"", b"text", b"{}", whole + b"x", whole[::-1])
     yield from (None, "unreadable", "folder", "link")

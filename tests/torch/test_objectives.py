@@ -70,7 +70,7 @@ def losses(model, stream, names):
 
 
 def falls(found, to):
-    """Whether the mean loss of the last steps is a share of that of the first."""
+    """True if the mean loss of the last steps is a share of that of the first."""
     assert len(found) == STEPS
     first, last = sum(found[:5]) / 5, sum(found[-5:]) / 5
     return last < to * first

@@ -283,7 +283,7 @@ def test_an_order_has_each_row_once_and_needs_a_window_of_shards(counts, size, l
         shards = np.searchsorted(ends, first, side="right").tolist()
         needed = set()
         for at, shard in enumerate(shards):
-            # Those begun and not ended are within a window.
+            # Shards that are begun and not ended are within a window.
             needed.add(shard)
             ended = {one for one in needed if one not in shards[at:]}
             assert len(needed - ended) <= window

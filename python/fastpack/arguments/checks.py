@@ -127,7 +127,7 @@ def path_of(option: str, value: object, wanted: str) -> str:
 
 
 def is_series(value: object) -> TypeIs[Iterable[object]]:
-    """Whether a value is an ordered collection: not a text, a dict or a set."""
+    """True if a value is an ordered collection: not a text, a dict or a set."""
     if isinstance(value, (str, bytes, bytearray, os.PathLike, Mapping, AbstractSet)):
         return False
     try:

@@ -12,10 +12,10 @@ _RULES: Final = _fastpack.strategy_rules()
 
 
 def cuts_at_row_end(strategy: object) -> bool:
-    """Whether documents are cut where a row ends."""
+    """True if documents are cut where a row ends."""
     return strategy in _RULES["cuts_at_row_end"]
 
 
 def one_document_a_row(strategy: object) -> bool:
-    """Whether each document has a row of its own."""
+    """True if each document has a row of its own."""
     return strategy in _RULES["one_document_a_row"]

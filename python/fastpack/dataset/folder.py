@@ -182,7 +182,7 @@ class Folder:
 
     @property
     def keeps_tokens(self) -> bool:
-        """Whether the folder holds `tokens.fastpack`, which `keep_tokens=True` writes."""
+        """True if the folder holds `tokens.fastpack`, which `keep_tokens=True` writes."""
         return bool(self.manifest.get("tokens"))
 
     def of(self, split: str) -> list[Shard]:
@@ -510,7 +510,7 @@ def _check_size(files: LocalFiles, shard: Shard) -> None:
 
 
 def _holds_rows(file: Path) -> bool:
-    """Whether a file has the name of a shard, not of the cache of `datasets`."""
+    """True if a file has the name of a shard, not of the cache of `datasets`."""
     return file.suffix in ROWS and not file.name.startswith(("cache-", ".", "tmp"))
 
 

@@ -121,7 +121,7 @@ class PackedRow:
 
     @property
     def has_text(self) -> bool:
-        """Whether a tokenizer is known, so that ids are shown as text."""
+        """True if a tokenizer is known, so that ids are shown as text."""
         return self._pretrained is not None
 
     def to_dict(self) -> dict[str, JsonValue]:

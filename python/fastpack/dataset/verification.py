@@ -83,11 +83,11 @@ class Verification(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether there are no problems."""
+        """True if there are no problems."""
         return not self.problems
 
     def __bool__(self) -> bool:
-        """Whether there are no problems, as `ok`."""
+        """True if there are no problems, as `ok`."""
         return self.ok
 
     def raise_for_problems(self) -> None:

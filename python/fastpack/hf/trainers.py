@@ -60,7 +60,7 @@ def check_settings(args: object, collator: object, folders: Sequence[Folder]) ->
 
 
 def is_ours(collator: object) -> bool:
-    """Whether a collator is `fastpack.torch.collate`, if not with other options. Asks without importing torch."""
+    """True if a collator is `fastpack.torch.collate`, if not with other options. Asks without importing torch."""
     while isinstance(collator, partial):
         collator = collator.func
     batches = sys.modules.get("fastpack.torch.batches")

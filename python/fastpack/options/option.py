@@ -230,7 +230,7 @@ class Option(NamedTuple):
         return any(kind.option == self.name for kind in self.kinds.values())
 
     def is_default(self, value: object) -> bool:
-        """Whether a value says nothing: what is of another type, such as an array, is not even compared."""
+        """True if a value is the default; a value of another type, such as an array, is not even compared."""
         return value is self.default or (type(value) is type(self.default) and value == self.default)
 
     def in_call(self, call: str) -> Option:

@@ -165,7 +165,7 @@ class Field(NamedTuple):
 
     @property
     def is_function(self) -> bool:
-        """Whether its values are functions, which text names by their place."""
+        """True if the values of the field are functions, which text names by their place."""
         return Callable in parts_of(self.type)
 
 

@@ -83,7 +83,7 @@ def named(table: _Named) -> _Named:
 
 
 def _holds_json_dictionary(kind: pa.DataType) -> bool:
-    """Whether a type is a dictionary of JSON values, or has one inside."""
+    """True if a type is a dictionary of JSON values, or has one inside."""
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
     if pa.types.is_dictionary(kind):

@@ -34,7 +34,7 @@ class _Stateful(Protocol):
 
 
 def gives_records(value: object) -> bool:
-    """Whether a value of `files` gives records, and not the paths of files.
+    """True if a value of `files` gives records, and not the paths of files.
 
     An iterable of unknown kind is asked for its first item.
     """
@@ -154,7 +154,7 @@ class Reiterable:
 
 
 def _is_dataset(source: object) -> bool:
-    """Whether a source is a data set of `datasets`."""
+    """True if a source is a data set of `datasets`."""
     datasets = sys.modules.get("datasets")
     return datasets is not None and isinstance(source, (datasets.Dataset, datasets.IterableDataset))
 
@@ -170,7 +170,7 @@ def _copied(source: object) -> object:
 
 
 def _is_exact(source: object) -> bool:
-    """Whether all records after a place come when its state is loaded."""
+    """True if all records after a place come when its state is loaded."""
     part = getattr(source, "_ex_iterable", None)
     return not _is_dataset(source) or part is None or _has_no_buffer(part)
 

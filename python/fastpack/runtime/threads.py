@@ -24,7 +24,7 @@ def available_threads() -> int:
 
 
 def is_one_of_many() -> bool:
-    """Whether other ranks, which `torchrun` or Slurm started, run the same script."""
+    """True if other ranks, which `torchrun` or Slurm started, run the same script."""
     ranks = [os.environ.get(name, "") for name in ("WORLD_SIZE", "SLURM_NTASKS")]
     return any(count.isdecimal() and int(count) > 1 for count in ranks)
 

@@ -18,7 +18,7 @@ __all__ = ["Places"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """Where the tokens of the sequences of a micro-batch stand.
+    """The places of the tokens of the sequences of a micro-batch.
 
     Attributes:
         members: The sequences (int64).
@@ -51,7 +51,7 @@ class Places:
         return documents[documents > 0]
 
     def documents(self) -> npt.NDArray[np.bool_]:
-        """Whether a token is one of a sequence, not padding."""
+        """True if a token is one of a sequence, not padding."""
         if not len(self.members):
             return np.zeros(self.total, dtype=bool)
         within = np.tile(np.array([True, False]), len(self.members))

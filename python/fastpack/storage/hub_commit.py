@@ -40,7 +40,7 @@ _FORM = re.compile(
 
 
 def is_of_hub(output: object) -> bool:
-    """Whether an output is a data set of the hub, `hf://datasets/ORG/NAME`."""
+    """True if an output is a data set of the hub, `hf://datasets/ORG/NAME`."""
     return isinstance(output, str) and output.lower().startswith("hf://")
 
 
@@ -154,7 +154,7 @@ def _listed(
     """The files of an output on the hub and their sizes, as its manifest lists them: no others are removed with it."""
     text = _fetched(api, name, manifest, revision)
     try:
-        # What has no seal lists nothing.
+        # A manifest without a seal lists nothing.
         listed = json.loads(text if is_sealed(text) else b"null")
         sizes = {
             str(file["name"]): file["bytes"] for kind in ("files", "beside") for file in listed.get(kind, ())

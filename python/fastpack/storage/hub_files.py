@@ -178,7 +178,7 @@ def _at_path(asked: _Asked, files: Sequence[str]) -> list[str]:
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """Whether a glob matches a path: `*` stays within a folder, `**` does not."""
+    """True if a glob matches a path: `*` stays within a folder, `**` does not."""
     parts, wanted = path.split("/"), pattern.split("/")
     if "**" in wanted:
         at = wanted.index("**")

@@ -274,7 +274,7 @@ class StreamServer(Closing):
             self._lock.notify_all()
         self._service.end()
         with self._lock:
-            # What the system holds of acknowledgements is read before a connection is seen to have ended.
+            # Acknowledgements that the system still holds are read before a connection is seen to have ended.
             self._lock.wait_for(lambda: not self._lines, _PATIENCE)
 
 

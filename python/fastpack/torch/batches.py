@@ -370,7 +370,7 @@ def _shifted(values: torch.Tensor, fill: float) -> torch.Tensor:
 
 
 def are_shifted(ids: torch.Tensor, labels: torch.Tensor) -> bool:
-    """Whether labels are shifted: each is the next token."""
+    """True if labels are shifted: each is the next token."""
     trained = labels[..., :-1] != NOT_TRAINED
     return bool((labels[..., :-1] == ids[..., 1:])[trained].all()) and bool(
         (labels[..., -1] == NOT_TRAINED).all()

@@ -258,7 +258,7 @@ def _check_contents(
 
 
 def _is_same(expected: Values, given: Values, *, fill: float | None) -> bool:
-    """Whether a line of a batch equals that of a row, possibly padded or shifted by one place."""
+    """True if a line of a batch equals that of a row, possibly padded or shifted by one place."""
     size = len(expected)
     same = np.array_equal(given[:size], expected) and (fill is None or bool((given[size:] == fill).all()))
     shifted = fill is not None and np.array_equal(given[: size - 1], expected[1:])

@@ -50,7 +50,7 @@ class Gathered(Mapping[str, object]):
         return self._columns[name]
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a column."""
+        """True if there is such a column."""
         return name in self._columns
 
     def __iter__(self) -> Iterator[str]:
@@ -182,7 +182,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
 
     @property
     def is_repacked(self) -> bool:
-        """Whether `set_epoch` packs documents anew."""
+        """True if `set_epoch` packs documents anew."""
         return self._repacked is not None
 
     def set_epoch(self, epoch: int) -> None:

@@ -47,5 +47,5 @@ def _shared(numbers: list[int]) -> torch.Tensor:
     try:
         return made.share_memory_()
     except (OSError, RuntimeError):
-        # Where memory cannot be shared, loaders cannot have workers either.
+        # A machine that cannot share memory cannot have workers of loaders either.
         return made

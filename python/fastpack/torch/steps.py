@@ -286,7 +286,7 @@ def _mask_of(column: TokenColumn | SequenceColumn | None) -> TokenColumn | None:
 
 
 def _trained(mask: TokenColumn | None, ids: TokenColumn, places: Places) -> npt.NDArray[np.bool_]:
-    """Whether each token of a micro-batch is trained. The first of a sequence never is: nothing predicts it."""
+    """True if each token of a micro-batch is trained. The first of a sequence never is: nothing predicts it."""
     trained = places.documents() if mask is None else places.lay(mask, ids.lengths) != 0
     trained[places.starts] = False
     return trained

@@ -39,8 +39,8 @@ _AHEAD: Final = "_PrefetchDataFetcher"
 """The class of Lightning that fetches a batch early if the length of the data is unknown."""
 
 _IN_WORKER, _ENDED, _LOADED = range(3)
-"""What a loader's process and its workers share: whether a worker reads the rows, the last load whose stream has ended, and
-the number of loads."""
+"""The places of the numbers that a loader's process and its workers share: 1 if a worker reads the rows, the last load
+whose stream has ended, and the number of loads."""
 
 
 class _Place(NamedTuple):

@@ -72,7 +72,7 @@ def offsets(name: str, size: int) -> list[int]:
     """The differences between record lengths and a size: all near it for blocks, fewer for larger sizes."""
     if size > 1 << 20:
         return [0] if name in {"jsonl", "csv", "cbor"} else []
-    # What is compressed is cut by the same readers, at other places.
+    # Compressed files are cut by the same readers, at other places.
     if size > 256 << 10 or name.endswith(COMPRESSED):
         return tries([-1, 0], [-16, -1, 0, 1, 16])
     return tries([-16, -2, -1, 0, 1, 15], list(range(-16, 17)))
@@ -81,7 +81,7 @@ def offsets(name: str, size: int) -> list[int]:
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", WRITERS)
 def test_records_around_every_size_are_read_once(name, tmp_path):
-    # What stands around a text in its container decides which length meets a buffer: those before it are tried too.
+    # The text around a value in its container decides which length meets a buffer: the lengths before it are tried too.
     for size in [*SIZES, 2 * (256 << 10), 3 * (256 << 10)]:
         for offset in offsets(name, size):
             around = (

@@ -1,4 +1,4 @@
-"""What the data hold reaches a terminal escaped: no text, name or key moves the cursor, or turns the text around."""
+"""Data reach a terminal escaped: no text, name or key moves the cursor, or turns the text around."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What inputs stand for: regular files, each found once, within the folders that were named."""
+"""The files of inputs: regular files, each found once, within the folders that were named."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ TYPES: dict[str, pa.DataType] = {
     ),
     "the values of a map": pa.list_(pa.map_(pa.string(), JSON)),
 }
-"""What is of type JSON in a conversation."""
+"""Values of type JSON in a conversation."""
 
 
 def parquet(store: bool) -> Callable[[pa.Table], bytes]:
@@ -177,7 +177,7 @@ ARGUMENTS = st.recursive(
     ),
     max_leaves=6,
 )
-"""What a tool may be called with."""
+"""Arguments of a tool."""
 
 
 @settings(max_examples=tries(25, 800), suppress_health_check=list(HealthCheck))
@@ -336,7 +336,7 @@ def test_a_field_that_is_asked_for_but_cannot_be_read_refuses_the_record(
             list(fastpack.stream(path, tokenizer_dir, select={"score": 1}, **options))
         assert refused.value.line == row
         assert Path(refused.value.path).name == "a.parquet"
-        # What nobody asks for is not read.
+        # Columns that nobody asks for are not read.
         assert sum(len(rows) for rows in fastpack.stream(path, tokenizer_dir, **options)) == 6
 
 

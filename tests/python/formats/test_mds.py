@@ -17,7 +17,7 @@ OPTIONS = {"max_length": 256, "columns": ["input_ids", "labels", "source_row"]}
 
 
 def same(folder, lines, tokenizer_dir, **options):
-    """Whether the rows are those of the records as lines."""
+    """True if the rows are those of the records as lines."""
     expected = fastpack.pack_files(lines, tokenizer_dir, **{**OPTIONS, **options})
     found = fastpack.pack_files(folder, tokenizer_dir, **{**OPTIONS, **options})
     assert found.to_pylist() == expected.to_pylist()

@@ -39,7 +39,7 @@ CALLS = {
     "a folder to verify": "verify(pipe)",
     "a row of": "inspect(pipe)",
 }
-"""What is called, by the place of the pipe."""
+"""The calls, by the place of the pipe."""
 
 PLACED = {
     "tokenizer.json": "Tokenizer(folder)",
@@ -63,7 +63,7 @@ except (fastpack.FastpackError, OSError) as refused:
 
 
 def refusal(call: str, folder: Path, data: Path, tokenizer: Path, pipe: Path) -> str:
-    """What is printed by a call in a process of its own."""
+    """The output of a call in a process of its own."""
     code = CODE.replace("CALL", call)
     process = subprocess.run(
         [sys.executable, "-c", code, str(folder), str(data), str(tokenizer), str(pipe)],

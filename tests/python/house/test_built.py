@@ -1,4 +1,4 @@
-"""What is handed over: the sdist holds what building needs, and the licences of what is linked in are written down."""
+"""The contents of a release: the sdist holds all that building needs, and the licences of linked crates are written down."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ PACKAGE = ROOT / "python" / "fastpack"
 STAGES = ["source", "record", "template", "document", "pack", "objective", "assemble", "sink"]
 SHARED = {"config", "error", "report", "storage", "util"}
 
-# What a stage may name beyond the shared modules: the stage before it. Assembly joins a plan with the store that
+# The modules that a stage may name beyond the shared ones: the stage before it. Assembly joins a plan with the store that
 # the plan points into; the sink writes batches, which are Arrow's own.
 BEFORE = {
     "source": set(),
@@ -130,7 +130,7 @@ def test_only_supervise_detaches_attaches_and_looks_at_signals(word, homes):
 
 
 def test_threads_are_started_in_one_place():
-    """Where the system may refuse one: in the core, and in the crate below it, which is used alone too."""
+    """Threads that the system may refuse: in the core, and in the crate below it, which is used alone too."""
     crates = {
         CORE: {"threads.rs", "tasks.rs"},
         BINDING: set(),
@@ -291,8 +291,8 @@ def test_the_option_of_an_error_is_named_in_one_place():
     assert named == homes
 
 
-# Where files and objects are removed or written over, and the words that do so elsewhere. What a job has made under a name of its
-# own goes there too.
+# The homes of removals and of writes over files and objects, and the words for these elsewhere. Files that a job has made under a
+# name of its own go there too.
 REMOVES_IN_RUST = re.compile(
     r"\bfs::(?:remove_\w+|rename|write|copy)\b|\btruncate\(true\)|File::create\b|\.delete(?:_stream)?\("
     r"|\.put_opts\(|\.put\(&?path|\.copy(?:_opts|_if_not_exists)?\(&?\w+, &|\.rename\(&|\.put_multipart\w*\("

@@ -51,7 +51,7 @@ CALLS = {
 
 
 def nothing_half_written(out):
-    """Whether there is no output, but at most what the next run goes on from."""
+    """True if there is no output, or only the files that the next run goes on from."""
     return not out.exists() or {path.name for path in out.iterdir()} <= {".fastpack"}
 
 

@@ -309,5 +309,5 @@ def test_a_table_is_read_where_it_lies(kind, tokenizer_dir):
         assert taken < size * 5 // 4
     else:
         assert taken < size // 2
-        # What is measured does show a copy.
+        # The measure does show a copy.
         assert copied > size // 2

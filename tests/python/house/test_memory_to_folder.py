@@ -206,7 +206,7 @@ def test_rows_that_are_tokens_leave_memory_as_documents_do(tmp_path):
         gathering[name] = report.stages["gather"].cpu
         assert report.stages["keep"].wall > 0
         assert not (tmp_path / name / ".fastpack").exists()
-    # What is in memory is gathered by looking it up; what is in the work folder alone is read.
+    # Documents in memory are gathered by looking them up; those in the work folder alone are read.
     assert gathering["none"] > 5 * gathering["much"]
     assert contents(tmp_path / "much") == contents(tmp_path / "none")
 

@@ -317,7 +317,7 @@ def try_public_call(seed: int, home: Path) -> None:
 
 
 def fault_of(error: fastpack.FastpackError, home: Path) -> str:
-    """What is wrong with an error; empty if nothing is."""
+    """The fault of an error; empty if there is none."""
     said = f"{error} {getattr(error, 'filename', '')}"
     if "\n" in said or len(said) > 2_000:
         return "not one line"

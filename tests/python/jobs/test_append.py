@@ -66,7 +66,7 @@ def test_appended_files_give_the_rows_of_one_job(
     )
     assert [it.named for it in report.inputs] == [it.named for it in expected.inputs]
     if validation:
-        # What was trained on is not validated later.
+        # Documents that were trained on are not validated later.
         assert not trained & set(map(tuple, documents(grown, "validation")))
     # It is the finished job over all files, whichever call asks for it.
     again = fastpack.pack_dir(parts, grown, tokenizer=tokenizer_dir, keep_tokens=True, **options)

@@ -47,7 +47,7 @@ def given(store, work):
 
 @pytest.fixture(scope="module")
 def alone(inputs, tokenizer_dir, tmp_path_factory):
-    """What one process writes into a folder."""
+    """The output folder of one process."""
     folders = {}
 
     def pack(**options):
@@ -67,7 +67,7 @@ def alone(inputs, tokenizer_dir, tmp_path_factory):
 
 
 def is_the_same(client, bucket, folder):
-    """Whether a bucket holds the files of a folder, and nothing else; times and recipes apart."""
+    """True if a bucket holds the files of a folder, and nothing else; times and recipes apart."""
     found = {key.removeprefix("packed/"): content for key, content in listing(client, bucket).items()}
     here = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert found.keys() == here.keys()
@@ -88,7 +88,7 @@ def is_the_same(client, bucket, folder):
 
 
 def ended(processes):
-    """What processes say at their end: the same."""
+    """The output of processes at their end: the same for all."""
     said = [process.communicate() for process in processes]
     assert len({words for words, _ in said}) == 1, said
     assert said[0][0].startswith("rows "), said

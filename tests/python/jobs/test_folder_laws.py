@@ -189,7 +189,7 @@ def test_a_changed_cache_gives_the_undisturbed_table_and_says_so(files, tokenize
     fastpack.pack_files([files], tokenizer, **cached)
     for seed in seeds(200):
         chance = random.Random(seed)
-        # Where too little was left of a file to tell that it is fastpack's, it stays, and the last folder has the tokens.
+        # A file cut so short that nothing shows it to be fastpack's stays, and the last folder has the tokens.
         entry = max((tmp_path / "cache").iterdir(), key=lambda path: (len(path.name), path.name))
         path = chance.choice(sorted(entry.iterdir()))
         before = path.read_bytes()

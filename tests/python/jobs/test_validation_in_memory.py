@@ -112,7 +112,7 @@ def test_a_cache_changes_nothing(files, pack, tmp_path):
 def test_a_cache_of_renamed_files_changes_nothing(files, pack, tmp_path):
     expected = rows(pack(files))
     pack(files, cache_dir=tmp_path / "cache")
-    # What was the first in the order of names is now the last.
+    # The first in the order of names is now the last.
     renamed = [files[0].rename(tmp_path / "z.jsonl"), files[1]]
     assert rows(pack(renamed, cache_dir=tmp_path / "cache")) == expected
 

@@ -1,4 +1,4 @@
-"""What those who read rows do with them: collators of transformers, TRL's packing, loaders of data sets."""
+"""Rows in the hands of other libraries: collators of transformers, TRL's packing, loaders of data sets."""
 
 from __future__ import annotations
 

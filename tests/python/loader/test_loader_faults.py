@@ -85,7 +85,7 @@ def taken(address: str, world: int, count: int) -> list[list[list[int]]]:
         return [[row for rank in ranks for row in ids_of(next(rank))] for _ in range(count)]
 
 
-# What dies.
+# The processes that die.
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -561,7 +561,7 @@ SETTINGS = bytes(3) + b"\x04" + bytes(5)
 
 
 def is_open(stranger: socket.socket) -> bool:
-    """Whether the server holds a connection, or has yet to accept it."""
+    """True if the server holds a connection, or has yet to accept it."""
     stranger.setblocking(False)
     try:
         while stranger.recv(1 << 16):
@@ -630,7 +630,7 @@ def test_who_has_said_the_secret_is_never_sent_away(
 
 
 def select_readable(peer: socket.socket) -> bool:
-    """Whether something arrives within half a second."""
+    """True if something arrives within half a second."""
     peer.settimeout(0.5)
     try:
         return peer.recv(1, socket.MSG_PEEK) is not None

@@ -64,7 +64,7 @@ class Simulation:
         self.went_back = False
         self.forgotten = False  # whether a server died that knew of the end of a rank
 
-    # What can happen.
+    # Events.
 
     def events(self) -> list[tuple[str, Any]]:
         found: list[tuple[str, Any]] = []
@@ -169,7 +169,7 @@ class Simulation:
             else:
                 self.lost_acknowledgement = True
 
-    # What is killed.
+    # Kills.
 
     def kill_server(self, _: object = None) -> None:
         for link in self.links:
@@ -258,7 +258,7 @@ class Simulation:
         return rows_before(self.server.place)
 
     def check_file(self) -> None:
-        """What the file counts was returned; and it never goes back but with the ranks."""
+        """Rows that the file counts were returned; and it never goes back but with the ranks."""
         assert all(self.taken[row] for row in range(rows_before(self.file)))
         if not self.went_back:
             assert self.file.step >= getattr(self, "_before", 0)

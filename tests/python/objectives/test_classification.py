@@ -84,7 +84,7 @@ def bert(tokenizer_dir, tmp_path_factory):
 
 
 def encoded(folder, record, *, side="right", **options):
-    """What `transformers` makes of a record."""
+    """The encoding of a record by `transformers`."""
     tokenizer = transformers_tokenizer(folder, truncation_side=side)
     given = [record[name] for name in ("text", "sentence", "sentence1", "sentence2") if name in record]
     made = tokenizer(*given, **options, return_token_type_ids=True)

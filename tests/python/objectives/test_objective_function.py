@@ -64,7 +64,7 @@ def lines(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wanted(lines, tokenizer_dir):
-    """What the function makes of each document, computed of the ids of causal rows."""
+    """The result of the function for each document, computed from the ids of causal rows."""
     rows = fastpack.pack_files(
         lines, tokenizer_dir, strategy="none", max_length=256, columns=["input_ids", "source_row"]
     )

@@ -105,7 +105,7 @@ def split(table):
 
 
 def within(found, of, share, sigmas=4.5):
-    """Whether a count is one that a share gives by chance."""
+    """True if a count is one that a share gives by chance."""
     return abs(found - of * share) <= sigmas * math.sqrt(of * share * (1 - share))
 
 
@@ -411,7 +411,7 @@ class TestFim:
             suffix, middle, body = inputs.index(4), inputs.index(5), inputs[:-1]
             if suffix == 1:
                 swapped += 1
-                # Where the prefix ends is not told: the suffix is the end of the document.
+                # The end of the prefix is not marked: the suffix is the end of the document.
                 assert [*body[middle + 1 :], *body[2:middle], 2] == document
             else:
                 prefix, last = body[1:suffix], body[suffix + 1 : middle]

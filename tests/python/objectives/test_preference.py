@@ -98,7 +98,7 @@ def folder(tokenizer_dir, tmp_path_factory):
 
 
 def prepared(trl_data_utils, name, folder, records, **arguments):
-    """What `_prepare_dataset` of a trainer of TRL makes of records: its own code, run without torch."""
+    """The records after `_prepare_dataset` of a trainer of TRL: its own code, run without torch."""
     found = importlib.util.find_spec("trl").submodule_search_locations[0]
     source = ast.parse((Path(found) / "trainer" / f"{name}_trainer.py").read_text(encoding="utf-8"))
     functions = [node for node in ast.walk(source) if isinstance(node, ast.FunctionDef)]

@@ -1,4 +1,4 @@
-"""What the caller's own code raises passes unchanged, with a note of the place; so do interrupts and a lack of memory."""
+"""Errors of the caller's own code pass unchanged, with a note of the place; so do interrupts and a lack of memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What editors and type checkers make of the public functions: they complete, accept and reject."""
+"""Editors and type checkers know the public functions: they complete, accept and reject."""
 
 from __future__ import annotations
 

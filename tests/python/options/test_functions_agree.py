@@ -33,7 +33,7 @@ KEPT = ["max_length", "strategy", "overlong", "columns", "max_lost", "padding"]
 """The options that `repack` takes."""
 
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""Where folders are written: thousands are, and a disk would be waited for at the end of each."""
+"""The place of written folders: thousands are, and a disk would be waited for at the end of each."""
 
 WEIGHED = ["input_ids", "labels", "loss_weights", "seq_lengths", "source_row"]
 

@@ -1,4 +1,4 @@
-"""What earlier packers do, in one call each, and the faults of theirs that must not come back.
+"""The work of earlier packers, in one call each, and the faults of theirs that must not come back.
 
 Named are `collate` (wheynelau), DART-Math (hkust-nlp) and the packing recipe of Weights & Biases (tcapelle/llm_recipes).
 """
@@ -144,7 +144,7 @@ def test_the_rows_of_the_alpaca_recipe_are_reproduced(write_jsonl, tokenizer_dir
     begun = starts(documents)
     for number, (row, expected) in enumerate(zip(table.to_pylist(), recipe, strict=True)):
         assert row["input_ids"][:-1] == expected["input_ids"]
-        # What would be predicted across the boundary of two documents is not.
+        # No label is predicted across the boundary of two documents.
         labels = [
             IGNORED if number * 1025 + at + 1 in begun else label
             for at, label in enumerate(expected["labels"])
@@ -433,7 +433,7 @@ def test_000_inputs_of_one_name_do_not_overwrite_each_other(write_jsonl, tokeniz
     report = fastpack.pack_dir(files[:2], tmp_path / "out", **options)
     assert report.documents == (8, 8, 0)
     assert sorted(len(read_jsonl(path)) for path in (tmp_path / "out").glob("*.jsonl")) == [3, 5]
-    # Those that their folders do not tell apart are refused before anything is written.
+    # Outputs with the same name are refused before anything is written.
     with pytest.raises(fastpack.OptionError, match="`y-a` is that of another file; rename one"):
         fastpack.pack_dir(files, tmp_path / "other", **options)
     assert not (tmp_path / "other").exists()
@@ -581,7 +581,7 @@ def test_002_all_data_sets_are_packed(write_jsonl, tokenizer_dir):
 
 
 def test_002_the_end_of_text_is_kept_though_it_pads(write_jsonl, tokenizer_dir):
-    """Where the padding is the end-of-text token, the mask drops that, and with left padding the first token."""
+    """If the padding is the end-of-text token, their mask drops that, and with left padding the first token."""
     path = write_jsonl([{"question": "a", "answer": "b"}, {"question": "c d", "answer": "e"}])
     alone = fastpack.pack_files(
         path, tokenizer_dir, max_length=256, strategy="none", reading=fastpack.Reading(prompt="alpaca")

@@ -42,7 +42,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 FORMS = ["jsonl", "jsonl.zst", "json", "cbor", *FILES]
-"""What a file of the records can be: containers, and tables with columns of type JSON."""
+"""The forms of the records: containers, and tables with columns of type JSON."""
 
 
 def content(form: str, records: Records) -> bytes:

@@ -28,7 +28,7 @@ STRICT = (
 
 
 def refusals(records: list[Record], tokenizer: Path, folder: Path, **options: Any) -> Iterator[str]:
-    """What every call says of records that it refuses."""
+    """The messages of all calls about records that they refuse."""
     given: Any = {"max_length": 128, **options}
     path = folder / "records.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
@@ -50,7 +50,7 @@ def refusals(records: list[Record], tokenizer: Path, folder: Path, **options: An
 
 
 def have_one_type(records: list[Record]) -> bool:
-    """Whether the messages have one type in all records."""
+    """True if the messages have one type in all records."""
     contents = [message.get("content") for record in records for message in record["messages"]]
     return not any(isinstance(content, dict) for content in contents)
 

@@ -1,4 +1,4 @@
-"""What a chat template renders, it renders by compiled programs as by the interpreter, whatever it was read from."""
+"""Compiled programs render a chat template as the interpreter does, whatever the conversation was read from."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_records_of_any_shape_are_the_same_on_both_roads(
     for options in CHOICES:
         compiled = packed(records, tokenizer_dir, source, **options)
         assert compiled.equals(packed(records, tokenizer_dir, unfollowed(source), **options)), options
-        # What the assistant wrote shows where a template marks it; what completes a prompt shows always.
+        # A template with marks shows the assistant's text; the completion of a prompt shows always.
         assert compiled.num_rows > 0 or options, kind
 
 
@@ -250,7 +250,7 @@ def test_rows_say_what_lines_say_whatever_their_types(
     for number in range(12):
         messages = [dict(zip(names, message.values(), strict=True)) for message in asked(number)]
         last = {names[0]: "assistant", names[1]: said(number + 1)}
-        # What others have not is null in them.
+        # Fields of some records are null in the others.
         records.append({"messages": [*messages, last | ({"weight": 0.5} if number % 3 == 2 else {})]})
     # A null among the messages, and none at all: what is refused of lines is refused of rows.
     records += [{"messages": [None, *records[0]["messages"]]}, {"messages": []}, {"messages": None}]

@@ -257,7 +257,7 @@ def test_two_columns_of_one_name_are_refused(container: str, tokenizer_dir: Path
         ):
             with pytest.raises(fastpack.RecordError, match=f":1: `{name}` is the name of two columns"):
                 call()
-        # Where nothing is read of a column, its name says nothing.
+        # The name of a column that nothing reads says nothing.
         spare = pa.Table.from_arrays(
             [*table.columns, ids, ids], [*table.column_names[:-1], "spare", "x", "x"]
         )

@@ -278,7 +278,7 @@ SHAPES = {
 
 
 def holds(road: str, name: str) -> bool:
-    """Whether records of a shape can come by a road: a prompt in a table of texts is a text."""
+    """True if records of a shape can come by a road: a prompt in a table of texts is a text."""
     if road in TEXT_FILES:
         return name == "text"
     return name != "prompt and completion of messages" or not ("csv" in road or "tsv" in road)
@@ -586,7 +586,7 @@ def test_a_prompt_that_nothing_has_a_use_for_is_told(record, kind, one, tmp_path
     [warning] = warnings(path, reading=fastpack.Reading(prompt="alpaca"))
     assert warning.startswith(f"`prompt` has no use for {kind}")
     assert warnings(path) == []
-    # Where something has a use for it, the others are there on purpose.
+    # With a use for the field, the others are there on purpose.
     request = tmp_path / "requests.jsonl"
     request.write_text(json.dumps({"question": USER, "answer": ASSISTANT}), encoding="utf-8")
     assert warnings(path, request, reading=fastpack.Reading(prompt="alpaca")) == []

@@ -168,7 +168,7 @@ UNREAD: list[tuple[Record, dict[str, int]]] = [
         {"question": "Which?", "answer": "a cat", "options": ["a cat", "a dog"], "id": "7"},
         {"options": 1},
     ),
-    # What is said already is not left out.
+    # Text that the record has elsewhere is not left out.
     ({"question": "Which of a cat or a dog?", "answer": "a cat", "options": ["a cat", "a dog"]}, {}),
     ({"question": "Which?", "answer": "a cat", "context": " \n"}, {}),
     ({"problem": "One?", "answer": "1", "solution": "It is 1."}, {"solution": 1}),

@@ -57,7 +57,7 @@ TIMED = {"manifest.json", "report.json"}
 
 
 def assert_same_output(found, folder):
-    """Whether a bucket holds the files of a folder. Manifests and reports tell times."""
+    """True if a bucket holds the files of a folder. Manifests and reports tell times."""
     expected = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     assert {name.removeprefix("packed/") for name in found} == expected.keys()
     for name in expected.keys() - TIMED:

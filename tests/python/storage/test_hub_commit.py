@@ -174,7 +174,7 @@ def test_a_finished_folder_is_one_commit(hub, chats, tokenizer_dir, tmp_path):
     assert {name: hub.files[name] for name in shards} == shards
     for name in ("manifest.json", "report.json"):
         assert TOKEN.encode() not in hub.files[name]
-    # What was committed is a folder of packed rows.
+    # The commit holds a folder of packed rows.
     fetched = tmp_path / "fetched"
     fetched.mkdir()
     for name, content in hub.files.items():

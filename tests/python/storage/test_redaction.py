@@ -37,7 +37,7 @@ from fastpack.options.value import KIND, fields_of, from_table, names_of
 CANARY = "c4n4ry"
 
 NOWHERE = "127.0.0.1:1"
-"""Where no server listens."""
+"""An address at which no server listens."""
 
 FORMS = {
     "user": "https://{0}@{1}/0.jsonl",
@@ -453,7 +453,7 @@ def test_a_pickle_holds_a_secret_only_for_the_storage_that_it_opens(place, token
         flat.scan(place / "data.jsonl", tokenizer_dir, max_length=256, token=CANARY, progress=False),
     ):
         sent = b""
-        # What holds the native side of a tokenizer cannot be pickled at all.
+        # An object with the native side of a tokenizer cannot be pickled at all.
         with contextlib.suppress(TypeError):
             sent = pickle.dumps(made)
         assert CANARY.encode() not in sent

@@ -28,7 +28,7 @@ OPTIONS = {"max_length": 256, "format": fastpack.Format(shard_size=3000)}
 RECORDS = [conversation(number) for number in range(40)]
 FEWER = RECORDS[:25]
 
-# What may be named, besides what a finished job holds.
+# Names that may appear, besides the files of a finished job.
 NAMES = [
     "train-00000.arrow",
     "train-00001.arrow",

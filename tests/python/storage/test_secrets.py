@@ -23,7 +23,7 @@ SECRETS = {
 TOKEN = "hf_" + "s3cr3t" * 5 + "abcd"
 
 TOLD = [*SECRETS.values(), "s3cr3tKeyOfGoogle", TOKEN, "hunter22", "s1gnatur3"]
-"""What must not be told anywhere."""
+"""Secrets that must not appear anywhere."""
 
 SCRIPT = """
 import json, sys, traceback, fastpack
@@ -45,7 +45,7 @@ for name, arguments in calls:
 
 
 def told(calls, *, by_environment):
-    """What some calls say on both of their channels, with the secrets in the environment or in their options."""
+    """The output of some calls on both of their channels, with the secrets in the environment or in their options."""
     environment = dict(os.environ)
     if by_environment:
         environment |= {name.upper(): secret for name, secret in SECRETS.items()}

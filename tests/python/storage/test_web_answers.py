@@ -130,7 +130,7 @@ BELIEVED = {
     "206 of a shorter file": None,
     "a page of text": None,
 }
-"""What the first answer alone says of a file: nothing shows that it is another, whose content is here where it is no cut."""
+"""The first answer alone tells of these: nothing shows that the file is another, whose content is here where it is no cut."""
 
 
 def odd(answers: Callable[[int], Odd | None]) -> Callable[..., bool]:

@@ -23,7 +23,7 @@ ROWS = 330
 """Rows of a run that are read: fewer than one pass has."""
 
 CHANGED = 5000
-"""What is added to each token of a changed document: as many digits as before."""
+"""The number added to each token of a changed document: as many digits as before."""
 
 SAMPLE = 4096
 """Bytes at the beginning and the end of a file by which a state knows it."""

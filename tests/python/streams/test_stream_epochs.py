@@ -221,7 +221,7 @@ def test_rows_are_counted_once(texts: Path, loaded: fastpack.Tokenizer, tmp_path
     written = json.loads(files[0].read_text(encoding="utf-8"))
     assert sum(written["counted"]["rows"]) == counted.rows
     texts.unlink()
-    # What is read of the input is its name, size and ends: nothing is counted again.
+    # The name, size and ends of the input are read: nothing is counted again.
     with pytest.raises(fastpack.InputNotFoundError):
         flat.stream(texts, loaded, **options).index()
 

@@ -182,7 +182,7 @@ class Ranks:
 
 
 def told(stream: fastpack.PackStream) -> dict[str, Any]:
-    """What a report tells of the documents that is no sum over ranks."""
+    """The parts of a report on documents that are no sums over ranks."""
     assert stream.report is not None
     report = stream.report.to_dict()
     return {name: report[name] for name in ("lengths", "lower_bound", "places", *COUNTS)}

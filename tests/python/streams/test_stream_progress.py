@@ -41,7 +41,7 @@ class Trial(NamedTuple):
     options: dict[str, Any]
     functions: bool
     split: bool
-    """Whether each kind of documents has a file of its own, which one lane reads: another in each pass, if it is shuffled."""
+    """True if each kind of documents has a file of its own, which one lane reads: another in each pass, if it is shuffled."""
 
 
 def documents(rng: random.Random, first: int) -> list[dict[str, Any]]:

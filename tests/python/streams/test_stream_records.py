@@ -376,7 +376,7 @@ def test_records_of_several_shapes_and_bad_ones_are_counted(loaded: fastpack.Tok
     assert refused.value.line == 49
 
 
-# What is refused.
+# Refusals.
 
 
 def test_what_gives_its_records_only_once_is_refused(loaded: fastpack.Tokenizer) -> None:
@@ -467,7 +467,7 @@ def test_a_source_that_became_shorter_is_refused(loaded: fastpack.Tokenizer) -> 
 
 
 class BrokenError(Exception):
-    """What a source raises."""
+    """The error of a source."""
 
 
 def test_what_a_source_raises_reaches_the_caller_after_the_rows_before_it(loaded: fastpack.Tokenizer) -> None:

@@ -238,7 +238,7 @@ def test_max_steps_counts_the_tables_before_a_resume(
     assert later.step == 5
 
 
-# What is refused.
+# Refusals.
 
 
 def ranked(files: Any, tokenizer: Any, **options: Any) -> fastpack.PackStream:

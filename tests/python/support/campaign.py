@@ -10,7 +10,7 @@ import pytest
 T = TypeVar("T")
 
 CAMPAIGN = os.environ.get("FASTPACK_CAMPAIGN") == "1"
-"""Whether this is a run of `make campaign`."""
+"""True if this is a run of `make campaign`."""
 
 campaign_only = pytest.mark.skipif(not CAMPAIGN, reason="`make campaign` tries it")
 """A test or a case of it that takes long, beside a shorter one that shows the same."""

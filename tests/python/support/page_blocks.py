@@ -71,7 +71,7 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        """Whether a test runs the block."""
+        """True if a test runs the block."""
         return self.left_out is None
 
 
@@ -241,7 +241,7 @@ for task in $(seq 0 $(( tasks - 1 ))); do
 done
 for id in $tasks_ids; do wait $id || exit 1; done""",
 }
-"""What a reader's shell has."""
+"""The commands of a reader's shell."""
 
 
 def commands_of(text):

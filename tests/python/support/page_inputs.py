@@ -1,4 +1,4 @@
-"""What the pages of the documentation take for granted: models of the hub, files, and servers, all of them local."""
+"""The surroundings of the pages of the documentation: models of the hub, files, and servers, all of them local."""
 
 from __future__ import annotations
 

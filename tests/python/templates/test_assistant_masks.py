@@ -126,7 +126,7 @@ def test_all_tokens_of_a_last_emoji_are_trained(
 def test_a_span_that_begins_with_a_space_is_trained(
     reference: Any, tokenizer_dir: Path, write_jsonl: Callable[..., Path]
 ) -> None:
-    # Where a post-processor trims offsets, no token has the space.
+    # With a post-processor that trims offsets, no token has the space.
     backend = json.loads((tokenizer_dir / "tokenizer.json").read_text(encoding="utf-8"))
     backend["post_processor"] = {
         "type": "ByteLevel",

@@ -14,7 +14,7 @@ from test_template_roads import replayed
 
 Record = dict[str, Any]
 
-# What a loop asks of a character: what is the same for all of them, what is not, and what an earlier turn left behind.
+# Questions of a loop about a character: the same for all of them, different, or with an answer that an earlier turn left behind.
 ASKED = st.sampled_from(
     [
         "c.type == 'text'",
@@ -170,6 +170,6 @@ def test_conversations_that_are_all_different_are_not_recorded_for_ever() -> Non
     found = replayed(source, different, spans=False)
     recorded = sum(text is not None for text in found)
     assert 200 < recorded < 400
-    # What comes again and again is replayed, and pays for more to be recorded.
+    # Conversations that come again are replayed, and pay for more to be recorded.
     again = replayed(source, [*different[:20] * 100, *different], spans=False)
     assert sum(text is not None for text in again) > 2000 + recorded

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-# What a template does with a list: walks through it, prints it, refuses it, joins it to a text, or takes its first part.
+# Treatments of a list by a template: walks through it, prints it, refuses it, joins it to a text, or takes its first part.
 WALKED = (
     "{% for p in m.content %}{% if p.type == 'text' or p is string %}{{ p.text or p }}"
     "{% elif p.type == 'thinking' %}<t>{{ p.thinking }}</t>{% else %}<{{ p.type }}:{{ p|tojson }}>{% endif %}{% endfor %}"
@@ -91,7 +91,7 @@ def joined(messages: list[Record]) -> list[Record]:
 
 
 def whole(source: str, messages: list[Record]) -> str | None:
-    """What transformers renders, if it does."""
+    """The render of transformers, if there is one."""
     try:
         return str(reference(source, {"messages": messages}))
     except Exception:  # whatever it is that a template refuses
@@ -99,7 +99,7 @@ def whole(source: str, messages: list[Record]) -> str | None:
 
 
 def rendered(source: str, messages: list[Record]) -> tuple[str | None, bool]:
-    """What transformers renders, of the messages as they are, or of those with joined texts; and which of them."""
+    """The render of transformers, of the messages as they are, or of those with joined texts; and which of them."""
     made = whole(source, messages)
     if made is not None:
         return made, False

@@ -89,7 +89,7 @@ def test_they_are_decoded_on_request_where_the_template_encodes_them(
     fastpack.pack_dir(path, tmp_path / "out", tokenizer=tokenizer_dir, **options)
     assert rows(fastpack.read(tmp_path / "out")) == expected
     scanned = {name: value for name, value in options.items() if name != "strategy"}
-    # What stays encoded twice, as it is no JSON.
+    # Arguments that are no JSON stay encoded twice.
     left = fastpack.scan(path, tokenizer_dir, **scanned).encoded_arguments.records
     assert left == (0 if template == KNOWS_TEXTS else 1)
     with pytest.raises(fastpack.OutputError, match="decode_arguments"):

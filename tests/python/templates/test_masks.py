@@ -57,7 +57,7 @@ def merged(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def says_all(name: str, title: str, source: str, record: dict[str, Any]) -> bool:
-    """Whether the template writes what the assistant says and calls, so that a mark is around a turn."""
+    """True if the template writes the text and calls of the assistant, so that a mark is around a turn."""
     if name == "diffusion_gemma" and "call" in title:
         # Its prompt opens a turn otherwise than the turn does, and here no tokenizer tells where tokens differ.
         return False
@@ -76,7 +76,7 @@ def says_all(name: str, title: str, source: str, record: dict[str, Any]) -> bool
 
 
 def ends_alike(text: str, ours: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> bool:
-    """Whether spans end alike, and ours begin no earlier but for blanks."""
+    """True if spans end alike, and ours begin no earlier but for blanks."""
     data = text.encode()
     return len(ours) == len(theirs) and all(
         end == other_end and (start >= other_start or not data[start:other_start].strip())
@@ -85,7 +85,7 @@ def ends_alike(text: str, ours: list[tuple[int, int]], theirs: list[tuple[int, i
 
 
 def test_derived_spans_equal_what_trl_marks_by_hand() -> None:
-    """Where TRL's own copy of a template renders the same text, its spans and ours end alike.
+    """If TRL's own copy of a template renders the same text, its spans and ours end alike.
 
     Ours may begin later: what `add_generation_prompt` renders, such as `<think>`, is never the model's to write.
     """

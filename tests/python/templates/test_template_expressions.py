@@ -15,7 +15,7 @@ from template_helpers import native, outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What Python says of the code that jinja2 makes of a template is for the eyes of its author.
+# Warnings of Python about the code that jinja2 makes of a template are for the eyes of its author.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::SyntaxWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

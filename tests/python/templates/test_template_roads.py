@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 TURN_ENDS = ["<|im_start|>", "<|im_end|>", "<|end|>", "<eos>", "<end_of_turn>", "<|eot_id|>", "[/INST]"]
 
-# What models use most, each with what it is known for: system prompts, trimming, alternation, thoughts.
+# Templates that models use most, each with its special feature: system prompts, trimming, alternation, thoughts.
 COMPILED = [
     "cohere", "deepseekv3", "deepseekv3_training", "gemma", "gemma_training", "glm4moe", "llama3", "llama3_training",
     "phi3", "phi3_training", "phi3_5", "qwen2_5", "qwen2_5_training", "qwen3", "qwen3_training",
@@ -167,7 +167,7 @@ def replayed(source: str, records: list[dict[str, Any]], *, spans: bool) -> list
 
 
 def renders(render: Callable[[str, dict[str, Any]], object], source: str, record: dict[str, Any]) -> bool:
-    """Whether a template takes a record."""
+    """True if a template takes a record."""
     try:
         render(source, record)
     except Exception:

@@ -80,7 +80,7 @@ def write(folder: Path, name: str | None, files: dict[str, Any]) -> None:
 
 
 def compare(folder: Path, documents: list[str]) -> bool:
-    """Whether transformers makes a tokenizer of the folder; then fastpack's has to be the same."""
+    """True if transformers makes a tokenizer of the folder; then fastpack's has to be the same."""
     try:
         theirs = AutoTokenizer.from_pretrained(folder)
         expected(theirs, documents[:1], True)

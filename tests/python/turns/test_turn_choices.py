@@ -111,12 +111,12 @@ def test_a_report_tells_what_splitting_costs(
     assert (split.records, split.turns) == (len(several), sum(turn for turn, _ in counts))
     assert split.rewritten_turns == sum(wrong for _, wrong in counts)
     for turns_of, tokens in (("last", split.last_tokens), ("whole", split.whole_tokens)):
-        # Where the last turn is context, `last` trains nothing.
+        # If the last turn is context, `last` trains nothing.
         if not several or not all(defined(record, rule, "last") for record in several):
             continue
         table = made(written(several, tmp_path), tokenizer, turns_of)
         wanted = sum(map(len, table["input_ids"].to_pylist()))
-        # Where the template rewrites the last turn, the tokens of the whole are estimated.
+        # If the template rewrites the last turn, the tokens of the whole are estimated.
         assert (abs(tokens - wanted) <= 0.2 * wanted) if turns_of == "whole" else tokens == wanted, (
             turns_of,
             tokens,

@@ -1,4 +1,4 @@
-"""What the texts of turns lack, how turns begin and end, and which are untrained is counted and told, on every road."""
+"""Gaps in the texts of turns, their beginnings and ends, and untrained turns are counted and told, on every road."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Noting:
         return self.rule.documents(messages, self.tools, self.choice)
 
     def is_hidden(self, at: int, change: Callable[[Record], None]) -> bool:
-        """Whether the texts are the same after a change of a message."""
+        """True if the texts are the same after a change of a message."""
         messages = copy.deepcopy(self.messages)
         change(messages[at])
         try:

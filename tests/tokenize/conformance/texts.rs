@@ -9,7 +9,7 @@ pub(crate) const REPRESENTATIVES: [char; 24] = [
     '\0', '\u{3000}', 'é', 'ǅ', 'ʰ', '٣', '😀', '▁', '<',
 ];
 
-/// What stands before and behind each code point.
+/// The texts before and behind each code point.
 const CONTEXTS: [(&str, &str); 10] = [
     ("", " "),
     ("a", "b"),

@@ -13,7 +13,7 @@ use crate::texts;
 const SAMPLE: &str = "▁the▁quick▁brown▁fox's▁jumps▁over▁12345▁▁don't▁HTTP▁中文中国日本▁naïve▁café▁हिन्दी▁aaaaaaaa\
     ▁ab▁abab!!!▁...▁//▁indent\u{a0}😀▁THE▁tHe▁fi▁ﬁ▁①▁e\u{301}▁\u{200b}\"``";
 
-/// What a map of characters makes of some texts, among them grapheme clusters and what is deleted.
+/// The result of a map of characters for some texts, among them grapheme clusters and deleted characters.
 const MAP: [(&str, &str); 24] = [
     ("\n", " "),
     ("\t", " "),

@@ -117,7 +117,7 @@ class _Shown:
 
 
 def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook, by the class of the `IPython` shell."""
+    """True if this process is the kernel of a notebook, by the class of the `IPython` shell."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"

@@ -37,7 +37,7 @@ def terminal_width(out: TextIO | None = None) -> int | None:
 
 
 def is_colored(when: Color, out: TextIO | None = None) -> bool:
-    """Whether output is coloured: by the given choice, or else on a terminal unless `NO_COLOR` is set."""
+    """True if output is coloured: by the given choice, or else on a terminal unless `NO_COLOR` is set."""
     return when == "always" or (
         when == "auto" and terminal_width(out) is not None and not os.environ.get("NO_COLOR")
     )

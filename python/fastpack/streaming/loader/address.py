@@ -116,7 +116,7 @@ class Address(NamedTuple):
 
 
 def _is_encodable(text: str) -> bool:
-    """Whether an address can be a path, or the name of a host, for the system."""
+    """True if an address can be a path, or the name of a host, for the system."""
     try:
         if "\0" in text:
             return False
@@ -129,7 +129,7 @@ def _is_encodable(text: str) -> bool:
 
 
 def _is_this_machine(host: str) -> bool:
-    """Whether a host is on the loopback of this machine."""
+    """True if a host is on the loopback of this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -187,7 +187,7 @@ class SocketFolder:
         return folder
 
     def _is_there(self) -> bool:
-        """Whether the path still names the open folder."""
+        """True if the path still names the open folder."""
         with contextlib.suppress(FileNotFoundError):
             return os.path.samestat(os.fstat(self._folder), os.lstat(self._path))
         return False

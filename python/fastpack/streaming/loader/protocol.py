@@ -180,16 +180,16 @@ class Server:
         return Welcome(rank.connection, place)
 
     def is_current(self, connection: str) -> bool:
-        """Whether a connection is one still."""
+        """True if a connection is one still."""
         return self._of(connection) is not None
 
     def is_full(self, connection: str) -> bool:
-        """Whether a connection has as many unacknowledged tables as it may have."""
+        """True if a connection has as many unacknowledged tables as it may have."""
         rank = self._of(connection)
         return rank is not None and len(rank.sent) >= _AHEAD
 
     def is_acknowledged(self, connection: str) -> bool:
-        """Whether all tables of a connection are acknowledged."""
+        """True if all tables of a connection are acknowledged."""
         rank = self._of(connection)
         return rank is None or not rank.sent
 
@@ -245,7 +245,7 @@ class Server:
             rank.sent.clear()
 
     def is_done(self) -> bool:
-        """Whether all ranks had all tables and are gone."""
+        """True if all ranks had all tables and are gone."""
         ranks = self._ranks.values()
         return len(ranks) == self._world and all(rank.ended and rank.connection is None for rank in ranks)
 
@@ -318,7 +318,7 @@ class Client:
             self.place = welcome.place
 
     def is_next(self, connection: str, step: int) -> bool:
-        """Whether a table is the next one; one of an earlier connection, or that was returned before, is thrown away.
+        """True if a table is the next one; one of an earlier connection, or that was returned before, is thrown away.
 
         Raises:
             FastpackError: A table before it is missing.

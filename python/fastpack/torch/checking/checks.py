@@ -177,7 +177,7 @@ def _boundaries_of(
 
 
 def _is_padding(batch: Mapping[str, torch.Tensor], row: int, start: int) -> bool:
-    """Whether the tokens of a row from `start` on are padding: without labels, and one run of positions or masked."""
+    """True if the tokens of a row from `start` on are padding: without labels, and one run of positions or masked."""
     labels, positions, mask = batch.get("labels"), batch.get("position_ids"), batch.get("attention_mask")
     if isinstance(labels, torch.Tensor) and bool(
         (labels.as_subclass(torch.Tensor)[row, start:] != NOT_TRAINED).any()
@@ -301,7 +301,7 @@ def _codes(documents: int) -> tuple[int, list[tuple[int, ...]]]:
 
 
 def _is_shared() -> bool:
-    """Whether other ranks may run the same model."""
+    """True if other ranks may run the same model."""
     return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 

@@ -205,7 +205,7 @@ def _loss(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], labels: tor
 
 
 def _is_near(found: float, wanted: float, result: Result) -> bool:
-    """Whether two losses are the same but for rounding."""
+    """True if two losses are the same but for rounding."""
     loss = result.loss
     size = 0.0 if loss is None else abs(float(loss)) * 8 * torch.finfo(loss.dtype).eps
     return abs(found - wanted) <= tolerance(result.logits) * abs(wanted) + size

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def transformers_tokenizer(folder: Path, **options: Any) -> Any:
-    """What `AutoTokenizer` makes of a folder."""
+    """The tokenizer that `AutoTokenizer` makes of a folder."""
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(folder, **options)

@@ -286,7 +286,7 @@ class PartRule(Rule):
             for at in range(reached, count):
                 role = messages[at]["role"]
                 if role != "assistant" and role in wanted.roles:
-                    # What the assistant writes behind a message ends no message before it.
+                    # Text of the assistant behind a message ends no message before it.
                     trained += minus(self._message(chat, at, count), document.trained)
             reached = max(reached, count)
             document.trained = minus(trained, untrained)

@@ -1,4 +1,4 @@
-"""What is trained of a conversation, turn by turn, by definition: slow, and by `transformers` alone.
+"""The trained part of a conversation, turn by turn, by definition: slow, and by `transformers` alone.
 
 What the model has to generate in a turn is what stands behind the prompt that it is given there, up to and with the
 first token at which generation stops. Where a template writes the past otherwise once the turn is there, the past
@@ -88,9 +88,9 @@ class Turn:
     seen: str
     said: str
     is_stopped: bool
-    """Whether what is said ends with a token at which generation stops."""
+    """True if the generated text ends with a token at which generation stops."""
     opens_otherwise: bool
-    """Whether what is said begins elsewhere than the generation prompt ends."""
+    """True if the generated text begins elsewhere than the generation prompt ends."""
 
     @property
     def text(self) -> str:
@@ -295,27 +295,27 @@ class _Chat:
         return Turn(messages, seen, text[start:end], stop is not None, opens)
 
     def behind_words(self, text: str, changed: str, start: int = 0) -> int:
-        """Where the words of a message end in `text`, whose words are others in `changed`; not before `start`."""
+        """The end of a message's words in `text`, whose words are others in `changed`; not before `start`."""
         if text == changed:
             return start
         alike = shared(text[::-1], changed[::-1])
         return max(start, len(text) - alike)
 
     def behind_role(self, at: int, text: str, *, fence: int, kept: int, asks: bool) -> int:
-        """Where the header ends that all messages of the role begin with."""
+        """The end of the header that all messages of the role begin with."""
         header = self.role_end(at, text, fence)
         # Without a prompt the model generates the blank behind the header too.
         return max(kept, header if asks else len(text[:header].rstrip()))
 
     def role_end(self, at: int, text: str, fence: int) -> int:
-        """Where what all messages of the role begin with ends, not before `fence`."""
+        """The end of the text that all messages of the role begin with, not before `fence`."""
         texts = [self.attempt([*self.messages[:at], other]) for other in strangers(self.messages[at])]
         # A text that the template refuses has nothing to compare.
         ends = [self.rule.alike(other, text) for other in texts if other]
         return min((end for end in ends if end >= fence), default=fence)
 
     def is_joined(self, at: int, text: str, fence: int) -> bool:
-        """Whether the template goes on with the message before `at`, without the header that it writes for the first."""
+        """True if the template goes on with the message before `at`, without the header that it writes for the first."""
         first = at
         while first and self.messages[first - 1]["role"] == "assistant":
             first -= 1

@@ -163,7 +163,7 @@ KINDS = {name: Kind(with_macros(kind.source), kind.stops) for name, kind in KIND
 MARKS = re.compile(
     r"<\|[^|<>\s{}'\"]+\|>|</?[a-zA-Z_]+>|\[/?[A-Z_]+\]|<｜[^｜{}]+｜>|<[a-z_]+_sentence>|<[a-z]+_of_[a-z]+>|<\|[a-zA-Z_]+>|<[a-zA-Z_]+\|>"
 )
-"""What looks like a token of its own in a template."""
+"""Texts that look like a token of their own in a template."""
 
 STOPS = [
     "<|im_end|>",

@@ -70,7 +70,7 @@ class CloudServer(LoopbackServer):
         self.failing = None
         # Called with the method, bucket and key of each request before it is done.
         self.before = None
-        # Whether objects are copied over others, whatever the request says.
+        # True if objects are copied over others, whatever the request says.
         self.careless = False
         self.lock = threading.RLock()
         super().__init__(handler)

@@ -23,7 +23,7 @@ class Proxy(LoopbackServer):
         super().__init__(Handler)
 
     def fault(self, path):
-        """What goes wrong with the next request, if anything: always with those whose path has `broken`."""
+        """The fault of the next request, if any: always one for paths with `broken`."""
         if self.broken and self.broken in path:
             return "status"
         with self.lock:

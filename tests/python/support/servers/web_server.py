@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Faults:
-    """What goes wrong. Each is a share of the requests, drawn with the seed.
+    """The faults of a server. Each is a share of the requests, drawn with the seed.
 
     `changes` is the number of a request after which every file has another etag. `odd` may answer a request for a file by
     itself: it takes the handler, the file, the number of the request, and the first and last byte that are asked for, and
@@ -79,7 +79,7 @@ class Handler(SilentHandler):
         server, faults = self.server, self.server.faults
         path = self.path.partition("?")[0]
         with server.lock:
-            # What is drawn for a request depends on its number alone.
+            # The draw for a request depends on its number alone.
             server.requests.append((self.command, self.path, self.headers.get("Range")))
             number = len(server.requests)
             chance = [faults.chances.random() for _ in range(4)]
