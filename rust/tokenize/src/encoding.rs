@@ -1,4 +1,4 @@
-//! [`Encoding`], which a text becomes, and [`SpecialTokens`], which says what is put around it.
+//! [`Encoding`], the result of a text, and [`SpecialTokens`], the choice of tokens around it.
 
 use std::ops::Range;
 

@@ -212,7 +212,7 @@ fn check_length(text: &str) -> Result<()> {
 }
 
 /// The parts of the encoding of one text, or of two, by a tokenizer with this post-processor: a model of one token is
-/// enough to see what stands around texts.
+/// enough to see the tokens around texts.
 pub(crate) fn frame(
     post_processor: &Value,
     texts: usize,
@@ -282,7 +282,7 @@ pub(crate) fn guard<T, E: fmt::Display>(
     }
 }
 
-/// Refuses added tokens with which the engine does not give what the file means.
+/// Refuses added tokens with which the engine would not encode as the file says.
 pub(crate) fn check_added_tokens(value: &Value, engine: &tokenizers::Tokenizer) -> Result<()> {
     check_added_ids(value, engine)?;
     check_empty_tokens(engine)

@@ -399,7 +399,7 @@ pub fn expand_row(
     Ok(row)
 }
 
-/// True if each run begins behind the end of the run before it, and the last ends inside a row of so many tokens.
+/// True if each run begins behind the end of the run before it, and the last ends inside a row of `tokens` tokens.
 fn are_runs(spans: &[i32], tokens: usize) -> bool {
     let inside = |&place: &i32| usize::try_from(place).is_ok_and(|place| place <= tokens);
     spans.is_sorted() && spans.first().is_none_or(inside) && spans.last().is_none_or(inside)

@@ -17,7 +17,7 @@ use crate::objective::{Objective, causal};
 pub struct Layout {
     columns: Vec<RowColumn>,
     objective: Arc<dyn Objective>,
-    /// The columns that a batch has: those of the rows, or in the compact layout what they are made of.
+    /// The columns of a batch: those of the rows, or in the compact layout the columns that rows are made from.
     stored: Vec<Stored>,
     written: RowLayout,
     pub(super) padding: Padding,

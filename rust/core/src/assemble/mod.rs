@@ -64,8 +64,8 @@ pub fn rows(gathered: &Gathered<'_>, rows: Range<usize>, layout: &Layout) -> Res
 ///
 /// `labels` are the ids where trained, -100 elsewhere and on the first token of every piece, which nothing before
 /// it may predict; shifted, each stands where it is predicted. `position_ids` restart at 0 in every piece, and
-/// count on through what makes its length a multiple. What fills a row up stands at one of its ends like one
-/// more piece without labels. In the compact layout the batch has the columns of which these can be made.
+/// count on through the padding of its length to a multiple. The padding of a row stands at one of its ends,
+/// like one more piece without labels. In the compact layout the batch has the stored columns instead.
 ///
 /// Fails with [`Error::Option`] where an id has no room in the 16 bits that the vocabulary of the tokenizer needs.
 ///

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Padding;
 use crate::pack::Plan;
 
-/// The most tokens a batch can hold: what the 32-bit offsets of an Arrow list reach.
+/// The most tokens of a batch: the reach of the 32-bit offsets of an Arrow list.
 const REACH: u64 = i32::MAX as u64;
 
 /// Neighbouring rows, a batch at a time: at most `most_rows` rows and `most_tokens` tokens each,

@@ -1,4 +1,4 @@
-//! [`RowColumn`]: the columns of rows, and what each holds.
+//! [`RowColumn`]: the columns of rows, and the content of each.
 
 use super::words::option_words;
 

@@ -236,7 +236,7 @@ impl ObjectiveOptions {
         columns
     }
 
-    /// Checks what no field can tell alone.
+    /// Checks rules that concern several fields.
     pub fn validate(&self) -> Result<()> {
         match self {
             Self::Mlm(mlm) if mlm.mask_replace.get() + mlm.random_replace.get() > 1.0 => {

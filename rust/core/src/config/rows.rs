@@ -132,7 +132,7 @@ impl RowOptions {
 
     /// Checks that the options mean something for the objective.
     fn validate_objective(&self) -> Result<()> {
-        /// The least room for a part of a document with what is put around it.
+        /// The least room for a part of a document with the tokens around it.
         const LEAST: u32 = 8;
         let (packing, name) = (&self.packing, self.objective.name());
         let meant = || set("objective", name.name());

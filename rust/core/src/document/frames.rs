@@ -1,4 +1,4 @@
-//! [`SurroundingTokens`]: what a tokenizer puts around texts.
+//! [`SurroundingTokens`]: the tokens that a tokenizer puts around texts.
 
 use fastpack_tokenize::{Part, SpecialTokens, Tokenizer};
 

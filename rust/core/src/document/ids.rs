@@ -49,7 +49,7 @@ pub fn take(
     };
     if let Some(eos) = due {
         ids.push(eos);
-        // It counts as what it ends does.
+        // It is trained as the run before it.
         if let Some(last) = runs.last_mut().filter(|last| last.end == length) {
             last.end += 1;
         }

@@ -1,4 +1,4 @@
-//! [`Literals`]: the ids of what a template writes itself, made once.
+//! [`Literals`]: the ids of the literals of a template, made once.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use foldhash::fast::RandomState;
 
 use crate::template::Rendered;
 
-/// Bytes of literals that are remembered: some times what templates have.
+/// Bytes of literals that are remembered: several times those of real templates.
 const MOST: usize = 1 << 20;
 
-/// One thread's memory of what templates write, with the ids of what is the same in every text.
+/// One thread's memory of the literals of templates, with the ids of those whose ids are the same in every text.
 #[derive(Debug, Default)]
 pub(super) struct Literals {
     known: HashMap<Box<str>, Option<usize>, RandomState>,
@@ -22,7 +22,7 @@ pub(super) struct Literals {
 }
 
 impl Literals {
-    /// Finds what stands in `rendered` of which the ids are the same everywhere.
+    /// Finds the literals in `rendered` whose ids are the same everywhere.
     pub(super) fn look_up(&mut self, rendered: &Rendered, encoder: &mut Encoder) {
         self.here.clear();
         for range in &rendered.literals {

@@ -41,7 +41,7 @@ pub const TURN_ENDS: ColumnName = ColumnName("turn_ends");
 /// Not ids, but the lengths of the parts that the ids consist of, such as a prompt and its answers.
 pub const PARTS: ColumnName = ColumnName("parts");
 
-/// Not ids, but for each part what its tokens are: the number of a [`PartKind`].
+/// Not ids, but the kind of each part: the number of a [`PartKind`].
 pub const KINDS: ColumnName = ColumnName("part_kinds");
 
 /// Not ids, but the labels of the document as a whole: numbers, or names of classes as [`labels`] writes them.
@@ -197,7 +197,7 @@ impl<'a> Document<'a> {
         self.documents.turns[self.index]
     }
 
-    /// The hash of what the shape of its record reads; 0 where it was not asked for.
+    /// The hash of the fields that the shape of its record reads; 0 if it was not asked for.
     pub fn content(&self) -> u64 {
         self.documents.contents[self.index]
     }

@@ -1,4 +1,4 @@
-//! Documents of several texts: a prompt and its answers, or what a classifier reads.
+//! Documents of several texts: a prompt and its answers, or the texts of a classifier.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl From<PartKind> for u32 {
     }
 }
 
-/// A part of a document: its ids, and what they are.
+/// A part of a document: its ids, and their kind.
 struct IdsPart {
     ids: Vec<u32>,
     kind: PartKind,

@@ -202,8 +202,8 @@ impl DocumentMaker {
         (!self.ending.ends(text, ordinary)).then_some(due)
     }
 
-    /// Leaves out of `encoding` what the tokenizer put around a text that has it itself, and the token that begins a text
-    /// where none is wanted.
+    /// Leaves out of `encoding` the tokens that the tokenizer put around a text that has them itself, and the token that
+    /// begins a text if none is wanted.
     pub(super) fn leave_out_doubled(
         &mut self,
         text: &str,
@@ -231,7 +231,7 @@ impl DocumentMaker {
         Ok(())
     }
 
-    /// Fills `runs` from what the spans touch: ascending and disjoint, also where a token straddles two spans.
+    /// Fills `runs` from the tokens that the spans touch: ascending and disjoint, also where a token straddles two spans.
     fn mark(&mut self, rendered: &Rendered, length: u32, eos_added: bool) {
         self.runs.clear();
         let spans = match &rendered.trained {

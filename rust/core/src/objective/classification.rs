@@ -21,7 +21,7 @@ pub(super) struct Classification {
     found: Option<FoundClasses>,
 }
 
-/// A part of an encoding: how many tokens it has, and what they are.
+/// A part of an encoding: the number of its tokens, and their kind.
 type EncodingPart = (u32, PartKind);
 
 /// The parts of a document.

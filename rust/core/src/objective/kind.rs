@@ -1,4 +1,4 @@
-//! [`Objective`]: what every training objective says of itself, and the types it says it with.
+//! [`Objective`]: the properties of every training objective, and their types.
 
 use std::fmt::Debug;
 use std::num::NonZeroU32;
@@ -66,7 +66,7 @@ pub struct ObjectiveColumn {
     pub fill: Fill,
 }
 
-/// The label of a token that the loss leaves out: what `torch.nn.CrossEntropyLoss` ignores.
+/// The label of a token that the loss leaves out: `torch.nn.CrossEntropyLoss` ignores it.
 pub(crate) const UNTRAINED: i32 = -100;
 
 /// The tokens of rows, and a label for each.

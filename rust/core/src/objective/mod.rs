@@ -28,8 +28,8 @@ pub use classes::FoundClasses;
 pub(crate) use kind::UNTRAINED;
 pub use kind::{Fill, Limits, Objective, ObjectiveColumn, PartSize, RowPart, Values, Vocabulary};
 
-/// The columns of documents of a kind, as they are made of records: what their objectives [`read`](Objective::reads), but
-/// for what a function of the caller makes of them.
+/// The columns of documents of a kind, as they are made from records: those that their objectives
+/// [`read`](Objective::reads), except the columns that a function of the caller makes.
 pub fn document_columns(kind: DocumentKind) -> &'static [ColumnName] {
     match kind {
         DocumentKind::Texts | DocumentKind::Made | DocumentKind::Prompts => &[INPUTS],
@@ -41,7 +41,7 @@ pub fn document_columns(kind: DocumentKind) -> &'static [ColumnName] {
 
 /// The objective that the options ask for.
 ///
-/// Fails with [`Error::Option`](crate::Error::Option) if the tokenizer lacks what it needs.
+/// Fails with [`Error::Option`](crate::Error::Option) if the tokenizer lacks a token that the objective needs.
 pub fn objective(options: &Options, vocabulary: Vocabulary<'_>) -> Result<Arc<dyn Objective>> {
     match &options.rows.objective {
         ObjectiveOptions::Causal => Ok(causal()),

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`documents`] | from blocks of records to documents, in input order whatever the threads |
 //! | [`rows`] | from documents to rows, as soon as the strategy allows |
-//! | [`accounts`] | what is counted on the way, and what the report says |
+//! | [`accounts`] | the counts on the way, and the content of the report |
 //! | [`groups`] | a job that is cut into groups of inputs, which several processes pack |
 //! | [`runs`] | the public functions: each puts the stages together for one kind of call |
 //!

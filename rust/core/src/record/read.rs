@@ -156,7 +156,7 @@ pub struct ReadFacts {
     pub content: Cell<Option<u64>>,
 }
 
-/// The hash of what the shape of a record reads in it; `None` for a record that cannot be read.
+/// The hash of the fields that the shape of a record reads; `None` for a record that cannot be read.
 pub(crate) fn content_of(raw: Raw<'_>, shape: &Shape, expected: Expectation<'_>) -> Option<u64> {
     let facts = ReadFacts { hashes: true, ..ReadFacts::default() };
     let _ = read_telling(raw, Some(shape), expected, MessageForms::ALL, &facts);

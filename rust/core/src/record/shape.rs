@@ -63,7 +63,7 @@ pub struct Shape {
     telling: Vec<Arc<str>>,
     /// True if the prompts of the shape are lists of messages; `None` if unknown, or without prompts.
     messages: Option<bool>,
-    /// The fields that usually hold what is said, and are not read from every record.
+    /// The fields that usually hold content, and are not read from every record.
     unread: Vec<&'static str>,
 }
 
@@ -270,7 +270,7 @@ impl Shape {
         parts.map(|(_, (part, _))| (*part, self.field_of(*part, record)))
     }
 
-    /// All fields that records are read from, those that show other shapes, and those that may hold what is said.
+    /// All fields that records are read from, those that show other shapes, and those that may hold content.
     pub fn columns(&self) -> Vec<String> {
         let parts = self.parts.iter().map(|(_, field)| field).chain(&self.telling);
         let said = self.unread.iter().map(|field| (*field).to_owned());

@@ -1,4 +1,4 @@
-//! [`left_out`]: the fields of a record that hold what is said, and that its shape does not read.
+//! [`left_out`]: the fields of a record that hold content, and that its shape does not read.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use fastpack_template::json::{Json, Map};
 /// The nesting depth of values in a record.
 const IN_RECORD: usize = 1;
 
-/// The fields that usually hold what is said, are not read from this record, and have a text that its document lacks.
-/// `holds` says whether the document has a text.
+/// The fields that usually hold content, are not read from this record, and have a text that its document lacks.
+/// `holds` tells if the document has a text.
 pub fn left_out(raw: Raw<'_>, shape: &Shape, holds: impl Fn(&str) -> bool) -> Vec<Arc<str>> {
     let is_unread_text = |field: &str| shape.is_unread_text(field);
     let record = match raw {

@@ -1,4 +1,4 @@
-//! [`Notes`]: what is told of records that are kept: fields that are left out of the text, conversations that became
+//! [`Notes`]: the notes on records that are kept: fields that are left out of the text, conversations that became
 //! several documents, and each [`Note`].
 
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ const PLACES: usize = 3;
 /// The most fields that are counted by name: the first by the alphabet. Records may have any keys.
 const FIELDS: usize = 256;
 
-/// The fields of messages that hold what is said. Others, such as those of ids and dates, are counted without a warning.
-/// Reasoning and calls have notes of their own.
+/// The fields of messages that hold content. Others, such as ids and dates, are counted without a warning. Reasoning and
+/// calls have notes of their own.
 const SAID: [&str; 2] = ["tools", "refusal"];
 
 /// The number of records with the same note, and the places of the first of them.

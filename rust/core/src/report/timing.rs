@@ -141,7 +141,7 @@ impl AddAssign for Work {
 
 /// The number of conversations rendered by programs, and by the interpreter.
 ///
-/// At times the numbers depend on what a thread has met before. So they belong to a run, as its seconds do.
+/// At times the numbers depend on the conversations that a thread has met before. So they belong to a run, as its seconds do.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RenderCounts {
     pub(crate) compiled: u64,

@@ -23,7 +23,7 @@
 //! The next run resumes from the files of an unfinished one. All of these have hashes, which are checked
 //! first: the record of the started job and the manifests are sealed text, each line of the list has a hash of all lines before it, and
 //! shards and blocks are hashed again. No link is followed in the folder, nothing is written or renamed over a file that is
-//! there, and nothing is removed but what a manifest lists and what has the hash that it says.
+//! there, and nothing is removed but files that a manifest lists and that have the hash in it.
 
 mod bucket;
 mod failure;

@@ -11,7 +11,7 @@ use liblzma::bufread::XzDecoder;
 /// Bytes of the file that are read at a time.
 const READ_BYTES: usize = 128 << 10;
 
-/// The largest window of a zstd frame that is decoded, as a power of two: what `zstd --long=31` writes.
+/// The largest window of a zstd frame that is decoded, as a power of two: that of `zstd --long=31`.
 const ZSTD_WINDOW: u32 = 31;
 
 /// The compression of a file. It may have several members, one after another.

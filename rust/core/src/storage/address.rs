@@ -154,7 +154,7 @@ impl Address {
     }
 }
 
-/// A URL without its user, its query and its fragment: what may be shown and kept.
+/// A URL without its user, its query and its fragment: the part that may be shown and kept.
 ///
 /// Only web URLs have a query; in a key of a bucket, `?` and `#` are characters. The user of `abfs://` is the container.
 pub(crate) fn public(text: &str) -> String {

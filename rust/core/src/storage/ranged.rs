@@ -20,7 +20,7 @@ const PIECES_AHEAD: usize = 4;
 /// Bytes at the end that are fetched first: the footers of most files.
 const TAIL: u64 = 64 << 10;
 
-/// Bytes that are fetched at least where no plan says what is needed.
+/// Bytes that are fetched at least, if no plan names the parts that are needed.
 const LOOSE: u64 = 64 << 10;
 
 /// Files up to this many bytes are fetched whole.
@@ -29,7 +29,7 @@ const SMALL: u64 = 1 << 20;
 /// Such parts that are kept.
 const LOOSE_KEPT: usize = 16;
 
-/// The parts of an object that a reader of tables needs. Clones share what was fetched.
+/// The parts of an object that a reader of tables needs. Clones share the fetched bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranged {
     object: Arc<Object>,
@@ -71,7 +71,7 @@ impl Ranged {
         Self { object: Arc::clone(object), parts: Arc::new(Mutex::new(parts)) }
     }
 
-    /// Begins to fetch what is read first: the end of the file, or all of a small one.
+    /// Begins to fetch the bytes that are read first: the end of the file, or all of a small one.
     pub(super) fn prefetch(&self) {
         let size = self.object.stat().size;
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);

@@ -70,7 +70,7 @@ impl ObjectReader {
         }
         let range = match &self.access {
             Access::Scattered(_) => return at..(at + SCATTERED).min(size).max(at),
-            // Beyond the range the reader still reads what it is asked for.
+            // Behind the range the reader still reads as asked.
             Access::Range(range) if range.contains(&at) => range.start..range.end.min(size),
             Access::Range(_) => 0..size,
         };

@@ -1,11 +1,11 @@
-//! [`Stat`]: what a store says of an object.
+//! [`Stat`]: the facts that a store tells of an object.
 
 use std::io;
 use std::sync::Arc;
 
 use super::stopped::Stopped;
 
-/// The size of an object, and what tells whether it has changed.
+/// The size of an object, and the marks by which a change is seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stat {
     /// The size in bytes.

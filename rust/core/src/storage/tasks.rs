@@ -20,8 +20,8 @@ const THREADS: usize = 2;
 /// The interval at which a waiting reader checks for a cancel: a fourth of the time that a user may wait.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The time that ending the threads may take: they finish what they copy at the moment. A look-up of a name that hangs is
-/// left behind.
+/// The time that ending the threads may take: they finish the copy at hand. A look-up of a name that hangs is left
+/// behind.
 const ENDING: Duration = Duration::from_millis(100);
 
 /// The threads of the requests of one call. They end when this is dropped.

@@ -121,7 +121,7 @@ impl Delivery<'_, '_> {
         Ok(())
     }
 
-    /// Counts what a lane has read and dropped up to its last row.
+    /// Counts the documents that a lane has read and dropped up to its last row.
     pub(super) fn count_lane(&mut self, at: usize) {
         let mut books = std::mem::take(self.lanes[at].books());
         self.numbered.number(&mut books.ledger);
@@ -309,7 +309,7 @@ impl Delivery<'_, '_> {
         Ok(())
     }
 
-    /// Makes a table of the rows of some steps. The lanes have gone on by those that are given up.
+    /// Makes a table of the rows of some steps. The lanes have moved past the rows that are given up.
     fn table(&mut self, mut steps: Vec<StepRows>, given_up: &[StepRows]) -> Result<RecordBatch> {
         let packs = &self.run.job.options.rows.packing;
         let mut plan = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
@@ -402,7 +402,7 @@ impl Delivery<'_, '_> {
         Ok(RowCounts { rows, tokens, steps: 0 })
     }
 
-    /// Calls `ask` with a lane and what it packs with.
+    /// Calls `ask` with a lane and the tools that it packs with.
     pub(super) fn with_lane<T>(
         &mut self,
         at: usize,
@@ -424,7 +424,7 @@ impl Delivery<'_, '_> {
         answer
     }
 
-    /// The state after a step. The lanes have gone on by those that are given up.
+    /// The state after a step. The lanes have moved past the rows that are given up.
     fn state(&self, after: RowState, given_up: &[StepRows]) -> State {
         let share = self.run.share;
         let lanes = (0..self.lanes.len()).map(|at| self.numbered(at, &self.lanes[at].state()));

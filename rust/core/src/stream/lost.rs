@@ -1,4 +1,4 @@
-//! Ranks without a row: what their lanes have lost, which is counted or raised.
+//! Ranks without a row: the losses of their lanes, which are counted or raised.
 
 use super::delivery::{Delivery, Take};
 use super::lane::Lane;

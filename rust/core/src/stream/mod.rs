@@ -98,7 +98,7 @@ pub fn stream(
 ///
 /// # Errors
 ///
-/// [`Error::Option`] as in [`stream`], and for a stream without end.
+/// [`Error::Option`] as in [`stream`], and for an endless stream.
 pub fn count(
     job: &Job,
     (inputs, supplies): (&Inputs, &Supplies),

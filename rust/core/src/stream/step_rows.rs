@@ -1,4 +1,4 @@
-//! [`StepRows`]: the rows of a step, with what the counts and the state behind it need.
+//! [`StepRows`]: the rows of a step, with its counts and the state after it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -193,7 +193,7 @@ impl ChatTemplate {
         self.context.turn_ends.iter().any(|token| token == content)
     }
 
-    /// True if the template marks what the assistant writes with `{% generation %}` blocks.
+    /// True if the template marks the assistant's text with `{% generation %}` blocks.
     pub fn has_generation_blocks(&self) -> bool {
         self.generates
     }
@@ -212,7 +212,7 @@ impl ChatTemplate {
             .find_map(RenderProcesses::broken)
     }
 
-    /// A message that says what `transformers` rendered and why; `None` if it rendered nothing.
+    /// A message about the conversations that `transformers` rendered, and the reason; `None` if it rendered nothing.
     pub fn rendered_in_process(&self) -> Option<String> {
         let serving = std::iter::once(self).chain(self.tool_use.as_deref());
         let mut used = serving.filter(|template| {
@@ -274,7 +274,7 @@ impl ChatTemplate {
     }
 
     /// Checks a conversation before it is rendered. Fails for reserved keyword arguments, for no messages,
-    /// for misspelt roles, for what is said under other keys, and for `tools` or `documents` that are no lists of objects.
+    /// for misspelt roles, for content under other keys, and for `tools` or `documents` that are no lists of objects.
     pub(super) fn check(&self, conversation: &Conversation) -> std::result::Result<(), Fault> {
         let objects = |value: &Json| matches!(value, Json::List(items) if items.iter().all(|item| matches!(item, Json::Map(_))));
         if let Some(parameter) = reserved(&conversation.template_kwargs) {
@@ -306,7 +306,7 @@ impl ChatTemplate {
     }
 
     /// Renders prepared messages with the tools and keyword arguments of the conversation. `transformers`
-    /// renders what the interpreter does not support, if it may.
+    /// renders a conversation that the interpreter does not support, if it may.
     pub(super) fn run(
         &self,
         prepared: &[Cow<'_, Map>],

@@ -1,4 +1,4 @@
-//! [`RenderProcesses`]: processes that run `transformers` to render what this renderer refuses.
+//! [`RenderProcesses`]: processes that run `transformers` to render conversations that this renderer refuses.
 //!
 //! A process reads one line of JSON for each conversation and answers with one line. It ends when its input
 //! ends, so no process outlives this one, even after a crash.

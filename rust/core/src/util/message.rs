@@ -18,7 +18,7 @@ const QUOTED: usize = 200;
 /// The most characters of a path in a message.
 const PATH: usize = 400;
 
-/// The message on one line and of bounded length; `…` replaces what is cut out of its middle.
+/// The message on one line and of bounded length; `…` replaces the part that is cut out of its middle.
 ///
 /// A message that went through this before stays unchanged.
 pub fn one_line(message: &str) -> Cow<'_, str> {

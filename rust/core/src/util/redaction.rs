@@ -1,7 +1,7 @@
 //! [`without_secrets`]: text without the users, passwords, queries and fragments of the URLs in it.
 //!
-//! A URL may be mistyped, stand in the wrong option, or be quoted by a library. So this looks for what may be a URL
-//! anywhere in a text, and takes more away than it must where it cannot tell.
+//! A URL may be mistyped, stand in the wrong option, or be quoted by a library. So this looks for possible URLs
+//! anywhere in a text, and in doubt takes more away than it must.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ const MOST_TIMES: usize = 32;
 /// Characters that end a URL in a sentence.
 const CLOSING: &str = "\"'<>()`[]{},.;:!…";
 
-/// The text with what may be secret taken out of the URLs in it.
+/// The text without the parts of its URLs that may be secret.
 ///
 /// A text that went through this before stays unchanged.
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
@@ -39,7 +39,7 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
     shown
 }
 
-/// The text with what is found in one pass taken out.
+/// The text without the secrets that one pass finds.
 fn looked_through(text: &str) -> Cow<'_, str> {
     let mut shown = String::new();
     let mut done = 0;

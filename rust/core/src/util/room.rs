@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 /// plans.
 pub(crate) const USUAL: u64 = 256 << 20;
 
-/// Fails with [`Error::Option`] about `option` if there is no memory for this many more bytes. `what` says
-/// what takes them, as in "`max_length` is so large that {what}".
+/// Fails with [`Error::Option`] about `option` if there is no memory for this many more bytes. `what` names
+/// the taker, as in "`max_length` is so large that {what}".
 pub(crate) fn require(
     bytes: u64,
     option: &'static str,

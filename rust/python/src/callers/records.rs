@@ -20,7 +20,7 @@ const BYTES: usize = 256 << 10;
 /// nothing.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The note on what the caller's iterator raises.
+/// The note on an exception of the caller's iterator.
 const NOTE: &str = "while fastpack read the records";
 
 /// Records in memory. An iterator is used up by the first call that reads it.
@@ -76,7 +76,7 @@ impl PyRecords {
     }
 }
 
-/// Adds the note to what was raised. Python 3.10 has no notes.
+/// Adds the note to an exception. Python 3.10 has no notes.
 fn noted<T>(py: Python<'_>, read: PyResult<T>) -> PyResult<T> {
     read.inspect_err(|raised| drop(raised.value(py).call_method1("add_note", (NOTE,))))
 }

@@ -50,7 +50,7 @@ enum ReaderPlace {
 }
 
 impl Reader {
-    /// Runs `work` with the iterator of the epoch. What it raises is raised by all later calls too.
+    /// Runs `work` with the iterator of the epoch. An exception is raised by all later calls too.
     fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(Python<'_>, &Py<PyAny>, &mut ReaderPlace) -> PyResult<T> + Send + 'static,

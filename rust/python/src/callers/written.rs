@@ -16,7 +16,7 @@ const DEEPEST: usize = 256;
 pub(crate) enum Unwritten {
     /// JSON cannot hold it, for this reason.
     Said(String),
-    /// The caller's own mapping raised this, or what a library raised is no fault of the value.
+    /// The caller's own mapping raised this, or a library raised an exception that is no fault of the value.
     Raised(PyErr),
 }
 

@@ -239,7 +239,7 @@ pub(crate) fn padding_values(token: i64) -> Vec<(&'static str, i64)> {
     RowColumn::WORDS.iter().filter_map(value).collect()
 }
 
-/// An estimate of the bytes of a file with rows of so many tokens, before compression.
+/// An estimate of the bytes of a file with rows of `tokens` tokens, before compression.
 #[pyfunction]
 pub(crate) fn bytes_of_rows(
     columns: PyColumns,

@@ -130,7 +130,7 @@ impl<'py> FromPyObject<'_, 'py> for PyWanted {
     }
 }
 
-/// A value of a field; `None` for what is no scalar.
+/// A value of a field; `None` for a value that is no scalar.
 fn scalar(value: &Bound<'_, PyAny>) -> Option<Scalar> {
     if value.is_none() {
         return Some(Scalar::Null);

@@ -86,7 +86,7 @@ impl<'r> Interpreter<'r, '_> {
         }
     }
 
-    /// Repeats the first turn of a loop for the other characters of a text, if that is what they do. Otherwise returns
+    /// Repeats the first turn of a loop for the other characters of a text, if they do the same. Otherwise returns
     /// `false`.
     fn repeat_turn(&mut self, before: BeforeTurn, text: &str) -> Outcome<bool> {
         let now = self.before_turn();

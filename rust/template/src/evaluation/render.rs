@@ -144,7 +144,7 @@ pub(crate) struct Interpreter<'r, 't> {
     pub(crate) line: usize,
     pub(crate) meter: &'t Meter<'t>,
     pub(crate) trace: Option<&'t mut Trace<'r>>,
-    /// The sources of what is computed and printed, if they are followed.
+    /// The sources of computed and printed texts, if they are followed.
     pub(crate) sources: Option<TextSources>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A list, an object or a text of an input has an address of its own, and a part of a text lies within it. A
 //! computed text carries a [`SourceId`]: the place in a list of all that were found during the render. A value
-//! counts as printed if a text that was printed is that value, a part of it, or made of it. What is only
-//! compared, measured or tested is not printed.
+//! counts as printed if a text that was printed is that value, a part of it, or made of it. A value that is
+//! only compared, measured or tested is not printed.
 
 use crate::json::{Json, Map};
 use crate::values::texts::text::{SourceId, Text};
@@ -175,12 +175,12 @@ impl TextSources {
         }
     }
 
-    /// Begins to capture output. Returns what was printed before.
+    /// Begins to capture output. Returns the sources that were printed before.
     pub(crate) fn divert(&mut self) -> PrintedSources {
         std::mem::take(&mut self.prints)
     }
 
-    /// Ends a capture, and restores what was printed `before`. `text` is the captured text.
+    /// Ends a capture, and restores the sources that were printed `before`. `text` is the captured text.
     pub(crate) fn captured(&mut self, before: PrintedSources, text: &Value<'_>) {
         let PrintedSources { addresses, made } = std::mem::replace(&mut self.prints, before);
         let mut all = SourceId::NONE;
@@ -217,7 +217,7 @@ impl TextSources {
 /// The values of the inputs that a render printed, whole, in part or changed.
 #[derive(Clone, Debug, Default)]
 pub struct PrintedInputs {
-    /// The addresses of what was printed, ascending.
+    /// The addresses of the printed sources, ascending.
     addresses: Vec<usize>,
     /// True if everything counts as printed.
     is_all: bool,

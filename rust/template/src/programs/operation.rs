@@ -1,6 +1,6 @@
 //! [`Operation`]: a filter, a method or the like with its arguments, to be applied to other values.
 //!
-//! The interpreter's own code applies it, so the result is what the template computes.
+//! The interpreter's own code applies it, so the result is that of the template.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! The values that a template computes with, and what Python and Jinja do with them.
+//! The values that a template computes with, and their operations in Python and Jinja.
 
 pub(crate) mod arguments;
 pub(crate) mod attributes;

@@ -213,7 +213,7 @@ pub(crate) enum Value<'r> {
     Generator(Rc<Nested<RefCell<std::vec::IntoIter<Value<'r>>>>>),
     /// A namespace.
     Namespace(Rc<RefCell<IndexMap<Box<str>, Value<'r>>>>),
-    /// A method and what it belongs to.
+    /// A method and its value.
     Method(Method, Rc<Value<'r>>),
     /// A method that exists in Python but is not supported.
     UnknownMethod(&'r str),

@@ -141,7 +141,7 @@ const LONGEST_WORD: usize = 1 << 28;
 /// The most bytes of the caches for long pieces of all threads together.
 const ALL_LONG: usize = 128 << 20;
 
-/// The caches of all threads of a tokenizer: what they share, and how much each may use besides.
+/// The caches of all threads of a tokenizer: their common part, and how much each may use besides.
 #[derive(Clone)]
 pub(crate) struct Caches {
     short: Arc<SharedCache>,

@@ -48,7 +48,7 @@ pub(crate) fn recognise(description: &Description<'_>) -> Result<Compiled, Strin
 }
 
 /// The ids of tokens that the reference writes as the normalized text has them, and not as they are listed: the unknown
-/// token of a unigram model, and added tokens that match what a normalizer has changed.
+/// token of a unigram model, and added tokens that match text that a normalizer has changed.
 fn varied(description: &Description<'_>) -> Vec<u32> {
     let normalizes = !description.normalizer.is_null();
     let matches = |token: &&AddedToken| normalizes && token.normalized;

@@ -105,7 +105,7 @@ fn power(exponent: i32) -> f64 {
 mod tests {
     use super::*;
 
-    /// Numbers, and what `tokenizers` 0.23.3 for Python writes after it has read them as scores.
+    /// Numbers in a file, and the numbers that `tokenizers` 0.23.3 for Python writes after it has read them as scores.
     const READ: [(&str, f64); 16] = [
         ("-9.894116537779711", -9.894_116_537_779_713),
         ("-0.9854101798924351", -0.985_410_179_892_435_2),

@@ -1,6 +1,6 @@
 //! Regular expressions in Oniguruma's language, compiled to automata with tables over classes of characters.
 //!
-//! Two patterns are compared by what they match, not by how they are written: [`Pattern::means`].
+//! Two patterns are compared by their matches, not by their spelling: [`Pattern::means`].
 
 mod bracket;
 mod class;

@@ -89,7 +89,7 @@ impl SharedCache {
 
     /// The tables, unless another thread has the lock.
     ///
-    /// A thread that does not get it at once goes on with what it has. So does the child of a process that was forked
+    /// A thread that does not get it at once uses the table that it has. So does the child of a process that was forked
     /// while a thread had it.
     fn tables(&self) -> Option<MutexGuard<'_, Option<Tables>>> {
         match self.tables.try_lock() {
@@ -172,7 +172,7 @@ impl PieceCache {
         self.tables.newest.sets()
     }
 
-    /// Prefetches what [`Self::get`] reads for a piece that is not in its set at `place`.
+    /// Prefetches the memory that [`Self::get`] reads for a piece that is not in its set at `place`.
     #[inline]
     pub(crate) fn prefetch_other(&self, place: u32, key: PieceKey) {
         self.tables.newest.prefetch_other(place, key);

@@ -97,7 +97,7 @@ pub(super) struct Table {
     stored: Apart,
 }
 
-/// A number that is written often, apart from what is only read.
+/// A number that is written often, on a cache line of its own, apart from data that are only read.
 #[derive(Default)]
 #[repr(align(128))]
 struct Apart(AtomicUsize);

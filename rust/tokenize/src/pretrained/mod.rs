@@ -287,7 +287,7 @@ fn check_versions(config: &Map<String, Value>) -> Result<()> {
     Ok(())
 }
 
-/// An error that refuses a class and says what to do instead.
+/// An error that refuses a class and says the remedy.
 fn unsupported(class: &str, reason: &str) -> Error {
     Error::UnsupportedClass {
         class: class.to_owned(),

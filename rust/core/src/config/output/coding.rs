@@ -95,7 +95,7 @@ pub struct Coding {
 }
 
 impl Coding {
-    /// An estimate of the bytes of rows of so many tokens with these columns, before compression.
+    /// An estimate of the bytes of rows of `tokens` tokens with these columns, before compression.
     pub fn bytes_of(self, columns: &[RowColumn], tokens: u64) -> u64 {
         let per_token = match self.layout {
             RowLayout::Full => columns.iter().filter(|column| column.is_per_token()).count() as u64,

@@ -23,14 +23,15 @@ const GAP: u64 = 32 << 10;
 const MOST: u64 = 4 << 20;
 
 /// Tokens of the documents that are held as one, unless one has more: as many as a block has, so that they find room where
-/// documents were that memory has none for. What is much larger is new to the process, and what was given up stays with it.
+/// documents were that memory has none for. A much larger record takes new memory from the system, and memory that was given up
+/// stays with the process.
 const PART: u64 = 1 << 16;
 
-/// Bytes of a record of which only what is wanted is read: one that was cut into many pieces is wanted many times.
+/// Bytes of a record that is read in parts, as they are wanted: one that was cut into many pieces is wanted many times.
 const LARGE: u64 = 1 << 20;
 
 /// Runs of records that the system is told of before they are read: a disk that knows of many requests gives three times
-/// what it gives of one at a time.
+/// as much as with one at a time.
 const AHEAD: usize = 128;
 
 /// A part of a document.

@@ -268,8 +268,8 @@ impl Log {
         read_ahead::announce(&self.file, bytes);
     }
 
-    /// Has what was written since this was last asked for read in order, as much of it as the system has room for beside
-    /// `others` bytes.
+    /// Asks the system to read the records that were written since the last call, in order, as far as there is room for
+    /// them beside `others` bytes.
     pub(super) fn bring(&self, others: u64, control: &Control) -> Result<()> {
         let mut tail = self.tail();
         let new = tail.brought..tail.end;

@@ -160,8 +160,8 @@ impl Store {
 
     /// True if so many documents are kept that unused ones should be freed, where `lanes` stores share the memory.
     ///
-    /// The number doubles with what was in use at the last search, so that all searches together take as long as a few
-    /// over all documents.
+    /// The number doubles with the documents in use at the last search, so that all searches together take as long as
+    /// a few over all documents.
     pub fn is_crowded(&self, lanes: usize) -> bool {
         let runs = (RUNS / lanes).max(RUNS_OF_LANE).max(2 * self.left.0);
         let bytes = (BYTES / lanes as u64).max(BYTES_OF_LANE).max(2 * self.left.1);

@@ -1,7 +1,7 @@
 //! Sequences to micro-batches that cost alike, under the budget: longest first, each to the cheapest that has room.
 //!
-//! A few long sequences can cost more than all others may. What waits for them may cost as much, so the micro-batches of their
-//! place are filled first, with the longest sequences.
+//! A few long sequences can cost more than all others may. The other ranks wait for them, and can do as much meanwhile at no
+//! cost, so the micro-batches of their place are filled first, with the longest sequences.
 
 #![expect(clippy::cast_precision_loss, reason = "costs are estimates")]
 

@@ -82,7 +82,7 @@ impl Grid {
         Ok(())
     }
 
-    /// Makes the costliest micro-batch of a place cheaper until it costs what the others do.
+    /// Makes the costliest micro-batch of a place cheaper, until it costs as much as the others.
     fn even_out_place(&mut self, place: usize, sizes: SequenceSizes<'_>) {
         let here = place * self.ranks..(place + 1) * self.ranks;
         for _ in 0..4 * self.ranks {
@@ -152,7 +152,7 @@ impl Grid {
     }
 
     /// Moves cost from places whose micro-batches cost alike to those that wait for the costliest of another place: all of theirs
-    /// become cheaper, and what waits costs nothing. Whether it could.
+    /// become cheaper, and the ranks that wait work at no cost. Returns true if it moved any.
     fn fill_up(&mut self, sizes: SequenceSizes<'_>) -> bool {
         let waits = |place: &[MicroBatch]| {
             let mean = place.iter().map(|it| it.cost).sum::<f64>() / place.len() as f64;

@@ -77,7 +77,7 @@ impl Exchange {
     ) -> Option<Self> {
         let free = sizes.options.budget() - to.tokens;
         let takes_more = to.room(sizes.options).is_some();
-        // Sizes and costs grow with the length, so what may come back for a sequence is a range of these.
+        // Sizes and costs grow with the length, so the sequences that may come back for one are a range of these.
         let mut ascending: Vec<(u32, usize)> =
             to.members.iter().map(|&it| sizes.length(it)).zip(0..).collect();
         ascending.sort_unstable();

@@ -189,7 +189,7 @@ impl OfKind<'_> {
     /// do as much meanwhile.
     ///
     /// A micro-batch has one sequence of more than half the budget at most, so the longest of these are at one place, the next at
-    /// another, and so on. For each number of such places, the least time is what they wait for, and the rest without waiting.
+    /// another, and so on. For each number of such places, the least time is the wait for them, and the rest without waiting.
     fn least_time(&self, even: f64) -> f64 {
         let options = self.sizes.options;
         let (budget, ranks) = (options.budget(), options.rank_count());

@@ -1,4 +1,4 @@
-//! [`Cutter`]: cuts documents into the pieces that are packed, and tells what is left of each.
+//! [`Cutter`]: cuts documents into the pieces that are packed, and reports the rest of each.
 
 use crate::config::{Options, Overlong, RowColumn};
 use crate::document::{Document, INPUTS};

@@ -48,7 +48,7 @@ pub(in crate::pipeline) fn made(
     Ok(made)
 }
 
-/// Documents as a record batch: what the function takes.
+/// Documents as a record batch: the argument of the function.
 fn as_batch(documents: &Documents) -> RecordBatch {
     let mut ids = ListBuilder::new(Int32Builder::new());
     let mut labels = ListBuilder::new(Int32Builder::new());
@@ -116,7 +116,7 @@ impl Returned {
         })
     }
 
-    /// The tokens of a document, or what is wrong with them.
+    /// The tokens of a document, or the fault in them.
     fn document(&self, at: usize) -> std::result::Result<MadeTokens, String> {
         let ids = values::<Int32Type>(&self.ids, at);
         if ids.is_empty() {

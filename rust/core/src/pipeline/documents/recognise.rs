@@ -87,7 +87,7 @@ impl FileKinds {
         Self { inputs, ..Self::default() }
     }
 
-    /// Adds what was seen of later files.
+    /// Adds the observations on later files.
     pub(in crate::pipeline) fn merge(&mut self, later: Self) {
         self.prompted |= later.prompted;
         for kind in later.unprompted {

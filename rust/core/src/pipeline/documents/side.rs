@@ -1,4 +1,4 @@
-//! [`SplitThreshold`]: tells the records for validation from those for training, by what they hold.
+//! [`SplitThreshold`]: separates the records for validation from those for training, by their content.
 
 use serde::{Deserialize, Serialize};
 

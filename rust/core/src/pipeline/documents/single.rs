@@ -80,7 +80,7 @@ impl<'a> SingleBlocks<'a> {
         })
     }
 
-    /// A warning of a split that holds nothing, or everything, of what was read.
+    /// A warning of a split that holds none, or all, of the records.
     pub(crate) fn of_split(&self) -> Option<String> {
         let (read, passed_over) =
             (self.read.load(Ordering::Relaxed), self.passed_over.load(Ordering::Relaxed));

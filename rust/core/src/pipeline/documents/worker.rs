@@ -36,7 +36,7 @@ pub(in crate::pipeline) struct Worker<'a> {
     rendered: Rendered,
     /// True if the last record may have fields that its document leaves out, besides those of its messages.
     may_leave_out: bool,
-    /// The hash of what the shape of the last record reads, if it was asked for and the record could be read.
+    /// The hash of the fields that the shape of the last record reads, if it was asked for and the record could be read.
     content: Option<u64>,
     /// The numbers of conversations that were replayed and interpreted.
     counts: RenderCounts,
@@ -225,7 +225,7 @@ impl<'a> Worker<'a> {
         if is_taken { Ok(()) } else { Err(RecordFailure::OtherSplit) }
     }
 
-    /// The hash of what the shape of the last record reads; 0 if it was not asked for.
+    /// The hash of the fields that the shape of the last record reads; 0 if it was not asked for.
     pub(in crate::pipeline) fn content(&self) -> u64 {
         self.content.unwrap_or_default()
     }

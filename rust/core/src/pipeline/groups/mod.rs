@@ -1,8 +1,8 @@
 //! A job that is cut into groups of inputs, each packed alone, by any number of processes.
 //!
 //! The output depends on the inputs and options alone: groups are cut by the sizes of the inputs, and put together
-//! in their order. What concerns the job is decided once, after all groups are read: which documents are set aside,
-//! whether too much is lost, and which rows ranks share at the end.
+//! in their order. Three decisions about the job are made once, after all groups are read: the documents that are
+//! set aside, if too much is lost, and the rows that ranks share at the end.
 
 mod cut;
 mod gather;

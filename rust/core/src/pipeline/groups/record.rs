@@ -1,4 +1,4 @@
-//! [`GroupRecord`]: what is kept of a group that was packed, to be added up with the others.
+//! [`GroupRecord`]: the results of a packed group, to be added up with the others.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! [`status`]: what is done of a job, running, stopped or failed.
+//! [`status`]: the progress of a job, running, stopped or failed.
 
 use std::collections::BTreeMap;
 use std::path::Path;

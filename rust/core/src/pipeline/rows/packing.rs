@@ -287,7 +287,7 @@ impl RowBatches<'_> {
         let Self { layout, gathered, control, .. } = self;
         let threads = self.options.work.threads;
         let room = self.room();
-        // Half of the room is for what is assembled, half for what is encoded.
+        // Half of the room is for rows to assemble, half for rows to encode.
         sink.use_threads(threads, room / 2);
         let longest = ranges.iter().map(|range| self.tokens(range)).max().unwrap_or(0);
         let batch_bytes = BYTES_OF_VALUE * longest.max(1) * layout.columns().len().max(1) as u64;

@@ -16,7 +16,7 @@ use crate::report::{Report, ShareReport};
 /// The counts of a run, and of its splits if documents were set aside for validation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::pipeline) struct RunCounts {
-    /// The counts of all documents, or of what was read if there are splits.
+    /// The counts of all documents, or of those that were read if there are splits.
     pub(in crate::pipeline) whole: Books,
     /// The counts of each split, in the order of [`Split::ALL`]; empty without splits.
     pub(in crate::pipeline) splits: Vec<Books>,

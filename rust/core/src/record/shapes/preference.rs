@@ -12,7 +12,7 @@ use crate::record::shape::Shape;
 use crate::report::ledger::Reason;
 use fastpack_template::json::{Json, Map};
 
-/// A prompt, a chosen and a rejected answer. Without a prompt of its own, it is what both answers begin with.
+/// A prompt, a chosen and a rejected answer. Without a prompt of its own, the prompt is the common beginning of both answers.
 pub(crate) fn read_pair(
     record: &Map,
     shape: &Shape,
@@ -39,7 +39,7 @@ pub(crate) fn read_pair(
         check_flags(&rejected, fields[1], same)?;
         let mut prompt = context;
         if !own {
-            // A prompt that is a text beside messages repeats what the answers begin with.
+            // A prompt that is a text beside messages repeats the beginning of both answers.
             if same == 0 {
                 let message = format!(
                     "`{}` and `{}` begin with different messages, so that neither tells the prompt; give it as `prompt`",
@@ -162,7 +162,7 @@ fn string(record: &Map, field: &str) -> Result<String, Fault> {
     }
 }
 
-/// The number of messages that both answers begin with: what `extract_prompt` of TRL takes for the prompt.
+/// The number of messages that both answers begin with: the prompt, by `extract_prompt` of TRL.
 fn shared_messages(chosen: &[Arc<Map>], rejected: &[Arc<Map>]) -> usize {
     let shortest = chosen.len().min(rejected.len());
     let mut pairs = chosen.iter().zip(rejected);

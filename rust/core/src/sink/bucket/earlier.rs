@@ -173,7 +173,7 @@ impl Earlier {
         Ok(stay)
     }
 
-    /// Removes the records of what was replaced, once the new output is whole.
+    /// Removes the records of the replaced output, once the new output is whole.
     pub(crate) fn remove_records(target: &Target) -> Result<()> {
         let mut records = Self::default();
         for name in [work(REPLACED), work(MANIFEST)] {

@@ -46,7 +46,7 @@ const LOCK_ENDING: &str = "lock";
 pub struct Bucket {
     target: Arc<Target>,
     lease: Arc<Lease>,
-    /// The names of what this run uploads before it comes to its place.
+    /// The names of the uploads of this run before they are copied to their places.
     generation: Arc<RunNames>,
     /// The same output, in the folder of the local disk.
     local: Output,
@@ -177,7 +177,7 @@ impl Bucket {
         let manifest = manifest.ok_or(ErrorKind::NotFound.into()).map_err(Error::io(&path))?;
         target.check(&lease, control)?;
         earlier.refuse_taken(&target, &manifest)?;
-        // From here to the last line, the folder holds no whole output. A later run still knows what it held.
+        // From here to the last line, the folder holds no whole output. A later run still knows its old content.
         let replaced = earlier.put_replaced(&target)?;
         let there = earlier.remove(&target, &manifest)?;
         let placing = target.put_own(&work(MANIFEST), manifest.to_text(), &earlier)?;
@@ -217,7 +217,7 @@ fn unlock(target: &Target, lease: Arc<Lease>) {
     }
 }
 
-/// [`finished`], after what a run has left in the work folder and on the local disk that was killed at the very end was removed.
+/// [`finished`], after removing the leftovers of a run that was killed at the very end, in the work folder and on the local disk.
 pub(super) fn finished_and_tidy(
     target: &Target,
     output: &Output,

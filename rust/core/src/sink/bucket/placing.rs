@@ -66,7 +66,7 @@ impl BucketFiles {
         Ok(self.target.name_of(name))
     }
 
-    /// Removes what was uploaded before it came to its place, and gives the folder back.
+    /// Removes the uploads that were copied to their places, and gives the folder back.
     pub fn finish(self) -> Result<()> {
         remove_uploads(&self.target)
     }

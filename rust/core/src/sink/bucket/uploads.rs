@@ -21,12 +21,12 @@ use crate::util::threads;
 /// Files that are uploaded at a time. Each has up to 32 MiB of parts under way.
 pub(crate) const AT_A_TIME: NonZeroUsize = NonZeroUsize::new(3).expect("above zero");
 
-/// Finished shards that wait, as open files. What finds no place is uploaded at the end.
+/// Finished shards that wait, as open files. Those beyond this number are uploaded at the end.
 const WAITING: usize = 64;
 
 /// The uploads of a job whose output will lie in a bucket.
 ///
-/// A failure is no failure of the job: what is not uploaded is uploaded again at its end, which tells why that fails.
+/// A failure is no failure of the job: the shard is uploaded again at the end of the job, and a second failure is reported.
 #[derive(Debug)]
 pub struct Uploads {
     queue: Mutex<Option<SyncSender<WaitingShard>>>,
@@ -111,7 +111,7 @@ impl Uploads {
         if !resumes {
             let stopped = self.state.stopped.values().cloned();
             let names = uploaded.into_values().map(|(_, name)| name).chain(stopped);
-            // The failure of the job is what its caller is told. A later run of the folder removes what stays.
+            // The caller is told of the failure of the job. A later run of the folder removes the objects that stay.
             let _ = self.state.target.remove_own(names, &WorkNames);
         }
     }
@@ -125,7 +125,7 @@ impl Drop for Uploads {
 }
 
 impl UploadState {
-    /// Uploads what comes, until nothing comes or an upload fails.
+    /// Uploads the shards that come, until no more come or an upload fails.
     fn serve(&self, waiting: &Mutex<Receiver<WaitingShard>>) {
         loop {
             let next = locked(waiting).recv();

@@ -14,7 +14,7 @@ use crate::storage::{Target, Version};
 use crate::util::disk::removal;
 use crate::util::disk::removal::{Claim, Evidence, Proof};
 
-/// The folder of what is uploaded before it comes to its place, in the work folder of the bucket.
+/// The folder of uploads before they are copied to their places, in the work folder of the bucket.
 const UPLOADS: &str = "uploads";
 
 /// Hexadecimal digits of the name of a job.
@@ -43,7 +43,7 @@ pub(crate) fn started_version(target: &Target) -> Result<Option<(Manifest, Versi
     Ok(read.and_then(|(text, version)| Some((Manifest::parse(&text)?, version))))
 }
 
-/// The names of one run of a job for what it uploads before it comes to its place. No other run has them.
+/// The names of the uploads of one run of a job, before they are copied to their places. No other run has them.
 #[derive(Debug)]
 pub(crate) struct RunNames(String);
 
@@ -52,7 +52,7 @@ impl RunNames {
         Self::of_name(&job.name())
     }
 
-    /// The names of a run of what has this hash, and is no job.
+    /// The names of the uploads of a folder of files that is no job, by a hash of its URL.
     pub(crate) fn named(hash: &blake3::Hash) -> Self {
         Self::of_name(&hash.to_hex())
     }
@@ -114,14 +114,14 @@ pub(crate) fn end_unfinished_uploads(target: &Target) {
     target.end_unfinished(&work(UPLOADS), &WorkNames);
 }
 
-/// Removes what stopped runs have uploaded.
+/// Removes the uploads of stopped runs.
 pub(crate) fn remove_uploads(target: &Target) -> Result<()> {
     end_unfinished_uploads(target);
     let names = target.entries_in(&work(UPLOADS))?.into_iter().map(|entry| entry.name);
     target.remove_own(names, &WorkNames).map(drop)
 }
 
-/// Removes the groups of all jobs, and what tells of them. The record of the job goes first: without it, no process takes a group.
+/// Removes the groups of all jobs, and their records. The record of the job goes first: without it, no process takes a group.
 pub(crate) fn remove_groups(target: &Target) -> Result<()> {
     if let Some((_, version)) = started_version(target)? {
         target.remove_own([work(STARTED)], &StartedRecord(version))?;

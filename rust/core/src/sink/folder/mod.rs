@@ -509,7 +509,7 @@ impl Sink for Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A failure has nobody to be reported to, and the next run removes what stays.
+        // A failure has nobody to be reported to, and the next run removes the files that stay.
         self.shard = None;
         self.threads.end();
         self.placed.take_back();

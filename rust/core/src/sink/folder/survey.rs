@@ -50,8 +50,8 @@ pub(crate) fn whole(dir: &Path, job: &Identity) -> Result<Option<(Manifest, Stri
     }
 }
 
-/// [`whole`], with the shards and tokens compared by their hashes too: what is used of a folder after some time may have been
-/// damaged since it was written.
+/// [`whole`], with the shards and tokens compared by their hashes too: an old folder may have been damaged since it was
+/// written.
 pub(crate) fn unchanged(
     dir: &Path,
     job: &Identity,

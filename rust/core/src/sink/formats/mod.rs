@@ -19,7 +19,7 @@ use crate::config::{Coding, Format};
 pub(super) use msgpack::head as msgpack_head;
 pub(super) use parquet::RowGroups;
 
-/// Encodes rows of one file. What it makes depends on these rows alone.
+/// Encodes rows of one file. Its output depends on these rows alone.
 pub(super) enum RowEncoder {
     Arrow(arrow::ArrowEncoder),
     Jsonl,

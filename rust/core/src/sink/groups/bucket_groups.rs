@@ -1,4 +1,4 @@
-//! [`BucketGroups`]: what the processes that pack the groups of a job share in a bucket.
+//! [`BucketGroups`]: the objects in a bucket that the processes of a job with groups share.
 //!
 //! ```text
 //! packed/.fastpack/
@@ -9,7 +9,7 @@
 //!     ├── 00000-rows.lock        held by the process that packs the group
 //!     ├── 00000-rows.json        the record of a packed group: it is written after its files
 //!     ├── 00001-failed.json      the error that ended the last run of a group
-//!     └── decided.json           what all groups have decided together
+//!     └── decided.json           the decisions of the job, after all groups are read
 //! ```
 //!
 //! Each process packs a group on its local disk, and uploads it. The folders of groups are named after their job, so that a
@@ -377,7 +377,7 @@ impl BucketGroups {
         }
     }
 
-    /// Keeps what all groups have decided together, for other processes.
+    /// Keeps the decisions of the job for other processes.
     pub(crate) fn keep(&self, decided: &impl Serialize) -> Result<()> {
         let text = sealed::seal(decided);
         self.target.put_own(&self.state(DECIDED), text, &WorkNames).map(drop)
@@ -435,7 +435,7 @@ impl BucketGroups {
             return Ok(Alone::Finished(report));
         }
         let earlier = Earlier::find(target, output, job, control)?;
-        // It is never resumed: the groups are what lasts.
+        // It is never resumed: the groups are kept instead.
         let dir = output.dir.with_extension(WHOLE_ENDING);
         let local = Output { dir, once: true, ..local(output) };
         match open(&local, job, started.now, control)? {

@@ -23,7 +23,7 @@ use crate::util::threads::WAITING;
 /// The ending of the file that says why a group failed.
 pub(crate) const FAILED: &str = "failed.json";
 
-/// The name of the file with what all groups have decided together.
+/// The name of the file with the decisions of the job.
 pub(crate) const DECIDED: &str = "decided.json";
 
 /// The ending of the lock of a group, where the output is in a bucket.
@@ -108,7 +108,7 @@ pub(crate) fn put(path: &Path, text: &[u8]) -> io::Result<()> {
     new.persist(path, &GroupFiles)
 }
 
-/// Removes a file of the groups. What cannot be removed does no harm, and has nobody to be reported to.
+/// Removes a file of the groups. A file that cannot be removed does no harm, and has nobody to be reported to.
 pub(crate) fn remove_own(path: &Path) {
     if let Some(proof) = prove(&GroupFiles, &path.to_owned()) {
         let _ = remove_file(proof);
@@ -143,7 +143,8 @@ pub(crate) fn remove(work: &Path) {
     }
 }
 
-/// Removes the folder of a group, as far as fastpack wrote what is in it: what its work folder holds, and what its manifest lists.
+/// Removes the folder of a group, as far as its files are fastpack's: those of its work folder, and those that its manifest
+/// lists.
 pub(crate) fn remove_group(folder: &Path) {
     if !is_group(folder) {
         return;

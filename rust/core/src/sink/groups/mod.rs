@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Whoever holds the lock in the folder of a group packs it. The system releases the lock when a process dies,
-//! so any process may take the group again, and resumes what is there.
+//! so any process may take the group again, and resumes its files.
 
 pub(super) mod bucket_groups;
 pub(super) mod group_files;
@@ -391,7 +391,7 @@ impl Groups {
         if it.holds(name, &path, control)? { Ok(path) } else { Err(bucket.changed(&file)) }
     }
 
-    /// Removes what [`fetched`](Self::fetched) has downloaded of a group.
+    /// Removes the files of a group that [`fetched`](Self::fetched) has downloaded.
     pub fn forget(&self, group: u64, step: &str) {
         if self.bucket.is_some() {
             group_files::remove_group(&self.folder(group, step));
@@ -414,8 +414,8 @@ impl Groups {
         self.bucket.as_ref().map_or(Ok(()), |bucket| bucket.discard(group, step))
     }
 
-    /// Removes what a group has made in a step, because it has changed since. Only the process that has the output
-    /// folder for itself may do so.
+    /// Removes the files that a group has made in a step, because the group has changed since. Only the process
+    /// that has the output folder for itself may do so.
     pub fn discard(&self, group: u64, step: &str) -> Result<()> {
         group_files::remove_group(&self.folder(group, step));
         self.bucket.as_ref().map_or(Ok(()), |bucket| bucket.discard(group, step))
@@ -432,7 +432,7 @@ impl Groups {
         let _ = group_files::put(&path, text.as_bytes());
     }
 
-    /// Keeps what all groups have decided together, for other processes.
+    /// Keeps the decisions of the job for other processes.
     pub fn keep(&self, decided: &impl Serialize) -> Result<()> {
         if let Some(bucket) = &self.bucket {
             return bucket.keep(decided);
@@ -480,7 +480,7 @@ impl Groups {
         }
     }
 
-    /// Removes what this process packed on the local disk for a bucket, unless another process still does so there.
+    /// Removes the folder on the local disk in which this process packed for a bucket, unless another process still works there.
     pub fn tidy(self, control: &Control) {
         if self.bucket.is_none() {
             return;

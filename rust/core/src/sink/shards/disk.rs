@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::util::disk::regular;
 use crate::util::disk::writeback::{CachePolicy, Writeback};
 
-/// Buffers of one write: what systems take at a time.
+/// Buffers of one write: the most that systems take at a time.
 const BUFFERS: usize = 1024;
 
 /// A file that is written from its beginning to its end, and to the disk meanwhile.

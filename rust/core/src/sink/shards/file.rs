@@ -239,7 +239,7 @@ impl ShardFile {
         self.stopped.load(Relaxed) || self.control.is_cancelled()
     }
 
-    /// Encodes a unit of rows, and places what is next in the file.
+    /// Encodes a unit of rows, and places the next unit of the file.
     fn encode(self: &Arc<Self>, number: usize, rows: Vec<RecordBatch>) -> Result<()> {
         let clock = Clock::start();
         let before = bytes_of(&rows);
@@ -247,7 +247,7 @@ impl ShardFile {
         let encoded = encoded.map_err(|error| self.failed(error))?;
         drop(rows);
         if self.is_stopped() {
-            // Encoding ends early then, and what it gave may lack rows. The failure of another task is told by `wait`.
+            // Encoding ends early then, and its output may lack rows. `wait` returns the failure of the other task.
             return self.control.tick();
         }
         let mut full = Vec::new();
@@ -434,7 +434,7 @@ mod tests {
     use crate::sink::shards::shard::Shard;
     use crate::util::threads::tests::with_at_most;
 
-    /// Batches of two rows of two columns, each of so many tokens in all.
+    /// Batches of two rows of two columns, each with this number of tokens in all.
     fn batches(count: usize, tokens: i32) -> Vec<RecordBatch> {
         let item = Arc::new(Field::new_list_field(DataType::Int32, true));
         let field = |name| Field::new(name, DataType::List(Arc::clone(&item)), false);

@@ -1,4 +1,4 @@
-//! [`Index`]: what was found in files, kept in a folder for the next run.
+//! [`Index`]: facts about large files, kept in a folder for the next run.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::util::disk::sealed::Sealed;
 /// Digits of the hash in the name of a kept file.
 const DIGITS: usize = 32;
 
-/// The least bytes of a file for which something is kept: a smaller one is read as soon as what was kept of it.
+/// The least bytes of a file with kept facts: a smaller one is read as soon as its facts.
 const LEAST: u64 = 1 << 20;
 
 /// Facts about files that take time to find, kept in a folder if there is one. They are found again for a file of another

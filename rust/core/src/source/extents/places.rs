@@ -80,7 +80,7 @@ pub(crate) struct Placed {
     pub(crate) place: ExtentPlace,
 }
 
-/// The extents of the part of one file. What takes time to find is kept in the index.
+/// The extents of the part of one file. Places that take time to find are kept in the index.
 pub(crate) fn places(
     file: &SourceFile,
     part: &FilePart,

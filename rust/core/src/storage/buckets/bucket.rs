@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::storage::tasks::Tasks;
 
-    /// A store whose list names one object and then never another, as a server does that sends empty pages without end.
+    /// A store whose list names one object and then never another, as a server that sends endless empty pages.
     #[derive(Debug)]
     struct Endless(InMemory);
 

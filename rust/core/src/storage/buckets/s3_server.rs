@@ -76,7 +76,7 @@ impl S3Server {
         StorageOptions { options: options.into(), ..StorageOptions::default() }
     }
 
-    /// Looks at what it holds, or changes it.
+    /// Looks at the state, or changes it.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut ServerState) -> T) -> T {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }

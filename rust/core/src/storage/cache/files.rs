@@ -51,8 +51,8 @@ impl BlockCache {
     ///
     /// # Errors
     ///
-    /// [`Error::Option`] for a file that is larger than the cache, [`Error::Output`] if a file of others has its name, and what
-    /// `fetch` fails with.
+    /// [`Error::Option`] for a file that is larger than the cache, [`Error::Output`] if a file of others has its name, and the
+    /// errors of `fetch`.
     pub(crate) fn hold(
         &self,
         wanted: &CachedFile,
@@ -107,7 +107,7 @@ impl BlockCache {
         if done.is_err()
             && let Some(proof) = prove(&LockRecord::read(lock).map_err(about())?, &path.to_owned())
         {
-            // The failure is what the caller is told. What stays is removed by whoever fetches it next.
+            // The caller is told of the failure. A file that stays is removed by the next process that fetches it.
             let _ = remove_file(proof);
         }
         done.map(|()| true)

@@ -38,7 +38,7 @@ impl RemoteFolder {
     ///
     /// # Errors
     ///
-    /// [`Error::Option`] for what is no URL of a folder, and for options that no client can be made with.
+    /// [`Error::Option`] for a text that is no URL of a folder, and for options that no client can be made with.
     pub(crate) fn open(
         url: &str,
         options: &StorageOptions,

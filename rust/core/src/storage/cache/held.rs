@@ -1,4 +1,4 @@
-//! [`LockRecord`]: what the lock of a whole file in a `BlockCache` says of it, by which the file is known as fastpack's.
+//! [`LockRecord`]: the content of the lock of a whole file in a `BlockCache`, which shows that the file is fastpack's.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};

@@ -1,4 +1,4 @@
-//! [`Requests`]: the HTTP client of one call, which repeats what may be repeated.
+//! [`Requests`]: the HTTP client of one call, which repeats requests that may be repeated.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -285,7 +285,7 @@ fn seconds(options: &BTreeMap<String, String>, name: &str) -> Result<Option<Dura
     };
     let time = digits.trim().parse::<f64>().ok().filter(|time| *time > 0.0 && *time < 1e6);
     let refuse = || {
-        // A value that is not what it should be may be a secret that is meant for another option.
+        // A value of the wrong kind may be a secret that is meant for another option.
         let reason = format!("`{name}` must be a time such as `30s`");
         Error::option("storage.options", reason)
     };

@@ -158,7 +158,7 @@ impl Web {
         let headers = request.headers_mut();
         let asked = "bytes=".to_owned() + &format!("{}-{}", range.start, range.end - 1);
         headers.insert(RANGE, HeaderValue::from_str(&asked).expect("digits"));
-        // A weak etag matches nothing: what comes back is compared.
+        // A weak etag matches nothing: the etag of the answer is compared.
         if let Some(etag) = etag.filter(|etag| !etag.starts_with("W/"))
             && let Ok(etag) = HeaderValue::from_str(etag)
         {

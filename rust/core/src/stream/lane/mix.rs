@@ -131,7 +131,7 @@ impl Mix {
         let number = |number: usize| i64::try_from(number).expect("few lanes and pools");
         let (all, pools) = (self.schedule[0].1.iter().sum::<i64>(), number(self.pools()));
         let document = self.cost(1) * if self.unit == MixUnit::Tokens { TYPICAL_TOKENS } else { 1 };
-        // The other pools lose together what it gains.
+        // The other pools lose together as much as it gains.
         let debt = all * document / (pools - 1) * pools;
         -(debt / (2 * number(lanes)) * (2 * number(lane) + 1))
     }
@@ -141,7 +141,7 @@ impl Mix {
         credits.max_by_key(|&(pool, credit)| (credit, Reverse(pool))).map(|(pool, _)| pool)
     }
 
-    /// The cost of a document of so many tokens.
+    /// The cost of a document of `tokens` tokens.
     pub(crate) fn cost(&self, tokens: u64) -> i64 {
         match self.unit {
             MixUnit::Tokens => i64::try_from(tokens).expect("documents are made of fewer tokens"),

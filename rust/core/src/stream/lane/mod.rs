@@ -113,7 +113,7 @@ enum NextDocument {
     Document,
     /// No document was packed in a whole pass, and others may follow.
     Padding,
-    /// The epochs of this round are over, and what follows has no document so far.
+    /// The epochs of this round are over, and the next had no document so far.
     Passed,
     Nothing,
 }
@@ -527,7 +527,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Charges a pool for what it gave, and credits all pools by their weights.
+    /// Charges a pool for a document, and credits all pools by their weights.
     fn charge(&mut self, number: usize, cost: i64, bench: &Bench<'_>) {
         let weights = bench.mix.weights(self.rows * self.lanes + self.number);
         let mut all = 0;

@@ -1,4 +1,4 @@
-//! The state of a [`Lane`]: what it writes after a row, and the rows that it makes again from it.
+//! The state of a [`Lane`] after a row, and the rows that it makes again from it.
 
 use std::collections::{BTreeMap, VecDeque};
 

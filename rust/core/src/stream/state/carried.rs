@@ -1,4 +1,4 @@
-//! [`Carried`]: what a state carries for a report beside the counts: the lengths of documents, and first places.
+//! [`Carried`]: the parts of a report in a state beside the counts: the lengths of documents, and first places.
 //!
 //! The first places of a run are those of its parts together, and each stands once. So records that a resumed run reads again
 //! change nothing.

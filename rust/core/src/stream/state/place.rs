@@ -35,7 +35,7 @@ pub(crate) struct PiecePlace {
     pub(crate) part: Option<(u32, u32)>,
 }
 
-/// The hashes of what a lane has read of a pool, each if it is known: where it is, records that differ are refused.
+/// The hashes of the records that a lane has read of a pool, if known: then records that differ are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadHashes {
     /// The hash of the records of the next block, if they were read.

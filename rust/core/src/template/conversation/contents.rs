@@ -7,13 +7,13 @@ use crate::report::ledger::Reason;
 use crate::template::chat::ChatTemplate;
 use fastpack_template::json::{Json, Map};
 
-/// The key of what a message says.
+/// The key of the content of a message.
 const CONTENT: &str = "content";
 
 /// The most messages that are tried as the cause: each is a render, and a record may have thousands.
 const TRIED: usize = 8;
 
-/// The keys of what a message says in other formats.
+/// The keys of the content of a message in other formats.
 const ELSEWHERE: [&str; 2] = ["text", "value"];
 
 impl ChatTemplate {

@@ -110,8 +110,9 @@ struct OutlinePrograms<'t> {
 }
 
 impl<'t> Replayer<'t> {
-    /// A replayer of `template` that finds what is `wanted` of each conversation, whose turns stand in texts by
-    /// `choice`. With `cuts` it also finds the bytes at which a text may be cut, unless only the text is wanted.
+    /// A replayer of `template` that finds the `wanted` spans of each conversation, whose turns stand in texts
+    /// by `choice`. With `cuts` it also finds the bytes at which a text may be cut, unless only the text is
+    /// wanted.
     pub fn new(template: &'t ChatTemplate, wanted: WantedSpans, choice: Turns, cuts: bool) -> Self {
         Self {
             template,

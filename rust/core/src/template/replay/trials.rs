@@ -1,4 +1,4 @@
-//! Trials: a template is rendered by programs only if they give what the interpreter gives for made-up conversations.
+//! Trials: a template is rendered by programs only if they give the interpreter's output for made-up conversations.
 //!
 //! A [`Replayer`] learns programs from some conversations and replays them for others. Text and spans are
 //! compared with those of the interpreter. After one difference the template is always interpreted.

@@ -25,7 +25,7 @@ impl WantedSpans {
     /// The number of variants.
     pub(in crate::template) const COUNT: usize = 5;
 
-    /// Adapts what is wanted of a plain conversation to one that may have weights or a prompt.
+    /// Adapts the wanted spans of a plain conversation to one that may have weights or a prompt.
     #[must_use]
     pub fn of(self, has_weights: bool, has_prompt: bool) -> Self {
         match self {

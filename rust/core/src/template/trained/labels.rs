@@ -1,4 +1,4 @@
-//! [`Label`]: words in place of what the assistant says, which tell what of it the texts of a conversation lack.
+//! [`Label`]: words in place of the assistant's text. The labels that the texts of a conversation lack show what is left out.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) struct Label {
     pub(super) message: usize,
     /// Its kind.
     pub(super) said: Said,
-    /// The words of its parts, which stand between what a template may search for; none of a call without arguments.
+    /// The words of its parts, without the marks that a template may search for; none of a call without arguments.
     pub(super) words: Vec<String>,
 }
 
@@ -32,10 +32,10 @@ pub(super) enum Said {
 /// The types of content parts that are reasoning.
 const REASONING_PARTS: [&str; 2] = ["thinking", "reasoning"];
 
-/// The key of a value that says what an object is.
+/// The key of a value with the type of an object.
 const TYPE: &str = "type";
 
-/// Labels what the assistant says in messages.
+/// Labels the text of the assistant in messages.
 pub(super) struct Labeller<'f> {
     forms: &'f TurnForms,
     /// True if the words are replaced by labels that occur nowhere else.

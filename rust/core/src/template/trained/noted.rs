@@ -1,4 +1,4 @@
-//! The notes on the turns of a conversation: what its texts lack, how turns begin and end, and which are untrained.
+//! The notes on the turns of a conversation: gaps in its texts, unusual beginnings and ends of turns, and untrained turns.
 //!
 //! Conversations of one [form](super::proof::forms::TurnForms) have the same notes, so they are found once, of a conversation
 //! with made-up words.
@@ -244,8 +244,8 @@ impl Noting<'_> {
         Some(!before.ends_with(header))
     }
 
-    /// Notes what of the labelled messages is in none of the texts; without texts, in the render of all messages. So is what
-    /// stands behind the last trained message: a text may end before it.
+    /// Notes the labelled messages that are missing in all texts; without texts, in the render of all messages. A message
+    /// behind the last trained one is looked for in that render too: a text may end before it.
     fn look_for(&mut self, labels: &[Label], texts: &[String]) {
         let whole = slice::from_ref(&self.whole);
         let last = last_turn(self.messages);

@@ -47,10 +47,10 @@ pub(crate) trait Medium: Sized {
     /// The error of a removal.
     type Failure;
 
-    /// The current stamps, in order; `None` for what is not there.
+    /// The current stamps, in order; `None` for a file or object that is not there.
     fn stamps(&self, names: &[Self::Name]) -> Result<Vec<Option<Self::Stamp>>, Self::Failure>;
 
-    /// Removes what [`remove`] has proved.
+    /// Removes the files or objects that [`remove`] has proved to be fastpack's.
     fn unlink(&self, names: &[Self::Name]) -> Result<(), Self::Failure>;
 }
 
@@ -76,8 +76,8 @@ impl<M: Medium> Proof<M> {
     }
 }
 
-/// Removes what is proved to be fastpack's. What has changed since, or is there no more, stays as it is; returns the names of the
-/// former.
+/// Removes the files or objects that are proved to be fastpack's. Those that have changed since, or are there no more, stay as
+/// they are; returns the names of the changed ones.
 pub(crate) fn remove<M: Medium>(
     medium: &M,
     proofs: Vec<Proof<M>>,

@@ -53,7 +53,7 @@ pub(crate) fn seal_to(out: &mut impl Write, object: &impl Serialize) -> io::Resu
     write_rest(out, object)
 }
 
-/// Writes what the hash covers: the JSON of an object without its beginning, and a line end.
+/// Writes the bytes that the hash covers: the JSON of an object without its beginning, and a line end.
 fn write_rest(out: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
     let mut rest = BufWriter::with_capacity(BUFFER, Rest { out, skipped: 0 });
     serde_json::to_writer_pretty(&mut rest, object)?;

@@ -176,7 +176,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn what_the_disk_says_last_is_told_at_the_end() {
-        // A pipe cannot be synced: what the thread is told of a file there fails.
+        // A pipe cannot be synced: the thread fails with the file that it is given.
         let (_reader, writer) = io::pipe().expect("a pipe");
         let file = File::from(std::os::fd::OwnedFd::from(writer));
         let mut writeback = Writeback::new(0, CachePolicy::Release);

@@ -77,7 +77,7 @@ pub struct Trace<'r> {
     held: usize,
     /// The number of steps, texts and values searched so far.
     looked_at: usize,
-    /// Counts what the trace prints and compares itself, with the limits of a trial.
+    /// Counts the own prints and comparisons of the trace, with the limits of a trial.
     meter: Meter<'static>,
 }
 

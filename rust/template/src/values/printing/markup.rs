@@ -1,4 +1,4 @@
-//! Texts that are marked safe: Python's `Markup`, which escapes what it is joined with.
+//! Texts that are marked safe: Python's `Markup`, which escapes the texts that it is joined with.
 
 use crate::failure::Outcome;
 use crate::limits::{Meter, pieces};

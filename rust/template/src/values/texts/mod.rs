@@ -1,4 +1,4 @@
-//! Strings, and what Python does with them.
+//! Strings, and their methods in Python.
 
 pub(crate) mod cuts;
 pub(crate) mod search;

@@ -1,4 +1,4 @@
-//! Cuts a text into pieces, sixty-four ASCII bytes at a time: what is known of whole classes of characters is decided
+//! Cuts a text into pieces, sixty-four ASCII bytes at a time: the rules of whole classes of characters are decided
 //! for all of them at once.
 
 use crate::compiled::batch::position;

@@ -55,7 +55,7 @@ impl Normalizer {
         }
     }
 
-    /// True if the words of a text can be normalized apart: each becomes what it is among the others, and
+    /// True if the words of a text can be normalized apart: each becomes the same as among the others, and
     /// whitespace or an ASCII character at its start, and a letter, a digit or a sign at its end stay such.
     pub(crate) fn keeps_words(&self) -> bool {
         match self {

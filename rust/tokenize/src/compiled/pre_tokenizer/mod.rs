@@ -1,4 +1,4 @@
-//! Recognises pre-tokenizers: patterns are compared by what they match, not by how they are written.
+//! Recognises pre-tokenizers: patterns are compared by their matches, not by their spelling.
 
 mod metaspace;
 mod scanners;

@@ -21,7 +21,7 @@ pub(super) fn splitter(splits: &[&Value], gpt2: bool) -> Result<Splitter, String
     usual(splits, gpt2).map_or_else(|| by_meaning(splits, gpt2), Ok)
 }
 
-/// The splitter of steps by what their patterns match, in any spelling.
+/// The splitter of steps by the matches of their patterns, in any spelling.
 fn by_meaning(splits: &[&Value], gpt2: bool) -> Result<Splitter, String> {
     let mut understood = Vec::new();
     for split in splits {

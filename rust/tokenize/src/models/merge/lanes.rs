@@ -198,7 +198,7 @@ fn merge_with<const N: usize>(
     let mut left = lanes.len();
     while left > 0 {
         // The ranks are written in a pass of their own: the smallest is found with vector instructions, which would
-        // wait for what was just written.
+        // wait for a rank that was just written.
         let mut at = 0;
         while at < left {
             if lanes[at].step(pairs, &made_by) {

@@ -5,7 +5,7 @@ use crate::machine::{AHEAD, prefetch};
 /// The limit of symbols, so that a pair and its value fit into one word. There are always fewer.
 pub(crate) const LARGEST_SYMBOLS: usize = 1 << 21;
 
-/// The limit of values: the ranks of so many merges.
+/// The limit of values, which are ranks of merges.
 pub(crate) const LARGEST_MERGES: usize = (1 << 22) - 1;
 
 const SYMBOL_BITS: u32 = 21;

@@ -416,7 +416,7 @@ impl<'a> Renderer<'a> {
         self.markers.in_messages(messages).only(Note::ControlTokens)
     }
 
-    /// The texts of a conversation. What is noted of it is noted of the first.
+    /// The texts of a conversation. Its notes go to the first text.
     fn conversation_texts(&self, mut texts: Vec<Rendered>, notes: NoteSet) -> RenderedRecord {
         for rendered in &mut texts {
             rendered.end_untrained = self.training.leaves_end();

@@ -229,7 +229,7 @@ impl<'o> Training<'o> {
         trained.map_or(0, |message| turn_number(speaks(), message))
     }
 
-    /// The documents of texts in which turns of these weights stand. What is noted of the record is noted of the first.
+    /// The documents of texts in which turns of these weights stand. The notes of the record go to the first document.
     fn of_texts(
         self,
         TurnTexts { texts, whole }: TurnTexts,

@@ -198,7 +198,7 @@ fn numbers(
 }
 
 impl MdsColumns {
-    /// The columns of a description. Returns the fault of what describes none.
+    /// The columns of a description, or the fault of a text that is none.
     pub(super) fn described(text: &[u8]) -> Result<Self, String> {
         let config: Config = serde_json::from_slice(text)
             .map_err(|error| format!("the description of its columns is no JSON: {error}"))?;

@@ -17,7 +17,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Reads the beginning of a shard. Returns the fault of what is no shard.
+    /// Reads the beginning of a shard. Returns the fault of a file that is none.
     pub(super) fn read(
         input: &mut InputBytes,
         control: &Control,

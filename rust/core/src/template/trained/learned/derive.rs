@@ -3,9 +3,9 @@
 //! A span begins after the generation prompt, and ends after the text that ends the turn
 //! ([`ending`](super::ending)). There are two methods. The cheap one renders the conversation once more with
 //! marks around the texts of messages ([`marks`](super::marks)), and searches for the learned header and end
-//! of a turn around them ([`header`](super::header)). It is used where trials show that it finds what the other one
-//! finds ([`trust`](crate::template::trained::proof::trust)): the definition, which renders each turn and what is before it
-//! ([`rule`]).
+//! of a turn around them ([`header`](super::header)). It is used where trials show
+//! ([`trust`](crate::template::trained::proof::trust)) that it finds the same as the definition, which renders each turn
+//! and the messages before it ([`rule`]).
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -2,8 +2,8 @@
 //!
 //! A mark is a private-use character that occurs in no text that is to be marked. It encodes the number of
 //! the message, and the end of the text at which it stands. It stands inside of the whitespace at the ends of
-//! a text, so that templates that trim give the same. If marks change what a template does with a text, the
-//! render without its marks differs from the plain one, and the marks are not used.
+//! a text, so that templates that trim give the same. If marks change the treatment of a text by a template,
+//! the render without its marks differs from the plain one, and the marks are not used.
 
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};

@@ -57,7 +57,7 @@ impl TurnForms {
         };
         let mut markers: Vec<String> =
             literals.iter().filter(is_marker).map(|text| text.trim().to_owned()).collect();
-        // A text may begin with what a template writes, such as the `<think>` of a generation prompt.
+        // A text may begin with markup of the template, such as the `<think>` of a generation prompt.
         let written = written.iter().chain(&literals).flat_map(|text| markup(text));
         markers.extend(written.map(str::to_owned));
         markers.sort_unstable();
@@ -75,7 +75,7 @@ impl TurnForms {
         }
     }
 
-    /// The text with made-up words: what the template may search for stays.
+    /// The text with made-up words; the marks that the template may search for stay.
     fn made_up(&self, text: &str) -> String {
         if self.is_literal(text) {
             return text.to_owned();
@@ -108,7 +108,7 @@ impl TurnForms {
         reached.max().map_or(0, |end| text.len() - begun.len() + end)
     }
 
-    /// The parts of a text in order: what the template may search for, and what is said around it, which is marked.
+    /// The parts of a text in order: marks that the template may search for, and the words around them, which are marked `true`.
     pub(crate) fn parts<'t>(&self, text: &'t str) -> Vec<(&'t str, bool)> {
         let (mut parts, mut rest) = (Vec::new(), text);
         while let Some(place) = self.first_marker(rest) {
@@ -119,8 +119,8 @@ impl TurnForms {
         parts
     }
 
-    /// Writes what tells texts of a form from others: nothing for text without anything that the template may search
-    /// for.
+    /// Writes the difference between texts of a form and others: nothing for text without marks that the template
+    /// may search for.
     pub(crate) fn write_text(&self, number: u32, text: &str, key: &mut Vec<u8>) {
         let is_plain = !text.is_empty()
             && !text.starts_with(char::is_whitespace)
@@ -138,7 +138,7 @@ impl TurnForms {
         }
     }
 
-    /// Writes what tells values of a form from others.
+    /// Writes the difference between values of a form and others.
     pub(crate) fn write_field(&self, name: &str, value: &Json, key: &mut Vec<u8>) {
         write_json(&self.field(name, value), key);
     }

@@ -1,4 +1,4 @@
-//! Messages that take the place of another one, to tell its words from what the template writes around them.
+//! Messages that take the place of another one, to tell its words from the markup of the template around them.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(super) fn other_kinds(message: &Map) -> [Map; 4] {
     [said("0"), said("Zz"), calling, reasoning]
 }
 
-/// The message with every string of its own replaced by another: its text shares what stands behind the words.
+/// The message with every string of its own replaced by another: its text shares the markup behind the words.
 pub(super) fn same_kind(message: &Map) -> Map {
     let mut other = message.clone();
     replace_words(&mut other);

@@ -1,4 +1,4 @@
-//! The definition of what is trained of a conversation: of each turn, what the model has to generate there.
+//! The definition of the trained part of a conversation: of each turn, the text that the model has to generate there.
 //!
 //! That is the text up to and with the turn, behind the text before it with the generation prompt, up to and
 //! with the token at which generation stops. A template that writes earlier messages otherwise once others follow has
@@ -147,8 +147,8 @@ pub(in crate::template) fn trained(
     Ok(turns.map(|turn| turn.in_text().1).collect())
 }
 
-/// The documents of a conversation: the fewest texts such that each turn that `is_trained` stands behind exactly what
-/// the model sees there. `whole` is the render of all messages.
+/// The documents of a conversation: the fewest texts such that each turn that `is_trained` stands behind exactly the
+/// text that the model sees there. `whole` is the render of all messages.
 ///
 /// Fails as [`turns`] does.
 pub(in crate::template) fn documents(
@@ -193,7 +193,7 @@ pub(in crate::template) fn spans_in_whole(
 }
 
 /// The spans of messages of other roles than the assistant's in `whole`, the render of `messages`: of those that
-/// `is_trained`, what is written behind the header of their role, up to and with what ends them. `None` if a message
+/// `is_trained`, the text behind the header of their role, up to and with their end. `None` if a message
 /// cannot be found.
 pub(in crate::template) fn other_spans(
     template: &ChatTemplate,
@@ -326,7 +326,7 @@ impl<'c> Renders<'c> {
             let mut silent = message.clone();
             silent.shift_remove("tool_calls");
             if self.render(at, &[&silent], false).is_ok_and(|without| without == text) {
-                // The template writes no calls. What is left would teach to say nothing.
+                // The template writes no calls. The rest would teach to say nothing.
                 (end, is_stopped) = (start, true);
             }
         }
@@ -432,7 +432,7 @@ impl<'c> Renders<'c> {
         same.max(end)
     }
 
-    /// The byte behind what all kinds of messages of the role of message `at` begin with, not before `before`.
+    /// The byte behind the common beginning of all kinds of messages of the role of message `at`, not before `before`.
     fn header_end(&mut self, at: usize, text: &str, before: usize) -> usize {
         let mut end = None;
         for other in other_kinds(&self.messages[at]) {
@@ -487,6 +487,6 @@ fn behind_words(text: &str, other: &str, start: usize) -> usize {
     }
     let alike = text.chars().rev().zip(other.chars().rev());
     let alike = alike.take_while(|(left, right)| left == right).map(|(c, _)| c.len_utf8());
-    // The other text may be shorter than what stands before `start`.
+    // The other text may be shorter than the text before `start`.
     (text.len() - alike.sum::<usize>()).max(start)
 }

@@ -1,9 +1,9 @@
 //! Finds the parts of a turn in its text: reasoning, content, calls.
 //!
-//! The words of a part are where the text differs once others take their place. What the template writes around words
-//! belongs to them: the marks of reasoning, the markup of calls. Where two parts meet, what the text without the first
-//! begins with belongs to the second; where that does not tell, what the text without the second has, too, belongs
-//! to the first.
+//! The words of a part are found by replacing them: there the text differs. The markup around words belongs to them:
+//! the marks of reasoning, the markup of calls. Of the markup between two parts, the piece with which the text without
+//! the first begins belongs to the second; if that does not tell, the piece that the text without the second has, too,
+//! belongs to the first.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub(in crate::template) struct PartSearch<'s> {
     pub(in crate::template) template: &'s ChatTemplate,
     /// A render of messages, with those of the turn.
     pub(in crate::template) text: &'s str,
-    /// The bytes of the turn, without what ends it.
+    /// The bytes of the turn, without its end.
     pub(in crate::template) turn: Range<usize>,
     /// The messages of the turn, with their numbers. A template may join several to one turn.
     pub(in crate::template) messages: Vec<(usize, &'s Map)>,

@@ -18,8 +18,8 @@ pub(in crate::template) struct Stops {
 }
 
 impl Stops {
-    /// The stop tokens of the folder's generation config. A folder without one has the end-of-text token, and what the
-    /// template ends its turns with.
+    /// The stop tokens of the folder's generation config. A folder without one has the end-of-text token, and the end
+    /// of turns in the template.
     pub(in crate::template) fn of(template: &ChatTemplate, conversation: &Conversation) -> Self {
         let context = &template.context;
         let turn = learned(template, conversation);

@@ -75,8 +75,8 @@ pub(in crate::template) fn merged(
     documents
 }
 
-/// A document for each turn of which something is trained: the text up to it, and what the model writes between it and
-/// the next message.
+/// A document for each turn with a trained part: the text up to it, and the text of the model between it and the next
+/// message.
 pub(in crate::template) fn each(
     turns: &[TrainedTurn],
     whole: &str,

@@ -9,7 +9,7 @@ use super::alike::{has_calls, other_call};
 use super::thoughts::{MixedParts, ReasoningMarks};
 use crate::template::conversation::REASONING;
 
-/// A part of what the assistant writes in a message.
+/// A part of the assistant's text in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::template) enum TurnPart {
     Reasoning,

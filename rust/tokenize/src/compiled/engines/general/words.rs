@@ -46,7 +46,7 @@ pub(super) struct WordEnds {
 
 impl WordEnds {
     /// The places of a tokenizer whose normalizer keeps words; `None` if its first step does not remove
-    /// spaces, or sees what is behind them.
+    /// spaces, or sees the characters behind them.
     pub(super) fn new(first: &Stage) -> Option<Self> {
         let Stage::Remove(step) = first else { return None };
         let automaton = Some(&step.automaton).filter(|it| step.invert && it.looks_nowhere())?;
