@@ -100,7 +100,7 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
         retry_exceptions=[StorageError, _FilesystemFailed],
         **dict(remote_args or {}),
     )
-    # Ray sends what is large to a node once, and not with every task.
+    # Ray sends a large value to a node once, and not with every task.
     shared = ray.put(given)
     with watching(progress) as callback:
         for number, step in enumerate(steps):

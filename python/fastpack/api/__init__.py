@@ -1,4 +1,4 @@
-"""The public functions, and what they do."""
+"""The public functions, and their work."""
 
 from fastpack.api.calls import pack_dir, pack_files, pack_records, pack_table, plan, repack, scan, stream
 

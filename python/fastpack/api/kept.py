@@ -31,7 +31,7 @@ def kept_tokens(given: Mapping[str, object]) -> Iterator[str]:
     """
     source = folder_of("source", given["source"], takes_urls=True)
     if not is_url(source):
-        # Refuses what leads out of the folder, shards too.
+        # Refuses links that lead out of the folder, shards too.
         manifest_of(LocalFiles(Path(source)))
         yield source
         return

@@ -265,7 +265,7 @@ def _held_value(place: Path, name: str, value: object) -> object:
 
 
 def _refuse_fields(place: Path, name: str, table: Mapping[str, object]) -> None:
-    """Refuses what no file may hold in a table of an option's own options: secrets, and objects of Python."""
+    """Refuses the fields of an option's value that no file may hold: secrets, and objects of Python."""
     for kind in OPTIONS[name].kinds.values():
         functions = {field.name for field in fields_of([kind]) if field.is_function}
         for key in table:
@@ -278,7 +278,7 @@ def _refuse_fields(place: Path, name: str, table: Mapping[str, object]) -> None:
 
 
 def _of_files(value: Value) -> Value:
-    """A value without what belongs to one call."""
+    """A value without the fields that belong to one call."""
     return dataclasses.replace(value, **dict.fromkeys(marked(type(value), "once")))  # type: ignore[type-var]  # a dataclass
 
 

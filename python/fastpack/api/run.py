@@ -140,7 +140,7 @@ def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Repor
 
 
 def _refuse_made(given: Given) -> None:
-    """Refuses what was decided when the tokens were made."""
+    """Refuses options that were decided when the tokens were made."""
     objective = objective_of(given)
     for name in ("classes", "function"):
         if getattr(objective, name, None) is not None:

@@ -20,7 +20,7 @@ _Item = TypeVar("_Item")
 
 @contextmanager
 def about(path: StrPath, fault: str, remedy: str = "") -> Iterator[None]:
-    """Raises what the code inside it raises about a file as an error that names the file.
+    """Turns an error about a file, raised by the code inside, into one that names the file.
 
     `MemoryError` and what fastpack raises pass unchanged.
 
@@ -43,7 +43,7 @@ def about(path: StrPath, fault: str, remedy: str = "") -> Iterator[None]:
 
 
 class noted:  # noqa: N801  as a function of `contextlib` is called
-    """Adds a note of the place to what code of the caller raises, which passes unchanged. Python 3.10 has no notes.
+    """Adds a note of the place to an exception of the caller's code, which passes unchanged. Python 3.10 has no notes.
 
     A `StopIteration` becomes a `RuntimeError`, as in generators: it would end the loop over a stream as if all was read.
     `contextlib.contextmanager` lets it through.
@@ -70,7 +70,7 @@ class noted:  # noqa: N801  as a function of `contextlib` is called
 
 
 def each_of(given: Iterable[_Item], place: str) -> Iterator[_Item]:
-    """Yields the items of an iterable of the caller; what it raises has a note of the place."""
+    """Yields the items of an iterable of the caller; its exceptions have a note of the place."""
     with noted(place):
         yield from given
 

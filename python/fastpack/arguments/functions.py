@@ -46,7 +46,7 @@ def function_at(text: str) -> object:
 
 
 class _AsWritten(SourceFileLoader):
-    """Loads what a file says now. Python takes the bytecode of another text of the same second and length for its own."""
+    """Loads the current text of a file. Python takes the bytecode of another text of the same second and length for its own."""
 
     def get_code(self, fullname: str) -> CodeType:
         """Compiles the file."""

@@ -18,7 +18,7 @@ __all__ = ["COMMANDS", "Command"]
 
 
 class Command(NamedTuple):
-    """A command, which prints what a function returns.
+    """A command, which prints the result of a function.
 
     Attributes:
         help: A line for the list of commands.

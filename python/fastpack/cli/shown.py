@@ -76,7 +76,7 @@ that change the direction of text."""
 
 
 def _json(shown: object) -> str:
-    """The result as JSON; what a terminal would obey is escaped, which is the same value."""
+    """The result as JSON. Characters that a terminal would obey are escaped, which is the same value."""
     values, indent = shown, None
     if hasattr(shown, "to_dict"):
         values, indent = shown.to_dict(), 2

@@ -113,7 +113,7 @@ def count_or_text(text: str) -> str | int:
 
 
 def count_or_none(text: str) -> int | None:
-    """Parses `3`; `0` is `None`, without end."""
+    """Parses `3`; `0` is `None`, no limit."""
     if not text.isdecimal():
         message = f"`{text}` is no number"
         raise ArgumentTypeError(message)

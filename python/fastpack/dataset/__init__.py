@@ -1,1 +1,1 @@
-"""A packed folder: its rows, and what is read, checked and written of it."""
+"""A packed folder: reading, checking and exporting it."""

@@ -115,7 +115,7 @@ def is_of_fastpack(manifest: Mapping[str, JsonValue]) -> bool:
 
 
 def files_beside(manifest: Mapping[str, JsonValue]) -> Iterator[ListedFile]:
-    """The files that a manifest lists beside the shards: the report, kept tokens, and what describes the shards to others."""
+    """The files that a manifest lists beside the shards: the report, kept tokens, and descriptions of the shards for others."""
     listed = manifest.get("beside")
     for entry in listed if isinstance(listed, list) else []:
         if isinstance(entry, dict) and isinstance(entry.get("name"), str):

@@ -80,7 +80,7 @@ class JobStatus(NamedTuple):
 
 
 def status(folder: StrPath, *, storage: Mapping[str, str] | Storage | None = None) -> JobStatus:
-    """The state of the job in a folder: what is done of it, running, stopped or failed.
+    """The state of the job in a folder: its progress, running, stopped or failed.
 
     Any process may ask, while others work.
 

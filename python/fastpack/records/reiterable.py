@@ -122,7 +122,7 @@ class Reiterable:
         return iterator
 
     def _opened(self) -> object:
-        """The iterable to read: what a function returns, or the same object each time."""
+        """The iterable to read: a new one from the caller's function, or the same object each time."""
         if callable(self._source) and not _is_dataset(self._source):
             self._own = cast("Callable[[], object]", self._source)()
             self._loaded = False
@@ -137,7 +137,7 @@ class Reiterable:
 
     @property
     def _reading(self) -> str:
-        """The place of what the source raises."""
+        """The place of exceptions of the source."""
         return f"while fastpack read the records of `{self.name}`"
 
     def place(self) -> str | None:

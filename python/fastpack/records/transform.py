@@ -135,7 +135,7 @@ def _identities(
 
 
 def _of_batches(option: str, function: Function[Any]) -> BatchFunction:  # type: ignore[explicit-any]  # of any result
-    """A function of batches: the one that is given, or what it makes of one of records."""
+    """A function of batches: the one that is given, or one made from a function of records."""
     if function.per == "batch":
         return cast("BatchFunction", function.function)
     of_records = OfRecords(function)

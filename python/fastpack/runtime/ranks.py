@@ -79,7 +79,7 @@ def _in_environment() -> Rank:
 
 
 def greatest_of(all_reduce: object) -> Callable[[int], int] | None:
-    """The caller's function by which ranks agree on the greatest number of all, with a note on what it raises; `None` without one."""
+    """The caller's function by which ranks agree on the greatest number of all, with a note on its exceptions; `None` without one."""
     if all_reduce is None:
         return None
     if not callable(all_reduce):

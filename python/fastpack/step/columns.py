@@ -54,7 +54,7 @@ def column_of(
     mask: npt.NDArray[np.bool_] | None = None,
     lengths: npt.NDArray[np.int64] | None = None,
 ) -> TokenColumn | SequenceColumn:
-    """The column of what frameworks hold.
+    """The column of a value that frameworks use.
 
     Takes a list with an array (or list, or tensor) for each sequence; a padded array or tensor `[B, L]` or `[B, L, width]`, of which
     `mask` says what counts; a flat one with the `lengths` of the sequences; a nested tensor; a list array of pyarrow; or one value
@@ -140,7 +140,7 @@ def _of_each(name: str, each: list[object] | tuple[object, ...]) -> TokenColumn:
     each = [it if getattr(it, "ndim", 0) else read(at)[0] for at, it in enumerate(each)]
     lengths = np.array([len(it) for it in each], dtype=np.int64)  # type: ignore[arg-type]  # arrays and tensors
     filled = np.flatnonzero(lengths).tolist() or [0]
-    # One sequence of each type and width tells what the column is.
+    # One sequence of each type and width shows the type of the column.
     kinds = {(each[at].dtype, each[at].shape[1:]): at for at in filled}  # type: ignore[attr-defined]  # likewise
     read_of_kinds = [read(at) for at in kinds.values()]
     if len({array.shape[1:] for array, _ in read_of_kinds}) > 1:

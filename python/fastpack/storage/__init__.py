@@ -1,1 +1,1 @@
-"""Files of other machines, and what may be removed of this one."""
+"""Files of other machines, and removals on this one."""

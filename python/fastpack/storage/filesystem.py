@@ -55,7 +55,7 @@ def choose_filesystem(filesystem: object) -> FileSystem | None:
 
 
 class _Asked(noted):
-    """Adds a note of the file to what a filesystem raises, and keeps it."""
+    """Adds a note of the file to an exception of a filesystem, and keeps it."""
 
     def __init__(self, files: FileSystem, place: str) -> None:
         super().__init__(place)
@@ -68,7 +68,7 @@ class _Asked(noted):
 
 
 class FileSystem:
-    """The files of a filesystem. What the filesystem raises passes, with a note of the file.
+    """The files of a filesystem. Its exceptions pass, with a note of the file.
 
     The native module calls `file`, `files` and `read`.
     """
@@ -119,7 +119,7 @@ class FileSystem:
             read = bytes(self._filesystem.cat_file(own, start=start, end=end))
             if end < size:
                 return read
-            # The end of a file is read once or twice: often enough to ask again what it is.
+            # The end of a file is read once or twice: often enough to ask again for its facts.
             info = self._info(own)
         now = self._facts(info)
         is_other = now[1] != size or (
@@ -154,12 +154,12 @@ class FileSystem:
 
 
 def _place(action: str, path: str) -> str:
-    """The place of what a filesystem raises."""
+    """The place of an exception of a filesystem."""
     return one_line(without_secrets(f"while fastpack {action} {path} by `filesystem`"))
 
 
 def _nanoseconds(time: object) -> int:
-    """A time in nanoseconds since 1970, exact to a microsecond; 0 for what is no time."""
+    """A time in nanoseconds since 1970, exact to a microsecond; 0 for a value that is no time."""
     if isinstance(time, datetime):
         time = (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
     return max(round(time * 1e6) * 1000, 0) if isinstance(time, (int, float)) else 0

@@ -190,7 +190,7 @@ def _fetched(api: huggingface_hub.HfApi, name: str, file: str, revision: str | N
 
 
 def _tidy(api: huggingface_hub.HfApi, name: str, manifest: str, revision: str | None, folder: Path) -> None:
-    """Removes the folder of the local disk if its output is what the hub holds: a run was killed after its commit."""
+    """Removes the folder of the local disk if the hub holds its output: a run was killed after its commit."""
     try:
         here = (folder / MANIFEST).read_bytes()
     except OSError:

@@ -112,5 +112,5 @@ def cache_folder(cache_dir: object) -> str:
 
 
 def _folder_of_user() -> Path:
-    """The folder of the user for what can be made again."""
+    """The folder of the user for files that can be made again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "fastpack"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["StreamConnection", "connect"]
 
 _PATIENCE: Final = 10.0
-"""Seconds in which a server must answer a new connection, and keep what was taken before an old one ends."""
+"""Seconds in which a server must answer a new connection, and keep the acknowledgements of an old one before it ends."""
 
 
 def connect(
@@ -295,7 +295,7 @@ class StreamConnection(Closing):
         return 0 if place is None else place.step
 
     def close(self) -> None:
-        """Ends the connection, once the server has kept what was taken. Another one resumes behind the last table."""
+        """Ends the connection, once the server has kept the acknowledgements. Another one resumes behind the last table."""
         self._ended = True
         exchange = self._exchange
         if exchange is None:

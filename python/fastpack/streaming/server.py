@@ -114,7 +114,7 @@ class StreamServer(Closing):
     def _exchange(
         self, reader: flight.MetadataRecordBatchReader, writer: flight.MetadataRecordBatchWriter
     ) -> None:
-        """Serves one connection to its end: this thread hears what the client says, and another one sends tables."""
+        """Serves one connection to its end: this thread hears the acknowledgements of the client, and another one sends tables."""
         try:
             _say(writer, message_of("pulse"))
             line = self._greet(reader, writer)
@@ -199,7 +199,7 @@ class StreamServer(Closing):
             _say(line.writer, error_said(failed))
 
     def _await(self, line: _Line, is_ready: Callable[[], bool]) -> None:
-        """Waits until the client has taken what it must have. The lock is held before and after.
+        """Waits until the client has taken the tables that it must have. The lock is held before and after.
 
         Raises:
             ConnectionLostError: The server or the connection has ended.
@@ -217,7 +217,7 @@ class StreamServer(Closing):
         raise line.fault or _ended()
 
     def _listen(self, line: _Line, reader: flight.MetadataRecordBatchReader) -> None:
-        """Hears what a client has taken, until it leaves."""
+        """Hears the acknowledgements of a client, until it leaves."""
         try:
             while (heard := _heard(reader)) is not None:
                 kind, content = heard
@@ -268,7 +268,7 @@ class StreamServer(Closing):
             raise self._unsaved
 
     def close(self) -> None:
-        """Ends all connections, hears what was taken, and removes the socket."""
+        """Ends all connections, hears the last acknowledgements, and removes the socket."""
         with self._lock:
             self._closed = True
             self._lock.notify_all()

@@ -240,7 +240,7 @@ class PackStream(Closing):
         return table
 
     def _started(self) -> _fastpack.StreamTables:
-        """The tables that are being made; raises what ended them."""
+        """The tables that are being made; raises the error that ended them."""
         with self._lock:
             if self._ended or self._closed:
                 raise StopIteration
@@ -269,7 +269,7 @@ class PackStream(Closing):
         tables.close()
 
     def _warn(self, tables: _fastpack.StreamTables) -> None:
-        """Warns once of what the caller should know before the end."""
+        """Warns once of conditions that the caller should know before the end."""
         if not self._warned_of_functions:
             self._warned_of_functions = True
             warn_of_unknown(self._parts.functions)
@@ -278,7 +278,7 @@ class PackStream(Closing):
             warnings.warn(warning, stacklevel=3)
 
     def __len__(self) -> int:
-        """Refuses: what asks for a length, such as a `DataLoader`, takes the stream for a list of samples."""
+        """Refuses: a caller that asks for a length, such as a `DataLoader`, takes the stream for a list of samples."""
         message = (
             "a stream has no length; give a DataLoader `fastpack.torch.StreamDataset(stream)`, or take the tables as they "
             "come; `stream.estimate()` tells the steps of an epoch"
@@ -450,7 +450,7 @@ class PackStream(Closing):
         )
 
     def _rate(self, tokens: int) -> float:
-        """The tokens that this process took in a second, if it took the last of so many."""
+        """The tokens that this process took in a second, if it took the last `tokens` of them."""
         if self._begun is None:
             return 0.0
         since, before = self._begun

@@ -1,1 +1,1 @@
-"""`fastpack.Tokenizer`, and what is given as a tokenizer to other calls."""
+"""`fastpack.Tokenizer`, and tokenizers as arguments of other calls."""

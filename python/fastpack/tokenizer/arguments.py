@@ -125,7 +125,7 @@ def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None)
 
 
 def _refuse_revision(revision: str | None, place: str) -> None:
-    """Refuses a revision of what has none: it would be ignored."""
+    """Refuses a revision of a tokenizer that has none: it would be ignored."""
     if revision is not None:
         message = f"names a version on the hub, and means nothing for {place}; leave it out"
         raise OptionError(message, "revision")

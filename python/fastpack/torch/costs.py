@@ -1,4 +1,4 @@
-"""`cost`: what a sequence costs a model to train on, from its config."""
+"""`cost`: the cost of a sequence in training a model, from its config."""
 
 from __future__ import annotations
 

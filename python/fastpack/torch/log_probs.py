@@ -1,4 +1,4 @@
-"""`token_log_probs`: what a model says of each token, at the place of that token."""
+"""`token_log_probs`: the log-probability of each token, at the place of that token."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def token_log_probs(
         raise BatchError(message)
     first = batch["position_ids"].to(ids.device) == 0
     first[..., :1] = True
-    # The logits of a token predict the next one. Those of the last of a row predict what is the first of another, and is left out.
+    # The logits of a token predict the next one. Those of the last of a row predict the first of another, and are left out.
     values = _LogProbs.apply(logits.flatten(0, -2), ids.flatten(), (size, float(temperature), entropy))
     placed = values.unflatten(1, ids.shape).masked_fill(first, 0.0)
     return (placed[0], placed[1]) if entropy else placed[0]
@@ -94,7 +94,7 @@ class _LogProbs(torch.autograd.Function):  # type: ignore[misc]  # mypy does not
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]  # likewise
     def backward(ctx: FunctionCtx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        """The gradient of the logits: of a log-probability, what is chosen minus all probabilities."""
+        """The gradient of the logits: of a log-probability, the chosen token minus all probabilities."""
         logits, ids = ctx.saved_tensors
         size, temperature, entropy = ctx.options
         found = torch.empty_like(logits)

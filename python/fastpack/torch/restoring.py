@@ -1,4 +1,4 @@
-"""`restore`: what ranks have computed, back in the order of the sequences that were planned."""
+"""`restore`: the results of ranks, back in the order of the planned sequences."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def restore(
 
 
 def check_tensors(values: object) -> None:
-    """Refuses what is no list of tensors."""
+    """Refuses a value that is no list of tensors."""
     if not isinstance(values, (list, tuple)) or not all(isinstance(it, torch.Tensor) for it in values):
         message = f"must be a list with a tensor for each micro-batch, not `{shown(values)}`"
         raise OptionTypeError(message, "values")

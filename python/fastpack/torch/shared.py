@@ -12,7 +12,7 @@ __all__ = ["SharedNumbers"]
 
 
 class SharedNumbers:
-    """Whole numbers in shared memory, 0 at first: what the process of a loader sets, its living workers see.
+    """Whole numbers in shared memory, 0 at first: set by the process of a loader, seen by its living workers.
 
     A worker is a process that a `DataLoader` started. All other processes that get a copy, such as ranks, have numbers of
     their own, so that they do not disturb each other.

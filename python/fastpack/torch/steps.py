@@ -61,7 +61,7 @@ class Step:
     """The micro-batches of a rank, in the order in which it trains on them."""
 
     def __init__(self, micro_batches: Sequence[MicroBatch], plan: StepPlan, untrained: int) -> None:
-        """Holds what `pack_step` made."""
+        """Holds the micro-batches of `pack_step`."""
         self._micro_batches = micro_batches
         self.plan = plan
         self.untrained = untrained
@@ -198,7 +198,7 @@ def pack_step(
 
 
 def _by_name(columns: object) -> Mapping[str, object]:
-    """Columns by name: a dict, a table of pyarrow, or what has `keys()` as a `TensorDict` has."""
+    """Columns by name: a dict, a table of pyarrow, or an object with `keys()`, as a `TensorDict`."""
     if hasattr(columns, "column_names") and hasattr(columns, "column"):
         return {name: columns.column(name) for name in columns.column_names}
     if not isinstance(columns, Mapping) and hasattr(columns, "keys") and hasattr(columns, "__getitem__"):
@@ -208,7 +208,7 @@ def _by_name(columns: object) -> Mapping[str, object]:
 
 
 def _check_names(**options: object) -> None:
-    """Refuses what is no list of names of columns."""
+    """Refuses a value that is no list of names of columns."""
     for option, names in options.items():
         if not is_series(names) or not all(isinstance(name, str) for name in names):
             message = f"must be a list of names of columns, not `{shown(names)}`"

@@ -248,7 +248,7 @@ def _charts(report: Report, facts: Facts) -> Iterator[str]:
 
 
 def _lost(cost: Cost) -> str:
-    """The share of tokens that rows of a length lose, or what it may be."""
+    """The share of tokens that rows of a length lose, or its greatest possible value."""
     known, most = f"{cost.lost:.2%}", f"{cost.at_most:.2%}"
     return known if known == most else f"{known} to {most}"
 

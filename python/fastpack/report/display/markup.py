@@ -56,7 +56,7 @@ def escaped(text: object) -> str:
 
 
 def worded(text: object) -> str:
-    """A sentence as HTML: what stands between back-ticks is code."""
+    """A sentence as HTML: text between back-ticks is code."""
     return _CODE.sub(r"<code>\1</code>", escaped(text))
 
 

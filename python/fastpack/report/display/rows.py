@@ -66,7 +66,7 @@ def _lines(row: PackedRow, *, color: bool, ids: bool) -> Iterator[str]:
         line = f"── {heading(number, document)} ──"
         yield f"{_DIM}{line}{_PLAIN}" if color else line
         stretches = row.stretches(document, ids=ids)
-        # A text of others may hold what moves the cursor of a terminal, or worse.
+        # A text of others may hold characters that move the cursor of a terminal, or worse.
         texts = ((trained, printable(text)) for trained, text in stretches)
         shown = (f"{opening}{text}{closing}" if trained else text for trained, text in texts)
         yield (" " if ids or not row.has_text else "").join(shown)

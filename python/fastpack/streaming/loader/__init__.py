@@ -1,1 +1,1 @@
-"""The loader process: what a stream's server and its ranks promise each other, and how it travels."""
+"""The loader process: the promises of a stream's server and its ranks to each other, and their messages."""

@@ -47,7 +47,7 @@ class PlaceFile:
             raise self._named(failed) from failed
 
     def _sweep(self) -> None:
-        """Removes what a server left that was killed while it wrote: files of such a name that hold a state."""
+        """Removes the leftovers of a server that was killed while it wrote: files of such a name that hold a state."""
         for left in self._path.parent.iterdir():
             if left.name.startswith(f".{self._path.name}.") and left.name.endswith(".new"):
                 with contextlib.suppress(FastpackError, OSError):
@@ -63,7 +63,7 @@ class PlaceFile:
         return place
 
     def _contents(self, path: Path) -> tuple[Place, tuple[int, ...]] | None:
-        """The place in a file, and what changes with the file; `None` if there is none."""
+        """The place in a file, and the marks that change with the file; `None` if there is none."""
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
         try:
             file = os.open(path, flags)

@@ -107,7 +107,7 @@ class _Rank:
         self.ended = False
 
     def stand(self) -> None:
-        """Notes that the rank stands where its connection began: the client lives, and the stream has gone on from there."""
+        """Notes that the rank stands where its connection began: the client lives, and the stream continues from there."""
         if self.begun is None:
             return
         place, self.begun, self.last, self.ended = self.begun, None, self.begun, False
@@ -199,13 +199,13 @@ class Server:
         if rank is None:
             return False
         if rank.begun is not None and (rank.last is None or rank.begun.step > rank.last.step):
-            # The stream has gone on from there. A place that goes back counts when the client has gone on as well.
+            # The stream continues from there. A place that goes back counts when the client has continued as well.
             rank.last = rank.begun
         rank.sent.append(place)
         return True
 
     def acknowledge(self, connection: str, step: int) -> bool:
-        """Notes the tables up to `step` as taken, and moves `place`. What an earlier connection left is thrown away.
+        """Notes the tables up to `step` as taken, and moves `place`. Messages of an earlier connection are thrown away.
 
         Returns:
             Whether `place` is another one, which is to be kept.
@@ -291,7 +291,7 @@ class Client:
         self.place, self._strict, self._connection = place, strict, None
 
     def hello(self) -> Hello:
-        """The first message of a connection. What arrives over an earlier one is thrown away from now on."""
+        """The first message of a connection. Messages of an earlier one are thrown away from now on."""
         self._connection = None
         self._connections += 1
         return Hello(

@@ -1,4 +1,4 @@
-"""`Service`: the server of Arrow Flight that carries what a stream's server and its ranks say to each other.
+"""`Service`: the server of Arrow Flight that carries the messages between a stream's server and its ranks.
 
 gRPC starts with it, and does not survive a fork, so nothing here is imported before a process serves.
 """

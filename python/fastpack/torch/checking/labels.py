@@ -25,7 +25,7 @@ _CHUNK: Final = 1024
 
 
 class _Places(NamedTuple):
-    """The labels that count, and what the logits before them say.
+    """The labels that count, and the predictions of the logits before them.
 
     Attributes:
         rows: The row of each.
@@ -113,7 +113,7 @@ def _shift_of(ids: torch.Tensor, labels: torch.Tensor) -> int | None:
 
 
 def _first_tokens(ids: torch.Tensor, documents: Sequence[tuple[int, int, int]]) -> torch.Tensor:
-    """The places of the first tokens of documents, and of what is behind them."""
+    """The places of the first tokens of documents, and of the tokens behind them."""
     first = torch.ones_like(ids, dtype=torch.bool)
     for row, start, length in documents:
         first[row, start + 1 : start + length] = False

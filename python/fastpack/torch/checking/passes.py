@@ -1,4 +1,4 @@
-"""Forward passes of a model for `check`: in evaluation mode, without gradients, and what their results are compared by."""
+"""Forward passes of a model for `check`: in evaluation mode, without gradients, and the measures to compare their results."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Plan:
     def __init__(
         self, ends: Sequence[int], *, size: int, lanes: int, window: int, seed: int, share: tuple[int, int]
     ) -> None:
-        """Takes what decides the order, as for `windowed`, and the rank with the number of ranks."""
+        """Takes the parameters of the order, as for `windowed`, and the rank with the number of ranks."""
         self._ends, self._size, self._lanes, self.window = ends, size, lanes, window
         self._seed, self._share = seed, share
         self.epoch = SharedNumbers(1)

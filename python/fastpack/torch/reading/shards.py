@@ -105,7 +105,7 @@ class Shards:
         self._process = os.getpid()
 
     def __getstate__(self) -> dict[str, object]:
-        """The folders and the plan; what is open is opened again."""
+        """The folders and the plan; open files are opened again."""
         kept = ("_columns", "_entries", "ends", "sizes", "plan")
         return {name: self.__dict__[name] for name in kept}
 
@@ -238,7 +238,7 @@ class Shards:
             raise OptionError(message, "columns")
 
     def _hold(self, folder: Folder, shard: Shard) -> HeldFile:
-        """The file of a shard. What this process has open makes room for it, then what others let go of."""
+        """The file of a shard. Open files of this process make room for it, then files that others have let go of."""
         until = time.monotonic() + _PATIENCE
         while True:
             (held,) = folder.files.hold([shard.file])
