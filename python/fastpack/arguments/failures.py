@@ -38,7 +38,7 @@ def about(path: StrPath, fault: str, remedy: str = "") -> Iterator[None]:
             raise of_system(failed, path) from failed
         raise _refused(path, fault, failed, remedy) from failed
     except Exception as failed:
-        # A library raises whatever comes up where a file is damaged.
+        # A library raises many kinds of errors for a damaged file.
         raise _refused(path, fault, failed, remedy) from failed
 
 

@@ -90,7 +90,7 @@ def warn_of_unknown(functions: NativeTransform) -> None:
 
 
 def refuse_state_of_unknown(given: Mapping[str, object]) -> None:
-    """Refuses a state of which nobody can tell whether it was made by the same functions."""
+    """Refuses a state if a function without a fingerprint may have made it."""
     unknown = _without_fingerprint(functions_of(given))
     if unknown:
         named = ", ".join(f"`{option}`" for option in unknown)

@@ -154,7 +154,7 @@ class Facts:
 
     @property
     def left_out(self) -> dict[str, Noted]:
-        """The records of which the text lacks a field, by field: `tools`, `system content`, `choices`."""
+        """The records with a field that is missing in the text, by field: `tools`, `system content`, `choices`."""
         fields = self._mapping("left_out").items()
         return {field: _noted_of(noted) for field, noted in fields if isinstance(noted, dict)}
 
@@ -205,7 +205,7 @@ class Facts:
 
     @property
     def untrained_turns(self) -> Noted:
-        """The records with a turn of the assistant of which nothing is trained, though it was to be."""
+        """The records with a turn of the assistant without any trained token, though the turn was to be trained."""
         return _noted_of(self._mapping("untrained_turns"))
 
     @property

@@ -1,4 +1,4 @@
-"""`column_of`: the values of a column by sequence, whatever they are held in, without a copy."""
+"""`column_of`: the values of a column by sequence, from any container, without a copy."""
 
 from __future__ import annotations
 

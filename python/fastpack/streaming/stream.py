@@ -120,7 +120,7 @@ def _refuse_copies(given: Mapping[str, object]) -> None:
 
 
 def _mixes_records(sources: object) -> bool:
-    """True if there are several sources, one of which gives records of Python."""
+    """True if there are several sources, and one gives records of Python."""
     listed = sources if isinstance(sources, list) else []
     return len(listed) > 1 and any(isinstance(it, Mapping) and "records" in it for it in listed)
 

@@ -72,7 +72,7 @@ def token_log_probs(
 
 
 class _LogProbs(torch.autograd.Function):  # type: ignore[misc]  # mypy does not follow torch
-    """Log-probabilities, and entropies, of which the backward pass writes the gradient of each chunk where it belongs."""
+    """Log-probabilities, and entropies. The backward pass writes the gradient of each chunk into its place."""
 
     @staticmethod
     def forward(

@@ -386,7 +386,7 @@ def _mini_batches(plan: StepPlan) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Made:
-    """The columns of all sequences, of which the micro-batches of a rank are made."""
+    """The columns of all sequences, for the micro-batches of a rank."""
 
     plan: StepPlan
     ids: TokenColumn

@@ -295,7 +295,7 @@ impl<T: Send + 'static> Drop for Task<T> {
     }
 }
 
-/// A [`Task`] for several Python threads, of which one at a time waits for it.
+/// A [`Task`] for several Python threads; one at a time waits for it.
 #[derive(Debug)]
 pub(crate) struct SharedTask<T: Send + 'static> {
     task: Mutex<Task<T>>,

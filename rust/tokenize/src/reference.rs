@@ -288,8 +288,8 @@ pub(crate) fn check_added_tokens(value: &Value, engine: &tokenizers::Tokenizer) 
     check_empty_tokens(engine)
 }
 
-/// Refuses tokens among which the crate's search never ends, so that it takes all memory: one of which the normalizer
-/// leaves nothing, beside one of several characters. A text that ends with the beginning of the longer one has that
+/// Refuses tokens among which the crate's search never ends, so that it takes all memory: one that the normalizer
+/// removes entirely, beside one of several characters. A text that ends with the beginning of the longer one has that
 /// effect.
 fn check_empty_tokens(engine: &tokenizers::Tokenizer) -> Result<()> {
     let Some(normalizer) = engine.get_normalizer() else { return Ok(()) };

@@ -44,7 +44,7 @@ def is_colored(when: Color, out: TextIO | None = None) -> bool:
 
 
 def page(lines: Iterable[tuple[str, str]]) -> str:
-    """A page of labels and values, wrapped at the width of the terminal; file names may hold whatever the input holds."""
+    """A page of labels and values, wrapped at the width of the terminal; file names may hold anything from the input."""
     width = terminal_width()
     return "\n".join(_line(label, one_line(value), width) for label, value in lines)
 

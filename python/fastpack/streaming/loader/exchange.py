@@ -1,4 +1,4 @@
-"""`Exchange`: the side of a rank of a `DoExchange`, by which it takes the tables of a stream."""
+"""`Exchange`: the side of a rank of a `DoExchange`, which takes the tables of a stream."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ impl Stored {
         columns.iter().copied().map(Self::Plain).collect()
     }
 
-    /// The columns of the compact layout of rows with these columns, of which these can be made.
+    /// The columns of the compact layout from which rows with these columns can be made.
     pub(super) fn compact(columns: &[RowColumn], width: Width, shifted: bool) -> Vec<Self> {
         let mut stored = vec![Self::Ids(width), Self::Plain(RowColumn::SeqLengths)];
         let mut store = |column: Self| {
@@ -346,7 +346,7 @@ impl CompactRows {
     }
 }
 
-/// The column `name`, of which `column` is made.
+/// The column `name`, from which `column` is made.
 fn needed<'a, T>(found: Option<&'a T>, name: &str, column: RowColumn) -> Result<&'a T> {
     let made = column.name();
     found.ok_or_else(|| Error::Rows(format!("no column `{name}`, of which `{made}` are made")))

@@ -80,7 +80,7 @@ impl Layout {
         Self { stored, written, ..self }
     }
 
-    /// The layout for rows of which some are nothing but padding with the token `id`.
+    /// The layout for rows, some of which are nothing but padding with the token `id`.
     #[must_use]
     pub(crate) fn with_padding_rows(self, id: u32) -> Self {
         Self { padding: self.padding.with_id(id), ..self }

@@ -39,7 +39,7 @@ option_words! {
         Auto = "auto",
         /// One for each trained turn: the conversation up to it.
         Each = "each",
-        /// One, of which the last turn is trained.
+        /// One; its last turn is trained.
         Last = "last",
         /// One, with every trained turn as it is written there.
         Whole = "whole",
@@ -53,7 +53,7 @@ impl Turns {
         own.unwrap_or(if is_chosen { 1.0 } else { 0.0 })
     }
 
-    /// True if messages of these weights are trained, of which `last` is the last of the assistant.
+    /// True if messages of these weights are trained; `last` is the index of the last message of the assistant.
     pub(crate) fn trains(
         self,
         weights: Option<&[Option<f32>]>,

@@ -1,4 +1,4 @@
-//! [`Ending`]: the tokens that begin and end documents, once each, whoever writes them.
+//! [`Ending`]: the tokens that begin and end documents, once each, from the record, the template or the tokenizer.
 
 use std::ops::Range;
 use std::sync::Arc;

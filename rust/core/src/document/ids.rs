@@ -14,14 +14,14 @@ pub enum TrainedIds {
     Told,
     /// As `Told`, but without the end-of-text token if the record does not name it.
     NoEnd,
-    /// All, whatever the record says.
+    /// All tokens, against the record's own labels and masks.
     All,
     /// Nothing: they are a prompt.
     Nothing,
 }
 
-/// Appends ids that a record brought to `documents`, of which those are trained that the record or `trains` says, or
-/// counts in `ledger` why not.
+/// Appends the ids of a record to `documents`, with the tokens trained that the record or `trains` names, or counts
+/// in `ledger` why not.
 pub fn take(
     tokens: Tokens,
     trains: TrainedIds,

@@ -41,7 +41,7 @@ impl Touched<'_> {
 }
 
 impl DocumentMaker {
-    /// Fills `encoding` with the ids of a text of which some ranges are ordinary, and the tokens that `ranges` touch.
+    /// Fills `encoding` with the ids of a text with ranges of ordinary text, and the tokens that `ranges` touch.
     pub(super) fn encode_pieces(
         &mut self,
         rendered: &Rendered,

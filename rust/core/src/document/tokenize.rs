@@ -111,7 +111,7 @@ impl DocumentMaker {
         Ok(&self.encoding.ids)
     }
 
-    /// True if `reference` makes the same of `rendered`, of which [`DocumentMaker::make`] has just made a document.
+    /// True if `reference` makes the same document of `rendered` as [`DocumentMaker::make`] has just made.
     ///
     /// To be asked of texts of at most [`LONGEST_COMPARED`](fastpack_tokenize::LONGEST_COMPARED) bytes.
     pub fn agrees(&self, rendered: &Rendered, kind: TextKind, reference: &mut Self) -> bool {

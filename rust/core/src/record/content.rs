@@ -1,4 +1,4 @@
-//! A hash of what the shape of a record reads in it: the same for equal records, whatever form they have.
+//! A hash of the fields that the shape of a record reads: the same for equal records in any form.
 //!
 //! A line, a row, cells and an object of Python of the same record have the same hash. The order of keys, fields that the
 //! shape does not read, the names of the fields and nulls do not count. A number counts by its value, and messages of
@@ -76,7 +76,7 @@ fn is_list(part: Part) -> bool {
     matches!(part, Part::Messages | Part::Tools | Part::History | Part::LossMask)
 }
 
-/// The hash of the name or the number of a class: cells are texts, whatever they name.
+/// The hash of the name or the number of a class: cells are texts, of names and of numbers.
 fn of_label(label: &Json) -> u64 {
     match label {
         Json::Int(number) => of_string(&number.to_string()),

@@ -120,7 +120,7 @@ impl Histogram {
         self.length_of(self.tokens, percent, |length, count| u64::from(length) * count)
     }
 
-    /// The least length up to which the documents have `percent` percent of `whole`, of which `part` gives that of some
+    /// The least length up to which the documents have `percent` percent of `whole`. `part` gives the share of some
     /// documents of one length.
     fn length_of(&self, whole: u64, percent: u64, part: impl Fn(u32, u64) -> u64) -> u32 {
         let wanted = (u128::from(whole) * u128::from(percent)).div_ceil(100).max(1);

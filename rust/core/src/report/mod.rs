@@ -62,7 +62,7 @@ pub struct Report {
     pub repeated: Count,
     /// The places of the first records that could not be read.
     pub places: Vec<PlaceReport>,
-    /// The records of which the chat template leaves a field out, by field.
+    /// The records with a field that the chat template leaves out, by field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, NotedReport>,
     /// The records with each other note, under the name of the note.

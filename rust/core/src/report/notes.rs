@@ -154,7 +154,7 @@ impl SplitConversations {
 /// The notes on records that are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notes {
-    /// The records of which a field is left out of the text, by field.
+    /// The records with a field that is left out of the text, by field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, Noted>,
     /// The records with a text field that is not read and whose text the document lacks, by field.
@@ -224,7 +224,7 @@ fn merge_fields(counts: &mut BTreeMap<String, Noted>, later: BTreeMap<String, No
     shorten(counts);
 }
 
-/// Keeps the first fields by the alphabet, whatever the order in which they were found.
+/// Keeps the first fields by the alphabet, found in any order.
 fn shorten(counts: &mut BTreeMap<String, Noted>) {
     while counts.len() > FIELDS {
         counts.pop_last();

@@ -78,7 +78,7 @@ impl Location {
         }
     }
 
-    /// The same file, of which only the beginning is fetched when it is opened next, unless more is read.
+    /// The same file; only its beginning is fetched when it is opened next, unless more is read.
     #[must_use]
     pub(crate) fn for_its_start(&self) -> Self {
         match self {

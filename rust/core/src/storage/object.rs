@@ -69,7 +69,7 @@ struct Remote {
     known_as: Option<String>,
     requests: Arc<Requests>,
     cache: Option<Arc<BlockCache>>,
-    /// The first failure. It ends the run, whatever the reader of the bytes made of it.
+    /// The first failure. It ends the run, even if the reader of the bytes went on.
     failed: Mutex<Option<Arc<io::Error>>>,
 }
 

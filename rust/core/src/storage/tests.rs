@@ -1,4 +1,4 @@
-//! Objects give the same bytes whatever the order in which they are asked for.
+//! Objects give the same bytes in any order of requests.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

@@ -66,14 +66,14 @@ impl Numbers {
 pub(super) struct ChosenRecords {
     /// For each record, true if it is taken.
     pub(super) taken: Vec<bool>,
-    /// The records, among those that are taken, of which a field that is asked for cannot be read: their places, and why.
+    /// The records, among those that are taken, with a wanted field that cannot be read: their places, and why.
     pub(super) refused: Vec<(usize, (Reason, String))>,
     /// The number of records that were left out because of their fields.
     pub(super) left_out: u64,
 }
 
 impl Choice {
-    /// True if all records are taken, whatever is in them.
+    /// True if all records are taken, by no field.
     pub(super) fn is_all(&self) -> bool {
         self.fields.is_empty() && self.numbers.is_all()
     }
@@ -83,8 +83,8 @@ impl Choice {
         !self.fields.is_empty()
     }
 
-    /// The records of a block that are taken. The first has the number `first` in its file, of which the numbers `range`
-    /// are to choose from. One that its fields leave out is counted if it is `of_split`.
+    /// The records of a block that are taken. The first has the number `first` in its file; the choice is among the
+    /// numbers `range` of the file. One that its fields leave out is counted if it is `of_split`.
     pub(super) fn records(
         &self,
         block: &Block,

@@ -29,7 +29,7 @@ impl Delivery<'_, '_> {
             && self.lanes.iter().any(Lane::has_documents)
     }
 
-    /// The error of a rank of which no lane gives a row.
+    /// The error of a rank whose lanes give no row.
     pub(super) fn lost_all(&mut self) -> Result<Error> {
         (0..self.lanes.len()).for_each(|at| self.count_lane(at));
         let mut ledger = self.books.ledger.clone();

@@ -167,7 +167,7 @@ impl StreamOptions {
         self.share(None).map(drop)
     }
 
-    /// The rows of a step in which some lanes have none left; `None` if the step goes on with other lanes.
+    /// The rows of a step in which some lanes have none left; `None` if other lanes fill the step.
     pub(super) fn end(&self) -> Option<OnEnd> {
         let alone = self.world_size == NonZeroUsize::MIN;
         self.on_end.or((!alone).then_some(OnEnd::Pad)).filter(|_| self.epochs.is_some())

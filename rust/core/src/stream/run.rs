@@ -24,7 +24,7 @@ pub type Agree<'a> = &'a dyn Fn(u64) -> Result<u64>;
 
 /// The table at which a rank ends.
 pub(super) struct End<'a> {
-    /// The rows of a step in which some lanes have none left; `None` if the step goes on with other lanes.
+    /// The rows of a step in which some lanes have none left; `None` if other lanes fill the step.
     pub(super) rows: Option<OnEnd>,
     /// The number of steps of the run, those before a resume included, if it is known.
     pub(super) steps: Option<u64>,

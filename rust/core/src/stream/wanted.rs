@@ -125,7 +125,7 @@ impl Serialize for Number {
     }
 }
 
-/// The largest float of which all smaller ones fit 64 bits: 2 to the power of 63.
+/// The first float above the range of signed integers of 64 bits: 2 to the power of 63.
 const END: f64 = 9_223_372_036_854_775_808.0;
 
 /// The integer towards zero, and the rest; `None` for a float whose integer does not fit 64 bits.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// Schemes whose URLs have a query.
 const WEB: [&str; 2] = ["http", "https"];
 
-/// Other schemes in whose URLs whatever is before an `@` of the first part is a user.
+/// Other schemes whose URLs have a user before an `@` of the first part.
 const WITH_USERS: [&str; 15] = [
     "ftp", "ftps", "sftp", "ssh", "smb", "webdav", "webdavs", "s3", "s3a", "s3n", "gs", "gcs",
     "az", "azure", "hf",

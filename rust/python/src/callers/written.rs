@@ -193,7 +193,7 @@ fn integer(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>, place: &str) -> Result
     Ok(())
 }
 
-/// The digits of an integer of any size, whatever its own class writes.
+/// The digits of an integer of any size, also of a class that writes them otherwise.
 pub(crate) fn digits(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let integer = value.py().get_type::<PyInt>();
     integer.call_method1("__repr__", (value,))?.extract()

@@ -324,7 +324,7 @@ fn edge(inner: &Node, behind: bool) -> Parsed<Edge> {
             Node::Behind(edge) if behind => {
                 whole = Edge { set: whole.set.union(&edge.set), end: whole.end || edge.end };
             }
-            // One character is enough, whatever follows it.
+            // One character is enough, before any text.
             Node::Repeat(one, times) if !behind && times.least == 1 => {
                 let set = one.single().ok_or("a look-around of more than one character")?;
                 whole.set = whole.set.union(&set);

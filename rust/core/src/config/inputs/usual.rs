@@ -1,4 +1,4 @@
-//! The usual field names of the parts of records, of which the first that a record has is read, and names of roles.
+//! The usual field names of the parts of records (the first one in a record is read), and names of roles.
 
 use crate::config::ShapeName;
 

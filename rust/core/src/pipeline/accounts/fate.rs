@@ -109,8 +109,8 @@ impl Cutter<'_> {
         }
     }
 
-    /// The stretches of a document whose parts the objective resizes: each the `longest` that a row can hold, of which the
-    /// first has `most` tokens.
+    /// The stretches of a document whose parts the objective resizes: each the `longest` that a row can hold; the first
+    /// has at most `most` tokens.
     fn cut_by_size(
         self,
         document: Document<'_>,

@@ -1,4 +1,4 @@
-//! [`pack`]: packs the groups of a job, of which several processes may take turns.
+//! [`pack`]: packs the groups of a job, which several processes may share.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;

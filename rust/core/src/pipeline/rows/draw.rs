@@ -23,7 +23,7 @@ impl Draw {
         Self { validation, seed, contents: Vec::new(), fates: Vec::new(), threshold }
     }
 
-    /// Sets documents aside by a threshold of all groups, of which these are the documents of one.
+    /// Sets documents aside by a threshold of the documents of all groups; these are of one.
     pub(super) fn with_threshold(self, threshold: SplitThreshold) -> Self {
         Self { threshold: Some(threshold), ..self }
     }
@@ -46,7 +46,7 @@ impl Draw {
     }
 }
 
-/// Refuses a split that leaves nothing to train on, or of which a number of documents sets none aside. Returns a warning of
+/// Refuses a split that leaves nothing to train on, and a number of documents that sets none aside. Returns a warning of
 /// one that sets aside fewer than were asked for.
 pub(crate) fn check_split(
     validation: Validation,

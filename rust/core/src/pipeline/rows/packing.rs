@@ -50,7 +50,7 @@ pub(crate) struct Packing<'a> {
     pub(in crate::pipeline) validation: Option<Validation>,
     /// True if this packs a group of a job: rows that ranks cannot share equally are left for the job.
     pub(in crate::pipeline) is_group: bool,
-    /// Documents of which other pieces are in rows already.
+    /// Documents with other pieces in rows already.
     pub(in crate::pipeline) elsewhere: HashSet<u32>,
     pub(crate) books: Books,
 }

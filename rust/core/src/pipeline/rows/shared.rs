@@ -88,7 +88,7 @@ pub(in crate::pipeline) struct LeftoverDocuments {
     pub(in crate::pipeline) documents: Vec<Documents>,
     /// The pieces to be packed, by the numbers of the documents.
     pub(in crate::pipeline) pieces: Vec<Piece>,
-    /// The documents of which other pieces are in rows already.
+    /// The documents with other pieces in rows already.
     pub(in crate::pipeline) elsewhere: HashSet<u32>,
 }
 

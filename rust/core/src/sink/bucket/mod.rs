@@ -35,7 +35,7 @@ use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{remove_empty, remove_file};
 use crate::util::wording::{message, set};
 
-/// The name of the object by which it is found out how the store copies.
+/// The name of an object for a trial of the ways in which the store copies.
 pub(super) const TRIAL: &str = "trial";
 
 /// The ending of the lock file beside the folder of the local disk.

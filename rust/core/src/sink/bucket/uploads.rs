@@ -104,7 +104,7 @@ impl Uploads {
         std::mem::take(&mut locked(&self.state.uploaded))
     }
 
-    /// Ends the uploads of a job that has failed. Without `resumes` no later run goes on with them, and they are removed.
+    /// Ends the uploads of a job that has failed. Without `resumes` no later run can use them, and they are removed.
     pub fn give_up(&self, resumes: bool) {
         self.state.stop.cancel();
         let uploaded = self.end();

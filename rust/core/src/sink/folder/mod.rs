@@ -78,7 +78,7 @@ pub struct Folder {
     files: Vec<File>,
     /// The names of finished shards that lie in the bucket in which the output will lie, by their names in the work folder.
     elsewhere: HashMap<String, String>,
-    /// The names of finished shards of which the hash was compared when they were taken over from elsewhere.
+    /// The names of finished shards whose hash was compared when they were taken over from elsewhere.
     adopted: HashSet<String>,
     list: ShardList,
     /// The receiver of finished shards, if they are uploaded.

@@ -59,7 +59,7 @@ pub(crate) fn folder(work: &Path) -> PathBuf {
     work.join(GROUPS)
 }
 
-/// The files of groups in the work folder of a job, by their names: whoever uses them has the lock of that folder, or shares it.
+/// The files of groups in the work folder of a job, by their names. Their users have the lock of that folder, or share it.
 pub(crate) struct GroupFiles;
 
 impl Evidence<Disk> for GroupFiles {

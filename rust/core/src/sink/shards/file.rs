@@ -305,7 +305,7 @@ impl ShardFile {
         Ok(())
     }
 
-    /// Does a task's work, and keeps its failure for whoever waits.
+    /// Does a task's work, and keeps its failure for the thread that waits.
     fn run_task(&self, work: impl FnOnce() -> Result<()>) {
         if self.is_stopped() {
             return;

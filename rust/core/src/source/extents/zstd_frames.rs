@@ -1,4 +1,4 @@
-//! [`ZstdFrames`]: the frames of a zstd file of lines, at each of which a decoder can begin.
+//! [`ZstdFrames`]: the frames of a zstd file of lines. A decoder can begin at each.
 //!
 //! They come from the seek table at the end of the file, as the seekable format of zstd has it. Without one the headers of
 //! the blocks of a local file are read, without decoding them.

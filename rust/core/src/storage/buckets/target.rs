@@ -45,7 +45,7 @@ pub(crate) struct Target {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) requests: Arc<Requests>,
-    /// The ways to copy an object to a name that must be free, of which the store may know one.
+    /// The ways to copy an object to a name that must be free. The store may know one of them.
     pub(crate) copiers: Vec<Arc<dyn ObjectStore>>,
     /// The one of them that was found to work.
     pub(crate) copier: OnceLock<Arc<dyn ObjectStore>>,

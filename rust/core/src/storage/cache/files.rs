@@ -1,7 +1,7 @@
 //! Whole files in a [`BlockCache`]: shards, which the processes of a machine fetch once and map into memory.
 //!
 //! A file is called by the hash of its content. The lock beside it names it, and has the stamp of the file once that is whole.
-//! Whoever fetches the file holds the lock alone; whoever reads it shares the lock, and it is not removed meanwhile.
+//! The process that fetches the file holds the lock alone. Readers share the lock, and the file is not removed meanwhile.
 
 use std::fs::{File, TryLockError};
 use std::io;

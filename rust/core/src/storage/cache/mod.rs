@@ -274,7 +274,7 @@ struct BlockFile {
     used: SystemTime,
 }
 
-/// The files of a cache by their names, whoever wrote them.
+/// The files of a cache by their names, its own and those of others.
 fn files(dir: &Path) -> Vec<BlockFile> {
     let folders = fs::read_dir(dir).into_iter().flatten().flatten();
     let folders = folders.filter(|folder| folder.file_type().is_ok_and(|it| it.is_dir()));

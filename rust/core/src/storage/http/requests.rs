@@ -79,7 +79,7 @@ impl Requests {
                 .tls_backend_preconfigured(tls.clone())
                 .connect_timeout(connect)
                 .read_timeout(silence)
-                // The URL that sends on may be signed, and whoever it sends to must not learn the signature.
+                // The URL that redirects may be signed, and the next server must not learn the signature.
                 .referer(false)
         };
         Ok(Self {
@@ -141,7 +141,7 @@ impl Requests {
 
     /// Sends a request until it is answered by anything but an error that may pass.
     ///
-    /// The last answer is returned as it is, whatever its status.
+    /// The last answer is returned as it is, with any status.
     pub(crate) async fn send(&self, request: Request) -> Answered {
         self.send_by(&self.client, request).await
     }

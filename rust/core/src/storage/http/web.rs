@@ -221,7 +221,7 @@ enum ToldSize {
     Whole(u64),
     /// The object is empty.
     Nothing,
-    /// The object has no such bytes, or is another than that of which they were asked.
+    /// The object has no such bytes, or is another than the one that was asked for.
     Changed,
 }
 

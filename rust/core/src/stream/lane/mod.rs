@@ -517,8 +517,8 @@ impl Lane {
             (pool.unpacked_from, pool.chances) = (pool.next.0.next_block(), CHANCES);
         }
         let apart = bench.mix.chooses_rows();
-        // A document of which no piece is kept is in no row, so it costs nothing: its pool gives the next one. A pool of
-        // which none is kept is given up after a pass.
+        // A document without a kept piece is in no row, so it costs nothing: its pool gives the next one. A pool without
+        // kept documents is given up after a pass.
         if self.pools.len() > 1 && !apart && !self.pieces.is_empty() {
             let kept = self.pieces.iter().map(|piece| u64::from(piece.length)).sum();
             self.charge(number, bench.mix.cost(kept), bench);

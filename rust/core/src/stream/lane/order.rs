@@ -107,7 +107,7 @@ pub(crate) struct Order<'a> {
     dealt: Mutex<HashMap<PortionKey, Weak<Dealt>>>,
     /// The most bytes in memory of an extent that was dealt, and the file of the extent.
     largest: Mutex<(u64, usize)>,
-    /// The compressed files of which much is decoded to enter a place.
+    /// The compressed files with a long way to decode before a place.
     slow: Mutex<BTreeSet<usize>>,
 }
 
@@ -145,7 +145,7 @@ impl<'a> Order<'a> {
         self.of_groups(reading).into_iter().chain(self.of_compressed())
     }
 
-    /// A warning about compressed files of which much is decoded to enter a place.
+    /// A warning about compressed files with a long way to decode before a place.
     fn of_compressed(&self) -> Option<String> {
         let slow = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
         let first = &self.found.files[*slow.first()?].path;
@@ -344,7 +344,7 @@ impl<'a> Order<'a> {
             owners[at] = lane;
             counts[lane] += 1;
         }
-        // Lists that grow take twice the memory of their extents, of which small files have one each.
+        // Lists that grow take twice the memory of their extents, and small files have one extent each.
         let mut lanes: Vec<Vec<Extent>> = counts.into_iter().map(Vec::with_capacity).collect();
         for at in order {
             lanes[owners[at]].push(all[at].clone());

@@ -61,7 +61,7 @@ pub(crate) fn part_has_text(part: &Json) -> bool {
     part.iter().any(|(key, value)| **key != *TYPE && has_text(value))
 }
 
-/// The name of a part that is left out of a content of which others are printed, by its type and the role.
+/// The name of a part that is left out of a content whose other parts are printed, by its type and the role.
 pub(crate) fn part_name(part: &Json, role: &str) -> Arc<str> {
     let kind = match part {
         Json::Map(part) => part.get(TYPE),
@@ -90,7 +90,7 @@ pub(crate) fn not_shown(
     collect(conversation, is_whole, |value| shown.holds_list(value), is_printed, fields);
 }
 
-/// Adds the fields of a conversation of which `text` has no word.
+/// Adds the fields of a conversation without a word in `text`.
 pub(crate) fn not_in_text(conversation: &Conversation, text: &str, fields: &mut LeftOut) {
     collect(conversation, |_| false, |_| false, |value| occurs(value, text), fields);
 }

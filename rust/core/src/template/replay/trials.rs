@@ -48,7 +48,7 @@ const CALLS: [&str; 2] = [
 const TOOLS: &str = r#"{"type": "function", "function": {"name": "find", "description": "TEXT", "parameters": {"type": "object", "properties": {"text": {"type": "string", "description": "TEXT"}, "count": {"type": "integer"}}, "required": ["text"]}}}"#;
 
 impl ChatTemplate {
-    /// Succeeds if programs render the conversations of which this is wanted. Fails with the reason that they
+    /// Succeeds if programs render the conversations with these wanted spans. Fails with the reason that they
     /// are interpreted.
     ///
     /// The first call for each `wanted` runs the trials.

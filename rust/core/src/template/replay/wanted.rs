@@ -17,7 +17,7 @@ pub enum WantedSpans {
     /// The assistant's turns with their messages and ends. Wanted of every conversation whose messages have
     /// weights.
     Turns,
-    /// The completion of the prompt. Wanted of every conversation of which some messages are a prompt.
+    /// The completion of the prompt. Wanted of every conversation with a prompt of messages.
     Completion,
 }
 

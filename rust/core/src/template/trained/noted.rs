@@ -145,7 +145,7 @@ impl Noting<'_> {
         self.places[at] == TrainedPlace::Trained
     }
 
-    /// Notes the trained messages that are not among those of which something `is_said`.
+    /// Notes the first trained message without any trained text, as `is_said` tells it.
     fn silent(&mut self, is_said: impl Fn(usize) -> bool) {
         let silent = (0..self.places.len()).find(|at| self.is_trained(*at) && !is_said(*at));
         self.note(Note::UntrainedTurns, silent);
@@ -158,7 +158,7 @@ impl Noting<'_> {
         }
     }
 
-    /// Notes how a text begins and ends of which all is trained, or the completion of its prompt.
+    /// Notes the beginning and end of a text that is trained as a whole, or of the completion of its prompt.
     fn whole_text(&mut self) {
         if let Some(prompt) = self.conversation.prompt
             && let Some(asked) = self.first(prompt, true)

@@ -54,7 +54,7 @@ pub(super) struct TurnPlace<'p> {
     pub(super) span: Range<usize>,
     /// Bytes that the turn stands further behind in its document; it wraps for one further in front.
     pub(super) shift: usize,
-    /// True if it goes on with the turn of the message before.
+    /// True if it continues the turn of the message before.
     pub(super) is_joined: bool,
 }
 
@@ -136,7 +136,7 @@ impl<'f> PartFinder<'f> {
         Ok(masked.into_iter().map(|range| moved(range.start)..moved(range.end)).collect())
     }
 
-    /// Bytes in front of a turn that the generation prompt has behind the messages before; 0 where the turn goes on with
+    /// Bytes in front of a turn that the generation prompt has behind the messages before; 0 if the turn begins with
     /// other words, and the text has nothing of the prompt.
     fn supplied(&self, at: usize, place: &TurnPlace<'_>) -> Result<usize, Fault> {
         let before = &place.messages[..at];

@@ -121,7 +121,7 @@ fn hasher_at(start: u64) -> Box<Hasher> {
     hasher
 }
 
-/// The hash of a file of several subtrees of `size` bytes, of which the last may be shorter.
+/// The hash of a file of several subtrees of `size` bytes; the last may be shorter.
 fn joined(hashes: &[ChainingValue], bytes: u64, size: u64) -> Hash {
     let (left, right) = subtrees(hashes, bytes, size);
     merge_subtrees_root(&left, &right, Mode::Hash)

@@ -91,7 +91,7 @@ pub(crate) fn copy_shared(_path: &Path, _new: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// True if `file` is still the file at `path`: whoever held it may have removed it.
+/// True if `file` is still the file at `path`: the last holder of the lock may have removed it.
 #[cfg(unix)]
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;

@@ -41,7 +41,7 @@ pub(crate) fn seal(object: &impl Serialize) -> String {
     String::from_utf8(text).expect("JSON is UTF-8")
 }
 
-/// Writes an object as sealed text, of which memory never holds the whole.
+/// Writes an object as sealed text. Memory never holds the whole text.
 ///
 /// # Panics
 ///
@@ -159,8 +159,8 @@ pub(crate) fn read(path: &Path, links: Links) -> io::Result<Sealed> {
     Ok(if is_whole(&text) { Sealed::Whole(text) } else { Sealed::Other })
 }
 
-/// Reads the object in the sealed text of a file, of which memory never holds the whole; `None` if there is no such file, or one
-/// that was changed.
+/// Reads the object in the sealed text of a file, without the whole text in memory; `None` if there is no such file, or one that
+/// was changed.
 pub(crate) fn read_object<T: DeserializeOwned>(path: &Path, links: Links) -> io::Result<Option<T>> {
     let mut file = match regular::open(path, links) {
         Ok(file) => file,

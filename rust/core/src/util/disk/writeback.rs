@@ -46,7 +46,7 @@ pub(crate) enum CachePolicy {
 }
 
 impl Writeback {
-    /// For a file of which the first `end` bytes are on the disk.
+    /// For a file whose first `end` bytes are on the disk.
     pub(crate) fn new(end: u64, cache_policy: CachePolicy) -> Self {
         Self { cache_policy, told: end, worker: None, failure: Arc::default() }
     }

@@ -16,7 +16,7 @@ pub(crate) fn escape<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<
     meter.text(out).map(Value::Safe)
 }
 
-/// `left + right`, of which at least one is marked safe; `None` if the other is no text.
+/// `left + right`, at least one of which is marked safe; `None` if the other is no text.
 pub(crate) fn add<'r>(
     left: &Value<'r>,
     right: &Value<'r>,

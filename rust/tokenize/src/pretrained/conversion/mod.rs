@@ -68,7 +68,7 @@ pub(super) fn read(
     ranks::tiktoken(folder, name, class, &bytes, settings).map(Some)
 }
 
-/// The file that transformers reads whatever the class is, if the folder has one.
+/// The file that transformers reads for every class, if the folder has one.
 fn shared_file(folder: &Folder<'_>) -> Result<Option<&'static str>> {
     let names = folder.names_in("", "")?;
     if names.iter().any(|name| name.contains(load::FILE)) {

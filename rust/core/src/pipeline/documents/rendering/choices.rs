@@ -155,7 +155,7 @@ pub(crate) struct TurnCounter<'r, 'a> {
 }
 
 impl TurnCounter<'_, '_> {
-    /// The documents of a block, of which the choice of the job made `documents`.
+    /// The documents of a block, with `documents` by the choice of the job.
     pub(crate) fn count(
         &mut self,
         block: &Block,
@@ -179,7 +179,7 @@ impl TurnCounter<'_, '_> {
         Ok(choices)
     }
 
-    /// The documents of a record, of which the choice of the job made `made`.
+    /// The documents of a record, with `made` by the choice of the job.
     fn record(
         &mut self,
         raw: RawRecord<'_>,
@@ -221,7 +221,7 @@ impl TurnCounter<'_, '_> {
         choices
     }
 
-    /// The documents of some texts of a record, of which the choice of the job made `made` from `own`.
+    /// The documents of some texts of a record, with `made` from `own` by the choice of the job.
     fn texts(
         &mut self,
         texts: &[Rendered],

@@ -205,7 +205,7 @@ impl<'o> Training<'o> {
         Ok(self.of_texts(texts, weight, number, left_out))
     }
 
-    /// The weight of a message of the assistant, of which `last` is the last.
+    /// The weight of a message of the assistant; `last` is the index of the last one.
     pub(crate) fn weight(
         self,
         weights: Option<&[Option<f32>]>,

@@ -164,7 +164,7 @@ fn end_of(part: &ColumnChunkMetaData) -> u64 {
 }
 
 /// The decompressed and the stored length of a page, if these bytes begin its header: three numbers of
-/// Thrift's compact protocol, of which the first is the kind of the page.
+/// Thrift's compact protocol; the first is the kind of the page.
 fn lengths(header: &[u8]) -> Option<(u64, u64)> {
     let mut rest = header;
     let mut number = || {

@@ -97,7 +97,7 @@ impl TurnEnds {
         }
     }
 
-    /// The special tokens of which one ends a turn by naming who speaks next.
+    /// The special tokens of the next speakers, one of which ends a turn.
     pub(crate) fn next_speakers(&self) -> &[String] {
         match &self.end {
             TurnEnd::Open { next, .. } => next,

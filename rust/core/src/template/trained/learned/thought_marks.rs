@@ -11,7 +11,7 @@ use crate::template::conversation::{REASONING, prepared};
 use crate::template::trained::proof::forms::markup;
 use crate::template::trained::rule::thoughts::ReasoningMarks;
 
-/// The words of made-up messages, of which a template has none.
+/// The words of made-up messages, which are in no template.
 const ASKED: &str = "Uu0u";
 const THOUGHT: &str = "Rr0r";
 const SAID: &str = "Cc0c";

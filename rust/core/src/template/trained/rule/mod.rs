@@ -43,7 +43,7 @@ pub(in crate::template) struct FoundTurn {
     /// True if the render of the turn changes the messages before it, so that the model sees them as the prompt has
     /// them.
     pub(in crate::template) is_rewritten: bool,
-    /// The index of its first message: a turn may go on with those before its own.
+    /// The index of its first message: a turn may continue the messages before its own.
     pub(in crate::template) first: usize,
     /// True if its trained part begins elsewhere than the generation prompt ends.
     pub(in crate::template) opens_otherwise: bool,
@@ -66,7 +66,7 @@ impl FoundTurn {
         self.first..=self.message
     }
 
-    /// True if it goes on with the turn of the message before it.
+    /// True if it continues the turn of the message before it.
     fn is_joined(&self) -> bool {
         self.first < self.message
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The marks around reasoning in the text of a template of which nothing else is known.
+/// The marks around reasoning in the text of a template with unknown marks.
 const USUAL: [&str; 2] = ["<think>", "</think>"];
 
 /// Reasoning and answer that cannot be told apart.
