@@ -25,10 +25,12 @@ from fastpack.options.option import (
     PACKING,
     RUN,
 )
+from fastpack.options.output import Format
+from fastpack.options.records import Reading
 from fastpack.options.rows import CAUSAL_COLUMNS
 from fastpack.options.storage import storage_of
 from fastpack.options.tokens import ChatTemplate
-from fastpack.options.value import Value, flattened, heeded_by
+from fastpack.options.value import Value, flat_names, flattened, heeded_by
 from fastpack.records.sources import choose_inputs, choose_reading
 from fastpack.records.transform import transform, warn_of_unknown
 from fastpack.runtime.memory_limit import available_memory
@@ -67,19 +69,10 @@ __all__ = [
 ]
 
 
-_READING: Final = ("shape", "fields", "prompt", "examples", "separator")
-"""The settings of a source that the native module takes."""
+_READING: Final = tuple(name for name in flat_names(Reading) if name != "recursive")
+"""The settings that the native module takes with each source."""
 
-_OUTPUT: Final = (
-    "format",
-    "layout",
-    "compression",
-    "per_file",
-    "hf_layout",
-    "shard_size",
-    "overwrite",
-    "wait",
-)
+_OUTPUT: Final = (*flat_names(Format), "overwrite", "wait")
 """The settings of the output that it takes, of `format` and `exists`."""
 
 

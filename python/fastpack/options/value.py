@@ -44,6 +44,7 @@ __all__ = [
     "as_value",
     "chosen",
     "fields_of",
+    "flat_names",
     "flattened",
     "from_table",
     "given_of",
@@ -368,10 +369,15 @@ def refuse_fields(name: str, value: object) -> None:
             raise OptionError(message, f"{value.option}.{field.name}")
 
 
+def flat_names(kind: Kind) -> dict[str, str]:
+    """The names of the fields among the arguments of the native module, each with that of the field."""
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
+    return {field.metadata.get("flat") or field.name: field.name for field in fields}
+
+
 def flattened(value: Value) -> dict[str, object]:
     """The fields of a value by the names that they have among the arguments of the native module."""
-    fields = dataclasses.fields(value)  # type: ignore[arg-type]  # every subclass is a dataclass
-    return {field.metadata.get("flat") or field.name: getattr(value, field.name) for field in fields}
+    return {flat: getattr(value, name) for flat, name in flat_names(type(value)).items()}
 
 
 def from_table(option: str, table: Mapping[str, object], kinds: Mapping[str, Kind]) -> Value:

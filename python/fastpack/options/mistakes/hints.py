@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, get_args
@@ -21,7 +20,7 @@ from fastpack.options.mistakes.suggestions import (
 from fastpack.options.native import flat, flat_arguments
 from fastpack.options.objective import KINDS, Objective
 from fastpack.options.option import PACKED_OBJECTIVES
-from fastpack.options.value import fields_of, refuse_fields, word_of, words_in
+from fastpack.options.value import fields_of, flat_names, refuse_fields, word_of, words_in
 from fastpack.types import Strategy
 
 if TYPE_CHECKING:
@@ -99,9 +98,8 @@ def _places(name: str) -> dict[str, str]:
     places = {"sources": "files"}
     for option in options_of(name):
         for kind in option.kinds.values() if option.flattens else ():
-            for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # every subclass is a dataclass
-                known = field.metadata.get("flat") or field.name
-                places[known] = option.name if field.name == kind.plain else f"{option.name}.{field.name}"
+            for known, field in flat_names(kind).items():
+                places[known] = option.name if field == kind.plain else f"{option.name}.{field}"
     return {
         known: place for known, place in places.items() if known not in {it.name for it in options_of(name)}
     }
