@@ -25,7 +25,7 @@ logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; e
 site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test campaign test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-remote-rows bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck repeat-tests screenshots sdist wheel clean fmt help-pages signatures bench-steps bench-stream bench-turns test-cluster turns-table
+.PHONY: help setup demo check test campaign test-torch soak bench bench-containers bench-objectives bench-pack bench-remote bench-remote-rows bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck repeat-tests screenshots sdist wheel clean fmt help-pages bench-steps bench-stream bench-turns test-cluster turns-table
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -164,9 +164,6 @@ chart: $(STAMPS)/python  ## write the chart of README from the tables of benches
 screenshots: setup  ## leave screenshots of reports, notebook and site in .build/screenshots, by Chromium
 	$(site)
 	$(BIN)/python scripts/screenshots.py
-
-signatures: $(STAMPS)/python  ## write the public functions and docs/options.md from the table of options
-	PYTHONPATH=python $(BIN)/python scripts/signatures.py
 
 turns-table: setup  ## write the table of docs/how-to/turns.md from the templates in TEMPLATES
 	$(BIN)/python benches/python/turn_table.py $(or $(TEMPLATES),$(DATA)/templates)

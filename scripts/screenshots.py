@@ -27,7 +27,7 @@ THEMES: Final[dict[str, list[str]]] = {"light": [], "dark": ["--blink-settings=p
 
 COLUMNS: Final = ("input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row")
 
-SITE_PAGES: Final = ("index", "start/first-steps", "topics/losses", "options", "reference/api")
+SITE_PAGES: Final = ("index", "start/first-steps", "topics/losses", "reference/options", "reference/api")
 
 
 def main() -> int:

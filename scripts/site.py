@@ -1,4 +1,4 @@
-"""The pages of the site that lie outside of `docs/`, and links that lead to them, for `mkdocs`."""
+"""The pages of the site that lie outside of `docs/`, links that lead to them, and the tables of options, for `mkdocs`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mkdocs.structure.files import File, Files
+from options_page import PLACE, tables
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -36,7 +37,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Makes links that are right in the repository right on the site."""
+    """Makes links that are right in the repository right on the site, and puts the tables of options into their page."""
+    if page.file.src_uri == "reference/options.md":
+        markdown = markdown[: markdown.index(PLACE)] + tables()
     here = {name: place for place, name in ELSEWHERE.items()}.get(
         page.file.src_uri, f"docs/{page.file.src_uri}"
     )

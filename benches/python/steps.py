@@ -16,7 +16,7 @@ one round for the slow ones.
 * "modified first fit": modified first fit decreasing, as NeMo RL has it, and rows dealt to ranks in turn.
 * "first fit, split": first fit decreasing; rows are split until all ranks have as many; rows to ranks by differencing, as many for
   each. So does prime-rl, without the exchanges that it adds.
-* "balanced rows": `fastpack.plan(strategy="mix", order="balanced")`, which fills rows to the brim.
+* "balanced rows": `fastpack.plan(strategy="mix", order=fastpack.Balanced(ranks))`, which fills rows to the brim.
 """
 
 from __future__ import annotations

@@ -55,6 +55,7 @@ __all__ = [
     "OnExhausted",
     "OnRemainder",
     "Order",
+    "OrderKind",
     "Overlong",
     "PadTo",
     "Part",
@@ -169,7 +170,8 @@ Shares: TypeAlias = "Mapping[str, float] | Sequence[tuple[int, Mapping[str, floa
 NamedSources: TypeAlias = "Mapping[str, Files | Source | Records | RecordSource]"
 StreamStrategy: TypeAlias = Literal["sequential", "concat", "none", "best_fit"]
 Overlong: TypeAlias = Literal["drop", "truncate", "trim", "split", "error"]
-Order: TypeAlias = Literal["shuffle", "input", "balanced"]
+Order: TypeAlias = Literal["shuffle", "input"]
+OrderKind: TypeAlias = Literal["shuffle", "input", "balanced"]
 OnRemainder: TypeAlias = Literal["pad", "drop", "repeat"]
 Side: TypeAlias = Literal["left", "right"]
 PadTo: TypeAlias = Literal["max_length"] | int

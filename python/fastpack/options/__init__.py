@@ -1,7 +1,7 @@
 """The options of the public functions, in one table.
 
-From it come the signatures and docstrings (`make signatures` writes `fastpack/api/calls/`), the flags of the command line,
-the page `docs/options.md` and what is handed to the native module.
+From it come the options in the docstrings of functions, the flags of the command line, the tables of options on the site and what
+is handed to the native module. The signatures in `fastpack/api/calls/` are written by hand; `test_signatures.py` compares them.
 """
 
 from __future__ import annotations

@@ -349,7 +349,7 @@ PACKING_OPTIONS: Final[tuple[Option, ...]] = (
         flag=Flag(
             "--order",
             "order of the rows, if not the strategy's own",
-            words="Order",
+            words="OrderKind",
             unset="shuffle for mix, best_fit and heap, else input",
         ),
         kinds={Balanced.kind: Balanced},

@@ -79,7 +79,7 @@ class Reading(Value):
 RECORD_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         "files",
-        "Files | Sequence[Source] | None",
+        "StrPath | Iterable[StrPath | Source] | None",
         None,
         FILE_CALLS,
         (
@@ -93,7 +93,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
             **dict.fromkeys(
                 ("pack_files", "pack_dir"),
                 Differs(
-                    type="Files | Sequence[Source] | NamedSources | None",
+                    type="StrPath | Iterable[StrPath | Source] | NamedSources | None",
                     doc=(
                         "Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a "
                         "list of these, or of dicts of a `path` and what of `shape`, `fields`, `prompt` and `separator` its "
@@ -105,7 +105,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
                 ),
             ),
             "stream": Differs(
-                type="Files | Sequence[Source] | Records | NamedSources | None",
+                type="StrPath | Iterable[StrPath | Source] | Records | NamedSources | None",
                 doc=(
                     "Files as in `pack_files`; or what gives records anew for each epoch: a function that returns an iterator of "
                     "them, an object whose `__iter__` starts anew, or a data set of `datasets`; or a dict of sources by their "

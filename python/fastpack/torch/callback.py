@@ -196,7 +196,7 @@ def _check_order(loader: object, folders: Sequence[Folder]) -> None:
     name = type(sampler).__name__
     if balanced and sampler is not None and name not in _ORDERED:
         message = (
-            f'the rows were packed with order="balanced", and `{name}` shuffles them out of their groups; pass '
+            f"the rows were packed with order=Balanced(...), and `{name}` shuffles them out of their groups; pass "
             'train_sampling_strategy="sequential", or use fastpack.torch.PackSampler'
         )
         raise BatchError(message)

@@ -30,7 +30,7 @@ OnRemainder: TypeAlias = Literal["repeat", "pad"]
 class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency of the type check
     """Rows in groups that cost as much attention, one group a step, so that no rank waits for another.
 
-    For rows that were packed with `order="balanced"`: the groups come in a random order, and each rank reads its own row
+    For rows that were packed with `order=Balanced(ranks)`: the groups come in a random order, and each rank reads its own row
     of each. Rows of other folders are grouped as they lie. Without ranks, all rows come in the order of the groups, as a
     `Trainer` wants them, which shares them among ranks itself.
 

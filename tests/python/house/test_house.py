@@ -6,8 +6,6 @@ import inspect
 import re
 import shutil
 import subprocess
-import sys
-import typing
 
 import pytest
 import python_imports
@@ -16,10 +14,8 @@ from rust_imports import circles, graph
 
 import fastpack
 from fastpack import api
-from fastpack.api import run
-from fastpack.api.calls import arguments
+from fastpack.api import kept, run
 from fastpack.options import OPTIONS, native
-from fastpack.options.calls import CALLS
 from fastpack.streaming import stream as streaming
 
 CORE = ROOT / "rust" / "core" / "src"
@@ -176,45 +172,20 @@ def test_defaults_are_written_once():
     )
 
 
-def test_what_is_written_from_the_table_of_options_is_up_to_date():
-    done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "signatures.py", "--check"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 @pytest.mark.parametrize("name", api.__all__)
 def test_every_option_of_a_function_reaches_the_native_module(name):
     """An option is in a group, which takes it from the arguments of a call, or what the call does names it."""
-    sources = "".join(map(inspect.getsource, (run, streaming, native)))
+    sources = "".join(map(inspect.getsource, (run, streaming, native, kept)))
     named = set(re.findall(r'given(?:\[|\.get\()"(\w+)"', sources))
-    own = {CALLS[name].own[0]} if CALLS[name].own else set()
     grouped = {option.name for option in OPTIONS.values() if option.group or option.flattens}
-    assert set(inspect.signature(getattr(api, name)).parameters) - own <= grouped | named
+    assert set(inspect.signature(getattr(api, name)).parameters) <= grouped | named
 
 
 def test_a_new_option_touches_the_table_and_the_core_alone():
     """Outside of the table, Python names an option only where it does something with it."""
     padding = {path.name for path in PACKAGE.rglob("*.py") if "open_rows" in code(path)}
-    generated = {path.name for path in (PACKAGE / "api" / "calls").glob("*.py")}
     # Its own place, and the word that it had before.
-    assert padding - generated == {"packing.py", "foreign.py"}
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="overloads are forgotten before Python 3.11")
-@pytest.mark.parametrize("name", ["pack_files", "pack_records", "pack_table"])
-def test_overloads_have_the_options_of_their_function(name):
-    function = getattr(api, name)
-    found = set()
-    for overload in typing.get_overloads(function):
-        parameters = inspect.signature(overload).parameters
-        kinds = re.findall(r"\w+Arguments", parameters["options"].annotation)
-        found |= {key for kind in kinds for key in getattr(arguments, kind).__annotations__}
-        found |= parameters.keys() - {"options"}
-    assert found == set(inspect.signature(function).parameters)
+    assert padding == {"packing.py", "foreign.py"}
 
 
 @pytest.mark.parametrize("name", [*api.__all__, "Tokenizer"])

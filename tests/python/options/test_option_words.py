@@ -13,8 +13,8 @@ from fastpack.options.value import fields_of
 
 WORDS = _fastpack.option_words()
 
-# An option whose words name the keys of a dict, not its values.
-TYPES = {"reading.fields": "Part"}
+# The type of the words, where it is not that of the option: `order="balanced"` lacks the ranks, and words name the keys of a dict.
+TYPES = {"order": "OrderKind", "reading.fields": "Part"}
 
 
 def literal(option):

@@ -1,4 +1,4 @@
-"""`order="balanced"`: as many rows for each rank, and rows of a step that cost as much attention."""
+"""`order=Balanced(ranks)`: as many rows for each rank, and rows of a step that cost as much attention."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The public functions.
+"""The public functions: signature, overloads and docstring of each.
 
-Written by `make signatures` from `fastpack/options/`: change that, not this.
+What an option decides is said in `fastpack/options/`, and a test compares the signatures with it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The keyword arguments of overloads, for the types of these alone.
+"""The keyword arguments that the overloads of a function share.
 
-Written by `make signatures` from `fastpack/options/`: change that, not this.
+What decides the type of the result, and `columns`, whose names differ, stand in the overloads.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from fastpack.options.function import Function
     from fastpack.options.objective import Objective
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from fastpack.options.train_on import TrainOn
     from fastpack.options.work import Weights
     from fastpack.types import (
-        Column,
         Existing,
         FormatName,
         MaxLost,
@@ -40,42 +39,11 @@ if TYPE_CHECKING:
         Turns,
     )
 
-__all__ = ["FileArguments", "OutputArguments", "RecordArguments"]
+__all__ = ["FileArguments", "FolderArguments", "RowArguments"]
 
 
-class RecordArguments(TypedDict, total=False):
-    """How records become rows; each as in `pack_records`."""
-
-    max_length: int | None
-    strategy: Strategy | Packing
-    overlong: Overlong | Truncate | None
-    order: Order | Balanced | None
-    seed: int
-    padding: PadTo | Padding | None
-    columns: Sequence[Column] | None
-    objective: ObjectiveName | Objective
-    train_on: TrainedTokens | TrainOn
-    turns: Turns
-    special_tokens: SpecialTokens | None
-    chat_template: StrPath | ChatTemplate | None
-    reading: Shape | Reading | None
-    filter: RecordFilter | Function[bool] | None
-    map: RecordMap | Function[dict[str, object]] | None
-    on_bad_record: OnBadRecord
-    max_lost: MaxLost | None
-    format: FormatName | Format
-    keep_tokens: bool
-    exists: Existing | Exists
-    cache_dir: StrPath | None
-    storage: Mapping[str, str] | Storage | None
-    memory: int | str | None
-    threads: int | None
-    verify: int
-    progress: ProgressOption
-
-
-class FileArguments(TypedDict, total=False):
-    """How files become rows; each as in `pack_files`."""
+class RowArguments(TypedDict, total=False):
+    """How records become rows in memory."""
 
     max_length: int | None
     strategy: Strategy | Packing
@@ -83,7 +51,6 @@ class FileArguments(TypedDict, total=False):
     order: Order | Balanced | None
     seed: int
     padding: PadTo | Padding | None
-    columns: Sequence[Column] | None
     objective: ObjectiveName | Objective
     train_on: TrainedTokens | TrainOn
     turns: Turns
@@ -99,35 +66,18 @@ class FileArguments(TypedDict, total=False):
     threads: int | None
     verify: int
     progress: ProgressOption
+
+
+class FileArguments(RowArguments, total=False):
+    """How files become rows in memory."""
+
     weights: Mapping[str, float] | Weights | None
 
 
-class OutputArguments(TypedDict, total=False):
-    """How records become rows in a folder; each as in `pack_records`."""
+class FolderArguments(RowArguments, total=False):
+    """How records become rows in a folder."""
 
-    max_length: int | None
-    strategy: Strategy | Packing
-    overlong: Overlong | Truncate | None
-    order: Order | Balanced | None
-    seed: int
-    padding: PadTo | Padding | None
-    columns: Sequence[Column] | None
-    objective: ObjectiveName | Objective
-    train_on: TrainedTokens | TrainOn
-    turns: Turns
-    special_tokens: SpecialTokens | None
-    chat_template: StrPath | ChatTemplate | None
-    reading: Shape | Reading | None
-    filter: RecordFilter | Function[bool] | None
-    map: RecordMap | Function[dict[str, object]] | None
-    on_bad_record: OnBadRecord
-    max_lost: MaxLost | None
     format: FormatName | Format
     keep_tokens: bool
     exists: Existing | Exists
-    cache_dir: StrPath | None
-    storage: Mapping[str, str] | Storage | None
     memory: int | str | None
-    threads: int | None
-    verify: int
-    progress: ProgressOption

@@ -1,17 +1,15 @@
-"""`fastpack.pack_files`.
-
-Written by `make signatures` from `fastpack/options/`: change that, not this.
-"""
+"""`fastpack.pack_files`: files into tables in memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, overload
 
 from fastpack.api.run import pack_files as run
+from fastpack.options.docstring import listing_options
 from fastpack.options.mistakes.hints import suggesting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from typing_extensions import Unpack
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from fastpack.tokenizer.tokenizer import Tokenizer
     from fastpack.types import (
         Column,
-        Files,
         MaxLost,
         NamedSources,
         ObjectiveName,
@@ -56,23 +53,26 @@ __all__ = ["pack_files"]
 
 @overload
 def pack_files(
-    files: Files | Sequence[Source] | NamedSources | None = None,
+    files: StrPath | Iterable[StrPath | Source] | NamedSources | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     validation: None = None,
+    columns: Sequence[Column] | None = None,
     **options: Unpack[FileArguments],
 ) -> pa.Table: ...
 @overload
 def pack_files(
-    files: Files | Sequence[Source] | NamedSources | None = None,
+    files: StrPath | Iterable[StrPath | Source] | NamedSources | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     validation: Validation,
+    columns: Sequence[Column] | None = None,
     **options: Unpack[FileArguments],
 ) -> Splits: ...
 @suggesting
+@listing_options
 def pack_files(
-    files: Files | Sequence[Source] | NamedSources | None = None,
+    files: StrPath | Iterable[StrPath | Source] | NamedSources | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int | None = None,
@@ -101,91 +101,6 @@ def pack_files(
     weights: Mapping[str, float] | Weights | None = None,
 ) -> pa.Table | Splits:
     """Packs files of conversations, requests or text into one table, or one to train on and one to validate.
-
-    Args:
-        files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or
-            a list of these, or of dicts of a `path` and what of `shape`, `fields`, `prompt` and `separator` its
-            files need for themselves; `limit`, how many records are read of them, `repeat`, how many times, and
-            `fraction`, how much of them is drawn; or a dict of such sources by their names. A folder's files are
-            read in the order of their paths. They may lie in remote storage (`s3://`, `gs://`, `az://`,
-            `https://`, `hf://datasets/ORG/NAME`).
-        tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
-            `transformers` or `tokenizers`. Records that are ids need none.
-        max_length: Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as
-            its document.
-        strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
-            row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
-            longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
-            end to end in input order, cut where a row ends; `none`: a row per document, as all rows are of the
-            objectives `preference`, `generation`, `classification` and `multi_label`. A word stands for the value
-            with its defaults; `Concat(drop_last=True)` and the others have options of their own.
-        overlong: What happens to a document longer than a row: `drop` and count it; `truncate` it and count what
-            is cut off, at either end by a `Truncate`; `trim` a conversation, which cuts it after the last turn of
-            the assistant that fits and drops what cannot be trimmed; `split` it into pieces that are documents of
-            their own from then on; or `error`. If not given, text is split, and conversations and ids are
-            dropped.
-        order: The order of the rows: `shuffle`; `input`, by the first document in each; or that of a `Balanced`,
-            groups of rows that cost as much attention, one for each rank. If not given, rows of `mix`, `best_fit`
-            and `heap` are shuffled.
-        seed: Random seed. The same seed gives the same rows.
-        padding: What a row is filled up to: `max_length`, or a multiple that divides it. Padding has no labels,
-            positions of its own from 0, and one last entry in `seq_lengths`. A `Padding` has a side and an id
-            too.
-        columns: The columns of the rows, in their order. If not given, those of the `objective`: `input_ids`,
-            `labels`, `position_ids` and `seq_lengths` for `causal`. Further ones: `document_ids`, `loss_weights`,
-            `unpadded_lengths`, `source_file`, `source_row`, `source_turn`, `source_start`, `attn_cost`, and
-            `group` with `Balanced`. The page "What a row is" says what each holds, and which other objectives
-            have.
-        objective: What a model learns from the rows: `causal`, to predict each token from those before it; `mlm`,
-            to predict masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels
-            stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
-            `preference`: which of two answers to a prompt is better, or whether one is good. `generation`:
-            nothing, rows are prompts to be answered. `classification`: the class of a text or of a pair of texts;
-            `multi_label`: its classes. Rows of these four hold one document each, in input order. `custom`: what
-            a function makes of documents. A word stands for the value with its defaults;
-            `MaskedLM(probability=0.2)` and the others have options of their own.
-        train_on: Which tokens carry a label: `assistant` turns, the `completion` of a request, `all`; or `auto`,
-            which is the first for conversations, the third for requests with answers and `all` for text. A
-            message may say for itself: `train`, true or false, or `weight`. A `TrainOn` says which roles, and
-            which parts of turns.
-        turns: The documents that a conversation becomes: `whole` makes one and trains every turn as it is written
-            there; `last` trains the last turn alone; `each` makes one a turn; `auto` makes the fewest in which
-            each turn stands behind exactly what the model sees there: one, unless the chat template writes
-            earlier turns otherwise once others follow.
-        special_tokens: A `SpecialTokens`: whether documents begin and end with special tokens, what happens to
-            those that stand in texts, and which ends of turns are trained.
-        chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
-            tokenizer's own if not given. A `ChatTemplate` has variables, an engine and the time of day too.
-        reading: What the records are, such as `conversations` or `text`; found for each file by its first records
-            if not given. A `Reading` has names of fields, a prompt, examples and a separator of texts too, and
-            reads folders inside folders.
-        filter: A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns a
-            boolean for each. Those left out are counted in the report, as `filtered`. It is called in the order
-            of the input, on the thread of this call. A `Function` of it has a fingerprint, or takes records.
-        map: A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of
-            them and returns one with as many rows.
-        on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
-        max_lost: How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is
-            more, the run fails before anything is in its place, and says why and where. No limit if not given.
-        validation: How many documents are set aside for validation and packed into a table of their own: a number
-            such as 1000, or a share such as 0.01 or `1%`. Records are drawn by a hash of what they hold and of
-            `seed`: the same ones in every call, in any file format, equal ones together.
-        cache_dir: A folder that keeps what a later call would make again: here tokens. They are found by the
-            content of the files or of the table, whatever their names, and by the tokenizer, the template and the
-            options that decide them; other rows of them, such as of another `max_length`, take no tokenizing. A
-            template that tells the time finds them for the same `now` alone.
-        storage: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions and
-            endpoints; from environment variables if not given. A `Storage` has a filesystem of `fsspec`, the
-            token and revision of a hub name, and folders of this machine too.
-        threads: Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine, if
-            not given. Never changes the output.
-        verify: How many documents, evenly spread over the input, are encoded by the Hugging Face crate too, so
-            that a difference ends the run.
-        progress: `True` for a bar on stderr, `False` for none, a callable that takes a `Progress`; if not given,
-            a bar where stderr is a terminal.
-        weights: The share of each source that `files` names, as a dict. Documents are drawn by `seed` from all of
-            a source, as many as the shares allow. Without weights all documents of all sources are taken. A
-            `Weights` has a unit, and says with which source the drawing ends.
 
     Returns:
         A table with a row per pack. Each column is a list of int32: `input_ids`; `labels`, unshifted and -100 where
@@ -219,33 +134,4 @@ def pack_files(
         >>> fastpack.Report.of(train).splits["validation"].rows == held_out.num_rows
         True
     """
-    return run(
-        {
-            "files": files,
-            "tokenizer": tokenizer,
-            "max_length": max_length,
-            "strategy": strategy,
-            "overlong": overlong,
-            "order": order,
-            "seed": seed,
-            "padding": padding,
-            "columns": columns,
-            "objective": objective,
-            "train_on": train_on,
-            "turns": turns,
-            "special_tokens": special_tokens,
-            "chat_template": chat_template,
-            "reading": reading,
-            "filter": filter,
-            "map": map,
-            "on_bad_record": on_bad_record,
-            "max_lost": max_lost,
-            "validation": validation,
-            "cache_dir": cache_dir,
-            "storage": storage,
-            "threads": threads,
-            "verify": verify,
-            "progress": progress,
-            "weights": weights,
-        }
-    )
+    return run(locals())

@@ -1,13 +1,11 @@
-"""`fastpack.pack_records`.
-
-Written by `make signatures` from `fastpack/options/`: change that, not this.
-"""
+"""`fastpack.pack_records`: an iterable of records."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, overload
 
 from fastpack.api.run import pack_records as run
+from fastpack.options.docstring import listing_options
 from fastpack.options.mistakes.hints import suggesting
 
 if TYPE_CHECKING:
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Unpack
 
-    from fastpack.api.calls.arguments import OutputArguments, RecordArguments
+    from fastpack.api.calls.arguments import FolderArguments, RowArguments
     from fastpack.options.function import Function
     from fastpack.options.objective import Objective
     from fastpack.options.output import Exists, Format
@@ -62,7 +60,8 @@ def pack_records(
     *,
     output: StrPath,
     validation: Validation | None = None,
-    **options: Unpack[OutputArguments],
+    columns: Sequence[Column] | None = None,
+    **options: Unpack[FolderArguments],
 ) -> Report: ...
 @overload
 def pack_records(
@@ -71,7 +70,8 @@ def pack_records(
     *,
     output: None = None,
     validation: None = None,
-    **options: Unpack[RecordArguments],
+    columns: Sequence[Column] | None = None,
+    **options: Unpack[RowArguments],
 ) -> pa.Table: ...
 @overload
 def pack_records(
@@ -80,9 +80,11 @@ def pack_records(
     *,
     output: None = None,
     validation: Validation,
-    **options: Unpack[RecordArguments],
+    columns: Sequence[Column] | None = None,
+    **options: Unpack[RowArguments],
 ) -> Splits: ...
 @suggesting
+@listing_options
 def pack_records(
     records: Iterable[Mapping[str, JsonValue]],
     tokenizer: TokenizerArgument | Tokenizer | None = None,
@@ -126,92 +128,6 @@ def pack_records(
             field that holds something else by itself, such as a date, is left out. They are taken on the thread
             of this call, some at a time, and their exceptions reach the caller as they are. Of a map-style data
             set, with a length and items by number, these are the items; tensors are lists.
-        tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
-            `transformers` or `tokenizers`. Records that are ids need none.
-        max_length: Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as
-            its document.
-        strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
-            row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
-            longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
-            end to end in input order, cut where a row ends; `none`: a row per document, as all rows are of the
-            objectives `preference`, `generation`, `classification` and `multi_label`. A word stands for the value
-            with its defaults; `Concat(drop_last=True)` and the others have options of their own.
-        overlong: What happens to a document longer than a row: `drop` and count it; `truncate` it and count what
-            is cut off, at either end by a `Truncate`; `trim` a conversation, which cuts it after the last turn of
-            the assistant that fits and drops what cannot be trimmed; `split` it into pieces that are documents of
-            their own from then on; or `error`. If not given, text is split, and conversations and ids are
-            dropped.
-        order: The order of the rows: `shuffle`; `input`, by the first document in each; or that of a `Balanced`,
-            groups of rows that cost as much attention, one for each rank. If not given, rows of `mix`, `best_fit`
-            and `heap` are shuffled.
-        seed: Random seed. The same seed gives the same rows.
-        padding: What a row is filled up to: `max_length`, or a multiple that divides it. Padding has no labels,
-            positions of its own from 0, and one last entry in `seq_lengths`. A `Padding` has a side and an id
-            too.
-        columns: The columns of the rows, in their order. If not given, those of the `objective`: `input_ids`,
-            `labels`, `position_ids` and `seq_lengths` for `causal`. Further ones: `document_ids`, `loss_weights`,
-            `unpadded_lengths`, `source_file`, `source_row`, `source_turn`, `source_start`, `attn_cost`, and
-            `group` with `Balanced`. The page "What a row is" says what each holds, and which other objectives
-            have.
-        objective: What a model learns from the rows: `causal`, to predict each token from those before it; `mlm`,
-            to predict masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels
-            stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
-            `preference`: which of two answers to a prompt is better, or whether one is good. `generation`:
-            nothing, rows are prompts to be answered. `classification`: the class of a text or of a pair of texts;
-            `multi_label`: its classes. Rows of these four hold one document each, in input order. `custom`: what
-            a function makes of documents. A word stands for the value with its defaults;
-            `MaskedLM(probability=0.2)` and the others have options of their own.
-        train_on: Which tokens carry a label: `assistant` turns, the `completion` of a request, `all`; or `auto`,
-            which is the first for conversations, the third for requests with answers and `all` for text. A
-            message may say for itself: `train`, true or false, or `weight`. A `TrainOn` says which roles, and
-            which parts of turns.
-        turns: The documents that a conversation becomes: `whole` makes one and trains every turn as it is written
-            there; `last` trains the last turn alone; `each` makes one a turn; `auto` makes the fewest in which
-            each turn stands behind exactly what the model sees there: one, unless the chat template writes
-            earlier turns otherwise once others follow.
-        special_tokens: A `SpecialTokens`: whether documents begin and end with special tokens, what happens to
-            those that stand in texts, and which ends of turns are trained.
-        chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
-            tokenizer's own if not given. A `ChatTemplate` has variables, an engine and the time of day too.
-        reading: What the records are, such as `conversations` or `text`; found for each file by its first records
-            if not given. A `Reading` has names of fields, a prompt, examples and a separator of texts too, and
-            reads folders inside folders.
-        filter: A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns a
-            boolean for each. Those left out are counted in the report, as `filtered`. It is called in the order
-            of the input, on the thread of this call. A `Function` of it has a fingerprint, or takes records.
-        map: A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of
-            them and returns one with as many rows.
-        on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
-        max_lost: How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is
-            more, the run fails before anything is in its place, and says why and where. No limit if not given.
-        output: A folder to write, as `pack_dir` writes it: whole or not at all. If not given, rows stay in
-            memory. A generator has no fingerprint, so a stopped job starts over, a finished one is refused unless
-            `exists` is `overwrite`, and only one of several ranks may call this.
-        format: `arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`; or `msgpack_arrays`, one
-            MessagePack array with an array a row, which holds ids, labels, positions and the length. A `Format`
-            has a compression, a layout and the size of files too.
-        validation: How many documents are set aside for validation and packed into a table of their own: a number
-            such as 1000, or a share such as 0.01 or `1%`. Records are drawn by a hash of what they hold and of
-            `seed`: the same ones in every call, in any file format, equal ones together.
-        keep_tokens: Whether the tokens stay in the folder, as `tokens.fastpack`, for `repack`.
-        exists: What happens to what fastpack wrote into `output` before, for another job: `error`, `overwrite`
-            it, or `append` the files to its, in `pack_dir`. Files of others are never replaced: one in the place
-            of a file of the job is refused. An `Exists` says whether to wait for another process too.
-        cache_dir: A folder that keeps what a later call would make again: here tokens. They are found by the
-            content of the files or of the table, whatever their names, and by the tokenizer, the template and the
-            options that decide them; other rows of them, such as of another `max_length`, take no tokenizing. A
-            template that tells the time finds them for the same `now` alone.
-        storage: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions and
-            endpoints; from environment variables if not given. A `Storage` has a filesystem of `fsspec`, the
-            token and revision of a hub name, and folders of this machine too.
-        memory: Memory that documents may take, in bytes or as a text such as `2GB`; what is past it is read back
-            from the folder. A quarter of what the machine and cgroup allow, if not given.
-        threads: Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine, if
-            not given. Never changes the output.
-        verify: How many documents, evenly spread over the input, are encoded by the Hugging Face crate too, so
-            that a difference ends the run.
-        progress: `True` for a bar on stderr, `False` for none, a callable that takes a `Progress`; if not given,
-            a bar where stderr is a terminal.
 
     Returns:
         With `output` the report, which the folder holds as `report.json`; else a table, or `Splits` of two, as
@@ -229,37 +145,4 @@ def pack_records(
         >>> fastpack.Report.of(table).documents.kept
         20
     """
-    return run(
-        {
-            "records": records,
-            "tokenizer": tokenizer,
-            "max_length": max_length,
-            "strategy": strategy,
-            "overlong": overlong,
-            "order": order,
-            "seed": seed,
-            "padding": padding,
-            "columns": columns,
-            "objective": objective,
-            "train_on": train_on,
-            "turns": turns,
-            "special_tokens": special_tokens,
-            "chat_template": chat_template,
-            "reading": reading,
-            "filter": filter,
-            "map": map,
-            "on_bad_record": on_bad_record,
-            "max_lost": max_lost,
-            "output": output,
-            "format": format,
-            "validation": validation,
-            "keep_tokens": keep_tokens,
-            "exists": exists,
-            "cache_dir": cache_dir,
-            "storage": storage,
-            "memory": memory,
-            "threads": threads,
-            "verify": verify,
-            "progress": progress,
-        }
-    )
+    return run(locals())

@@ -48,7 +48,11 @@ def words_of(option: str, call: str) -> tuple[str, ...]:
     if option not in OPTIONS:
         return ()
     named = re.findall(r"\b[A-Z]\w+", OPTIONS[option].in_call(call).type)
-    return tuple(word for name in named for word in _literals(getattr(types, name, None)))
+    words = [word for name in named for word in _literals(getattr(types, name, None))]
+    # A value that cannot be without options has a word on the command line and in TOML alone.
+    kinds = OPTIONS[option].kinds.items()
+    words += [word for word, kind in kinds if kind.__name__ in named and word not in {*words, option}]
+    return tuple(words)
 
 
 def _literals(annotation: object) -> Iterator[str]:
