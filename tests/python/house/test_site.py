@@ -38,7 +38,9 @@ def test_the_tables_have_every_option_and_every_option_in_a_value():
     options_page = script("options_page")
     assert PAGE.count(options_page.PLACE) == 1
     tables = options_page.tables()
-    assert re.findall("^### (.*)$", tables, re.MULTILINE) == [title[0].upper() + title[1:] for title in GROUPS]
+    assert re.findall("^### (.*)$", tables, re.MULTILINE) == [
+        title[0].upper() + title[1:] for title in GROUPS
+    ]
     rows = [cells(line) for line in tables.splitlines() if line.startswith("|")]
     # A table as Markdown has it has as many cells in each row.
     assert {len(row) for row in rows} == {4, 5}
