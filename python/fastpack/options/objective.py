@@ -76,8 +76,8 @@ class MaskedLM(Objective):
     Args:
         probability: The probability of a token to be chosen. Special tokens and padding never are.
         mask_replace_prob: The probability of a chosen token to become the tokenizer's `mask_token`.
-        random_replace_prob: The probability of a chosen token to become a random token; what is left of 1 stays as
-            it is.
+        random_replace_prob: The probability of a chosen token to become a random token; other chosen tokens stay as
+            they are.
         whole_words: Whether all tokens of a word are chosen together, with the probability of one: `##` goes on with
             a word in WordPiece, white space begins one in others.
         copies: How many copies of the documents there are, one after the other, each drawn anew. The report counts

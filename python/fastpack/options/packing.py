@@ -65,7 +65,7 @@ class Filled(Packing):
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Mix(Filled):
-    """The longest document, then others at random, then what fills the row to the last token: `strategy="mix"`.
+    """The longest document, then others at random, then one or two that fill the row to the last token: `strategy="mix"`.
 
     Args:
         align_to: Pads every document to a multiple of this many tokens, for context and tensor parallel training. It must
@@ -276,8 +276,8 @@ PACKING_OPTIONS: Final[tuple[Option, ...]] = (
         "mix",
         EVERY_CALL,
         (
-            "How documents are put together. `mix`: the longest, then others at random, then what fills the row to "
-            "the last token; `best_fit`: longest first, each into the row that it fills best; `heap`: longest first, "
+            "How documents are put together. `mix`: the longest, then others at random, then one or two that fill "
+            "the row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`: longest first, "
             "into the one open row; `sequential`: in input order, into the one open row; `concat`: end to end in "
             "input order, cut where a row ends; `none`: a row per document, as all rows are of the objectives "
             "`preference`, `generation`, `classification` and `multi_label`. A word stands for "
@@ -304,8 +304,8 @@ PACKING_OPTIONS: Final[tuple[Option, ...]] = (
         EVERY_CALL,
         (
             "What happens to a document longer than a row: `drop` and count it; `truncate` it and count what is cut "
-            "off, at either end by a `Truncate`; `trim` a conversation, which cuts it after the last turn of the assistant that fits and drops what "
-            "cannot be trimmed; `split` it into pieces that are documents of their own from then on; or `error`. If "
+            "off, at either end by a `Truncate`; `trim` a conversation, which cuts it after the last turn of the "
+            "assistant that fits and drops other documents; `split` it into pieces that are documents of their own from then on; or `error`. If "
             "not given, text is split, and conversations and ids are dropped."
         ),
         group=PACKING,

@@ -30,7 +30,7 @@ class Reading(Value):
     """The shape and the reading of records: `reading="text"` is `reading=Reading("text")`.
 
     Args:
-        shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`, `text` or
+        shape: The shape of the records: `conversations`, `prompt_completion`, `instruction`, `question_answer`, `text` or
             `tokens`; `preference` or `unpaired_preference` for the objective `preference`; also `prompt` for
             `generation`, and `labelled_text` or `labelled_pair` for `classification` and `multi_label`. Found for each
             file by its first records if not given.
@@ -84,8 +84,8 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         FILE_CALLS,
         (
             "Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a "
-            "list of these, or of dicts of a `path` and what of `shape`, `fields`, `prompt` and `separator` its files need for "
-            "themselves; `limit`, how many records are read of them, and `repeat`, how many times. A folder's files are read in "
+            "list of these, or of dicts: a `path`, with a `shape`, `fields`, `prompt` and `separator` of its own if "
+            "needed, a `limit` of records, and a number of times to `repeat` them. A folder's files are read in "
             "the order of their paths. They may lie in remote storage (`s3://`, `gs://`, `az://`, `https://`, "
             "`hf://datasets/ORG/NAME`)."
         ),
@@ -96,9 +96,9 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
                     type="StrPath | Iterable[StrPath | Source] | NamedSources | None",
                     doc=(
                         "Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a "
-                        "list of these, or of dicts of a `path` and what of `shape`, `fields`, `prompt` and `separator` its "
-                        "files need for themselves; `limit`, how many records are read of them, `repeat`, how many times, "
-                        "and `fraction`, how much of them is drawn; or a dict of such sources by their names. A folder's files "
+                        "list of these, or of dicts: a `path`, with a `shape`, `fields`, `prompt` and `separator` of "
+                        "its own if needed, a `limit` of records, a number of times to `repeat` them, and a "
+                        "`fraction` of them to draw; or a dict of such sources by their names. A folder's files "
                         "are read in the order of their paths. They may lie in remote storage (`s3://`, `gs://`, `az://`, "
                         "`https://`, `hf://datasets/ORG/NAME`)."
                     ),
@@ -107,7 +107,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
             "stream": Differs(
                 type="StrPath | Iterable[StrPath | Source] | Records | NamedSources | None",
                 doc=(
-                    "Files as in `pack_files`; or what gives records anew for each epoch: a function that returns an iterator of "
+                    "Files as in `pack_files`; or a source of records that begins anew for each epoch: a function that returns an iterator of "
                     "them, an object whose `__iter__` starts anew, or a data set of `datasets`; or a dict of sources by their "
                     "names, each as one of these or as a dict in the list of `pack_files`, which may hold `records` in place of a `path`, and "
                     "the `fingerprint` that names them."
@@ -121,7 +121,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         None,
         TOKENIZING_CALLS,
         (
-            "What the records are, such as `conversations` or `text`; found for each file by its first records if not given. "
+            "The shape of the records, such as `conversations` or `text`; found for each file by its first records if not given. "
             "A `Reading` has names of fields, a prompt, examples and a separator of texts too, and reads folders inside "
             "folders."
         ),
@@ -162,7 +162,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         None,
         TOKENIZING_CALLS,
         (
-            "A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of them "
+            "A function that changes the chosen records: it takes a `pyarrow.RecordBatch` of them "
             "and returns one with as many rows."
         ),
         group=MODEL,
@@ -190,14 +190,12 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         None,
         ROW_CALLS,
         (
-            'How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is more, '
-            "the run fails before anything is in its place, and says why and where. No limit if not given."
+            'The share of the documents, and of their tokens, that may be lost, such as `"0.1%"` or 0.001; a run that '
+            "loses more fails before it writes its output, with reasons and places. No limit if not given."
         ),
         group=RUN,
         differs={
-            "stream": Differs(
-                doc="As in `pack_files`, but it is at its end, when all is counted, that a stream fails."
-            ),
+            "stream": Differs(doc="As in `pack_files`, but a stream fails at its end, when all is counted."),
         },
         flag=Flag(
             "--max-lost",

@@ -22,7 +22,7 @@ class Padding(Value):
     The names are those of the tokenizers of transformers.
 
     Args:
-        to: What a row is filled up to: `max_length`, or a multiple that divides it. If not given, rows are not filled
+        to: The length to which rows are filled up: `max_length`, or a multiple that divides it. If not given, rows are not filled
             up, and the id is that of rows of nothing but padding.
         side: The end of a row at which it is filled up: `right`, or `left`, where its entry in `seq_lengths` comes
             first.
@@ -55,7 +55,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         None,
         ROW_CALLS,
         (
-            "What a row is filled up to: `max_length`, or a multiple that divides it. Padding has no labels, "
+            "The length to which rows are filled up: `max_length`, or a multiple that divides it. Padding has no labels, "
             "positions of its own from 0, and one last entry in `seq_lengths`. A `Padding` has a side and an id too."
         ),
         group=RUN,

@@ -142,7 +142,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         None,
         RUNNING_CALLS,
         (
-            "A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of "
+            "A `Tokenizer`, or the source of one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of "
             "`transformers` or `tokenizers`. Records that are ids need none."
         ),
         group=MODEL,
@@ -184,7 +184,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         (
             "The documents that a conversation becomes: `whole` makes one and trains every turn as it is written there; "
             "`last` trains the last turn alone; `each` makes one a turn; `auto` makes the fewest in which each turn "
-            "stands behind exactly what the model sees there: one, unless the chat template writes earlier turns "
+            "stands behind exactly the text that the model sees there: one, unless the chat template writes earlier turns "
             "otherwise once others follow."
         ),
         group=RUN,

@@ -24,11 +24,10 @@ class TrainOn:
 
     Args:
         roles: The roles whose messages carry a label, such as `("assistant", "tool")`. Of another role than the
-            assistant's, it is what the chat template writes behind the header of the role, up to and with what ends
-            the message.
+            assistant's, the text behind the header of the role is trained, with the end of the message.
         mask_reasoning_content: Whether reasoning is context, in a field or inline, with the marks around it.
         mask_tool_calls: Whether the calls of tools are context, with the markup around them.
-        mask_generation_prompt: Whether what the generation prompt supplies is context. The model never generates it.
+        mask_generation_prompt: Whether the generation prompt before a turn is context. The model never generates it.
         drop_history_reasoning_content: Whether the reasoning of turns before the last message of a user is removed
             from the messages, for chat templates that would keep it.
 

@@ -46,13 +46,13 @@ class Select(_OfStream):
     """The records that a stream takes: `select={"lang": "en"}` is `select=Select({"lang": "en"})`.
 
     Args:
-        where: What fields of a record must be, for it to be taken: a dict from their names to a value, a list of values, or
+        where: The wanted values of fields: a dict from names of fields to a value, a list of values, or
             a tuple of the least and the most number, such as `{"lang": ["en", "de"], "score": (0.5, None)}`. Records
             left out are counted in the report, as `filtered`.
         skip: How many records at the beginning of the input to leave out, of each source if there are `weights`. `skip`,
             `take` and `stride` go by the order of the input, before `shuffle`, so they name the same records in every
-            epoch; what they leave out is not counted as read. As much of the input as they name is read through before
-            the first table, to count its records; of Parquet files, the footers are.
+            epoch; what they leave out is not counted as read. Before the first table, records are counted up to the
+            last wanted one: from the footers of Parquet files, otherwise by reading.
         take: How many records to take after those of `skip`, of each source if there are `weights`; all if not given.
         stride: Takes every n-th of these records, in each file from the first on; all if not given. The records of line
             files are counted before they are read.
@@ -161,8 +161,8 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         None,
         FOLDER_CALLS,
         (
-            "Memory that documents may take, in bytes or as a text such as `2GB`; what is past it is read back from "
-            "the folder. A quarter of what the machine and cgroup allow, if not given."
+            "Memory that documents may take, in bytes or as a text such as `2GB`; documents beyond it are read back "
+            "from the folder. A quarter of the memory of the machine or cgroup, if not given."
         ),
         flag=Flag(
             "--memory",
@@ -228,9 +228,9 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         frozenset({"scan"}),
         (
             "About how many records to read, the same ones each time, from places all over the files; all if not "
-            "given. What is told of records, tokens, rows and time is then an estimate for all of them. Line files "
-            "that are not compressed are entered throughout, others are read through as far as a second goes; a "
-            "warning says up to where."
+            "given. The numbers of records, tokens and rows, and the time, are then estimates for all of them. "
+            "Uncompressed line files are read at places all over them, others from their beginning for a second; a "
+            "warning says how far."
         ),
         flag=Flag(
             "--sample",
@@ -246,7 +246,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         None,
         frozenset({"stream"}),
         (
-            "What fields of a record must be, for it to be taken: a dict from their names to a value, a list of values, "
+            "The wanted values of fields: a dict from names of fields to a value, a list of values, "
             'or a tuple of the least and the most number, such as `{"lang": ["en", "de"], "score": (0.5, None)}`. A `Select` '
             "goes by the place of records and the length of documents too. Records left out are counted in the report, as "
             "`filtered`."
@@ -326,7 +326,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         1,
         frozenset({"stream"}),
         (
-            "How often the input is read; `None` is without end. Several ranks that read it so often need "
+            "How often the input is read; `None` never ends. Several ranks that read it so often need "
             "`cache_dir` or the `all_reduce` of `Ranks` to end at the same step."
         ),
         flag=Flag(
@@ -342,7 +342,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         "int | None",
         None,
         frozenset({"stream"}),
-        "After how many tables the stream ends, those before a resume included; not before the input does, if not given.",
+        "The number of tables after which the stream ends, with those before a resume; if not given, it ends with the input.",
         flag=Flag(
             "--max-steps", "after how many tables each rank ends", metavar="N", type="int", unset="no limit"
         ),
