@@ -11,7 +11,7 @@ from page_blocks import ROOT, blocks_of, pages_of
 
 
 def scripts():
-    """The scripts of the pages, each with what it prints."""
+    """The scripts of the pages, each with its output."""
     for page in pages_of("cluster"):
         blocks = [block for block in blocks_of(page) if block.runs]
         for code, output in zip(blocks[::2], blocks[1::2], strict=True):

@@ -212,7 +212,7 @@ def test_inputs_on_a_filesystem_of_fsspec_are_read_by_all_tasks(chats, tokenizer
 def test_a_filesystem_that_cannot_be_sent_to_tasks_is_refused(chats, tokenizer_dir, tmp_path):
     files = fsspec.filesystem("dir", path=str(chats), fs=fsspec.filesystem("file", skip_instance_cache=True))
     files.open_files = threading.Lock()
-    # It is made again from what was given to it, and so without what it has come to hold: only that is refused.
+    # The filesystem is made again from its arguments, and so without its content: only that is refused.
     assert fastpack.ray.pack_dir(
         "*.jsonl",
         tmp_path / "out",

@@ -20,7 +20,7 @@ fn tokenizer() -> Tokenizer {
     tokenizer
 }
 
-/// A text of pieces, every other of which stands in a template; and what is trained of it.
+/// A text of pieces, every other of which stands in a template; and its trained pieces.
 fn rendered(pieces: &[String], trained: &[usize]) -> Rendered {
     let mut rendered = Rendered::default();
     let mut spans: Vec<Span> = Vec::new();

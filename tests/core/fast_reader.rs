@@ -1,4 +1,4 @@
-//! The fast reader gives what reading a line in the general way gives, and reads nothing that it refuses.
+//! The fast reader gives the same as reading a line in the general way, and reads nothing that it refuses.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Bare lengths: what is too long, and what is no length.
+//! Bare lengths: too long ones, and values that are no lengths.
 
 use fastpack_core::Control;
 use fastpack_core::config::{Overlong, PackOptions, Side, Strategy};

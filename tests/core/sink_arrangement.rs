@@ -21,7 +21,7 @@ fn finish(folder: &mut Folder) -> fastpack_core::Result<()> {
     folder.finish("{}", BTreeMap::new(), None)
 }
 
-/// Writes what is missing of two rows to train on and one to validate with.
+/// Writes the missing rows, of two to train on and one to validate with.
 fn write(folder: &mut Folder) {
     let mut done = usize::try_from(folder.rows()).expect("few rows");
     for (split, lengths) in [(Split::Train, &[3, 4][..]), (Split::Validation, &[5])] {

@@ -1,4 +1,5 @@
-//! Whose files are in an output folder: fastpack removes and replaces what it wrote, known by its content, and nothing else.
+//! The owners of files in an output folder: fastpack removes and replaces its own files, known by their content, and nothing
+//! else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +17,7 @@ use super::sink_folder::{
     refusal, run,
 };
 
-/// A manifest of this layout that nobody wrote: text with a hash of what follows it.
+/// A manifest of this layout that nobody wrote: text with a hash of its rest.
 fn sealed(manifest: &Value) -> String {
     let text = format!("{manifest:#}\n");
     let rest = text.strip_prefix("{\n").expect("an object");

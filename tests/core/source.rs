@@ -110,7 +110,7 @@ fn a_file_that_is_named_is_a_text_where_it_can_be_nothing_else() {
         ("lines", "no record\n{\"text\": \"a\"}\n"),
         ("broken", "{'text': 'a'}\n"),
         ("bytes", "a\u{1}b"),
-        // A character goes on behind what is looked at.
+        // A character continues behind the bytes that are looked at.
         ("long", &format!("a{}", "é".repeat(64 << 10))),
     ]);
     let format = |name: &str| {

@@ -45,7 +45,7 @@ fn conversation(messages: &[(&str, &str)]) -> Conversation {
     }
 }
 
-/// Renders with one message and these keyword arguments: the text, or what is wrong.
+/// Renders with one message and these keyword arguments: the text, or the fault.
 fn render(source: &str, kwargs: &[(&str, Json)]) -> Result<String, String> {
     let template =
         ChatTemplate::new("test", source, context()).map_err(|error| error.to_string())?;

@@ -299,7 +299,7 @@ fn a_long_conversation_may_take_more_than_a_short_one() {
     assert!(rendered.is_err());
 }
 
-/// An expression over the long text, the list and what a loop made.
+/// An expression over the long text, the list and the results of loops.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "a", "b", "spaced", "words", "object", "i", "'x'", "ns.s", "[a, b]", "2",

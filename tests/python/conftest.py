@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-# Tests and what they share import each other by their names, in whatever folder they lie.
+# Tests and their support modules import each other by their names, in any folder.
 TESTS = Path(__file__).parent
 sys.path[1:1] = [str(path) for path in TESTS.glob("**/") if path != TESTS and path.name != "__pycache__"]
 

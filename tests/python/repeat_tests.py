@@ -1,4 +1,4 @@
-"""Runs the tests with processes, sockets, clocks or limits again and again beside a load on all cores, and says what failed how often.
+"""Runs the tests with processes, sockets, clocks or limits again and again beside a load on all cores, and counts the failures of each.
 
 `make repeat-tests` runs all of them thirty times, `make repeat-tests TIMES=3 TESTS="tests/python/storage/test_web.py"` some of them three times. A
 test that fails here by chance depends on what runs beside it, which is a defect of the test.

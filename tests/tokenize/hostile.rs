@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::small::{added, all, bytes, encode, load, unigram, words};
 
-/// A change of a sound file, and what the message must name.
+/// A change of a sound file, and the name in the message.
 type Case = (&'static str, fn() -> Value, fn(&mut Value));
 
 const CASES: &[Case] = &[
@@ -102,7 +102,7 @@ fn what_is_no_tokenizer_is_an_error() {
     assert!(Tokenizer::from_json(&deep).is_err());
 }
 
-/// Every value of every small file is replaced by something else; what still loads must encode or say why not.
+/// Every value of every small file is replaced by something else; a file that still loads must encode or say why not.
 #[test]
 fn no_change_of_one_value_panics() {
     let replacements = [

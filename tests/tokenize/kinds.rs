@@ -61,7 +61,7 @@ fn deep_seek_is_compiled_with_line_ends_written_as_they_are() {
     assert_eq!(encode(&tokenizer, text, &[], Omit), encode(&reference, text, &[], Omit));
 }
 
-/// Loads a tokenizer that must be compiled, and compares what it makes of a text with the reference.
+/// Loads a tokenizer that must be compiled, and compares its encoding of a text with the reference.
 fn compare(name: &str, file: &serde_json::Value, text: &str) {
     let tokenizer = load(file);
     assert_eq!(tokenizer.engine(), Engine::Compiled, "{name}");

@@ -1,4 +1,4 @@
-//! `WordPiece` tokenizers: which are compiled, and what is said of the others.
+//! `WordPiece` tokenizers: the compiled ones, and the reasons for the others.
 
 use fastpack_tokenize::Engine;
 use fastpack_tokenize::SpecialTokens::{Add, Omit};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::small::{added, encode, load, words};
 
-/// A change of a file that is compiled, and what is said of the result.
+/// A change of a file that is compiled, and the reason after it.
 type Case = (fn(&mut Value), &'static str);
 
 const REFUSED: &[Case] = &[

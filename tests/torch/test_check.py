@@ -169,7 +169,7 @@ def test_labels_that_nobody_shifts_are_refused(rows):
 
 @pytest.mark.parametrize("half", [lambda batch: slice(0, batch // 2), lambda batch: slice(batch // 2, None)])
 def test_a_batch_that_was_cut_is_refused(rows, half):
-    """As `dispatch_batches` and `split_batches` cut what has a place for each token."""
+    """As `dispatch_batches` and `split_batches` cut columns with a place for each token."""
     batch = collate(rows)
     where = half(batch["input_ids"].shape[1])
     cut = {

@@ -278,7 +278,7 @@ def test_batches_that_something_spoilt_are_found(layout, options, alone):
 
 @pytest.mark.parametrize("documents_in_batch", [1, 2, 3, 6, 7, 20, 21, 70, 71])
 def test_any_two_documents_that_leak_are_found(documents_in_batch):
-    """And the number of passes is what the docs say."""
+    """And the number of passes is that of the docs."""
     lengths = [2] * documents_in_batch
     row = {"input_ids": [3 + at % 90 for at in range(sum(lengths))], "seq_lengths": lengths}
     row["labels"] = [-100 if at % 2 == 0 else token for at, token in enumerate(row["input_ids"])]

@@ -1,4 +1,4 @@
-"""`collate`: what a model is given of packed rows."""
+"""`collate`: the input of a model from packed rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever `fastpack.torch` and `fastpack.hf` are given, what they raise is an error of fastpack that names the option."""
+"""With any argument, `fastpack.torch` and `fastpack.hf` raise an error of fastpack that names the option."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def batch_of():
 
 
 def configured(**settings):
-    """`sft_config`; what TRL refuses by itself is a TypeError or a ValueError, as its docs say."""
+    """`sft_config`; TRL refuses other settings by a TypeError or a ValueError, as its docs say."""
     folder = tempfile.gettempdir()
     try:
         return fastpack.hf.sft_config(output_dir=folder, report_to=[], use_cpu=True, bf16=False, **settings)
@@ -226,7 +226,7 @@ CALLS = {
 }
 
 
-#: Public names without a call of their own: the type of a row, which `PackedDataset` makes, and what `pack_step` makes.
+#: Public names without a call of their own: the type of a row, which `PackedDataset` makes, and the types of `pack_step`.
 TYPES = {"Row", "MicroBatch", "Step"}
 
 
@@ -289,7 +289,7 @@ def put(path, content, elsewhere):
         path.write_bytes(content)
 
 
-#: What reads a packed folder, whole.
+#: Functions that read a packed folder, whole.
 READERS = {
     "PackedDataset": lambda folder: list(PackedDataset(folder)),
     "PackedDataset in other rows": lambda folder: list(PackedDataset(folder, repack=True)),
@@ -314,7 +314,7 @@ def test_whatever_became_of_the_files_of_a_folder_is_an_error_of_ours_or_none(na
     assert found == []
 
 
-#: Other parts are the model's own: what it raises passes.
+#: Other parts are the model's own: its errors pass.
 @pytest.mark.parametrize("option", ["input_ids", "labels", "position_ids", "cu_seq_lens_q", "seq_lengths"])
 def test_check_refuses_wrong_parts_of_a_batch_by_our_errors(option):
     values = [*WRONG, torch.zeros(0), torch.zeros(1, 1), torch.full((1, 1), float("nan")), torch.ones(3)]

@@ -107,7 +107,7 @@ def test_from_files_in_a_bucket_to_each_document_once(tmp_path):
         for rank in ranks:
             rank.kill()
             rank.wait()
-        # A checkpoint is of a step that all ranks have made: what one did beyond it is done again.
+        # A checkpoint is of a step that all ranks have made: a further step of one is done again.
         steps = min(len(trained(output)) for output in outputs)
         done = {place: it for output in outputs for place, it in trained(output).items() if place < 2 * steps}
         assert 0 < len(done) < table.num_rows

@@ -66,7 +66,7 @@ def documents_of(rows):
 
 
 def taken(dataset, rows):
-    """The documents of so many rows."""
+    """The documents of the next `rows` rows."""
     loop = iter(dataset)
     found = documents_of(itertools.islice(loop, rows))
     loop.close()

@@ -215,7 +215,7 @@ def test_a_message_names_options_as_its_reader_types_them(tmp_path, capsys):
 
 
 def test_text_that_is_quoted_is_no_option(tmp_path, capsys):
-    """A file may be called as a keyword argument; only what an error names as a setting becomes a flag."""
+    """A file may be called as a keyword argument; only the settings of an error become flags."""
     name = tmp_path / "overwrite=True.jsonl"
     name.write_text('{"text": 1}\n', encoding="utf-8")
     typed = ["pack", name, "-o", tmp_path / "out", "-t", EXAMPLES / "tokenizer", "-m", 512]

@@ -1,4 +1,4 @@
-"""A notebook: what cells show of reports, rows, tokenizers and splits, run by a kernel."""
+"""A notebook: the output of cells for reports, rows, tokenizers and splits, run by a kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ nbclient = pytest.importorskip("nbclient", reason="no notebook can be run withou
 pytest.importorskip("ipykernel", reason="no notebook can be run without a kernel")
 
 CELLS = [
-    # a cell, and what its HTML must hold
+    # a cell, and texts of its HTML
     ("import fastpack, tempfile; CHAT, TOKENIZER = 'examples/chat.jsonl', 'examples/tokenizer'", None),
     ("table = fastpack.pack_files(CHAT, TOKENIZER, max_length=512); fastpack.Report.of(table)", "1,901"),
     ("fastpack.inspect(table, row=0)", "<mark>"),

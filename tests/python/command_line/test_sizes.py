@@ -35,7 +35,7 @@ def sizes() -> list[int]:
         code = path.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
         for number, shift in re.findall(r"const \w+: u(?:size|64) = (\d+) << (\d+);", code):
             found.add(int(number) << int(shift))
-    # Small ones count other things, and what is larger is a limit.
+    # Small ones count other things, and larger ones are limits.
     return sorted(size for size in found if 1 << 10 <= size <= 4 << 20)
 
 
@@ -56,7 +56,7 @@ ENDS_IN_NEWLINE = ("jsonl", "csv", "tsv")
 
 
 def text(number: int, length: int) -> str:
-    """A unique text of so many bytes."""
+    """A unique text of `length` bytes."""
     return (f"{number:06}, " + "the river " * (length // 10 + 1))[:length]
 
 

@@ -36,7 +36,7 @@ def run(*arguments, **environment):
 
 
 def on_terminal(columns, *arguments, **environment):
-    """The output of a command on a terminal of so many columns."""
+    """The output of a command on a terminal of this many columns."""
     ours, theirs = pty.openpty()
     termios.tcsetattr(theirs, termios.TCSANOW, termios.tcgetattr(theirs))
     import fcntl
@@ -260,7 +260,7 @@ def test_bash_completes_commands_flags_and_words():
 
 
 class Terminal:
-    """A stream that keeps what is drawn on it."""
+    """A stream that keeps the drawn text."""
 
     def __init__(self):
         self.drawn = []

@@ -1,4 +1,4 @@
-"""`fastpack.wandb`, offline: what is logged of a packed folder, and what is asked for to bring one back."""
+"""`fastpack.wandb`, offline: the logged parts of a packed folder, and the requests that bring one back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fastpack verify`: what is wrong with a packed folder is named by file, row and column."""
+"""`fastpack verify`: the faults of a packed folder are named by file, row and column."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import fastpack
 COUNT = 3_000
 TEXTS = [sentence(number, 6) for number in range(COUNT)]
 
-#: What stands in the column that is not needed, in the last of its batches alone.
+#: The text in the column that is not needed, in the last of its batches alone.
 MARK = b"the last of the noise"
 
 

@@ -1,4 +1,4 @@
-"""Files that were put together: all of them are read, or what cannot be is said; no byte is passed over unseen."""
+"""Files that were put together: all of them are read, or the rest is named; no byte is passed over unseen."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_lie_about_the_length_of_a_buffer_is_damage(tmp_path, tokenizer_dir):
 
 
 def test_texts_that_expand_a_thousandfold_are_read(tmp_path, tokenizer_dir):
-    # 80 MB of one letter: what a buffer says is believed where it is true.
+    # 80 MB of one letter: the length in a buffer is believed if it is true.
     table = pa.table({"text": ["a" * 1000] * 80_000})
     sink = pa.OSFile(os.fspath(tmp_path / "data.arrow"), "wb")
     with (

@@ -204,7 +204,7 @@ def test_a_damaged_file_is_named_with_line_and_offset(name, kind, damage, tmp_pa
     [place] = report.places
     kept = report.documents.kept
     assert place.line == caught.value.line == kept + 1 + (LINES_BEFORE[kind] if kept else 0)
-    # The decoder of xz gives up what it decoded in the very call that fails.
+    # The decoder of xz returns its last bytes in the very call that fails.
     assert kept >= 20 or name == "xz"
 
 

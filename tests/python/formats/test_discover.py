@@ -43,7 +43,7 @@ def read(files: object, **options: Any) -> list[str]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Folders with a file each, and links that lead around, out and to what is there already."""
+    """Folders with a file each, and links that lead around, out and to files that are there already."""
     for name in ("b/c", "b", "a", "z/y/x"):
         write(tmp_path / "tree" / name / "data.jsonl", name)
     write(tmp_path / "other" / "data.jsonl", "other")

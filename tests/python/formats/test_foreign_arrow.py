@@ -1,4 +1,4 @@
-"""Tables that others hand over through the Arrow C interface, and that are not what they say."""
+"""Tables of others through the Arrow C interface, which are not as they say."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Producer:
         )
         if without:
             setattr(self.stream, without, type(getattr(self.stream, without))())
-        # A producer of another library lives as long as what it handed over.
+        # A producer of another library lives as long as its table.
         KEPT.append(self)
         self.said = ctypes.create_string_buffer(b"the wire is out\nand so is the light")
 

@@ -1,4 +1,4 @@
-"""Lines of JSON: what is read, and what is refused, is what Python's `json.loads` reads and refuses."""
+"""Lines of JSON: `json.loads` of Python reads and refuses the same."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 
-#: What stands between the parts of a record.
+#: The blanks between the parts of a record.
 SPACES = st.sampled_from(["", " ", "\t", "  ", "\r", "\f", "\u00a0"])
 
-#: What mutations put in: the characters that JSON is made of, and some that it is not.
+#: The texts of mutations: the characters of JSON, and some others.
 PIECES = st.sampled_from(
     [*'{}[]",:\\/ \t-+.eE0189', "\\u", "\\ud83d", "\\ude00", "\\x", "\x00", "\x7f", "\x1f", "é", "NaN", "nul"]
 )

@@ -234,7 +234,7 @@ def test_a_record_whose_json_is_invalid_is_refused_by_its_row(
 
 
 def spoilt(records: Records, kind: pa.DataType, row: int) -> pa.Table:
-    """The records as a table, with text that is no JSON at the end of what is JSON in a row."""
+    """The records as a table, with text that is no JSON at the end of the JSON of a row."""
 
     def change(part: pa.Array) -> pa.Array:
         if isinstance(part.type, pa.JsonType):

@@ -83,7 +83,7 @@ def test_shared_modules_name_no_stage(path):
 
 @pytest.mark.parametrize("crate", ["core", "python", "template"])
 def test_no_files_of_a_crate_name_each_other(crate):
-    """A file can be read without those that build on it: what two files share stands in a third."""
+    """A file can be read without those that build on it: the common part of two files stands in a third."""
     assert circles(graph(ROOT / "rust" / crate / "src")) == []
 
 
@@ -140,7 +140,7 @@ def test_threads_are_started_in_one_place():
 
 
 def test_the_rules_of_a_strategy_have_one_home():
-    """Elsewhere a strategy is asked what holds for it; only the planner chooses its algorithm by its name."""
+    """Elsewhere a strategy is asked for its rules; only the planner chooses its algorithm by its name."""
     homes = {
         str(path.relative_to(CORE))
         for path in core_files()
@@ -174,7 +174,7 @@ def test_defaults_are_written_once():
 
 @pytest.mark.parametrize("name", api.__all__)
 def test_every_option_of_a_function_reaches_the_native_module(name):
-    """An option is in a group, which takes it from the arguments of a call, or what the call does names it."""
+    """An option is in a group, which takes it from the arguments of a call, or the body of the call names it."""
     sources = "".join(map(inspect.getsource, (run, streaming, native, kept)))
     named = set(re.findall(r'given(?:\[|\.get\()"(\w+)"', sources))
     grouped = {option.name for option in OPTIONS.values() if option.group or option.flattens}

@@ -24,7 +24,7 @@ HEAVY = (
 
 @pytest.mark.alone
 def test_import_takes_at_most_50_ms():
-    # The time of the processor: what else the machine does is not the import's.
+    # The time of the processor: other work on the machine is not the import's.
     code = "import time; start = time.process_time(); import fastpack; print(time.process_time() - start)"
     times = [
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)

@@ -1,4 +1,4 @@
-"""`pack_table(output=)` and `pack_records(output=)`: what is in memory, into a folder as `pack_dir` writes it."""
+"""`pack_table(output=)` and `pack_records(output=)`: rows from memory, into a folder as `pack_dir` writes it."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_table_in_other_chunks_is_another_job(tokenizer_dir, tmp_path):
     fastpack.pack_table(table, tokenizer_dir, max_length=256, output=tmp_path)
     with pytest.raises(fastpack.OutputError, match="differs in"):
         fastpack.pack_table(chunks, tokenizer_dir, max_length=256, output=tmp_path)
-    # A slice is known by its rows, not by what it was cut from.
+    # A slice is known by its rows, not by the table that it was cut from.
     copy = pa.Table.from_pylist(RECORDS[:50])
     for given in (table.slice(0, 50), copy):
         fastpack.pack_table(given, tokenizer_dir, max_length=256, output=tmp_path / "part")

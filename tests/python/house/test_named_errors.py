@@ -215,7 +215,7 @@ def output(home: Path, chance: random.Random) -> Path:
     return place / "deeper" if way == "below a file" else place
 
 
-#: What a parameter of this name is given.
+#: The argument for a parameter of this name.
 GIVEN: dict[str, Callable[[Path, random.Random], Any]] = {
     "address": lambda home, _: f"unix:{home / 'no socket'}",
     "config": spoilt_config,
@@ -282,7 +282,7 @@ def given_to(function: Callable[..., Any], home: Path, chance: random.Random) ->
 
 
 def call(function: Callable[..., Any], arguments: dict[str, Any]) -> object:
-    """Calls a function, and uses what it returns."""
+    """Calls a function, and uses its result."""
     result = function(**arguments)
     if isinstance(result, fastpack.PackStream):
         with result:

@@ -62,7 +62,7 @@ def test_rows_are_those_that_plan_makes(strategy, align, corpus, tokenizer_dir):
     }
     alone = fastpack.pack_files(corpus, tokenizer_dir, max_length=1 << 20, strategy="none")
     documents = [np.array(ids) for ids in alone["input_ids"].to_pylist()]
-    # Elsewhere than in `concat`, what is longer than a row is dropped.
+    # Except in `concat`, a document longer than a row is dropped.
     documents = [ids for ids in documents if strategy == "concat" or len(ids) <= 256]
     plan = fastpack.plan([len(ids) for ids in documents], **options)
     packed = fastpack.pack_files(corpus, tokenizer_dir, **options)

@@ -1,4 +1,4 @@
-"""The pages of the documentation run from top to bottom, and what is written by commands is up to date."""
+"""The pages of the documentation run from top to bottom, and files that are written by commands are up to date."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_the_text_beside_the_chart_has_its_numbers():
 def test_every_public_name_is_on_the_page():
     page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     shown = {place.rpartition(".")[2] for place in re.findall(r"::: (\S+)", page)}
-    # Shown as a whole with the modules and classes that they belong to, or made by what is shown.
+    # Shown as a whole with the modules and classes that they belong to, or made by names that are shown.
     elsewhere = {"Progress", "Splits", "Plan", "Verification", "__version__"}
     errors = {name for name in fastpack.__all__ if name.endswith("Error")}
     assert set(fastpack.__all__) - elsewhere - errors <= shown

@@ -47,7 +47,7 @@ def name(coding, cut):
 
 @pytest.fixture(scope="module")
 def kept(tokenizer_dir, tmp_path_factory):
-    """A folder with the tokens of so many conversations: 24,000 are more than a row group, and more than a part of a hash."""
+    """A folder with the tokens of many conversations: 24,000 are more than a row group, and more than a part of a hash."""
     folder = tmp_path_factory.mktemp("bytes")
 
     @functools.cache

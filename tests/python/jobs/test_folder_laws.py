@@ -30,7 +30,7 @@ OPTIONS = {"max_length": 256, "format": fastpack.Format(shard_size="40KB"), "str
 
 
 def seeds(count):
-    """The seeds of so many cases (a quarter of them in `make test`), or of as many as `SOAK_SECONDS` allow. A failure names its seed, which `SOAK_SEED` tries alone."""
+    """The seeds of `count` cases (a quarter of them in `make test`), or of as many as `SOAK_SECONDS` allow. A failure names its seed, which `SOAK_SEED` tries alone."""
     if "SOAK_SEED" in os.environ:
         yield int(os.environ["SOAK_SEED"])
     elif SOAK == 0:
@@ -122,7 +122,7 @@ def outcome(call):
 
 
 def spoil_one(folder, chance, below="."):
-    """Spoils a file of a folder, loses it, or puts something else there; returns what was done."""
+    """Spoils a file of a folder, loses it, or puts another there; returns a word for the damage."""
     path = chance.choice(sorted(path for path in (folder / below).rglob("*") if path.is_file()))
     match chance.randrange(12):
         case 0:

@@ -1,4 +1,4 @@
-"""`validation` means the same records in every call: by what they hold, whatever form and place they have."""
+"""`validation` means the same records in every call: by their content, in any form and place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pack_dir`: shards, the report beside them, and what a second run does."""
+"""`pack_dir`: shards, the report beside them, and the second run."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_an_unfinished_run_goes_on_to_the_same_bytes(unfinished, long_corpus, to
 
 
 def test_what_is_done_is_not_done_again(big_corpus, tokenizer_dir, tmp_path):
-    # So large that something is left to do when a run says for the first time what it has done.
+    # So large that work is left when a run reports progress for the first time.
     kill_at_work(big_corpus, tokenizer_dir, tmp_path / "out", threads=1)
     report = fastpack.pack_dir(big_corpus, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS)
     assert 0 < report.resumed_documents < report.documents.read

@@ -1,4 +1,4 @@
-"""`scan`: says beforehand what packing does."""
+"""`scan`: the results of packing, beforehand."""
 
 from __future__ import annotations
 

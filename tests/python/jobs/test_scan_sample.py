@@ -211,7 +211,7 @@ def test_a_file_that_is_cut_off_is_no_crash(kept, tmp_path, tokenizer_dir):
 
 
 def worked(found):
-    """Seconds for which processors worked: what others do on the machine changes them little."""
+    """Seconds of processor time: other work on the machine changes them little."""
     stages = found.to_dict()["timing"]["stages"]
     return sum(stages[stage]["cpu"] for stage in ("read", "parse", "render", "encode"))
 

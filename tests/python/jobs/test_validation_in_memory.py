@@ -52,7 +52,7 @@ def rows(splits):
 
 
 def timeless(report):
-    """A report without what only files on disk, or only memory, can have."""
+    """A report without the parts that only files on disk, or only memory, can have."""
     return {key: value for key, value in report.to_dict().items() if key != "timing"}
 
 

@@ -1,4 +1,4 @@
-"""The loader process where something dies, is in the way, or is not what it should be."""
+"""The loader process: something dies, is in the way, or is faulty."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def cut(server: StreamServer) -> None:
 
 
 def taken_through_cuts(given: dict[str, Any], folder: Path, seed: int) -> tuple[list[list[Any]], int]:
-    """The tables of two ranks while wires are cut by either side and the server is started again; and what was lost."""
+    """The tables of two ranks while wires are cut by either side and the server is started again; and the lost ones."""
     draw, file, address = random.Random(seed), folder / "place.json", f"unix:{folder}/s"
     server = StreamServer(given, address, state=str(file))
     ranks = [fastpack.connect(address, rank=rank, world_size=2) for rank in range(2)]

@@ -47,7 +47,7 @@ class Link:
 
 
 class Simulation:
-    """A server, ranks and what is on the wire; every step is one message or one death."""
+    """A server, ranks and the messages on the wire; every step is one message or one death."""
 
     def __init__(self, world: int) -> None:
         self.world = world
@@ -243,7 +243,7 @@ class Simulation:
     # The laws.
 
     def check_beginning(self, link: Link, hello: Any, place: Place) -> None:
-        """A client begins where it says, or else never before what all ranks took, nor behind what the rank took."""
+        """A client begins at its own place, or else never before the rows that all ranks took, nor behind those that the rank took."""
         if hello.place is not None:
             assert place.step == hello.place.step
             return

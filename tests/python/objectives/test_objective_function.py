@@ -1,4 +1,4 @@
-"""`objective=Custom(function)`: rows of what a function of the caller makes of documents."""
+"""`objective=Custom(function)`: rows of documents from a function of the caller."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def mirror(documents):
 
 
 def unchanged(documents):
-    """The documents as they are, which is what the causal objective learns."""
+    """The documents as they are, as in the causal objective."""
     return documents.select(["input_ids", "labels", "loss_weights"])
 
 

@@ -171,7 +171,7 @@ def files(tmp_path_factory):
 
 
 def fails(raised, call, place):
-    """Holds that a call raises the exception itself, with one note of the place; of a `StopIteration` what generators make."""
+    """Asserts that a call raises the exception itself, with one note of the place; of a `StopIteration` the error of generators."""
     is_end = isinstance(raised, StopIteration)
     with pytest.raises(RuntimeError if is_end else type(raised)) as caught:
         call()

@@ -86,7 +86,7 @@ REJECTED = [
     ("fastpack.pack_table(TABLE, max_length=8, keep_tokens=True)", "keep_tokens"),
     ('fastpack.pack_table(TABLE, max_length=8, format="parquet", validation=1)', "format"),
     ('fastpack.pack_records(RECORDS, "t", max_length=8, exists="overwrite")', "exists"),
-    # Values without what they need, or with what they have none of.
+    # Values without a field that they need, or with one that they lack.
     ("fastpack.Balanced()", "ranks"),
     ("fastpack.MaskedLM(probabilty=0.2)", "probabilty"),
     ('fastpack.MaskedLM(probability="0.2")', "probability"),
@@ -144,7 +144,7 @@ def test_calls_as_the_docs_have_them_are_accepted(complaints):
 def test_wrong_calls_are_rejected_by_the_name_of_the_option(number, named, complaints):
     found = [line for line in complaints[1] if f"wrong.py:{number}:" in line and "error" in line]
     assert found, "the checker accepts the call"
-    # mypy names the function alone where a value lacks what it needs, or too much is given.
+    # mypy names the function alone if a value lacks a field, or too much is given.
     assert any(re.search(rf"{named}|overload|[Tt]oo many", line) for line in found), found
 
 
@@ -193,7 +193,7 @@ PLACES = {
 def offered(tmp_path_factory):
     """The labels that an editor offers in each of the places."""
     folder = tmp_path_factory.mktemp("editor")
-    # A cursor behind a list would be offered what may stand in one.
+    # A cursor behind a list would be offered the words of its entries.
     lines = [BEGINNING, *PLACES]
     path = folder / "program.py"
     path.write_text(

@@ -129,7 +129,7 @@ print(json.dumps([report.resumed_documents, report.warnings]))
 
 @pytest.fixture
 def killed(write_jsonl, tokenizer_dir, tmp_path):
-    """Runs a job that is killed on the way, then once more with what the filter reads as `behind`; says what that reported."""
+    """Runs a job that is killed on the way, then once more with `behind` for the filter to read; returns the second report."""
     path = write_jsonl(RECORDS * 8)
     out = tmp_path / "out"
 

@@ -1,4 +1,4 @@
-"""Mistakes of people who use fastpack for the first time: what they typed, and what they are told."""
+"""Mistakes of people who use fastpack for the first time: their words, and the answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fastpack.options.mistakes.foreign import (
 MESSAGES = [{"role": "user", "content": "the river"}, {"role": "assistant", "content": "a boat"}]
 
 WORDS = [
-    # what was given, and what is told
+    # the argument, and the answer
     ({"strategy": "bfd"}, 'did you mean "best_fit"?'),
     ({"strategy": "wrapped"}, 'did you mean "concat"?'),
     ({"strategy": "ffd"}, 'did you mean "mix"?'),
@@ -122,7 +122,7 @@ def test_words_are_taken_with_dashes_and_capitals(given, meant, corpus, tokenize
 
 
 def wrong_things(corpus, tokenizer_dir, folder):
-    """Calls with the wrong thing in the right place, each with what is told."""
+    """Calls with the wrong thing in the right place, each with the answer."""
     table = pa.table({"text": ["a"]})
     pack_files, pack_table, pack_records = fastpack.pack_files, fastpack.pack_table, fastpack.pack_records
     near = corpus.with_name(corpus.name.replace(".jsonl", ".json"))

@@ -745,7 +745,7 @@ def test_002_rows_are_padded_only_when_asked_and_only_so_far(write_jsonl, tokeni
 
 
 def test_002_a_document_as_long_as_a_row_is_packed(write_jsonl, tokenizer_dir):
-    """It asserts that rows are shorter than what it reads, and pads to the longer of both lengths."""
+    """It asserts that rows are shorter than the text that it reads, and pads to the longer of both lengths."""
     path = write_jsonl([{"input_ids": [5 + n] * length} for n, length in enumerate((16, 9, 7, 3))])
     options: Any = {
         "max_length": 16,

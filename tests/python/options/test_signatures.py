@@ -1,4 +1,4 @@
-"""The signatures and docstrings of the public functions, which are written by hand, say what the table of options says."""
+"""The signatures and docstrings of the public functions, which are written by hand, agree with the table of options."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_a_call_has_few_options(call, most):
 
 
 def told_of_before():
-    """The rows of the page of options of before: the old name, and what is written now."""
+    """The rows of the page of options of before: the old name, and the new spelling."""
     page = (ROOT / "docs/reference/options-of-before.md").read_text(encoding="utf-8")
     return re.findall(r"^\| `(\w+)=` \| `(\w+)=([^`]+)` \|$", page, re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""`pack_files` and `pack_table`: what goes in, what comes out."""
+"""`pack_files` and `pack_table`: their arguments and their rows."""
 
 from __future__ import annotations
 

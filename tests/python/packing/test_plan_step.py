@@ -170,7 +170,7 @@ def test_too_long_sequences_are_refused_dropped_or_cut():
 
 
 def keeping(numbers):
-    """Keeps what a rank asks, and says that another has two kinds."""
+    """Keeps the numbers of a rank, and answers that another has two kinds."""
     return lambda number: numbers.append(number) or max(number, 2)
 
 

@@ -1,4 +1,4 @@
-"""The rules of packed rows: what the core finds broken is what plain Python finds."""
+"""The rules of packed rows: the core and plain Python find the same ones broken."""
 
 from __future__ import annotations
 

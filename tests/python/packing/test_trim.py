@@ -16,7 +16,7 @@ import fastpack
 
 
 def talk(words):
-    """Turns of the user and the assistant of so many words each, in turns."""
+    """Turns of the user and the assistant, by their numbers of words."""
     return {
         "messages": [
             {"role": ("user", "assistant")[at % 2], "content": sentence(at, count)}
@@ -27,7 +27,7 @@ def talk(words):
 
 @pytest.fixture(scope="module", params=["generation", "derived"])
 def folder(request, tokenizer_dir, tmp_path_factory):
-    """A tokenizer whose template marks what the assistant says, and one whose does not."""
+    """A tokenizer whose template marks the assistant's text, and one whose does not."""
     if request.param == "generation":
         return tokenizer_dir
     folder = tmp_path_factory.mktemp("plain")
@@ -57,10 +57,11 @@ def test_what_is_left_is_the_longest_shorter_conversation_that_fits(talks, train
     options = {"train_on": train_on}
     expected = []
     for words in talks:
-        # The conversation, and what is left of it as turns go; each as the template renders it.
+        # The conversation, and its rest as turns go; each as the template renders it.
         shorter = [words[:count] for count in range(len(words) - len(words) % 2, 0, -2)]
         rendered = whole(folder, write_jsonl(map(talk, [words, *shorter]), "shorter.jsonl"), **options)
-        # The white space behind a turn is no part of it, and goes where it does not fit; what is cut ends with a turn
+        # The white space behind a turn is no part of it, and goes if it does not fit; the rest of the conversation ends with a
+        # turn
         # of the assistant.
         cuts = [rendered[0], *(cut for ids in rendered[1:] for cut in (ids, ids[:-1]))]
         expected += [ids for ids in cuts if len(ids) <= 64][:1]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-# It prints what users and the assistant say, and nothing else of a record.
+# It prints the texts of users and the assistant, and nothing else of a record.
 SPOKEN = """{% for m in messages %}{% if m.role == 'user' or m.role == 'assistant' %}<|start|>{{ m.role }}
 {% generation %}{{ m.content | trim }}<|end|>{% endgeneration %}
 {% endif %}{% if m.tool_calls and not m.content %}a call{% endif %}{% endfor %}"""

@@ -1,4 +1,4 @@
-"""`fastpack.hf.pack_dataset` gives what TRL's function of this name gives."""
+"""`fastpack.hf.pack_dataset` gives the same as TRL's function of this name."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ def test_rows_say_what_lines_say_whatever_their_types(
         last = {names[0]: "assistant", names[1]: said(number + 1)}
         # Fields of some records are null in the others.
         records.append({"messages": [*messages, last | ({"weight": 0.5} if number % 3 == 2 else {})]})
-    # A null among the messages, and none at all: what is refused of lines is refused of rows.
+    # A null among the messages, and none at all: rows are refused as lines are.
     records += [{"messages": [None, *records[0]["messages"]]}, {"messages": []}, {"messages": None}]
     message = pa.struct([(names[0], texts), (names[1], texts), ("weight", pa.float64())])
     schema = pa.schema([("noise", pa.int64()), ("messages", lists(message)), ("tools", pa.null())])

@@ -114,7 +114,7 @@ WITH_TOOLS = turns(
 CALL_TRAINED = f'weather{{"town": "Bergen"}}<|end|>{ASSISTANT}<|end|>'
 
 CHAT_TRAINED = f"{ASSISTANT}<|end|>"
-# This template has no generation prompt: what follows the request begins with the header.
+# This template has no generation prompt: the text behind the request begins with the header.
 ANSWER_TRAINED = f"<|start|>assistant\n{ASSISTANT}<|end|>\n"
 
 SHAPES = {
@@ -321,7 +321,7 @@ def test_what_answers_is_trained(one, tokenizer_dir):
         {"question": USER, "answer": ASSISTANT},
         {"prompt": MESSAGES[:1], "completion": MESSAGES[1:]},
     ):
-        # This template has no generation prompt: what follows the request begins with the header.
+        # This template has no generation prompt: the text behind the request begins with the header.
         assert texts(one(record), tokenizer_dir) == [(CHAT, "<|start|>assistant\n" + trained)]
     plain = one({"prompt": USER + "\n", "completion": ASSISTANT})
     assert texts(plain, tokenizer_dir) == [(f"{USER}\n{ASSISTANT}{END}", ASSISTANT + END)]

@@ -1,4 +1,4 @@
-"""A history becomes turns, and fields of what is said that are not read are counted and told, on every road."""
+"""A history becomes turns, and fields with content that are not read are counted and told, on every road."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Google Cloud Storage and Azure Blob Storage, as servers on this machine answer for them, give and take what folders do."""
+"""Google Cloud Storage and Azure Blob Storage, as local servers, give and take the same as folders."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_a_job_that_was_killed_goes_on(options, cloud, tree, tokenizer_dir, work
         if "packed/manifest.json" in found:
             manifest = json.loads(found["packed/manifest.json"])
             assert all(f"packed/{file['name']}" in found for file in manifest["files"])
-    # A request of a killed process may come behind all others; the next run removes what it has put there.
+    # A request of a killed process may come behind all others; the next run removes its object.
     for _ in range(2):
         pack_dir(tree / "a", cloud.url("packed"), tokenizer_dir, cloud, work, **options)
     flat.pack_dir(tree / "a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, **options)

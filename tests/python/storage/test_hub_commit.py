@@ -23,7 +23,7 @@ COMMIT = "c" * 40
 
 
 class Hub:
-    """One data set of the hub: its files, its commits, and what is uploaded for the next one."""
+    """One data set of the hub: its files, its commits, and the uploads for the next one."""
 
     def __init__(self, server, refuses=None):
         self.server = server
@@ -118,7 +118,7 @@ def chats(tmp_path):
 
 
 def pack(hub, files, tokenizer, output, work, **options):
-    """Packs in a process that knows the server as the hub; returns what it says."""
+    """Packs in a process that knows the server as the hub; returns its output."""
     script = (
         "import json, pickle, sys, fastpack\n"
         "files, output, options = pickle.loads(bytes.fromhex(sys.argv[1]))\n"

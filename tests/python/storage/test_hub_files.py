@@ -144,7 +144,7 @@ def test_what_a_name_leaves_open_is_refused(name, said, hub, tokenizer_dir):
 
 def test_a_data_set_that_is_a_program_is_read_from_the_branch_of_its_rows(hub, tokenizer_dir):
     kind, message = rows(hub, "hf://datasets/org/script", tokenizer_dir, on_bad_record="error")
-    # The server has lines under that name, which is what the message is about.
+    # The server has lines under that name, and the message is about them.
     assert kind == "RecordError"
     assert f"hf://datasets/org/script@{'b' * 40}/default/train/0000.parquet" in message
 

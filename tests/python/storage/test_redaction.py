@@ -119,7 +119,7 @@ def values_of(name):
 
 
 def everything_in(error):
-    """All that an exception says, by itself and in a traceback, and what is found in it or its pickle."""
+    """All texts of an exception, by itself and in a traceback, and of its attributes and its pickle."""
     said = []
     seen = error
     while seen is not None:
@@ -254,7 +254,7 @@ OTHERS = {
 
 
 def raised_by(call, url):
-    """All that is said by what a call raises, if it raises anything."""
+    """All texts of the exception of a call, if it raises one."""
     try:
         call(url)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Packed folders in remote storage are read as those of this machine, and what is read of them is checked."""
+"""Packed folders in remote storage are read as those of this machine, and their bytes are checked."""
 
 from __future__ import annotations
 

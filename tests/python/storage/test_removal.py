@@ -1,4 +1,4 @@
-"""Only what is proved to be fastpack's own is removed or replaced.
+"""Only files that are proved to be fastpack's own are removed or replaced.
 
 Files and objects of somebody else are planted under every name that could come up: the names that a job writes, those that it has
 written, those of its work folders and caches. Whatever the call then says, what was planted is as it was.
@@ -57,7 +57,7 @@ IN_WORK = [
 
 
 def attempt(call, *arguments, **options):
-    """Makes a call that fastpack may refuse, for what lies there alone."""
+    """Makes a call that fastpack may refuse, but only for the files that lie there."""
     try:
         call(*arguments, **options)
     except fastpack.OptionError:

@@ -136,7 +136,7 @@ PLAIN: dict[str, Any] = {
 
 
 def rows_of(stream: fastpack.PackStream, most: int | None = None) -> list[list[int]]:
-    """The ids of the rows of so many tables; of all that follow if `None`."""
+    """The ids of the rows of `most` tables; of all that follow if `None`."""
     return [row for table in itertools.islice(stream, most) for row in table["input_ids"].to_pylist()]
 
 

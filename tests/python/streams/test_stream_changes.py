@@ -1,4 +1,4 @@
-"""A file that was changed in its middle, at the same size and time, is refused where rows of a state hold what was read of it."""
+"""A file that was changed in its middle, at the same size and time, is refused if rows of a state hold documents of its block."""
 
 from __future__ import annotations
 

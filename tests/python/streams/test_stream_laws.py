@@ -133,7 +133,7 @@ class Ranks:
             stream.load_state_dict(state)
 
     def steps(self, most: int | None) -> list[list[int]]:
-        """The ids of the rows of so many steps; of all that follow if `None`."""
+        """The ids of the rows of `most` steps; of all that follow if `None`."""
         rows: list[list[int]] = []
         while most is None or most > 0:
             tables = [next(stream, None) for stream in self.streams]

@@ -44,7 +44,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def shares_of(stream: fastpack.PackStream, tables: int, unit: str = "tokens") -> float:
-    """The share of the documents that are long, in what some tables hold."""
+    """The share of the documents that are long, in the rows of some tables."""
     counted = {True: 0, False: 0}
     for table in itertools.islice(stream, tables):
         for row in table["seq_lengths"].to_pylist():

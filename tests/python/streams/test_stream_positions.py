@@ -35,7 +35,7 @@ def ids_of(tables: Iterable[pa.Table]) -> list[tuple[int, ...]]:
 
 
 def write_arrow(path: Path, kind: str, rows: int = 23) -> Path:
-    """The texts as an Arrow file or stream, beside a column of numbers, in batches of so many rows."""
+    """The texts as an Arrow file or stream, beside a column of numbers, in batches of `rows` rows."""
     texts: Any = pa.array(TEXTS)
     if kind.endswith("dictionaries"):
         texts = texts.dictionary_encode()

@@ -122,7 +122,7 @@ def opened(
 ) -> fastpack.PackStream:
     passes = 1 if trial.options["strategy"] == "none" else 4 * LENGTH
     whole = sum(map(len, trial.sources.values()))
-    # One pass of the lanes for each table, those ahead included, and what is read ahead of them.
+    # One pass of the lanes for each table, those ahead included, and the blocks that are read ahead of them.
     budget = (STEPS + 4) * passes * (whole + 1) + BLOCK
     options = dict(trial.options)
     files: dict[str, Any]
@@ -157,7 +157,7 @@ def split(folder: Path, name: str, records: list[dict[str, Any]]) -> str:
 
 
 class Run(NamedTuple):
-    """The rows of each table, their states, and what ended the run, if anything did."""
+    """The rows of each table, their states, and the error that ended the run, if any."""
 
     tables: list[list[Row]]
     states: list[Any]
@@ -295,7 +295,7 @@ def test_a_source_of_which_all_is_dropped_is_as_one_without_records(write_jsonl:
 
 
 class Drops:
-    """A `filter` that drops what the test says now, and counts the rows that it is given."""
+    """A `filter` that drops rows as the test says now, and counts the rows that it is given."""
 
     def __init__(self) -> None:
         self.dropped: set[int] = set()

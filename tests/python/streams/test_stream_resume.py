@@ -202,7 +202,7 @@ def test_loading_a_state_changes_it_not_and_can_be_done_twice(
 
 
 def test_a_state_belongs_to_what_was_delivered(mixed_files: list[str], loaded: fastpack.Tokenizer) -> None:
-    """Torchdata #1405, #1456: what was prefetched was part of the state, and lost."""
+    """Torchdata #1405, #1456: prefetched items were part of the state, and lost."""
     stream = flat.stream(mixed_files, loaded, max_length=96, batch_size=3)
     taken = [next(stream) for _ in range(7)]
     assert stream.state_dict() == fastpack.state_of(taken[-1])

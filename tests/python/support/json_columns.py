@@ -11,7 +11,7 @@ JSON = pa.json_()
 
 
 def array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """The values as an array of this type. What is JSON in it is written as JSON, what is absent is null."""
+    """The values as an array of this type. JSON in it is written as JSON, an absent value is null."""
     if isinstance(kind, pa.JsonType):
         texts = [None if value is None else json.dumps(value) for value in values]
         return pa.ExtensionArray.from_storage(kind, pa.array(texts, kind.storage_type))

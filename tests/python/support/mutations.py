@@ -1,4 +1,4 @@
-"""Files that were spoilt at random, and what must come of them: nothing but rows, or one error.
+"""Files that were spoilt at random, and the only allowed results: rows, or one error.
 
 Run as a program it repeats a case: `python tests/python/support/mutations.py test_mutations:spoil_input 17`.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parents[1]
 
 MEMORY = 500 << 20
-"""Bytes that a case may take beyond what the process has before the first one."""
+"""Bytes that a case may take beyond those of the process before the first one."""
 
 SECONDS = 10
 """Seconds that a case may take."""

@@ -1,4 +1,4 @@
-"""How slow the machine is while a test measures a time: what runs beside a test must not make it fail."""
+"""The slowness of the machine while a test measures a time: other work must not make a test fail."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ LEFT_OUT = {
 """The blocks that no test runs, by page and first line, with the reasons."""
 
 PICTURES = {"docs/architecture.md"}
-"""The pages whose blocks of text are drawings, and not what the block before them prints."""
+"""The pages whose blocks of text are drawings, and not the output of the block before them."""
 
 TORCH = re.compile(r"\b(torch|trl|lightning|accelerate|torchdata|Trainer)\b")
 QUOTED = re.compile(r"(?://|#) ((?:rust|python)/[\w/.]+)\n")
@@ -160,7 +160,7 @@ class Reader:
         }
 
     def follow(self, page):
-        """Does what each block of the page says, and compares what it shows."""
+        """Does as each block of the page says, and compares the shown results."""
         for block in blocks_of(page):
             if not block.runs:
                 continue
@@ -174,7 +174,7 @@ class Reader:
                 raise
 
     def one(self, block, text):
-        """Does what one block says."""
+        """Does as one block says."""
         if ">>> " in text:
             self.doctest(block, text)
         elif QUOTED.match(text):
@@ -197,7 +197,7 @@ class Reader:
             raise AssertionError(message)
 
     def python(self, block, text):
-        """Runs lines of Python, and keeps what they print."""
+        """Runs lines of Python, and keeps their output."""
         code = compile("\n" * (block.line - 1) + text, str(block.page), "exec")
         with contextlib.redirect_stdout(io.StringIO()) as shown:
             exec(code, self.names)
@@ -213,7 +213,7 @@ class Reader:
         assert not runner.failures, said.getvalue()
 
     def console(self, block, text):
-        """Runs the lines with a `$` in a shell, and compares what follows them."""
+        """Runs the lines with a `$` in a shell, and compares the lines behind them."""
         for line, shown in commands_of(text):
             done = subprocess.run(
                 ["bash", "-c", f"set -e; {line}"],
@@ -245,7 +245,7 @@ for id in $tasks_ids; do wait $id || exit 1; done""",
 
 
 def commands_of(text):
-    """The commands of a console block, with what each prints there."""
+    """The commands of a console block, with the output of each."""
     found = []
     for line in text.splitlines():
         if line.startswith("$ "):
@@ -261,7 +261,7 @@ def commands_of(text):
 
 
 def same(block, shown, printed):
-    """Compares what a page shows with what was printed; `...` stands for anything."""
+    """Compares the text of a page with the output; `...` stands for anything."""
     pattern = re.escape(shown.strip()).replace(re.escape("..."), ".*?")
     pattern = re.sub(r"(\\?[ \n])+", r"\\s+", pattern)
     assert re.fullmatch(pattern, printed.strip(), flags=re.DOTALL), f"{block.name}: printed\n{printed}"

@@ -76,7 +76,7 @@ def at_work(process):
     """Waits until a run that was started with `pause` has made documents, and stopped."""
     line = process.stdout.readline().strip()
     assert line == "working", (line, *process.communicate())
-    # It says so before it stops; what is to go on from there must not be told to earlier.
+    # It says so before it stops; a process that is to go on from there must not be told earlier.
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     return process
 

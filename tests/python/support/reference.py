@@ -51,7 +51,7 @@ def none(lengths: Sequence[int], max_length: int) -> list[Row]:
 
 
 def first_fit(lengths: Sequence[int], max_length: int, most: int | None = None) -> list[Row]:
-    """Longest first, each into the first row with room: what no plan of `mix` may exceed."""
+    """Longest first, each into the first row with room: the bound on every plan of `mix`."""
     rows: list[Row] = []
     space: list[int] = []
     for document in _longest_first(lengths):

@@ -1,4 +1,4 @@
-"""Loops over the characters of a text: what transformers renders, by the interpreter and by recorded programs."""
+"""Loops over the characters of a text: the render of transformers, by the interpreter and by recorded programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message's `loss` and a record's `loss_mask` say what is trained, on every road, or the record is refused by name."""
+"""A message's `loss` and a record's `loss_mask` choose the trained messages, on every road, or the record is refused by name."""
 
 from __future__ import annotations
 

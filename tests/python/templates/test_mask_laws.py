@@ -1,4 +1,4 @@
-"""Nothing is trained but what the assistant wrote and what ends its turn, whatever the template and the tokenizer."""
+"""Nothing is trained but the assistant's text and the end of its turn, with any template and tokenizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions over generated values: what fastpack renders, the sandbox of transformers renders alike."""
+"""Expressions over generated values: fastpack and the sandbox of transformers render alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled templates render what the interpreter renders, and that is what transformers renders."""
+"""Compiled templates render as the interpreter, and as transformers."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def varied(value: Any, draw: random.Random) -> Any:
 
 
 def relatives(record: dict[str, Any], count: int, seed: int) -> list[dict[str, Any]]:
-    """A record and others that differ from it in what they say, but hardly in how."""
+    """A record and others with other words, but hardly another structure."""
     draw = random.Random(seed)
     return [record, *(varied(record, draw) for _ in range(count))]
 

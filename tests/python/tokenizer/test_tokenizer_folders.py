@@ -1,4 +1,4 @@
-"""Folders without a `tokenizer.json` give what transformers' AutoTokenizer makes of their other files."""
+"""Folders without a `tokenizer.json` give the same as transformers' AutoTokenizer from their other files."""
 
 from __future__ import annotations
 

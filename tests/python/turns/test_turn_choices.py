@@ -1,4 +1,4 @@
-"""A scan tells what each choice of `turns` gives, a report what splitting costs, and a row of which turn a document is."""
+"""A scan tells the results of each choice of `turns`, a report the cost of splitting, and a row the turn of a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of every turn exactly what the model has to generate is trained, behind what it sees there, whatever the template."""
+"""Of every turn exactly the text that the model has to generate is trained, behind the text that it sees there, with any template."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ CHOICES = ["auto", "each", "last"]
 
 
 class Noting:
-    """The notes on one conversation by definition: what it lacks does not change the texts when it changes."""
+    """The notes on one conversation by definition: a missing part does not change the texts when it changes."""
 
     def __init__(self, rule: Rule, record: Record, turns: str) -> None:
         self.rule, self.choice, self.tools = rule, turns, record.get("tools")

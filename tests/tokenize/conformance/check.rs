@@ -42,7 +42,7 @@ impl Check {
         self.spans(text, &[], SpecialTokens::Omit);
     }
 
-    /// Compares ids with special tokens, and what random spans touch.
+    /// Compares ids with special tokens, and the tokens that random spans touch.
     pub(crate) fn masks(&mut self, text: &str) {
         let mut spans: Vec<Range<usize>> = Vec::new();
         let mut from = 0;
@@ -115,7 +115,7 @@ impl Check {
         assert_eq!(found, expected, "{}: {text:?}", self.name);
     }
 
-    /// Compares with what is expected where the ids of some parts of the text are made before.
+    /// Compares with the expected encoding if the ids of some parts of the text are made before.
     fn settled(&mut self, text: &str, spans: &[Range<usize>], special: SpecialTokens) {
         let boundaries = |random: &mut Random| {
             let mut at = random.below(text.len() + 1);

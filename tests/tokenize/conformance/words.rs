@@ -69,7 +69,7 @@ const PARTS: [&str; 52] = [
     "।",
 ];
 
-/// Contents of added tokens: some change when they are normalized, some begin or end with what others take away.
+/// Contents of added tokens: some change when they are normalized, some begin or end with characters that others take away.
 const TOKENS: [&str; 12] = [
     "[MASK]",
     "[mask]",

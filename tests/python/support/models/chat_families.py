@@ -67,7 +67,7 @@ class Family:
     def render(
         self, messages: Sequence[Message], *, trims: bool, prompts: bool
     ) -> tuple[str, list[Span], list[Span]]:
-        """The text; what the assistant wrote with what ends it; and these ends."""
+        """The text; the assistant's text with its ends; and these ends."""
         text = self.begin
         spans, ends, number = [], [], 0
         for message in messages:

@@ -25,7 +25,7 @@ def trl_templates() -> dict[str, str]:
     return {path.stem: path.read_text() for path in sorted(paths) if path.suffix == ".jinja"}
 
 
-# It marks nothing of what the assistant writes.
+# It marks nothing of the assistant's text.
 UNMARKED = """{% for m in messages %}<|start|>{{ m.role }}
 {{ m.content if m.content is string else m.content|map(attribute='text')|join }}\
 {% for call in m.tool_calls or [] %}{{ call.function.arguments|tojson }}{% endfor %}<|end|>

@@ -169,7 +169,7 @@ THOUGHTS = {
 
 @st.composite
 def kinds(draw: st.DrawFn) -> Kind:
-    """A template put together of what templates do to headers, reasoning, calls and ends."""
+    """A template put together of usual treatments of headers, reasoning, calls and ends."""
     opens = draw(
         st.sampled_from(["<|start|>ROLE\n", "<|start|>ROLE<|sep|>", "<|ROLE|>\n", "ROLE: ", "\n### ROLE:\n"])
     )

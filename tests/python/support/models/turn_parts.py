@@ -249,7 +249,7 @@ class PartRule(Rule):
     """The rule for turns of which roles and parts are trained, as a `fastpack.TrainOn` says."""
 
     def parted(self, messages: list[Message], tools: Any, turns: str, wanted: Any) -> list[Document]:
-        """The documents of a conversation, with what is trained of them."""
+        """The documents of a conversation, with their trained parts."""
         messages = without_nulls(messages)
         chats = self._chats(messages, tools, drops=wanted.drop_history_reasoning_content)
         found = self._turns(chats)

@@ -67,7 +67,7 @@ def words_changed(message: Message) -> Message:
 
 
 def strangers(message: Message) -> list[Message]:
-    """Messages of the role that have nothing in common but what the template writes for the role."""
+    """Messages of the role that have nothing in common but the template's text for the role."""
     role = message["role"]
     function = {"name": "zz", "arguments": {"q": "x"}}
     call = {"id": "abcdefgh0", "type": "function", "function": function}
@@ -81,7 +81,7 @@ def strangers(message: Message) -> list[Message]:
 
 @dataclasses.dataclass
 class Turn:
-    """A turn of the assistant, behind what the model sees before it."""
+    """A turn of the assistant, behind the text that the model sees before it."""
 
     messages: list[int]
     """The indexes of its messages: more than one where the template joins them."""
@@ -133,7 +133,7 @@ class Rule:
         return found
 
     def documents(self, messages: list[Message], tools: Any = None, turns: str = "auto") -> list[Document]:
-        """The documents of a conversation. Raises what the template raises for it, or for all of its turns."""
+        """The documents of a conversation. Raises the error of the template for it, or for all of its turns."""
         chat = _Chat(self, without_nulls(messages), tools)
         whole = chat.text(chat.messages)
         found = chat.turns()
@@ -147,7 +147,7 @@ class Rule:
         return self._fewest(found, whole) or [Document(whole, [])]
 
     def turns(self, messages: list[Message], tools: Any = None) -> list[Turn]:
-        """The turns of the assistant. Raises what the template raises for all of them."""
+        """The turns of the assistant. Raises the error of the template for all of them."""
         return _Chat(self, without_nulls(messages), tools).turns()
 
     def _alone(self, turn: Turn, whole: str, *, is_last: bool) -> Document:

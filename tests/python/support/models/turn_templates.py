@@ -1,4 +1,4 @@
-"""Small chat templates that stand for the kinds in the field, by what they do to turns, reasoning and calls."""
+"""Small chat templates that stand for the kinds in the field, by their treatment of turns, reasoning and calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Kind:
 
 
 def with_macros(source: str) -> str:
-    """A template behind what all of these need: the words of a message, and its calls."""
+    """A template behind the macros that all of these need: the words of a message, and its calls."""
     return (
         "{%- macro said(m) -%}{%- if m.content is string -%}{{ m.content }}{%- elif m.content -%}"
         "{%- for part in m.content -%}{{ part.text }}{%- endfor -%}{%- endif -%}{%- endmacro -%}"

@@ -23,7 +23,7 @@ class LoopbackServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request, client_address):
-        """Connections that end early are what is tested."""
+        """Connections that end early are the subject of the tests."""
 
 
 class SilentHandler(BaseHTTPRequestHandler):
