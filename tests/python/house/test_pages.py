@@ -170,3 +170,15 @@ def test_the_glossary_is_short():
     terms = re.findall(r"^\| \*\*(.+?)\*\* \|", page, re.MULTILINE)
     assert 10 < len(terms) <= 20
     assert terms == sorted(terms)
+
+
+def test_every_file_of_the_code_that_a_page_names_is_there():
+    folders = ("rust", "python", "tests", "benches", "examples", "scripts")
+    code = [path.as_posix() for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    lost = {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(r"`([\w-]+(?:/[\w-]+)+\.(?:rs|py))`", page.read_text(encoding="utf-8"))
+        if not any(path.endswith(f"/{name}") for path in code)
+    }
+    assert lost == set()
