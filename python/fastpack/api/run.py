@@ -94,7 +94,7 @@ def _recipe_of_all(given: Given) -> str:
     """The recipe of a job to whose files others are appended."""
     arguments = given["arguments"]
     if given["sources"] is not None:
-        message = "is `append`, which takes one source; name one"
+        message = "is `append`, which takes one source; name one in `files`"
         raise OptionError(message, "exists")
     for option in ("cache_dir", "groups"):
         if arguments[option] is not None:

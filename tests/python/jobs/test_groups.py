@@ -243,7 +243,7 @@ def test_a_finished_job_returns_its_report_and_another_is_refused(pack, tmp_path
     report = pack(tmp_path / "out")
     before = shards(tmp_path / "out")
     assert pack(tmp_path / "out") == report
-    with pytest.raises(fastpack.OutputError, match="group_bytes"):
+    with pytest.raises(fastpack.OutputError, match=r"differs in `groups\.size`"):
         pack(tmp_path / "out", group_size=2 * GROUP)
     assert shards(tmp_path / "out") == before
     pack(tmp_path / "out", group_size=2 * GROUP, overwrite=True)
@@ -255,7 +255,10 @@ def test_a_finished_job_returns_its_report_and_another_is_refused(pack, tmp_path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"group_size": None, "rank": 0, "world_size": 2}, "`groups.rank`.*one group.*group_size"),
+        (
+            {"group_size": None, "rank": 0, "world_size": 2},
+            "`groups.rank`.*without `groups.size` the job is one group",
+        ),
         (
             {"rank": 2, "world_size": 2},
             "`groups.rank`: is 2, but must be below groups=Groups\\(world_size=2\\)",
@@ -266,7 +269,7 @@ def test_a_finished_job_returns_its_report_and_another_is_refused(pack, tmp_path
         ({"group_size": "0"}, "`groups.size`: must be a number of bytes"),
         ({"group_size": "many"}, "`groups.size`: must be a number of bytes"),
         ({"per_file": True}, "`groups.size`: cannot be given with format=Format\\(per_file=True\\)"),
-        ({"cache_dir": "cache"}, "`cache_dir`: cannot be given with group_size"),
+        ({"cache_dir": "cache"}, "`cache_dir`: cannot be given with `groups`"),
         (
             {"order": fastpack.Balanced(2), "columns": ["input_ids", "group"]},
             "`columns`: names `group`",

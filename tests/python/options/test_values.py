@@ -444,3 +444,67 @@ def test_flags_change_the_value_of_a_folder(tokenizer_dir, tmp_path):
     wanted = fastpack.FillInMiddle(rate=0, tokens=fim.tokens)
     assert load_manifest(second)["objective"] == wanted
     assert main(["pack", "--like", str(first), "-o", str(tmp_path / "no"), "--objective.form", "kto"]) == 2
+
+
+CHANGED = [
+    ({"max_length": 128}, "max_length"),
+    ({"seed": 3}, "seed"),
+    ({"overlong": "truncate"}, "overlong"),
+    ({"overlong": fastpack.Truncate(side="left")}, "overlong"),
+    ({"strategy": fastpack.BestFit()}, "strategy"),
+    ({"strategy": fastpack.Mix(max_documents=2)}, "strategy.max_documents"),
+    ({"strategy": fastpack.Mix(align_to=8)}, "strategy.align_to"),
+    ({"strategy": fastpack.Concat(shuffle=True)}, "strategy"),
+    ({"order": fastpack.Balanced(2)}, "order"),
+    ({"padding": fastpack.Padding("max_length")}, "padding"),
+    ({"padding": fastpack.Padding("max_length", side="left")}, "padding.side"),
+    ({"padding": fastpack.Padding(token_id=3)}, "padding.token_id"),
+    ({"special_tokens": fastpack.SpecialTokens(eos=False)}, "special_tokens.eos"),
+    ({"special_tokens": fastpack.SpecialTokens(in_text="split")}, "special_tokens.in_text"),
+    ({"chat_template": fastpack.ChatTemplate(now="2026-01-01T00:00:00")}, "chat_template.now"),
+    ({"chat_template": "{{ messages[0].content }}"}, "chat_template"),
+    ({"train_on": "all"}, "train_on"),
+    ({"columns": ["input_ids"]}, "columns"),
+    ({"reading": fastpack.Reading(shape="conversations")}, "reading.shape"),
+    ({"on_bad_record": "skip"}, "on_bad_record"),
+    ({"format": "parquet"}, "format"),
+    ({"format": fastpack.Format(compression="zstd")}, "format.compression"),
+    ({"format": fastpack.Format(layout="compact")}, "format.layout"),
+    ({"format": fastpack.Format(shard_size="1MB")}, "format.shard_size"),
+    ({"format": fastpack.Format(per_file=True)}, "format.per_file"),
+    ({"format": fastpack.Format(hf_layout=True)}, "format.hf_layout"),
+    ({"groups": "1MB"}, "groups.size"),
+    ({"keep_tokens": True}, "keep_tokens"),
+    ({"validation": 2}, "validation"),
+    ({"map": fastpack.Function(str, fingerprint="one")}, "filter, map and the function of the objective"),
+    ({"objective": fastpack.CausalLM(shift_labels=True)}, "objective.shift_labels"),
+]
+"""A change of the options of a job, and the name by which a message tells of it."""
+
+
+@pytest.fixture(scope="module")
+def packed(tokenizer_dir, tmp_path_factory):
+    """A job of few options that has finished: its files, and the folder of its output."""
+    folder = tmp_path_factory.mktemp("packed")
+    messages = [{"role": role, "content": "some words"} for role in ("user", "assistant")]
+    (folder / "data.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
+    job = {
+        "files": folder / "data.jsonl",
+        "output": folder / "out",
+        "tokenizer": tokenizer_dir,
+        "max_length": 64,
+    }
+    fastpack.pack_dir(**job, progress=False)
+    return job
+
+
+@pytest.mark.parametrize(("change", "named"), CHANGED, ids=str)
+def test_what_differs_between_two_jobs_is_named_as_it_is_given(change, named, packed):
+    with pytest.raises(fastpack.OutputError, match="differs in ") as error:
+        fastpack.pack_dir(**(packed | {"progress": False} | change))
+    fields = {
+        f"{name}.{field.name}" for name, option in HELD.items() for field in fields_of(option.kinds.values())
+    }
+    told = re.findall(r"`([^`]+)` \(", str(error.value).split("differs in ")[1])
+    assert named in told
+    assert set(told) <= {*OPTIONS, *fields, named}

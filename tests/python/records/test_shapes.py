@@ -584,7 +584,7 @@ def test_a_prompt_that_nothing_has_a_use_for_is_told(record, kind, one, tmp_path
         return fastpack.Report.of(pack([*paths], tokenizer_dir, **options)).warnings
 
     [warning] = warnings(path, reading=fastpack.Reading(prompt="alpaca"))
-    assert warning.startswith(f"`prompt` has no use for {kind}")
+    assert warning.startswith(f"`reading.prompt` has no use for {kind}")
     assert warnings(path) == []
     # With a use for the field, the others are there on purpose.
     request = tmp_path / "requests.jsonl"

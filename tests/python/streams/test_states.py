@@ -233,7 +233,7 @@ def test_every_option_that_decides_rows_is_part_of_a_state(ids: str, tables: int
     for reading in ({"limit": 300}, {"repeat": 2}) if tables else ():
         other = flat.stream(sources=[{"path": ids, **reading}], **PLAIN)
         other.load_state_dict(state)
-        with pytest.raises(fastpack.OptionError, match=r"what differs: `sources\.0\.(limit|repeat)`"):
+        with pytest.raises(fastpack.OptionError, match=r"what differs: `(limit|repeat)`"):
             next(other)
     for option, values in MAY_DIFFER.items():
         for value in values:

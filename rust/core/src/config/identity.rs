@@ -20,23 +20,20 @@ const NAMED: usize = 6;
 /// The parts of an identity that a message leaves out of a path: users know their options and files by name
 /// alone.
 const UNNAMED: [&str; 13] = [
-    "",
     "inputs",
-    "files",
-    "memory",
-    "streamed",
-    "token_options",
+    "inputs.files",
+    "inputs.memory",
+    "inputs.streamed",
+    "sources",
+    "made_by",
     "row_options",
-    "packing",
+    "row_options.packing",
+    "token_options",
     "output",
     "stream_options",
-    "choice",
-    "numbers",
-    "made_by",
+    "stream_options.choice",
+    "stream_options.choice.numbers",
 ];
-
-/// The part of an identity that holds the functions of the caller.
-const TRANSFORM: &str = "transform";
 
 /// The part of an identity that keeps runs apart whose records or functions have no identity.
 const RUN: &str = "run";
@@ -276,7 +273,7 @@ impl Identity {
         }
         let mut comparison = Comparison { there, explain, found: Vec::new() };
         comparison.compare("", &value(self), &value(other));
-        let mut found = comparison.found;
+        let mut found = comparison.by_option();
         let more = found.len().saturating_sub(NAMED);
         found.truncate(NAMED);
         if more > 0 {
@@ -293,95 +290,161 @@ fn value(identity: &Identity) -> Value {
 /// Says what differs between two values of a name, where more can be said than the values.
 pub(crate) type Explain<'e> = &'e dyn Fn(&str, &Value, &Value) -> Option<String>;
 
-/// Where the caller wrote what an identity names by a field of its own.
-const PLACES: [(&str, &str); 33] = [
-    (TRANSFORM, "filter, map and the function of the objective"),
-    ("align_documents_to", "strategy.align_to"),
-    ("balance_ranks", "order.ranks"),
-    ("bos", "special_tokens.bos"),
-    ("compression", "format.compression"),
-    ("decode_arguments", "chat_template.decode_arguments"),
-    ("drop_last", "strategy.drop_last"),
-    ("eos", "special_tokens.eos"),
-    ("hf_layout", "format.hf_layout"),
-    ("lanes", "ranks.lanes"),
-    ("layout", "format.layout"),
-    ("max_document_tokens", "select.max_tokens"),
-    ("max_documents_per_pack", "strategy.max_documents"),
-    ("min_document_tokens", "select.min_tokens"),
-    ("now", "chat_template.now"),
-    ("on_end", "ranks.on_end"),
-    ("on_exhausted", "weights.on_exhausted"),
-    ("on_remainder", "order.on_remainder"),
-    ("open_packs", "strategy.open_rows"),
-    ("pad_to", "padding"),
-    ("pad_token_id", "padding.token_id"),
-    ("padding_side", "padding.side"),
-    ("per_file", "format.per_file"),
-    ("shard_bytes", "format.shard_size"),
-    ("shift_labels", "objective.shift_labels"),
-    ("skip", "select.skip"),
-    ("special_in_text", "special_tokens.in_text"),
-    ("stride", "select.stride"),
-    ("take", "select.take"),
-    ("train_on_eos", "special_tokens.train_on_eos"),
-    ("truncation_side", "overlong.side"),
-    ("weight_unit", "weights.unit"),
-    ("where", "select.where"),
+/// The options by which the caller set the fields of an identity.
+///
+/// The path of a field is without the numbers of entries in lists. A field that is not listed has the name of its option.
+const PLACES: [(&str, &str); 67] = [
+    ("sources", "files"),
+    ("made_by.largest_id", "tokenizer"),
+    ("made_by.special_tokens", "tokenizer"),
+    ("made_by.template", "chat_template"),
+    ("made_by.time", "chat_template.now"),
+    ("made_by.transform", "filter, map and the function of the objective"),
+    ("made_by.trims", "overlong"),
+    ("output.compression", "format.compression"),
+    ("output.group_bytes", "groups.size"),
+    ("output.hf_layout", "format.hf_layout"),
+    ("output.layout", "format.layout"),
+    ("output.per_file", "format.per_file"),
+    ("output.shard_bytes", "format.shard_size"),
+    ("row_options.epochs", "objective.copies"),
+    ("row_options.objective.fim.rate", "objective.rate"),
+    ("row_options.objective.fim.spm_rate", "objective.spm_rate"),
+    ("row_options.objective.fim.tokens", "objective.tokens"),
+    ("row_options.objective.mlm.mask_replace", "objective.mask_replace_prob"),
+    ("row_options.objective.mlm.probability", "objective.probability"),
+    ("row_options.objective.mlm.random_replace", "objective.random_replace_prob"),
+    ("row_options.objective.mlm.whole_words", "objective.whole_words"),
+    ("row_options.objective.preference.form", "objective.form"),
+    ("row_options.objective.span.mixture", "objective"),
+    ("row_options.objective.span.mixture.density", "objective.noise_density"),
+    ("row_options.objective.span.mixture.density.density", "objective.noise_density"),
+    ("row_options.objective.span.mixture.density.length", "objective.mean_noise_span_length"),
+    ("row_options.objective.span.mixture.gaps", "objective.mean_gap_length"),
+    ("row_options.objective.span.mixture.gaps.gap", "objective.mean_gap_length"),
+    ("row_options.objective.span.mixture.gaps.length", "objective.mean_noise_span_length"),
+    ("row_options.packing.align_documents_to", "strategy.align_to"),
+    ("row_options.packing.balance_ranks", "order.ranks"),
+    ("row_options.packing.drop_last", "strategy.drop_last"),
+    ("row_options.packing.max_documents_per_pack", "strategy.max_documents"),
+    ("row_options.packing.max_target_length", "objective.max_target_length"),
+    ("row_options.packing.on_remainder", "order.on_remainder"),
+    ("row_options.packing.shuffle", "strategy.shuffle"),
+    ("row_options.packing.truncation_side", "overlong.side"),
+    ("row_options.pad_to", "padding"),
+    ("row_options.pad_token_id", "padding.token_id"),
+    ("row_options.padding_side", "padding.side"),
+    ("row_options.shares", "weights and fraction"),
+    ("row_options.shares.sources", "files"),
+    ("row_options.shares.sources.fraction", "fraction"),
+    ("row_options.shares.sources.name", "files"),
+    ("row_options.shares.sources.weight", "weights"),
+    ("row_options.shares.stopping", "weights.stopping_strategy"),
+    ("row_options.shares.unit", "weights.unit"),
+    ("row_options.shift_labels", "objective.shift_labels"),
+    ("stream_options.choice.max_document_tokens", "select.max_tokens"),
+    ("stream_options.choice.min_document_tokens", "select.min_tokens"),
+    ("stream_options.choice.numbers.skip", "select.skip"),
+    ("stream_options.choice.numbers.stride", "select.stride"),
+    ("stream_options.choice.numbers.take", "select.take"),
+    ("stream_options.choice.where", "select.where"),
+    ("stream_options.names", "files"),
+    ("stream_options.on_end", "ranks.on_end"),
+    ("stream_options.on_exhausted", "weights.on_exhausted"),
+    ("stream_options.open_packs", "strategy.open_rows"),
+    ("stream_options.weight_unit", "weights.unit"),
+    ("token_options.bos", "special_tokens.bos"),
+    ("token_options.classes", "objective.classes"),
+    ("token_options.decode_arguments", "chat_template.decode_arguments"),
+    ("token_options.documents", "objective"),
+    ("token_options.eos", "special_tokens.eos"),
+    ("token_options.now", "chat_template.now"),
+    ("token_options.special_in_text", "special_tokens.in_text"),
+    ("token_options.train_on_eos", "special_tokens.train_on_eos"),
 ];
+
+/// The fields that follow from other options. They are named only where nothing else differs, as between jobs that make tokens alone.
+const FOLLOWING: [&str; 3] = ["made_by.largest_id", "made_by.trims", "token_options.documents"];
+
+/// The name by which a message tells the caller of the field at `path`.
+fn option_at(path: &str) -> String {
+    let is_field = |part: &&str| part.parse::<usize>().is_err();
+    let fields: Vec<&str> = path.split('.').filter(is_field).collect();
+    let fields = fields.join(".");
+    if let Some((_, option)) = PLACES.iter().find(|(field, _)| *field == fields) {
+        return (*option).to_owned();
+    }
+    // Among several sources, `sources.1.reading.shape` is the `shape` of an entry of `files`.
+    if let Some(entry) = path.strip_prefix("sources.").filter(|_| fields.len() < path.len()) {
+        return format!("files.{}", entry.replacen("reading.", "", 1));
+    }
+    let names = UNNAMED.iter().filter_map(|part| path.strip_prefix(part)?.strip_prefix('.'));
+    names.min_by_key(|name| name.len()).unwrap_or(path).to_owned()
+}
 
 /// The comparison of two identities.
 struct Comparison<'e> {
     there: &'static str,
     explain: Explain<'e>,
-    /// The differences.
-    found: Vec<String>,
+    /// The paths of the fields that differ, each with its difference.
+    found: Vec<(String, String)>,
 }
 
 impl Comparison<'_> {
-    fn compare(&mut self, name: &str, there: &Value, here: &Value) {
+    fn compare(&mut self, path: &str, there: &Value, here: &Value) {
         match (there, here) {
             _ if there == here => {}
-            (Value::Object(old), Value::Object(new)) => self.compare_fields(name, old, new),
+            (Value::Object(old), Value::Object(new)) => self.compare_fields(path, old, new),
             (Value::Array(old), Value::Array(new))
                 if old.len() == new.len() && old.iter().all(Value::is_object) =>
             {
                 for (number, (old, new)) in old.iter().zip(new).enumerate() {
-                    self.compare(&format!("{name}.{number}"), old, new);
+                    // The only entry of a list needs no number.
+                    let is_only = number == 0 && there.as_array().is_some_and(|all| all.len() == 1);
+                    let path = if is_only { path.to_owned() } else { format!("{path}.{number}") };
+                    self.compare(&path, old, new);
                 }
             }
             _ => {
-                let explained = (self.explain)(name, there, here).unwrap_or_else(|| {
-                    format!("{} {}, {} here", brief(there), self.there, brief(here))
-                });
-                self.add(name, &explained);
+                let explained =
+                    (self.explain)(&option_at(path), there, here).unwrap_or_else(|| {
+                        format!("{} {}, {} here", brief(there), self.there, brief(here))
+                    });
+                self.found.push((path.to_owned(), explained));
             }
         }
     }
 
-    fn compare_fields(&mut self, name: &str, old: &OptionFields, new: &OptionFields) {
+    fn compare_fields(&mut self, path: &str, old: &OptionFields, new: &OptionFields) {
         let added = new.keys().filter(|key| !old.contains_key(*key));
-        let keys = old.keys().chain(added).filter(|key| !name.is_empty() || *key != RUN);
+        let keys = old.keys().chain(added).filter(|key| !path.is_empty() || *key != RUN);
         for key in keys {
-            let name = if UNNAMED.contains(&name) { key.clone() } else { format!("{name}.{key}") };
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
             match (old.get(key), new.get(key)) {
-                (Some(Value::Object(_)), None) => self.add(&name, "there alone"),
-                (None, Some(Value::Object(_))) => self.add(&name, "here alone"),
+                (Some(Value::Object(_)), None) => self.found.push((path, "there alone".to_owned())),
+                (None, Some(Value::Object(_))) => self.found.push((path, "here alone".to_owned())),
                 (old, new) => {
                     let side = |value: Option<&Value>| value.cloned().unwrap_or(Value::Null);
-                    self.compare(&name, &side(old), &side(new));
+                    self.compare(&path, &side(old), &side(new));
                 }
             }
         }
     }
 
-    /// Adds a difference. One that two groups of options have is named once.
-    fn add(&mut self, name: &str, how: &str) {
-        let name = PLACES.iter().find(|(field, _)| *field == name).map_or(name, |(_, place)| place);
-        let difference = format!("`{name}` ({how})");
-        if !self.found.contains(&difference) {
-            self.found.push(difference);
+    /// The differences in words. An option that decides several fields is named once.
+    fn by_option(mut self) -> Vec<String> {
+        let follows = |path: &str| FOLLOWING.contains(&path);
+        if !self.found.iter().all(|(path, _)| follows(path)) {
+            self.found.retain(|(path, _)| !follows(path));
         }
+        let mut named: Vec<(String, String)> = Vec::new();
+        for (path, how) in self.found {
+            let option = option_at(&path);
+            if named.iter().all(|(known, _)| *known != option) {
+                named.push((option, how));
+            }
+        }
+        named.into_iter().map(|(option, how)| format!("`{option}` ({how})")).collect()
     }
 }
 
@@ -451,7 +514,7 @@ mod tests {
         let mut comparison =
             Comparison { there: "there", explain: &|_, _, _| None, found: Vec::new() };
         comparison.compare("", there, here);
-        comparison.found
+        comparison.by_option()
     }
 
     #[test]
@@ -504,13 +567,17 @@ mod tests {
     fn options_of_the_same_name_in_several_groups_stay_apart() {
         let whole = sample();
         let written = value(&whole);
-        for place in ["/row_options/packing/shuffle", "/stream_options/shuffle"] {
+        let places = [
+            ("/row_options/packing/shuffle", "strategy.shuffle"),
+            ("/stream_options/shuffle", "shuffle"),
+        ];
+        for (place, option) in places {
             let mut other = written.clone();
             let shuffle = other.pointer_mut(place).expect("an option");
             *shuffle = json!(!shuffle.as_bool().expect("a switch"));
             let other: Identity = serde_json::from_value(other).expect("an identity");
             let found = whole.differences(&other).expect("a difference");
-            assert!(found.starts_with("`shuffle` ("), "{found}");
+            assert!(found.starts_with(&format!("`{option}` (")), "{found}");
         }
     }
 }

@@ -240,7 +240,7 @@ impl ObjectiveOptions {
     pub fn validate(&self) -> Result<()> {
         match self {
             Self::Mlm(mlm) if mlm.mask_replace.get() + mlm.random_replace.get() > 1.0 => {
-                let reason = "and `mask_replace_prob` must be at most 1 together";
+                let reason = "and `objective.mask_replace_prob` must be at most 1 together";
                 Err(Error::option("objective.random_replace_prob", reason))
             }
             _ => Ok(()),

@@ -37,7 +37,7 @@ pub(super) struct Ordered {
 
 /// Groups of rows of equal cost; `costs` has the cost of each row.
 ///
-/// Fails with [`Error::Option`](crate::Error::Option) about `balance_ranks` if memory has no room for the rows that are added.
+/// Fails with [`Error::Option`](crate::Error::Option) about `order.ranks` if memory has no room for the rows that are added.
 pub(super) fn balanced(
     costs: &[u64],
     options: &PackOptions,

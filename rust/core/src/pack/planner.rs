@@ -69,7 +69,8 @@ impl PlannedRows {
     }
 }
 
-/// Packs `pieces` into rows of at most `max_length` tokens and `max_documents_per_pack` pieces.
+/// Packs `pieces` into rows of at most [`max_length`](PackOptions::max_length) tokens and
+/// [`max_documents_per_pack`](PackOptions::max_documents_per_pack) pieces.
 ///
 /// Every piece is in exactly one row. `concat` cuts pieces first, and may leave out a tail. Rows for several
 /// ranks may be left out or repeated too. Pieces are taken in input order, or, with [`PackOptions::shuffle`],

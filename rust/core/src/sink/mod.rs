@@ -17,8 +17,8 @@
 //! └── manifest.json         the last file to appear: with it, the folder is finished
 //! ```
 //!
-//! With `hf_layout` the shards are placed under the names that `datasets` uses, beside the files that describe
-//! them to it.
+//! In a folder that `datasets` maps, the shards get the names that it uses when they are placed, beside the
+//! files that describe them to it.
 //!
 //! The next run resumes from the files of an unfinished one. All of these have hashes, which are checked
 //! first: the record of the started job and the manifests are sealed text, each line of the list has a hash of all lines before it, and

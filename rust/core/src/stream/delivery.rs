@@ -93,7 +93,7 @@ impl Delivery<'_, '_> {
         if end.left_out > 0 {
             let (left_out, steps) = (end.left_out, self.step);
             self.warnings.push(format!(
-                "{left_out} rows of all ranks were left out after table {steps}, because on_end is `drop`"
+                "{left_out} rows of all ranks were left out after table {steps}, because `ranks.on_end` is \"drop\""
             ));
         }
         let read_all = is_over && matches!(end.rows, None | Some(OnEnd::Pad));

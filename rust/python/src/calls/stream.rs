@@ -24,7 +24,7 @@ use crate::convert::{counts, refuse, switches, word, words};
 use crate::error;
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::inputs::PyInputs;
-use crate::options::output::PyPart;
+use crate::options::output::PyValidationSize;
 use crate::options::packing::PyPacking;
 use crate::options::{PyBatchSize, PyOptions};
 use crate::report::PyReport;
@@ -209,7 +209,7 @@ impl PyStreamOptions {
         r#where: Vec<(String, PyWanted)>,
         min_document_tokens: Option<PyMinTokens>,
         max_document_tokens: Option<PyMaxTokens>,
-        validation: Option<PyPart>,
+        validation: Option<PyValidationSize>,
         held_out: bool,
         skip: PySkip,
         take: Option<PyTake>,
@@ -226,7 +226,7 @@ impl PyStreamOptions {
                 fields: r#where.into_iter().map(|(field, wanted)| (field, wanted.0)).collect(),
                 min_tokens: min_document_tokens.map(|it| it.0.get()),
                 max_tokens: max_document_tokens.map(|it| it.0.get()),
-                validation: validation.map(|part| part.0),
+                validation: validation.map(|size| size.0),
                 held_out,
                 numbers: Numbers {
                     skip: skip.0,

@@ -95,7 +95,7 @@ fn mixture(value: &Bound<'_, PyAny>) -> PyResult<Vec<Noise>> {
     let most = densities.len().max(lengths.len());
     let fits = |count: usize| count == 1 || count == most;
     if !fits(densities.len()) || !fits(lengths.len()) {
-        let reason = "must be one, or as many as there are of `noise_density`";
+        let reason = "must be one, or as many as there are of `objective.noise_density`";
         return Err(error::option(value.py(), "objective.mean_noise_span_length", reason));
     }
     let pairs = densities.iter().cycle().zip(lengths.iter().cycle()).take(most);

@@ -32,7 +32,7 @@ impl PyOutput {
         compression: Option<PyCompression>,
         per_file: bool,
         hf_layout: bool,
-        validation: Option<PyPart>,
+        validation: Option<PyValidationSize>,
         shard_size: PyShardSize,
         keep_tokens: bool,
         group_size: Option<PyGroupSize>,
@@ -90,15 +90,15 @@ pub(crate) struct PyValidation(pub(crate) Validation);
 #[pymethods]
 impl PyValidation {
     #[new]
-    fn new(validation: PyPart) -> Self {
+    fn new(validation: PyValidationSize) -> Self {
         Self(validation.0)
     }
 }
 
 /// The size of the validation split: a number of documents, a share, or a text such as `1%`.
-pub(crate) struct PyPart(pub(crate) Validation);
+pub(crate) struct PyValidationSize(pub(crate) Validation);
 
-impl<'py> FromPyObject<'_, 'py> for PyPart {
+impl<'py> FromPyObject<'_, 'py> for PyValidationSize {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {

@@ -1,12 +1,14 @@
-//! `check_value`: refuses a value that holds options of its own, where it is made.
+//! `check_value`: checks the fields of a value such as `Padding(...)` when it is made.
 
+use pyo3::exceptions::PyNotImplementedError;
 use pyo3::prelude::*;
 
-use crate::error;
 use crate::options::PySpecialTokens;
 use crate::options::packing::{PyLongDocuments, PyPacking, PyPadding, PyRowOrder};
 
-/// Refuses what a field of a value of `option` cannot be.
+/// Checks the fields of a value of `option`, for those classes of values that do not override `Value.check`.
+///
+/// Fails with `OptionError` for a wrong field, and with `NotImplementedError` for an option that is not listed here.
 #[pyfunction]
 pub(crate) fn check_value(option: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     match option {
@@ -15,6 +17,11 @@ pub(crate) fn check_value(option: &str, value: &Bound<'_, PyAny>) -> PyResult<()
         "special_tokens" => value.extract::<PySpecialTokens>().map(drop),
         "padding" => value.extract::<PyPadding>().map(drop),
         "strategy" => value.extract::<PyPacking>().map(drop),
-        _ => Err(error::option(value.py(), option, "takes no value with options of its own")),
+        _ => {
+            let fault = format!(
+                "internal error: no check is written for values of `{option}`; override `check` of the class"
+            );
+            Err(PyNotImplementedError::new_err(fault))
+        }
     }
 }

@@ -44,8 +44,8 @@ pub struct Output {
     /// Whether earlier output of fastpack in the folder may be replaced, of any job.
     #[serde(skip)]
     pub overwrite: bool,
-    /// Whether other ranks run the same job. Then the rank that finishes it does so for all, also with
-    /// `overwrite`.
+    /// Whether other ranks run the same job. Then the rank that finishes it does so for all, also if
+    /// [`overwrite`](Self::overwrite) is true.
     #[serde(skip)]
     pub shared: bool,
     /// Whether no two runs count as the same job, because the records or a function have no identity. Then no
@@ -129,8 +129,8 @@ impl Output {
     fn validate_groups(&self, columns: &[RowColumn]) -> Result<()> {
         if self.group_bytes.is_none() {
             if self.turn.is_some() {
-                let reason = "is given, but without group_size the job is one group, which one process packs; \
-                              give group_size too, such as \"4GB\"";
+                let reason = "is given, but without `groups.size` the job is one group, which one process packs; \
+                              give it too, such as \"4GB\"";
                 return Err(Error::option("groups.rank", reason));
             }
             return Ok(());
@@ -145,7 +145,7 @@ impl Output {
         }
         if columns.contains(&RowColumn::Group) {
             let reason = "names `group`, which counts the steps of rows that are packed together; leave it out with \
-                          group_size: row `r` of the files belongs to step `r // ranks`";
+                          `groups`: row `r` of the files belongs to step `r // order.ranks`";
             return Err(Error::option("columns", reason));
         }
         Ok(())

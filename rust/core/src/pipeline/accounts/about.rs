@@ -105,7 +105,7 @@ impl About {
     pub(crate) fn read(&mut self, job: &Job, seen: FileKinds) {
         let facts = &mut self.facts;
         facts.warnings.extend(seen.unprompted().iter().map(|what| {
-            format!("`prompt` has no use for {what}: it puts requests and their answers into words")
+            format!("`reading.prompt` has no use for {what}: it puts requests and their answers into words")
         }));
         facts.inputs = seen.inputs;
         let any = facts.inputs.iter().any(|input| input.prompt.as_deref() == Some(CHAT_TEMPLATE));

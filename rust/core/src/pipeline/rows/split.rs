@@ -46,7 +46,7 @@ impl Packing<'_> {
         if shares.repeats() && self.validation.is_some() {
             let reason = message![
                 "is given beside ",
-                set("stopping_strategy", "all_exhausted"),
+                set("weights.stopping_strategy", "all_exhausted"),
                 ", which reads documents again; leave one of them out",
             ];
             return Err(Error::option("validation", reason));
@@ -57,7 +57,7 @@ impl Packing<'_> {
                 set("objective", self.options.rows.objective.name().name()),
                 "; `repeat` of a source draws them anew",
             ];
-            return Err(Error::option("stopping_strategy", reason));
+            return Err(Error::option("weights.stopping_strategy", reason));
         }
         let draw = ShareDraw::new(shares.clone(), self.options.rows.packing.seed, found)?;
         Ok(Self { shares: Some(draw), ..self })

@@ -92,10 +92,12 @@ pub fn append_dir(
 /// Refuses jobs whose files are not read one after another, each once.
 fn refuse(job: &Job, inputs: &Inputs, output: &Output) -> Result<()> {
     let [source] = &inputs.sources[..] else {
-        return Err(refused("takes one source; name one"));
+        return Err(refused("takes one source; name one in `files`"));
     };
+    if output.remote.is_some() {
+        return Err(refused("needs a folder of the local disk as `output`"));
+    }
     let given = [
-        ("output", output.remote.is_some()),
         ("format.per_file", output.per_file),
         ("groups", output.group_bytes.is_some()),
         ("limit", source.limit.is_some()),
@@ -103,7 +105,6 @@ fn refuse(job: &Job, inputs: &Inputs, output: &Output) -> Result<()> {
         ("fraction", job.options.rows.shares.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {
-        Some(("output", _)) => Err(refused("needs a folder of the local disk as `output`")),
         Some((option, _)) => {
             Err(refused(format!("cannot go with `{option}`; leave one of them out")))
         }
@@ -111,7 +112,7 @@ fn refuse(job: &Job, inputs: &Inputs, output: &Output) -> Result<()> {
     }
 }
 
-/// What refuses to append.
+/// The error of an append that is refused.
 fn refused(reason: impl Display) -> Error {
     Error::option("exists", format!("is `append`, which {reason}"))
 }

@@ -98,9 +98,9 @@ pub(super) fn prepare(
     job.validate(inputs)?;
     output.validate(&job.options.rows)?;
     if let Some(shares) = &job.options.rows.shares {
-        refuse_with_shares(shares, "per_file", output.per_file)?;
+        refuse_with_shares(shares, "format.per_file", output.per_file)?;
         refuse_with_shares(shares, "keep_tokens", output.keep_tokens)?;
-        refuse_with_shares(shares, "group_size", output.group_bytes.is_some())?;
+        refuse_with_shares(shares, "groups", output.group_bytes.is_some())?;
     }
     let found = discover(inputs, control)?;
     refuse_own_inputs(&found.files, output)?;
@@ -143,8 +143,7 @@ pub fn write_memory(
 /// Refuses what processes that pack groups cannot share.
 fn refuse_in_groups(job: &Job, cache: Option<&Path>) -> Result<()> {
     if cache.is_some() {
-        let reason = "cannot be given with group_size, whose groups keep their tokens until the job has finished; \
-                      leave one of them out";
+        let reason = "cannot be given with `groups`, which keep their tokens until the job has finished; leave one of them out";
         return Err(Error::option("cache_dir", reason));
     }
     if !job.transform.is_identified() {

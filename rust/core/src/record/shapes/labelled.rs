@@ -76,7 +76,8 @@ impl Labelled {
         let mut names: Vec<&str> = Vec::with_capacity(labels.len());
         for label in labels.iter() {
             let Json::String(name) = label else {
-                let expected = "a list of the names of classes where `classes` is not given";
+                let expected =
+                    "a list of the names of classes where `objective.classes` is not given";
                 return Err(wrong_type(&self.field, expected, Some(label)));
             };
             if names.contains(&&**name) {
@@ -168,11 +169,11 @@ impl Labelled {
                         let listed: Vec<String> =
                             names.iter().take(LISTED).map(|name| format!("`{name}`")).collect();
                         let more = if names.len() > LISTED { ", …" } else { "" };
-                        unknown(format!("`classes` names {}{more}", listed.join(", ")))
+                        unknown(format!("`objective.classes` names {}{more}", listed.join(", ")))
                     })
                 }
                 Classes::Unknown | Classes::Count(_) => Err(unknown(
-                    "`classes` does not name the classes; list their names there".into(),
+                    "`objective.classes` does not name the classes; list their names there".into(),
                 )),
             },
             other => Err(wrong_type(&self.field, "the number or the name of a class", Some(other))),

@@ -123,7 +123,7 @@ impl BlockCache {
     ) -> Result<Option<File>> {
         if wanted.bytes > self.most {
             let reason = format!(
-                "is {} bytes, less than a shard of {} bytes; give more, or pack with a smaller `shard_size`",
+                "is {} bytes, less than a shard of {} bytes; give more, or pack with a smaller `format.shard_size`",
                 self.most, wanted.bytes
             );
             return Err(Error::option("storage.block_cache", reason));
