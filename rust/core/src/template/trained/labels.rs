@@ -168,8 +168,10 @@ impl<'f> Labeller<'f> {
             words.extend(parts.filter_map(|(part, _)| longest_word(part)));
             text.to_owned()
         } else {
-            let mut made = String::new();
-            for (part, is_said) in self.forms.parts(text) {
+            // A turn is trained behind what it shares with the generation prompt.
+            let (begun, rest) = text.split_at(self.forms.beginning(text));
+            let mut made = begun.to_owned();
+            for (part, is_said) in self.forms.parts(rest) {
                 let own = part.trim();
                 if !is_said || own.is_empty() {
                     made.push_str(part);
@@ -180,6 +182,9 @@ impl<'f> Labeller<'f> {
                 made.push_str(&part[..start]);
                 made.push_str(&words[words.len() - 1]);
                 made.push_str(&part[start + own.len()..]);
+            }
+            if words.is_empty() {
+                words.extend(longest_word(begun));
             }
             made
         };

@@ -61,10 +61,12 @@ impl ChatTemplate {
             _ if is_assistant(&messages[at]) => TrainedPlace::Trained,
             _ => TrainedPlace::Context,
         };
-        let mut made = template.made_up(conversation, &messages, place);
-        made.key.extend([options.turns as u8, options.are_turns.into(), options.have_ends.into()]);
+        let made = template.made_up(conversation, &messages, place);
+        let mut key = made.form.clone();
+        key.extend(made.places.iter().map(|place| *place as u8));
+        key.extend([options.turns as u8, options.are_turns.into(), options.have_ends.into()]);
         let known = || template.forms().noted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&known) = known().get(&*made.key) {
+        if let Some(&known) = known().get(&*key) {
             return known.moved(&made.numbers);
         }
         let Some(found) = template.noted(&made, options, true) else {
@@ -73,12 +75,12 @@ impl ChatTemplate {
             let numbers = (0..messages.len()).collect();
             let messages = messages.iter().map(|message| Arc::new(Map::clone(message)));
             let own = Conversation { messages: messages.collect(), ..conversation.clone() };
-            let own = MadeUp { key: Vec::new(), conversation: own, places, numbers };
+            let own = MadeUp { form: Vec::new(), conversation: own, places, numbers };
             return template.noted(&own, options, false).unwrap_or_default();
         };
         let mut known = known();
         if known.len() < MOST_FORMS {
-            known.insert(made.key.into(), found);
+            known.insert(key.into(), found);
         }
         found.moved(&made.numbers)
     }
@@ -106,7 +108,8 @@ impl ChatTemplate {
         } else if self.generates {
             noting.marked_turns(options)
         } else {
-            noting.defined_turns(options.turns)
+            let form = replaces.then_some(&made.form);
+            noting.defined_turns(options.turns, form)
         };
         noting.look_for(&labels, &texts);
         Some(noting.notes)
@@ -171,7 +174,9 @@ impl Noting<'_> {
     }
 
     /// Notes the turns of the definition. Returns the texts in which they stand; none for that of all messages.
-    fn defined_turns(&mut self, choice: Turns) -> Vec<String> {
+    ///
+    /// Keeps whether conversations of this `form` are trusted, since the definition is at hand.
+    fn defined_turns(&mut self, choice: Turns, form: Option<&Vec<u8>>) -> Vec<String> {
         let (template, conversation) = (self.template, self.conversation);
         let is_trained = |at| self.is_trained(at);
         let found = rule::turns(template, conversation, self.messages, is_trained);
@@ -183,9 +188,16 @@ impl Noting<'_> {
         let other = said.iter().find(|turn| turn.opens_otherwise);
         self.note(Note::OtherOpenings, other.map(|turn| turn.message));
         let turns: Vec<_> = found.into_iter().map(|(_, turn)| turn).collect();
+        let documents = merged(&turns, &self.whole, &self.stops);
+        let turn_of_context = (0..self.places.len())
+            .find(|at| is_assistant(&self.messages[*at]) && !self.is_trained(*at));
+        if let (Some(form), None) = (form, turn_of_context) {
+            let agrees = template.marks_find(conversation, self.messages, &self.whole, &documents);
+            template.keep_trust(form.clone(), agrees);
+        }
         let documents = match choice {
             Turns::Each => each(&turns, &self.whole, &self.stops),
-            _ => merged(&turns, &self.whole, &self.stops),
+            _ => documents,
         };
         let is_one = matches!(&documents[..], [document] if document.text == self.whole);
         if choice == Turns::Whole && !is_one {

@@ -356,6 +356,8 @@ impl<'a> Renderer<'a> {
         let template = self.template()?;
         let marked = self.markers.in_messages(&conversation.messages);
         self.special.check(marked)?;
+        // They are found first: those of a new form tell whether the cheaper search finds its turns.
+        let notes = self.training.notes(template, conversation).and(marked);
         let render = |it: &Conversation| {
             let made = self.training.render(template, it);
             made.map_err(|fault| template.explained(fault, it))
@@ -365,7 +367,6 @@ impl<'a> Renderer<'a> {
         } else {
             render(conversation)?
         };
-        let notes = self.training.notes(template, conversation).and(marked);
         Ok(self.conversation_texts(rendered, notes))
     }
 

@@ -95,7 +95,7 @@ impl TurnForms {
 
     /// Bytes of a text up to the end of the word in which it begins otherwise than an opening of the generation prompt; 0
     /// for a text that begins otherwise with its first character.
-    fn beginning(&self, text: &str) -> usize {
+    pub(crate) fn beginning(&self, text: &str) -> usize {
         let begun = text.trim_start();
         let reached = self.openings.iter().filter_map(|opening| {
             let alike = begun.char_indices().zip(opening.chars());

@@ -24,8 +24,8 @@ pub(crate) enum TrainedPlace {
 /// A conversation with made-up words.
 #[derive(Clone, Debug)]
 pub(crate) struct MadeUp {
-    /// The key of the form.
-    pub(crate) key: Vec<u8>,
+    /// The key of the form, without the places of its messages.
+    pub(crate) form: Vec<u8>,
     pub(crate) conversation: Conversation,
     /// The places of its messages.
     pub(crate) places: Vec<TrainedPlace>,
@@ -49,13 +49,12 @@ impl ChatTemplate {
         let places: Vec<TrainedPlace> = numbers.iter().map(|number| made[*number].1).collect();
         let messages: Vec<Arc<Map>> =
             numbers.iter().map(|number| Arc::clone(&made[*number].0)).collect();
-        let mut key = Vec::new();
+        let mut form = Vec::new();
         let listed = messages.iter().map(|message| Json::Map(Arc::clone(message)));
-        write_json(&Json::List(Arc::new(listed.collect())), &mut key);
-        key.extend(places.iter().map(|place| *place as u8));
-        write_json(&Json::Map(Arc::new(conversation.template_kwargs.clone())), &mut key);
+        write_json(&Json::List(Arc::new(listed.collect())), &mut form);
+        write_json(&Json::Map(Arc::new(conversation.template_kwargs.clone())), &mut form);
         let tools = tools(conversation).map(made_up_tools);
-        key.push(match &tools {
+        form.push(match &tools {
             None => b'-',
             Some(Json::List(tools)) if tools.is_empty() => b'0',
             Some(_) => b'1',
@@ -68,7 +67,7 @@ impl ChatTemplate {
             weights: None,
             prompt: (prompt > 0).then_some(prompt),
         };
-        MadeUp { key, conversation, places, numbers }
+        MadeUp { form, conversation, places, numbers }
     }
 }
 

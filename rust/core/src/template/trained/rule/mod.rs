@@ -271,8 +271,12 @@ impl<'c> Renders<'c> {
         let prompt = self.render(at, &[], true)?;
         let text = self.render(at + 1, &[], false)?;
         let header = prompt.strip_prefix(history.as_str()).unwrap_or_default();
+        let same = self.shared_tokens(&prompt, &text);
+        // Behind the whole prompt nothing is written otherwise, which matters only to a message that may go on with the turn.
+        let continues_prompt = !header.is_empty() && same == prompt.len();
+        let is_last_of_run = self.messages.get(at + 1).is_none_or(|next| !is_assistant(next));
         // The text in front of the turn, as far as the words of the message before it reach.
-        let before = match at.checked_sub(1) {
+        let before = match at.checked_sub(1).filter(|_| !(continues_prompt && is_last_of_run)) {
             Some(previous) => {
                 let other = same_kind(&self.messages[previous]);
                 let other = self.render(previous, &[&other, message], false).unwrap_or_default();
@@ -280,7 +284,6 @@ impl<'c> Renders<'c> {
             }
             None => 0,
         };
-        let same = self.shared_tokens(&prompt, &text);
         let reprinted = text.get(before..).and_then(|rest| rest.find(header));
         let joined = previous.filter(|previous| {
             let start = previous.found.start;
@@ -297,7 +300,7 @@ impl<'c> Renders<'c> {
         };
         let start = if let Some(previous) = joined {
             previous.found.start
-        } else if !header.is_empty() && same == prompt.len() {
+        } else if continues_prompt {
             same
         } else if let (false, true, Some(found)) = (header.is_empty(), same < before, reprinted) {
             // Earlier messages are written otherwise once the turn is there. The model sees them as the prompt
