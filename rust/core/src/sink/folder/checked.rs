@@ -102,11 +102,11 @@ fn is_part(
     let start = part * PART;
     let is_as_long = file.metadata().map_err(Error::io(path))?.len() == bytes;
     file.seek(SeekFrom::Start(start)).map_err(Error::io(path))?;
-    let mut hasher = hasher_of_part(part);
+    let mut read = hasher_of_part(part);
     regular::each_piece(file.take(PART.min(bytes - start)), path, control, |piece| {
-        hasher.update(piece);
+        read.update(piece);
     })?;
-    Ok(is_as_long && hashes.is_hashed_part(part, &hasher))
+    Ok(is_as_long && hashes.is_hashed_part(part, &read))
 }
 
 /// The error for a file of the work folder that has changed since it was written.
