@@ -33,7 +33,7 @@ LEFT_OUT = {
 }
 """The blocks that no test runs, by page and first line, with the reasons."""
 
-PICTURES = {"docs/architecture.md"}
+PICTURES = {"docs/architecture.md", "docs/reference/files.md"}
 """The pages whose blocks of text are drawings, and not the output of the block before them."""
 
 TORCH = re.compile(r"\b(torch|trl|lightning|accelerate|torchdata|Trainer)\b")

@@ -7,12 +7,12 @@
 //! │   ├── started.json      which job this is, and when it began
 //! │   ├── shards            the finished shards
 //! │   ├── groups            the groups of a job that is cut into groups, each an output folder of its own
-//! │   ├── blocks            the log: documents of finished blocks
-//! │   ├── train-00000.arrow
+//! │   ├── blocks            the token log: documents of finished blocks
+//! │   ├── train-00000.arrow the finished shards, and the one that is being written
 //! │   ├── manifest.json     the files that are being placed, once all are finished
 //! │   └── replaced.json     the manifest of the output that they replace, while it is removed
 //! ├── train-00000.arrow     shards, in place once all of them are whole
-//! ├── tokens.fastpack       the content of `blocks`, with `keep_tokens`
+//! ├── tokens.fastpack       the token log, with `keep_tokens`
 //! ├── report.json
 //! └── manifest.json         the last file to appear: with it, the folder is finished
 //! ```
@@ -22,8 +22,12 @@
 //!
 //! The next run resumes from the files of an unfinished one. All of these have hashes, which are checked
 //! first: the record of the started job and the manifests are sealed text, each line of the list has a hash of all lines before it, and
-//! shards and blocks are hashed again. No link is followed in the folder, nothing is written or renamed over a file that is
-//! there, and nothing is removed but files that a manifest lists and that have the hash in it.
+//! shards and blocks are hashed again. No link is followed in either folder.
+//!
+//! * In the output folder nothing is written or renamed over a file that is there, and nothing is removed but manifests of fastpack
+//!   and the files that they list, which must have the hash in the list.
+//! * The work folder is the lock holder's, and is refused if it holds a file that no run of the job writes. The others are replaced and
+//!   removed there by their names.
 
 mod bucket;
 mod failure;
