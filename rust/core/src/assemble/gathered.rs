@@ -23,7 +23,7 @@ pub struct Gathered<'a> {
     apart: Vec<(&'a Store, u64)>,
 }
 
-/// A piece of a row, in the document that holds its tokens.
+/// A piece of a row, with its tokens. A plan has pieces by numbers alone; rows are copied from these.
 #[derive(Clone, Copy, Debug)]
 pub struct Excerpt<'a> {
     /// The document, or the part of it that was read back.

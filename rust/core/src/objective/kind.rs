@@ -7,7 +7,7 @@ use super::classes::FoundClasses;
 use crate::config::{Number, PackOptions, Per, RowColumn};
 use crate::document::{ColumnName, Document, INPUTS};
 
-/// A part of a document that is packed into a row.
+/// A piece, or what may become one, with its tokens: what an objective needs to size it and to make its columns.
 #[derive(Clone, Copy, Debug)]
 pub struct RowPart<'a> {
     /// The document, or the stretch of it that was read back.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::util::control::Control;
 use crate::util::random::Random;
 
-/// A whole document, or a part of one that fits into a row.
+/// A whole document, or a part of one that fits into a row, by numbers alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The document's number.

@@ -1,7 +1,7 @@
 //! Whole documents, kept as columns. Packing reads their lengths, and rows are copied from them.
 //!
-//! [`Store`] keeps them in memory, or finds them in the [`Log`], the file of finished blocks. A killed job resumes from
-//! the log, and documents beyond the memory budget are read back from it.
+//! [`Store`] keeps them in memory, or finds them in the [`Log`], the token log: the file of finished blocks. A killed job resumes
+//! from it, and documents beyond the memory budget are read back from it.
 
 mod entry;
 mod load;
@@ -16,12 +16,12 @@ pub use entry::LogEntry;
 pub use load::{DocumentPart, Loaded};
 pub use log::{Log, LoggedBlock};
 
-/// Runs of documents, and their bytes, after which a search for unused ones pays: in all lanes of a stream together, or in
-/// a run.
+/// The segments, and the bytes of their documents, above which it pays to search a store for documents that no row needs any more.
+/// A segment is what one [`Store::push`] appended. Where many lanes of a stream have a store each, they share both numbers.
 const RUNS: usize = 32;
 const BYTES: u64 = 16 << 20;
 
-/// The least of both in one of many lanes.
+/// The share of both that a lane has at least, however many lanes there are.
 const RUNS_OF_LANE: usize = 4;
 const BYTES_OF_LANE: u64 = 256 << 10;
 
@@ -37,7 +37,7 @@ pub struct Store {
     end: u64,
     /// The bytes of documents in memory.
     resident: u64,
-    /// The runs of documents, and their bytes, that the last search for unused ones left.
+    /// The segments, and the bytes of their documents, that the last search for unused documents left.
     left: (usize, u64),
     spilled: Option<Spilled>,
 }
