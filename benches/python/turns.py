@@ -212,7 +212,10 @@ def folders(family: str, base: Path, scratch: Path) -> tuple[Path, Path]:
 def cost_of_turns(base: Path, scratch: Path, megabytes: float, rounds: int, families: list[str]) -> None:
     """Print what finding each turn behind its prompt costs, beside turns that a template marks."""
     print(f"\n{TURNS} turns a conversation, medians of {rounds} rounds in turn\n")
-    print("| template | conversations | documents | marked: a second of one processor | published | costs |")
+    print(
+        "| template | conversations | documents, published | marked: conversations a second "
+        "| published: conversations a second | costs |"
+    )
     print("|---|---|---:|---:|---:|---:|")
     kinds = {"chats": corpus.chat, "steps of tools": corpus.agentic}
     for kind, make in kinds.items():
@@ -265,7 +268,7 @@ def main() -> None:
             base = shared / "tokenizers" / "qwen"
         else:
             corpus.write(scratch / "chats.jsonl", megabytes=5, seed=0)
-            base = train(scratch / "chats.jsonl", scratch / "tokenizer")
+            base = train(scratch / "chats.jsonl", scratch / "trained on seeded chats")
         count = sum(1 for _ in chats.open(encoding="utf-8"))
         print(
             f"{machine()}, {count:,} conversations of 2 to 12 steps, tokenizer {base.name}, medians of "
