@@ -109,7 +109,7 @@ fn killed_while_files_are_placed_a_job_that_is_like_no_other_starts_anew() {
     let expected = undisturbed();
     for count in 0..PLACED.len() {
         let dir = killed_when_placed(count);
-        let mut folder = ready(&Output { once: true, ..splits(dir.path()) }, &job());
+        let mut folder = ready(&Output { cannot_resume: true, ..splits(dir.path()) }, &job());
         assert_eq!(
             (folder.rows(), folder.blocks().exists()),
             (0, false),

@@ -40,7 +40,7 @@ pub(super) fn output(dir: &Path) -> Output {
         turn: None,
         overwrite: false,
         shared: false,
-        once: false,
+        cannot_resume: false,
         wait: false,
         memory: u64::MAX,
         recipe: None,
@@ -678,10 +678,10 @@ fn a_run_that_waits_fails_as_the_one_it_waited_for() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_of_another_job_does_not_fail_as_the_one_it_waited_for() {
-    for (mine, once) in [(other_job(), false), (job(), true)] {
+    for (mine, cannot_resume) in [(other_job(), false), (job(), true)] {
         let dir = TempDir::new().expect("a folder");
         let mut folder = ready(&output(dir.path()), &job());
-        let waits = Output { wait: true, once, ..output(dir.path()) };
+        let waits = Output { wait: true, cannot_resume, ..output(dir.path()) };
         let other = thread::spawn(move || open(&waits, &mine));
         while !is_waited_for(dir.path()) {
             thread::yield_now();
@@ -697,11 +697,11 @@ fn a_job_that_is_like_no_other_does_not_take_a_finished_folder_for_its_own() {
     let dir = TempDir::new().expect("a folder");
     run(&output(dir.path()), &job(), &[batch(&[3])]);
     let before = files(dir.path());
-    let once = Output { once: true, ..output(dir.path()) };
-    let refused = refusal(&once, &job());
+    let unresumable = Output { cannot_resume: true, ..output(dir.path()) };
+    let refused = refusal(&unresumable, &job());
     assert!(refused.contains("whether it was of the same records cannot be told"), "{refused}");
     assert_eq!(files(dir.path()), before);
-    let overwriting = Output { once: true, ..overwriting(dir.path()) };
+    let overwriting = Output { cannot_resume: true, ..overwriting(dir.path()) };
     run(&overwriting, &job(), &[batch(&[4]), batch(&[5])]);
     assert_eq!(shards(dir.path()).iter().map(RecordBatch::num_rows).sum::<usize>(), 2);
 }
@@ -710,8 +710,8 @@ fn a_job_that_is_like_no_other_does_not_take_a_finished_folder_for_its_own() {
 fn a_job_that_is_like_no_other_takes_nothing_over_and_leaves_nothing_behind() {
     let dir = TempDir::new().expect("a folder");
     killed(dir.path(), &job());
-    let once = Output { once: true, ..output(dir.path()) };
-    let mut folder = ready(&once, &job());
+    let unresumable = Output { cannot_resume: true, ..output(dir.path()) };
+    let mut folder = ready(&unresumable, &job());
     assert_eq!((folder.rows(), folder.blocks().exists()), (0, false));
     folder.write(&batch(&[3])).expect("the disk has room");
     folder.fail(&Error::Cancelled);

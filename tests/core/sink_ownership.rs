@@ -134,7 +134,8 @@ fn a_work_folder_that_is_a_link_is_refused_and_nothing_behind_it_is_touched() {
     fs::create_dir(&dir).expect("room");
     symlink(&theirs, dir.join(".fastpack")).expect("a link");
     let before = files(around.path());
-    for output in [output(&dir), overwriting(&dir), Output { once: true, ..output(&dir) }] {
+    for output in [output(&dir), overwriting(&dir), Output { cannot_resume: true, ..output(&dir) }]
+    {
         assert!(refusal(&output, &job()).contains("`.fastpack`, which is a symbolic link"));
         assert_eq!(files(around.path()), before);
     }

@@ -299,7 +299,7 @@ EVIDENCE = {
     "sink/bucket/work.rs": "the job in a name, and the record of a job that has begun",
     "sink/folder/discard.rs": "the mark of a file in an entry of the cache",
     "sink/bucket/earlier.rs": "the manifests of outputs in a bucket",
-    "sink/folder/finished_files.rs": "the manifest of a finished folder",
+    "sink/folder/removable_files.rs": "the manifest of a finished folder",
     "sink/groups/group_files.rs": "the work folder of a job of groups",
     "sink/folder/lock.rs": "the lock of the work folder, and the job that has begun there",
     "sink/folder/owned.rs": "the manifests of a folder",

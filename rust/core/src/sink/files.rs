@@ -51,7 +51,7 @@ pub(super) const GROUPS: &str = "groups";
 pub(super) const GROUPS_REMOVED: &str = "groups.removed";
 
 /// The name of the file with the split hashes of the documents of a group, beside its tokens.
-pub const LOTS: &str = "lots";
+pub const SPLIT_HASHES: &str = "lots";
 
 /// The name of the log in the output folder, if the tokens are kept.
 pub const TOKENS: &str = "tokens.fastpack";

@@ -52,7 +52,7 @@ pub use bucket::placing::BucketFiles;
 pub use bucket::states::{JobInBucket, job_in_bucket};
 pub use bucket::uploads::Uploads;
 pub use bucket::{Bucket, BucketOpened, open_bucket};
-pub use files::{LOTS, TOKENS};
+pub use files::{SPLIT_HASHES, TOKENS};
 pub use folder::discard::{discard, exchange_output, is_barred, is_damaged, remove_output};
 pub use folder::survey::{KeptTokens, finished_in, finished_job, kept, tokens_hash};
 pub use folder::{Folder, Opened, open};

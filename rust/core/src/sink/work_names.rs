@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::files::{
-    BLOCKS, BLOCKS_NEW, LOCK, LOTS, MANIFEST, MANIFEST_NEW, REPLACED, REPORT, SHARDS, SHARDS_NEW,
-    STARTED, STARTED_NEW, WORK, number_of_shard,
+    BLOCKS, BLOCKS_NEW, LOCK, MANIFEST, MANIFEST_NEW, REPLACED, REPORT, SHARDS, SHARDS_NEW,
+    SPLIT_HASHES, STARTED, STARTED_NEW, WORK, number_of_shard,
 };
 use super::shards::arrangement;
-use super::shards::lines::count_listed;
+use super::shards::finished_list_lines::count_listed;
 use crate::config::identity::Identity;
 use crate::error::Error;
 use crate::util::disk::regular::{self, Links};
@@ -125,7 +125,7 @@ pub(super) fn is_of_any_job(name: &str) -> bool {
         MANIFEST,
         MANIFEST_NEW,
         REPLACED,
-        LOTS,
+        SPLIT_HASHES,
     ];
     ours.contains(&name) || arrangement::describes(name) || number_of_shard(name).is_some()
 }

@@ -60,7 +60,7 @@ impl PyOutput {
             turn: turn.transpose().map_err(error::to_py)?,
             overwrite,
             shared,
-            once: false,
+            cannot_resume: false,
             wait,
             memory,
             recipe,

@@ -51,7 +51,7 @@ pub struct Output {
     /// Whether no two runs count as the same job, because the records or a function have no identity. Then no
     /// run resumes another, and none accepts a finished folder.
     #[serde(skip)]
-    pub once: bool,
+    pub cannot_resume: bool,
     /// Whether to wait for another run that writes to the folder, rather than to fail.
     #[serde(skip)]
     pub wait: bool,

@@ -23,7 +23,7 @@ use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::runs::content::ContentHashes;
 use crate::pipeline::runs::repack::take_all;
-use crate::sink::{Folder, Groups, LOTS, Opened, PackedGroup, TokensFile, kept, open};
+use crate::sink::{Folder, Groups, Opened, PackedGroup, SPLIT_HASHES, TokensFile, kept, open};
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
 use crate::util::ordered::ordered;
@@ -303,7 +303,7 @@ impl<'a> GroupedJob<'a> {
             seconds: started.elapsed().as_secs_f64(),
         };
         let tokens = TokensFile { bytes, blocks, blake3 };
-        let hashes = vec![(LOTS.to_owned(), hashes)];
+        let hashes = vec![(SPLIT_HASHES.to_owned(), hashes)];
         folder.finish_with(&record.to_json(), content.into_hashes(), Some(tokens), hashes)
     }
 
@@ -426,7 +426,7 @@ impl<'a> GroupedJob<'a> {
         let find = |group| {
             control.tick()?;
             let tokens = self.tokens_of(groups, group, control)?;
-            let path = groups.fetched_file(&tokens, LOTS, control)?;
+            let path = groups.fetched_file(&tokens, SPLIT_HASHES, control)?;
             let bytes = fs::metadata(&path).map_err(Error::io(&*path))?.len();
             Ok::<_, Error>((path, bytes))
         };

@@ -55,7 +55,7 @@ pub fn append_dir(
     }
     let kept = kept(&output.dir)?;
     let (found, output, identity) = prepare(&job, inputs, &output, control)?;
-    if output.once {
+    if output.cannot_resume {
         let reason =
             "needs functions and files that are recognised; give each function a `fingerprint`";
         return Err(refused(reason));

@@ -81,7 +81,7 @@ impl CacheEntry {
             // all.
             overwrite: true,
             shared: true,
-            once: false,
+            cannot_resume: false,
             wait: true,
             memory: 0,
             recipe: None,

@@ -104,8 +104,9 @@ pub(super) fn prepare(
     }
     let found = discover(inputs, control)?;
     refuse_own_inputs(&found.files, output)?;
-    let once = !job.transform.is_identified() || !found.files.iter().all(SourceFile::is_told);
-    let output = Output { once, ..output.clone() };
+    let cannot_resume =
+        !job.transform.is_identified() || !found.files.iter().all(SourceFile::is_told);
+    let output = Output { cannot_resume, ..output.clone() };
     let files = JobInputs::Files(states(&found.files));
     let identity = identity(job, files, &found.sources, &output);
     Ok((found, output, identity))
@@ -127,8 +128,8 @@ pub fn write_memory(
     job.validate(&Inputs { sources: vec![source.clone()], ..Inputs::default() })?;
     output.validate(&job.options.rows)?;
     let known_as = memory.identity(control)?;
-    let once = known_as.is_none() || !job.transform.is_identified();
-    let output = Output { once, ..output.clone() };
+    let cannot_resume = known_as.is_none() || !job.transform.is_identified();
+    let output = Output { cannot_resume, ..output.clone() };
     let name = memory.name().to_string_lossy().into_owned();
     let identity = identity(
         &job,
@@ -162,11 +163,11 @@ fn pack_job(
     mut identity: Identity,
     control: &Control,
 ) -> Result<Report> {
-    let cache = cache.filter(|_| !output.once);
+    let cache = cache.filter(|_| !output.cannot_resume);
     if cache.is_some() {
         refuse_beside_cache(output)?;
     }
-    if output.once {
+    if output.cannot_resume {
         // Rows that are packed from its tokens must be distinguished from those of another run.
         identity.run = Some(format!("{:016x}", RandomState::new().hash_one(Instant::now())));
     }

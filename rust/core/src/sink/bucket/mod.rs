@@ -22,7 +22,7 @@ use self::work::{
     RunNames, end_unfinished_uploads, remove_groups, remove_uploads, started, stopped_uploads, work,
 };
 use super::files::{MANIFEST, REPORT, TOKENS, WORK};
-use super::folder::finished_files::FinishedFiles;
+use super::folder::removable_files::RemovableFiles;
 use super::manifest::Manifest;
 use super::shards::arrangement::Arrangement;
 use crate::config::identity::Identity;
@@ -76,7 +76,7 @@ pub fn open_bucket(
     control: &Control,
 ) -> Result<BucketOpened> {
     let target = Arc::new(Target::open(&remote.url, &remote.storage, control.flag())?);
-    let again = output.overwrite && !output.shared || output.once;
+    let again = output.overwrite && !output.shared || output.cannot_resume;
     if !again && let Some(report) = finished_and_tidy(&target, output, job, control)? {
         return Ok(BucketOpened::Finished(report));
     }
@@ -317,8 +317,8 @@ pub(super) fn owner(dir: &Path) -> String {
 /// Removes the files of a finished folder of the local disk, as far as they are as its manifest says, and the folder if nothing else
 /// is in it.
 fn remove_local(dir: &Path, manifest: &Manifest) -> std::io::Result<()> {
-    let finished = FinishedFiles::of(dir, manifest);
-    for proof in finished.proofs() {
+    let removable = RemovableFiles::of(dir, manifest);
+    for proof in removable.proofs() {
         remove_file(proof)?;
     }
     for name in super::files::split_folders() {

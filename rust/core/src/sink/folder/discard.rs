@@ -10,7 +10,7 @@ use super::owned;
 use super::survey::{self, KeptTokens};
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::sink::files::{LOTS, MANIFEST, REPORT, TOKENS};
+use crate::sink::files::{MANIFEST, REPORT, SPLIT_HASHES, TOKENS};
 use crate::sink::groups::group_files;
 use crate::util::control::Control;
 use crate::util::disk::frames::MARK;
@@ -64,7 +64,7 @@ pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
     lock.clear(job, |_| false)?;
     // The manifest goes first: without it, no run takes the other files for whole.
     let entry = CacheEntryFiles { dir, is_group: group_files::is_group(dir) };
-    for name in [MANIFEST, REPORT, TOKENS, LOTS] {
+    for name in [MANIFEST, REPORT, TOKENS, SPLIT_HASHES] {
         let path = dir.join(name);
         if let Some(proof) = prove(&entry, &path) {
             remove_file(proof).map_err(Error::io(path))?;

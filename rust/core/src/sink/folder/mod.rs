@@ -3,11 +3,12 @@
 mod adopted;
 mod checked;
 pub(super) mod discard;
-pub(super) mod finished_files;
 pub(super) mod leftovers;
 pub(super) mod lock;
 pub(super) mod owned;
 pub(super) mod placed;
+pub(super) mod removable_files;
+mod resume;
 pub(super) mod survey;
 mod uploading;
 
@@ -29,14 +30,12 @@ use self::placed::{PlacedFiles, flat, sync, write};
 use super::Sink;
 use super::bucket::uploads::Uploads;
 use super::failure::SharedFailure;
-use super::files::{
-    BLOCKS, BLOCKS_NEW, MANIFEST, MANIFEST_NEW, REPORT, STARTED, STARTED_NEW, TOKENS, WORK,
-};
+use super::files::{BLOCKS, MANIFEST, MANIFEST_NEW, REPORT, TOKENS, WORK};
 use super::formats::cells::ColumnNumbers;
 use super::groups::group_files;
 use super::manifest::{File, Manifest, MetadataFile, TokensFile};
 use super::shards::arrangement::Arrangement;
-use super::shards::list::ShardList;
+use super::shards::finished_list::FinishedList;
 use super::shards::series::{Series, is_of_input};
 use super::shards::shard::Shard;
 use super::shards::threads::RowThreads;
@@ -59,7 +58,7 @@ pub struct Folder {
     /// True if this run made the folder, and removes it if it fails.
     created: bool,
     /// True if no other run can resume from the files of this one.
-    once: bool,
+    cannot_resume: bool,
     job: Arc<Identity>,
     recipe: Option<String>,
     now: NaiveDateTime,
@@ -80,7 +79,7 @@ pub struct Folder {
     elsewhere: HashMap<String, String>,
     /// The names of finished shards whose hash was compared when they were taken over from elsewhere.
     adopted: HashSet<String>,
-    list: ShardList,
+    list: FinishedList,
     /// The receiver of finished shards, if they are uploaded.
     uploads: Option<Arc<Uploads>>,
     /// The output that this one replaces, and the files of others in the folder.
@@ -133,7 +132,7 @@ pub fn open(
     // Without a lock: a finished folder may be read-only.
     if !created
         && !again
-        && !output.once
+        && !output.cannot_resume
         && let Some(report) = survey::finished(dir, job)?
     {
         tidy(dir, control);
@@ -142,11 +141,11 @@ pub fn open(
     refuse_no_folder(dir)?;
     fs::create_dir_all(dir).map_err(Error::io(dir))?;
     let name = job.name();
-    let told = (!output.once).then_some(name.as_str());
+    let told = (!output.cannot_resume).then_some(name.as_str());
     let (lock, waited) = Lock::take(dir, told, output.wait, control)?;
     // Checked again: the run that held the lock may have finished this job, and must not be repeated.
     if (waited || !again)
-        && !output.once
+        && !output.cannot_resume
         && let Some(report) = survey::finished(dir, job)?
     {
         return Ok(Opened::Finished(report));
@@ -179,7 +178,7 @@ pub(super) fn prepare(
     let mut folder = Folder {
         dir: dir.clone(),
         created,
-        once: output.once,
+        cannot_resume: output.cannot_resume,
         job: Arc::clone(job),
         recipe: output.recipe.clone(),
         now,
@@ -194,16 +193,16 @@ pub(super) fn prepare(
         files: Vec::new(),
         elsewhere: HashMap::new(),
         adopted: HashSet::new(),
-        list: ShardList::new(lock.work(), &name),
+        list: FinishedList::new(lock.work(), &name),
         uploads: None,
         owned,
         placed: PlacedFiles::default(),
         lock: Some(lock),
         control: control.with_same_flag(),
     };
-    let is_mine = |it: &&Manifest| !output.once && it.job.differences(job).is_none();
+    let is_mine = |it: &&Manifest| !output.cannot_resume && it.job.differences(job).is_none();
     match left.started.as_ref().filter(is_mine) {
-        Some(started) => folder.go_on(started.now, &left, remains, &name, control)?,
+        Some(started) => folder.resume(started.now, &left, remains, &name, control)?,
         None => folder.start(&left, remains)?,
     }
     Ok(folder)
@@ -223,66 +222,6 @@ pub(super) fn tidy(dir: &Path, control: &Control) {
 }
 
 impl Folder {
-    /// Removes the remains of an output that was being placed or replaced, and the leftovers of another job.
-    /// Then records the running job, so that a later run can tell whose leftovers it finds. In this order the
-    /// leftovers of one job are never taken for those of another.
-    fn start(&mut self, left: &Leftovers, mut remains: Owned) -> Result<()> {
-        remains.remove(&self.files_of_work())?;
-        let job = left.started.as_ref().map_or(&self.job, |started| &started.job);
-        if job.is_grouped() {
-            group_files::remove(self.work());
-        }
-        self.lock().clear(job, |name| name == STARTED)?;
-        let new = self.work().join(STARTED_NEW);
-        Manifest::new(Arc::clone(&self.job), self.now, Vec::new()).write(&new)?;
-        self.files_of_work().take(&new, STARTED)?;
-        sync(self.work())
-    }
-
-    /// Takes over the leftovers of a run of this job that started at `now`: the blocks, and the whole shards
-    /// up to the first that is not whole, in the work folder or in their places.
-    fn go_on(
-        &mut self,
-        now: NaiveDateTime,
-        left: &Leftovers,
-        mut remains: Owned,
-        name: &str,
-        control: &Control,
-    ) -> Result<()> {
-        self.now = now;
-        let placing = left.placing.as_ref();
-        // The shards of a job of groups are put together anew: those of its groups come before its own.
-        let listed =
-            if self.job.is_grouped() { Vec::new() } else { ShardList::read(self.work(), name)? };
-        for file in listed {
-            let work = self.work().join(&file.name);
-            if !owned::is_whole(&work, file.bytes, &file.blake3, control)? {
-                // The shard may be in its place already, and was found whole there.
-                let is_it = |it: &&File| it.blake3 == file.blake3 && remains.contains(&it.name);
-                let placed = placing.and_then(|placing| placing.files.iter().find(is_it));
-                let Some(placed) = placed else { break };
-                remains.fetch(&placed.name, &self.files_of_work(), &file.name)?;
-            }
-            self.files.push(file);
-        }
-        if remains.contains(TOKENS) && placing.is_some_and(|it| it.tokens.is_some()) {
-            remains.fetch(TOKENS, &self.files_of_work(), BLOCKS)?;
-        }
-        remains.remove(&self.files_of_work())?;
-        let kept: HashSet<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
-        let stays = |name: &str| [STARTED, BLOCKS].contains(&name) || kept.contains(name);
-        self.clear(stays)?;
-        let (blocks, new) = (self.blocks(), self.work().join(BLOCKS_NEW));
-        if blocks.symlink_metadata().is_ok()
-            && regular::copy_shared(&blocks, &new).map_err(Error::io(blocks))?
-        {
-            self.files_of_work().take(&new, BLOCKS)?;
-        }
-        let Self { list, lock, files, job, .. } = self;
-        let work = lock.as_ref().expect("it is held").files(job);
-        list.write(name, files, &work)
-    }
-
     /// Fails with [`Error::Output`] if other files are in the place of shards that are named after `stems`.
     pub fn reserve(&self, stems: &[String]) -> Result<()> {
         let is_taken =
@@ -430,11 +369,11 @@ impl Folder {
     /// resume from them.
     pub fn fail(&mut self, error: &Error) {
         if let (Some(failure), Some(lock), false) =
-            (SharedFailure::of(error), &mut self.lock, self.once)
+            (SharedFailure::of(error), &mut self.lock, self.cannot_resume)
         {
             lock.tell(self.job.name(), failure);
         }
-        if self.once || !error.may_pass() {
+        if self.cannot_resume || !error.may_pass() {
             self.shard = None;
             self.threads.end();
             self.placed.take_back();

@@ -437,7 +437,7 @@ impl BucketGroups {
         let earlier = Earlier::find(target, output, job, control)?;
         // It is never resumed: the groups are kept instead.
         let dir = output.dir.with_extension(WHOLE_ENDING);
-        let local = Output { dir, once: true, ..local(output) };
+        let local = Output { dir, cannot_resume: true, ..local(output) };
         match open(&local, job, started.now, control)? {
             Opened::Ready(folder) => Ok(Alone::Ready(folder, local, earlier)),
             Opened::Finished(report) => Ok(Alone::Finished(report)),

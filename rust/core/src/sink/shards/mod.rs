@@ -3,8 +3,8 @@
 pub(super) mod arrangement;
 mod disk;
 mod file;
-pub(super) mod lines;
-pub(super) mod list;
+pub(super) mod finished_list;
+pub(super) mod finished_list_lines;
 pub(super) mod series;
 pub(super) mod shard;
 pub(super) mod threads;

@@ -1,4 +1,4 @@
-//! [`ShardList`]: the list of finished shards in the work folder, one line for each.
+//! [`FinishedList`]: the list of finished shards in the work folder, one line for each.
 //!
 //! It is separate from the record of the started job, which names all inputs: a job may have as many shards
 //! as inputs.
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::sink::files::{SHARDS, SHARDS_NEW};
 use crate::sink::folder::lock::WorkFiles;
 use crate::sink::manifest::File;
-use crate::sink::shards::lines::line;
+use crate::sink::shards::finished_list_lines::line;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 
@@ -21,7 +21,7 @@ use crate::util::disk::regular::Links;
 /// the power costs only the work, and no more than the shard behind it is there. The hash of a line covers all lines before it
 /// and the job: a line that was changed, added, lost or moved ends the list.
 #[derive(Debug)]
-pub(crate) struct ShardList {
+pub(crate) struct FinishedList {
     path: PathBuf,
     /// The open file, after the first line was written.
     file: Option<Handle>,
@@ -29,7 +29,7 @@ pub(crate) struct ShardList {
     last: blake3::Hash,
 }
 
-impl ShardList {
+impl FinishedList {
     /// A list for the job called `job`, in the folder `work`, where there is none yet.
     pub(crate) fn new(work: &Path, job: &str) -> Self {
         Self { path: work.join(SHARDS), file: None, last: blake3::hash(job.as_bytes()) }

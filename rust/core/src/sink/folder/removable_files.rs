@@ -1,4 +1,5 @@
-//! [`FinishedFiles`]: the files of a finished folder that nobody has written to since.
+//! [`RemovableFiles`]: proves which files of a finished folder of the local disk may be removed, since nobody has written to them
+//! after its manifest.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -11,12 +12,12 @@ use crate::util::disk::removal::{Claim, Disk, Evidence, Proof, Stamp, prove};
 
 /// The files of a finished folder of the local disk by their paths, with the sizes that its manifest says. The manifest was written
 /// last, so that none of them is newer.
-pub(crate) struct FinishedFiles {
+pub(crate) struct RemovableFiles {
     sizes: HashMap<PathBuf, Option<u64>>,
     written: Option<SystemTime>,
 }
 
-impl FinishedFiles {
+impl RemovableFiles {
     /// The files of the folder `dir`, the manifest too.
     pub(crate) fn of(dir: &Path, manifest: &Manifest) -> Self {
         let path = dir.join(MANIFEST);
@@ -26,7 +27,7 @@ impl FinishedFiles {
     }
 }
 
-impl FinishedFiles {
+impl RemovableFiles {
     /// The proofs for all of them, that of the manifest first: without it, no run takes the other files for whole.
     pub(crate) fn proofs(&self) -> impl Iterator<Item = Proof<Disk>> {
         let (first, rest): (Vec<_>, Vec<_>) =
@@ -35,7 +36,7 @@ impl FinishedFiles {
     }
 }
 
-impl Evidence<Disk> for FinishedFiles {
+impl Evidence<Disk> for RemovableFiles {
     fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
         let is_as_written = |size: &Option<u64>| {
             let found = path.symlink_metadata().ok().filter(Metadata::is_file)?;
