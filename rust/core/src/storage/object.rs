@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::buckets;
 use super::cache::BlockCache;
-use super::http::requests::Requests;
+use super::http::client::RetryingClient;
 use super::http::web::{Got, Web};
 use super::stat::Stat;
 use super::stopped::Stopped;
@@ -30,7 +30,7 @@ pub(super) const AHEAD: u64 = 96 << 20;
 #[derive(Debug)]
 pub(super) struct SharedParts {
     pub(super) tasks: Arc<Tasks>,
-    pub(super) requests: Arc<Requests>,
+    pub(super) client: Arc<RetryingClient>,
     pub(super) cache: Option<Arc<BlockCache>>,
     /// The units that may still be read ahead.
     ahead: Arc<Semaphore>,
@@ -39,11 +39,11 @@ pub(super) struct SharedParts {
 impl SharedParts {
     pub(super) fn new(
         tasks: Arc<Tasks>,
-        requests: Arc<Requests>,
+        client: Arc<RetryingClient>,
         cache: Option<Arc<BlockCache>>,
     ) -> Self {
         let units = usize::try_from(AHEAD / UNIT).expect("a small number");
-        Self { tasks, requests, cache, ahead: Arc::new(Semaphore::new(units)) }
+        Self { tasks, client, cache, ahead: Arc::new(Semaphore::new(units)) }
     }
 }
 
@@ -67,7 +67,7 @@ struct Remote {
     whole: Option<Bytes>,
     /// The name that the block cache knows the object by; `None` if its content cannot be told apart.
     known_as: Option<String>,
-    requests: Arc<Requests>,
+    client: Arc<RetryingClient>,
     cache: Option<Arc<BlockCache>>,
     /// The first failure. It ends the run, even if the reader of the bytes went on.
     failed: Mutex<Option<Arc<io::Error>>>,
@@ -109,10 +109,10 @@ impl Object {
         shared: &Arc<SharedParts>,
     ) -> Self {
         let known_as = stat.is_told().then(|| format!("{name}\n{stat:?}"));
-        let (requests, cache) = (Arc::clone(&shared.requests), shared.cache.clone());
+        let (client, cache) = (Arc::clone(&shared.client), shared.cache.clone());
         let whole = head.as_ref().filter(|head| head.len() as u64 == stat.size).cloned();
         let remote =
-            Remote { backend, stat, whole, known_as, requests, cache, failed: Mutex::default() };
+            Remote { backend, stat, whole, known_as, client, cache, failed: Mutex::default() };
         let first = OnceLock::new();
         if let Some(head) = head {
             let _ = first.set(head);
@@ -240,7 +240,7 @@ impl Remote {
     async fn fetch_all(&self, range: &Range<u64>) -> io::Result<Bytes> {
         let length = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
         let mut bytes = BytesMut::with_capacity(length);
-        let mut backoff = self.requests.backoff();
+        let mut backoff = self.client.backoff();
         loop {
             let before = bytes.len();
             let start = range.start + before as u64;
@@ -258,7 +258,7 @@ impl Remote {
             }
             let Some(wait) = backoff.next(None) else {
                 let said = broken.unwrap_or_else(|| "it ends too early".to_owned());
-                let said = self.requests.shown(&said);
+                let said = self.client.shown(&said);
                 let at = range.start + bytes.len() as u64;
                 return Err(io::Error::new(
                     io::ErrorKind::ConnectionAborted,
@@ -283,7 +283,7 @@ impl Remote {
                     ..GetOptions::default()
                 };
                 let got = store.get_opts(path, options).await;
-                let got = got.map_err(|error| buckets::said(&error, &self.requests))?;
+                let got = got.map_err(|error| buckets::said(&error, &self.client))?;
                 let stat = super::buckets::bucket::stat_of(&got.meta);
                 if !self.stat.is_same(&stat) || got.range.start != range.start {
                     return Err(Stopped::Changed.into());
@@ -292,7 +292,7 @@ impl Remote {
                 while let Some(chunk) = body.next().await {
                     match chunk {
                         Ok(chunk) => bytes.extend_from_slice(&chunk),
-                        Err(error) => return Ok(Some(super::http::requests::deepest(&error))),
+                        Err(error) => return Ok(Some(super::http::client::deepest(&error))),
                     }
                 }
                 Ok(None)
@@ -309,7 +309,7 @@ impl Remote {
                 Ok(None)
             }
             ObjectBackend::Web(web) => {
-                match web.get(range, Some(&self.stat), &self.requests).await? {
+                match web.get(range, Some(&self.stat), &self.client).await? {
                     Got::Bytes(mut answer) => answer.append_to(bytes).await,
                     Got::Empty(_) => Err(Stopped::Changed.into()),
                 }

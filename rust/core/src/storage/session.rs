@@ -14,7 +14,7 @@ use super::address::{Address, StoreKind};
 use super::buckets;
 use super::buckets::bucket;
 use super::cache::BlockCache;
-use super::http::requests::Requests;
+use super::http::client::RetryingClient;
 use super::http::web::{HEAD, Web};
 use super::object::{Object, ObjectBackend, SharedParts};
 use super::stat::Stat;
@@ -42,14 +42,14 @@ pub(crate) struct Session {
 impl Session {
     /// Opens remote storage with these options. Once `cancelled` is set, every wait fails.
     pub(crate) fn open(options: &StorageOptions, cancelled: Arc<AtomicBool>) -> Result<Self> {
-        let requests = Arc::new(Requests::new(&options.options)?);
+        let client = Arc::new(RetryingClient::new(&options.options)?);
         let tasks = Tasks::start(cancelled).map_err(Error::NoThread)?;
         let cache = options.block_cache.as_ref();
         let cache =
             cache.map(|(dir, most)| BlockCache::open(dir, *most).map(Arc::new)).transpose()?;
         Ok(Self {
             options: options.clone(),
-            shared: Arc::new(SharedParts::new(Arc::new(tasks), requests, cache)),
+            shared: Arc::new(SharedParts::new(Arc::new(tasks), client, cache)),
             buckets: Mutex::default(),
             lists: Mutex::default(),
         })
@@ -69,8 +69,8 @@ impl Session {
     }
 
     /// The threads and the client.
-    pub(super) fn parts(&self) -> (Arc<Tasks>, Arc<Requests>) {
-        (Arc::clone(&self.shared.tasks), Arc::clone(&self.shared.requests))
+    pub(super) fn parts(&self) -> (Arc<Tasks>, Arc<RetryingClient>) {
+        (Arc::clone(&self.shared.tasks), Arc::clone(&self.shared.client))
     }
 
     /// The bucket of an address.
@@ -79,7 +79,7 @@ impl Session {
         if let Some(bucket) = buckets.get(&address.root) {
             return Ok(Arc::clone(bucket));
         }
-        let bucket = buckets::open(address, &self.options.options, &self.shared.requests)?;
+        let bucket = buckets::open(address, &self.options.options, &self.shared.client)?;
         buckets.insert(address.root.clone(), Arc::clone(&bucket));
         Ok(bucket)
     }
@@ -91,7 +91,7 @@ impl Session {
             return Ok(vec![self.bucket(address)?]);
         }
         let open = |options: &BTreeMap<String, String>| {
-            buckets::open(address, options, &self.shared.requests)
+            buckets::open(address, options, &self.shared.client)
         };
         ways.iter().map(open).collect()
     }
@@ -101,7 +101,7 @@ impl Session {
         if address.kind != StoreKind::S3 {
             return Ok(None);
         }
-        let opened = buckets::open_s3(address, &self.options.options, &self.shared.requests)?;
+        let opened = buckets::open_s3(address, &self.options.options, &self.shared.client)?;
         Ok(Some(Arc::new(opened)))
     }
 
@@ -124,12 +124,12 @@ impl Session {
         let store = self.bucket(address)?;
         let path = buckets::path_of(&address.key).map_err(about())?;
         let (asked, key) = (Arc::clone(&store), path.clone());
-        let requests = Arc::clone(&self.shared.requests);
+        let client = Arc::clone(&self.shared.client);
         let stat = self.shared.tasks.run(async move {
             let options = object_store::GetOptions { head: true, ..Default::default() };
             let got = asked.get_opts(&key, options).await;
             got.map(|got| bucket::stat_of(&got.meta))
-                .map_err(|error| buckets::said(&error, &requests))
+                .map_err(|error| buckets::said(&error, &client))
         });
         let place = ObjectBackend::Bucket(store, path);
         Ok(Object::new(&address.name, place, stat.map_err(about())?, None, &self.shared))
@@ -151,9 +151,9 @@ impl Session {
 
     /// The object of a web server that is called `name`.
     fn web(&self, name: &str, web: Web) -> Result<Object> {
-        let requests = Arc::clone(&self.shared.requests);
+        let client = Arc::clone(&self.shared.client);
         let found = self.shared.tasks.run(async move {
-            let (stat, head) = web.stat(&requests).await?;
+            let (stat, head) = web.stat(&client).await?;
             Ok((web, stat, head))
         });
         let (web, stat, head) = found.map_err(Error::io(Path::new(name)))?;
@@ -201,8 +201,8 @@ impl Session {
         let store = self.bucket(address)?;
         let folder =
             if prefix.is_empty() { None } else { Some(buckets::path_of(prefix).map_err(about())?) };
-        let requests = Arc::clone(&self.shared.requests);
-        let listed = self.shared.tasks.run(bucket::list(store, folder, requests));
+        let client = Arc::clone(&self.shared.client);
+        let listed = self.shared.tasks.run(bucket::list(store, folder, client));
         listed.map(Arc::new).map_err(about())
     }
 

@@ -15,7 +15,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use proptest::prelude::*;
 
 use super::buckets::bucket;
-use super::http::requests::Requests;
+use super::http::client::RetryingClient;
 use super::location::{Location, RangeFile};
 use super::object::{Object, ObjectBackend, SharedParts};
 use super::stopped::Stopped;
@@ -25,16 +25,17 @@ use super::tasks::Tasks;
 fn object(size: usize) -> (Location, Vec<u8>, Arc<InMemory>) {
     let bytes: Vec<u8> = (0..size).map(|at| (at * 31 + at / 251) as u8).collect();
     let tasks = Arc::new(Tasks::start(Arc::default()).expect("threads"));
-    let requests = Arc::new(
-        Requests::new(&[("max_retries".to_owned(), "0".to_owned())].into()).expect("a client"),
+    let client = Arc::new(
+        RetryingClient::new(&[("max_retries".to_owned(), "0".to_owned())].into())
+            .expect("a client"),
     );
-    let shared = Arc::new(SharedParts::new(Arc::clone(&tasks), Arc::clone(&requests), None));
+    let shared = Arc::new(SharedParts::new(Arc::clone(&tasks), Arc::clone(&client), None));
     let store = Arc::new(InMemory::new());
     let path = object_store::path::Path::from("a");
     let (put, payload) = (Arc::clone(&store), PutPayload::from(bytes.clone()));
     let listed = tasks.run(async move {
         put.put(&path, payload).await.map_err(std::io::Error::other)?;
-        bucket::list(put, None, requests).await
+        bucket::list(put, None, client).await
     });
     let (key, stat) = listed.expect("a list").remove(0);
     let backend = ObjectBackend::Bucket(Arc::clone(&store) as Arc<dyn ObjectStore>, key.into());

@@ -11,7 +11,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use tokio::time::timeout;
 
 use crate::storage::buckets;
-use crate::storage::http::requests::Requests;
+use crate::storage::http::client::RetryingClient;
 use crate::storage::stat::Stat;
 use crate::util::message;
 
@@ -33,9 +33,9 @@ pub(crate) fn stat_of(meta: &ObjectMeta) -> Stat {
 pub(crate) async fn list(
     store: Arc<dyn ObjectStore>,
     prefix: Option<Path>,
-    requests: Arc<Requests>,
+    client: Arc<RetryingClient>,
 ) -> io::Result<Vec<(String, Stat)>> {
-    list_within(PATIENCE, store, prefix, requests).await
+    list_within(PATIENCE, store, prefix, client).await
 }
 
 /// [`list`], where each further object is named within `patience`.
@@ -43,7 +43,7 @@ async fn list_within(
     patience: Duration,
     store: Arc<dyn ObjectStore>,
     prefix: Option<Path>,
-    requests: Arc<Requests>,
+    client: Arc<RetryingClient>,
 ) -> io::Result<Vec<(String, Stat)>> {
     let list = || async {
         let mut listed = store.list(prefix.as_ref());
@@ -53,7 +53,7 @@ async fn list_within(
         while let Some(meta) =
             timeout(patience, listed.next()).await.map_err(|_| endless(patience))?
         {
-            let meta = meta.map_err(|error| buckets::said(&error, &requests))?;
+            let meta = meta.map_err(|error| buckets::said(&error, &client))?;
             let key = meta.location.as_ref().to_owned();
             if !keys.insert(blake3::hash(key.as_bytes())) {
                 return Err(repeats(&key));
@@ -62,7 +62,7 @@ async fn list_within(
         }
         Ok::<_, io::Error>(found)
     };
-    let mut found: Vec<(String, Stat)> = requests.repeat(list).await?;
+    let mut found: Vec<(String, Stat)> = client.repeat(list).await?;
     found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
     Ok(found)
 }
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_list_that_names_no_further_object_ends_after_its_time() {
         let tasks = Tasks::start(Arc::default()).expect("threads");
-        let requests = Arc::new(Requests::new(&[].into()).expect("a client"));
+        let client = Arc::new(RetryingClient::new(&[].into()).expect("a client"));
         let store = Arc::new(Endless(InMemory::new()));
         let put = Arc::clone(&store);
         let patience = Duration::from_millis(200);
@@ -173,7 +173,7 @@ mod tests {
         let listed = tasks.run(async move {
             let put = put.put(&Path::from("a"), PutPayload::from_static(b"1")).await;
             put.map_err(io::Error::other)?;
-            list_within(patience, store, None, requests).await
+            list_within(patience, store, None, client).await
         });
         let said = listed.expect_err("it has no end").to_string();
         assert!(said.contains("that name no object"), "{said}");

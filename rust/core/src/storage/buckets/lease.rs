@@ -14,7 +14,7 @@ use object_store::{GetOptions, ObjectStore, PutMode, PutOptions, PutPayload, Upd
 use super::target::{ListedObject, Target};
 use crate::error::{Error, Result};
 use crate::storage::buckets;
-use crate::storage::http::requests::Requests;
+use crate::storage::http::client::RetryingClient;
 use crate::storage::tasks::Pending;
 use crate::util::control::Control;
 use crate::util::disk::removal::Medium;
@@ -139,7 +139,7 @@ impl Target {
     /// True if the process that wrote a lock is alive, as far as the clock of the store tells.
     pub(crate) fn is_held(&self, lock: &ListedObject) -> bool {
         let written = DateTime::from_timestamp_nanos(i64::try_from(lock.modified).unwrap_or(0));
-        self.requests.now().signed_duration_since(written) < TimeDelta::seconds(LEASE_SECONDS)
+        self.client.now().signed_duration_since(written) < TimeDelta::seconds(LEASE_SECONDS)
     }
 
     /// Fails if the store writes over the lock that this process holds, although it was told not to: then it keeps no two
@@ -157,9 +157,9 @@ impl Target {
     /// Writes a lock; `None` if the mode does not allow it.
     fn put_lock(&self, name: &str, owner: &str, mode: PutMode) -> Result<Option<UpdateVersion>> {
         let (store, path) = (self.store.clone(), self.path(name)?);
-        let (requests, text) = (self.requests.clone(), lock_text(owner));
+        let (client, text) = (self.client.clone(), lock_text(owner));
         let put =
-            self.tasks.run(async move { put_lock(&*store, &path, &text, mode, &requests).await });
+            self.tasks.run(async move { put_lock(&*store, &path, &text, mode, &client).await });
         put.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::output(
                 self.name(),
@@ -181,7 +181,7 @@ impl Target {
     fn renewed(&self, name: &str, owner: &str, version: UpdateVersion, began: Instant) -> Lease {
         let state = Arc::new(Mutex::new(Some(began)));
         let (store, path) = (self.store.clone(), self.path(name).expect("it was just written"));
-        let (requests, owner) = (self.requests.clone(), owner.to_owned());
+        let (client, owner) = (self.client.clone(), owner.to_owned());
         let told = Arc::clone(&state);
         let renewal = self.tasks.begin(async move {
             let (mut version, mut since) = (version, began);
@@ -189,7 +189,7 @@ impl Target {
                 tokio::time::sleep(RENEWAL).await;
                 let began = Instant::now();
                 let mode = PutMode::Update(version.clone());
-                let put = put_lock(&*store, &path, &lock_text(&owner), mode, &requests).await;
+                let put = put_lock(&*store, &path, &lock_text(&owner), mode, &client).await;
                 let renewed = match put {
                     Ok(Some(new)) => {
                         (version, since) = (new, began);
@@ -264,7 +264,7 @@ async fn put_lock(
     path: &object_store::path::Path,
     text: &str,
     mode: PutMode,
-    requests: &Requests,
+    client: &RetryingClient,
 ) -> io::Result<Option<UpdateVersion>> {
     let put = || async {
         let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
@@ -276,15 +276,15 @@ async fn put_lock(
             ) => {}
             // A lock to be renewed is gone. To one that is to be made, it says that there is no bucket.
             Err(object_store::Error::NotFound { .. }) if matches!(mode, PutMode::Update(_)) => {}
-            Err(error) => return Err(buckets::said(&error, requests)),
+            Err(error) => return Err(buckets::said(&error, client)),
         }
         // The answer to a first try may have been lost.
         let Ok(got) = store.get_opts(path, GetOptions::default()).await else { return Ok(None) };
         let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
-        let bytes = got.bytes().await.map_err(|error| buckets::said(&error, requests))?;
+        let bytes = got.bytes().await.map_err(|error| buckets::said(&error, client))?;
         Ok((*bytes == *text.as_bytes()).then_some(UpdateVersion { e_tag, version }))
     };
-    requests.repeat(put).await
+    client.repeat(put).await
 }
 
 #[cfg(test)]

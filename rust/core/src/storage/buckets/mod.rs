@@ -22,7 +22,7 @@ use object_store::path::Path;
 use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
 
 use super::address::{Address, StoreKind};
-use super::http::requests::{Requests, deepest};
+use super::http::client::{RetryingClient, deepest};
 use super::http::service::Service;
 use crate::error::{Error, Result};
 
@@ -33,14 +33,14 @@ const OF_THE_CLIENT: [&str; 3] = ["max_retries", "timeout", "connect_timeout"];
 pub(super) fn open(
     address: &Address,
     options: &BTreeMap<String, String>,
-    requests: &Arc<Requests>,
+    client: &Arc<RetryingClient>,
 ) -> Result<Arc<dyn ObjectStore>> {
-    let service = Service(Arc::clone(requests));
+    let service = Service(Arc::clone(client));
     let retry = retry();
     let url = format!("{}/", address.root);
-    let failed = |error: object_store::Error| refuse(address, requests, &error);
+    let failed = |error: object_store::Error| refuse(address, client, &error);
     Ok(match address.kind {
-        StoreKind::S3 => Arc::new(open_s3(address, options, requests)?),
+        StoreKind::S3 => Arc::new(open_s3(address, options, client)?),
         StoreKind::Google => {
             let mut builder = GoogleCloudStorageBuilder::from_env().with_url(url);
             for (key, value) in chosen::<GoogleConfigKey>(options, "google")? {
@@ -67,14 +67,14 @@ pub(super) fn open(
 pub(super) fn open_s3(
     address: &Address,
     options: &BTreeMap<String, String>,
-    requests: &Arc<Requests>,
+    client: &Arc<RetryingClient>,
 ) -> Result<AmazonS3> {
     let mut builder = AmazonS3Builder::from_env().with_url(format!("{}/", address.root));
     for (key, value) in chosen::<AmazonS3ConfigKey>(options, "aws")? {
         builder = builder.with_config(key, value);
     }
-    let builder = builder.with_retry(retry()).with_http_connector(Service(Arc::clone(requests)));
-    builder.build().map_err(|error| refuse(address, requests, &error))
+    let builder = builder.with_retry(retry()).with_http_connector(Service(Arc::clone(client)));
+    builder.build().map_err(|error| refuse(address, client, &error))
 }
 
 /// No retries: the client repeats requests, and looks at `Retry-After`.
@@ -138,8 +138,8 @@ fn is_known(name: &str) -> bool {
         || ClientConfigKey::from_str(name).is_ok()
 }
 
-fn refuse(address: &Address, requests: &Requests, error: &object_store::Error) -> Error {
-    let said = requests.shown(&deepest(error));
+fn refuse(address: &Address, client: &RetryingClient, error: &object_store::Error) -> Error {
+    let said = client.shown(&deepest(error));
     Error::option("storage.options", format!("do not open `{}`: {said}", address.root))
 }
 
@@ -154,9 +154,9 @@ pub(super) fn path_of(key: &str) -> io::Result<Path> {
 }
 
 /// An error of a store in the words of an [`io::Error`].
-pub(super) fn said(error: &object_store::Error, requests: &Requests) -> io::Error {
+pub(super) fn said(error: &object_store::Error, client: &RetryingClient) -> io::Error {
     use object_store::Error as Store;
-    let detail = requests.shown(&deepest(error));
+    let detail = client.shown(&deepest(error));
     match error {
         Store::NotFound { .. } => {
             io::Error::new(io::ErrorKind::NotFound, "No such object or bucket")

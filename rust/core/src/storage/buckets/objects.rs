@@ -120,13 +120,13 @@ impl Medium for Target {
 
 impl Target {
     pub(crate) fn begin_unlink(&self, paths: Vec<Path>) -> Pending<io::Result<()>> {
-        let (store, requests) = (self.store.clone(), self.requests.clone());
+        let (store, client) = (self.store.clone(), self.client.clone());
         self.tasks.begin(async move {
             let remove = || async {
                 if let [path] = &*paths {
                     return match store.delete(path).await {
                         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-                        Err(error) => Err(buckets::said(&error, &requests)),
+                        Err(error) => Err(buckets::said(&error, &client)),
                     };
                 }
                 let paths = stream::iter(paths.clone().into_iter().map(Ok)).boxed();
@@ -134,12 +134,12 @@ impl Target {
                 while let Some(removed) = removed.next().await {
                     match removed {
                         Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-                        Err(error) => return Err(buckets::said(&error, &requests)),
+                        Err(error) => return Err(buckets::said(&error, &client)),
                     }
                 }
                 Ok(())
             };
-            requests.repeat(remove).await
+            client.repeat(remove).await
         })
     }
 
@@ -164,7 +164,7 @@ impl Target {
     /// The version of an object; `None` if there is none.
     pub(crate) fn version(&self, name: &str) -> Result<Option<Version>> {
         let (store, path) = (self.store.clone(), self.path(name)?);
-        let requests = self.requests.clone();
+        let client = self.client.clone();
         let found = self.tasks.run(async move {
             let options = GetOptions { head: true, ..GetOptions::default() };
             match store.get_opts(&path, options).await {
@@ -173,7 +173,7 @@ impl Target {
                     Ok(Some(Version::of(meta.size, meta.e_tag.as_deref(), meta.version)))
                 }
                 Err(object_store::Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(buckets::said(&error, &requests)),
+                Err(error) => Err(buckets::said(&error, &client)),
             }
         });
         found.map_err(Error::io(self.name_of(name)))
@@ -249,7 +249,7 @@ impl Target {
     /// Writes an object; `None` if the mode does not allow it.
     fn put_if(&self, name: &str, bytes: &Bytes, mode: PutMode) -> Result<Option<Version>> {
         let (store, path) = (self.store.clone(), self.path(name)?);
-        let requests = self.requests.clone();
+        let client = self.client.clone();
         let size = bytes.len() as u64;
         let sent = bytes.clone();
         let put = self.tasks.run(async move {
@@ -261,10 +261,10 @@ impl Target {
                         object_store::Error::AlreadyExists { .. }
                         | object_store::Error::Precondition { .. },
                     ) => Ok(None),
-                    Err(error) => Err(buckets::said(&error, &requests)),
+                    Err(error) => Err(buckets::said(&error, &client)),
                 }
             };
-            requests.repeat(put).await
+            client.repeat(put).await
         });
         match put.map_err(Error::io(self.name_of(name)))? {
             None => {
@@ -283,7 +283,7 @@ impl Target {
         from: &str,
         to: &str,
     ) -> Result<bool> {
-        let (store, requests) = (copier.clone(), self.requests.clone());
+        let (store, client) = (copier.clone(), self.client.clone());
         let (source, place) = (self.path(from)?, self.path(to)?);
         let done = self.tasks.run(async move {
             let copy = || async {
@@ -294,10 +294,10 @@ impl Target {
                         object_store::Error::AlreadyExists { .. }
                         | object_store::Error::Precondition { .. },
                     ) => Ok(false),
-                    Err(error) => Err(buckets::said(&error, &requests)),
+                    Err(error) => Err(buckets::said(&error, &client)),
                 }
             };
-            requests.repeat(copy).await
+            client.repeat(copy).await
         });
         done.map_err(Error::io(self.name_of(from)))
     }

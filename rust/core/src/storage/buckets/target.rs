@@ -15,7 +15,7 @@ use crate::config::StorageOptions;
 use crate::error::{Error, Result};
 use crate::storage::address::{Address, StoreKind};
 use crate::storage::buckets;
-use crate::storage::http::requests::Requests;
+use crate::storage::http::client::RetryingClient;
 use crate::storage::session::Session;
 use crate::storage::tasks::{Pending, Tasks};
 use crate::util::control::Control;
@@ -44,7 +44,7 @@ pub(crate) struct Target {
     pub(crate) prefix: String,
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) tasks: Arc<Tasks>,
-    pub(crate) requests: Arc<Requests>,
+    pub(crate) client: Arc<RetryingClient>,
     /// The ways to copy an object to a name that must be free. The store may know one of them.
     pub(crate) copiers: Vec<Arc<dyn ObjectStore>>,
     /// The one of them that was found to work.
@@ -99,10 +99,10 @@ impl Target {
         let store = session.bucket(&address)?;
         let copiers = session.copiers(&address)?;
         let prefix = address.key.trim_matches('/').to_owned();
-        let (tasks, requests) = session.parts();
+        let (tasks, client) = session.parts();
         let (copier, s3) = (OnceLock::new(), session.s3(&address)?);
         let most_copied = most_copied(address.kind);
-        Ok(Self { address, prefix, store, tasks, requests, copiers, copier, most_copied, s3 })
+        Ok(Self { address, prefix, store, tasks, client, copiers, copier, most_copied, s3 })
     }
 
     /// A folder of a store in memory.
@@ -110,11 +110,11 @@ impl Target {
     pub(crate) fn over(store: Arc<dyn ObjectStore>) -> Self {
         let address = Address::parse("s3://bucket/packed", "output").expect("an address");
         let tasks = Arc::new(Tasks::start(Arc::default()).expect("threads"));
-        let requests = Arc::new(Requests::new(&[].into()).expect("a client"));
+        let client = Arc::new(RetryingClient::new(&[].into()).expect("a client"));
         let copiers = vec![Arc::clone(&store)];
         let (prefix, copier) = ("packed".to_owned(), OnceLock::new());
         let most_copied = u64::MAX;
-        Self { address, prefix, store, tasks, requests, copiers, copier, most_copied, s3: None }
+        Self { address, prefix, store, tasks, client, copiers, copier, most_copied, s3: None }
     }
 
     /// The URL of an object of the folder.
@@ -150,8 +150,8 @@ impl Target {
         } else {
             Some(buckets::path_of(key).map_err(Error::io(self.name()))?)
         };
-        let (store, requests) = (Arc::clone(&self.store), Arc::clone(&self.requests));
-        let listed = self.tasks.run(bucket::list(store, prefix, requests));
+        let (store, client) = (Arc::clone(&self.store), Arc::clone(&self.client));
+        let listed = self.tasks.run(bucket::list(store, prefix, client));
         let listed = listed.map_err(Error::io(self.name()))?;
         let inside = |key: &str| {
             let name = key.strip_prefix(&self.prefix).unwrap_or(key);
@@ -174,19 +174,19 @@ impl Target {
     /// The bytes of an object and their version; `None` if there is none.
     pub(crate) fn read_update(&self, name: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
         let (store, path) = (Arc::clone(&self.store), self.path(name)?);
-        let requests = Arc::clone(&self.requests);
+        let client = Arc::clone(&self.client);
         let read = self.tasks.run(async move {
             let read = || async {
                 let got = match store.get_opts(&path, GetOptions::default()).await {
                     Ok(got) => got,
                     Err(object_store::Error::NotFound { .. }) => return Ok(None),
-                    Err(error) => return Err(buckets::said(&error, &requests)),
+                    Err(error) => return Err(buckets::said(&error, &client)),
                 };
                 let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
-                let bytes = got.bytes().await.map_err(|error| buckets::said(&error, &requests))?;
+                let bytes = got.bytes().await.map_err(|error| buckets::said(&error, &client))?;
                 Ok(Some((bytes, UpdateVersion { e_tag, version })))
             };
-            requests.repeat(read).await
+            client.repeat(read).await
         });
         read.map_err(Error::io(self.name_of(name)))
     }
@@ -198,11 +198,11 @@ impl Target {
         to: &mut impl Write,
         control: &Control,
     ) -> Result<()> {
-        let (store, requests) = (Arc::clone(&self.store), Arc::clone(&self.requests));
+        let (store, client) = (Arc::clone(&self.store), Arc::clone(&self.client));
         let path = self.path(name)?;
         let asked = path.clone();
         let found = self.tasks.run(async move {
-            store.head(&asked).await.map_err(|error| buckets::said(&error, &requests))
+            store.head(&asked).await.map_err(|error| buckets::said(&error, &client))
         });
         let size = found.map_err(Error::io(self.name_of(name)))?.size;
         let mut under_way: VecDeque<Pending<io::Result<Bytes>>> = VecDeque::new();
@@ -220,14 +220,14 @@ impl Target {
             }
             let range = start..size.min(start + PART);
             start = range.end;
-            let (store, requests) = (Arc::clone(&self.store), Arc::clone(&self.requests));
+            let (store, client) = (Arc::clone(&self.store), Arc::clone(&self.client));
             let path = path.clone();
             under_way.push_back(self.tasks.begin(async move {
                 let read = || async {
                     let got = store.get_range(&path, range.clone()).await;
-                    got.map_err(|error| buckets::said(&error, &requests))
+                    got.map_err(|error| buckets::said(&error, &client))
                 };
-                requests.repeat(read).await
+                client.repeat(read).await
             }));
         }
         Ok(())

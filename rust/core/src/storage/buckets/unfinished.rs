@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::target::Target;
 use crate::storage::buckets;
-use crate::storage::http::requests::Requests;
+use crate::storage::http::client::RetryingClient;
 use crate::util::disk::removal::{Evidence, prove};
 
 /// The time for which the URL of a list is signed.
@@ -48,17 +48,17 @@ impl Target {
     /// Uploads that cannot be listed or ended stay: they only cost.
     pub(crate) fn end_unfinished(&self, folder: &str, evidence: &impl Evidence<Self>) {
         let Some(s3) = &self.s3 else { return };
-        let (bucket, requests) = (Arc::clone(s3), Arc::clone(&self.requests));
+        let (bucket, client) = (Arc::clone(s3), Arc::clone(&self.client));
         let prefix = format!("{}/", self.key(folder));
-        let listed = self.tasks.run(async move { list(&bucket, &requests, prefix).await });
+        let listed = self.tasks.run(async move { list(&bucket, &client, prefix).await });
         for Unfinished { key, upload_id } in listed.unwrap_or_default() {
             let name = key.strip_prefix(&*self.prefix).unwrap_or(&key).trim_start_matches('/');
             let Some(proof) = prove(evidence, &name.to_owned()) else { continue };
             let Ok(path) = self.path(proof.name()) else { continue };
-            let (bucket, requests) = (Arc::clone(s3), Arc::clone(&self.requests));
+            let (bucket, client) = (Arc::clone(s3), Arc::clone(&self.client));
             let ended = self.tasks.run(async move {
                 let ended = bucket.abort_multipart(&path, &upload_id).await;
-                ended.map_err(|error| buckets::said(&error, &requests))
+                ended.map_err(|error| buckets::said(&error, &client))
             });
             match ended {
                 Ok(()) => {}
@@ -71,7 +71,11 @@ impl Target {
 }
 
 /// The unfinished uploads to keys with this prefix.
-async fn list(s3: &AmazonS3, requests: &Requests, prefix: String) -> io::Result<Vec<Unfinished>> {
+async fn list(
+    s3: &AmazonS3,
+    client: &RetryingClient,
+    prefix: String,
+) -> io::Result<Vec<Unfinished>> {
     let mut found = Vec::new();
     let mut behind: Option<(String, String)> = None;
     for _ in 0..MOST_PAGES {
@@ -82,13 +86,13 @@ async fn list(s3: &AmazonS3, requests: &Requests, prefix: String) -> io::Result<
         let options = SignedUrlOptions::default().with_query(query);
         // The URL of the bucket itself.
         let url = s3.signed_url_opts(Method::GET, &Path::default(), SIGNED, &options).await;
-        let url = url.map_err(|error| buckets::said(&error, requests))?;
-        let answer = requests.send_signed(reqwest::Request::new(Method::GET, url)).await;
-        let answer = answer.map_err(|error| requests.failed(&error.without_url()))?;
+        let url = url.map_err(|error| buckets::said(&error, client))?;
+        let answer = client.send_signed(reqwest::Request::new(Method::GET, url)).await;
+        let answer = answer.map_err(|error| client.failed(&error.without_url()))?;
         if !answer.status().is_success() {
-            return Err(Requests::refused(answer.status()));
+            return Err(RetryingClient::refused(answer.status()));
         }
-        let text = answer.text().await.map_err(|error| requests.failed(&error.without_url()))?;
+        let text = answer.text().await.map_err(|error| client.failed(&error.without_url()))?;
         let page: Page = quick_xml::de::from_str(&text).map_err(io::Error::other)?;
         found.extend(page.uploads);
         let next = (page.next_key_marker, page.next_upload_id_marker);

@@ -97,7 +97,7 @@ impl Target {
                           write to a folder, and copy it";
             return Err(Error::output(self.name(), reason));
         }
-        self.requests.complete_new_only(self.path(name)?.as_ref());
+        self.client.complete_new_only(self.path(name)?.as_ref());
         self.upload_parts(file, name, expected, control).map(drop)
     }
 
@@ -119,13 +119,13 @@ impl Target {
             Ok(bytes.into())
         };
         let about = || Error::io(self.name_of(name));
-        let (store, requests) = (self.store.clone(), self.requests.clone());
+        let (store, client) = (self.store.clone(), self.client.clone());
         let begun = self.tasks.run(async move {
             let begin = || async {
                 let begun = store.put_multipart(&path).await;
-                begun.map_err(|error| buckets::said(&error, &requests))
+                begun.map_err(|error| buckets::said(&error, &client))
             };
-            requests.repeat(begin).await
+            client.repeat(begin).await
         });
         let mut upload = begun.map_err(about())?;
         let sent = self.send_parts(&mut *upload, size.div_ceil(part), next, control, name);
@@ -138,14 +138,14 @@ impl Target {
                 .wait_for(ABORT);
             return Err(error);
         }
-        let requests = self.requests.clone();
+        let client = self.client.clone();
         let done = self.tasks.run(async move {
             let done = upload.complete().await;
             if done.is_err() {
                 // The name may be taken.
                 let _ = tokio::time::timeout(ABORT, upload.abort()).await;
             }
-            done.map_err(|error| buckets::said(&error, &requests))
+            done.map_err(|error| buckets::said(&error, &client))
         });
         match done {
             Ok(put) => Ok(Version::of(size, put.e_tag.as_deref(), put.version)),
@@ -166,9 +166,7 @@ impl Target {
         let mut under_way: VecDeque<Pending<object_store::Result<()>>> = VecDeque::new();
         let wait = |pending: Pending<object_store::Result<()>>| -> Result<()> {
             let sent = pending.wait().map_err(Error::io(self.name_of(name)))?;
-            sent.map_err(|error| {
-                Error::io(self.name_of(name))(buckets::said(&error, &self.requests))
-            })
+            sent.map_err(|error| Error::io(self.name_of(name))(buckets::said(&error, &self.client)))
         };
         for _ in 0..count {
             control.tick()?;

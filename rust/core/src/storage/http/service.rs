@@ -12,11 +12,11 @@ use object_store::client::{
     HttpResponseBody, HttpService,
 };
 
-use super::requests::Requests;
+use super::client::RetryingClient;
 
 /// Sends the requests of an object store.
 #[derive(Clone, Debug)]
-pub(crate) struct Service(pub(crate) Arc<Requests>);
+pub(crate) struct Service(pub(crate) Arc<RetryingClient>);
 
 impl HttpConnector for Service {
     fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {

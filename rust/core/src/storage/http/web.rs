@@ -12,7 +12,7 @@ use reqwest::header::{
 };
 use reqwest::{Method, Request, Response, StatusCode, Url};
 
-use super::requests::Requests;
+use super::client::RetryingClient;
 use crate::storage::stat::Stat;
 use crate::storage::stopped::Stopped;
 
@@ -59,10 +59,10 @@ impl Web {
     }
 
     /// Asks for the size and the first bytes.
-    pub(crate) async fn stat(&self, requests: &Requests) -> io::Result<(Stat, Bytes)> {
-        requests
+    pub(crate) async fn stat(&self, client: &RetryingClient) -> io::Result<(Stat, Bytes)> {
+        client
             .repeat(|| async {
-                let mut answer = match self.get(0..HEAD, None, requests).await? {
+                let mut answer = match self.get(0..HEAD, None, client).await? {
                     Got::Bytes(answer) => answer,
                     Got::Empty(stat) => return Ok((stat, Bytes::new())),
                 };
@@ -70,7 +70,7 @@ impl Web {
                 match answer.append_to(&mut bytes).await? {
                     None => Ok((answer.stat, bytes.freeze())),
                     Some(said) => {
-                        let said = requests.shown(&said);
+                        let said = client.shown(&said);
                         Err(io::Error::new(io::ErrorKind::ConnectionAborted, said))
                     }
                 }
@@ -83,17 +83,17 @@ impl Web {
         &self,
         range: Range<u64>,
         known: Option<&Stat>,
-        requests: &Requests,
+        client: &RetryingClient,
     ) -> io::Result<Got> {
         let direct = self.direct.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let was_direct = direct.is_some();
         let url = direct.unwrap_or_else(|| self.url.clone());
         let etag = known.and_then(|known| known.etag.as_deref());
-        let mut answer = self.ask(url, !was_direct, &range, etag, requests).await?;
+        let mut answer = self.ask(url, !was_direct, &range, etag, client).await?;
         if was_direct && matches!(answer.status().as_u16(), 400 | 401 | 403 | 404 | 410) {
             // A signed URL is valid for some minutes.
             *self.direct.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            answer = self.ask(self.url.clone(), true, &range, etag, requests).await?;
+            answer = self.ask(self.url.clone(), true, &range, etag, client).await?;
         }
         if answer.status().is_success() && *answer.url() != self.url {
             *self.direct.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -122,7 +122,7 @@ impl Web {
         };
         stat.size = match size {
             Some(size) => size,
-            None => self.size(answer.url().clone(), &stat, requests).await?,
+            None => self.size(answer.url().clone(), &stat, client).await?,
         };
         if range.start + length > stat.size {
             return Err(other_bytes());
@@ -132,10 +132,10 @@ impl Web {
     }
 
     /// Asks for the size of an object whose ranges are told without it.
-    async fn size(&self, url: Url, stat: &Stat, requests: &Requests) -> io::Result<u64> {
+    async fn size(&self, url: Url, stat: &Stat, client: &RetryingClient) -> io::Result<u64> {
         let is_own = url == self.url;
-        let request = self.request(Method::HEAD, url, is_own, requests)?;
-        let answer = requests.send(request).await.map_err(|error| requests.failed(&error))?;
+        let request = self.request(Method::HEAD, url, is_own, client)?;
+        let answer = client.send(request).await.map_err(|error| client.failed(&error))?;
         let told = Stat { size: stat.size, ..stat_of(answer.headers()) };
         match content_length(answer.headers()) {
             Some(size) if answer.status() == StatusCode::OK => {
@@ -152,9 +152,9 @@ impl Web {
         with_headers: bool,
         range: &Range<u64>,
         etag: Option<&str>,
-        requests: &Requests,
+        client: &RetryingClient,
     ) -> io::Result<Response> {
-        let mut request = self.request(Method::GET, url, with_headers, requests)?;
+        let mut request = self.request(Method::GET, url, with_headers, client)?;
         let headers = request.headers_mut();
         let asked = "bytes=".to_owned() + &format!("{}-{}", range.start, range.end - 1);
         headers.insert(RANGE, HeaderValue::from_str(&asked).expect("digits"));
@@ -164,7 +164,7 @@ impl Web {
         {
             headers.insert(IF_MATCH, etag);
         }
-        requests.send(request).await.map_err(|error| requests.failed(&error))
+        client.send(request).await.map_err(|error| client.failed(&error))
     }
 
     /// A request with the user of the URL, and with the headers if these are for its server.
@@ -173,7 +173,7 @@ impl Web {
         method: Method,
         url: Url,
         with_headers: bool,
-        requests: &Requests,
+        client: &RetryingClient,
     ) -> io::Result<Request> {
         let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
         let mut request = Request::new(method, url);
@@ -183,8 +183,8 @@ impl Web {
         if user.is_empty() {
             return Ok(request);
         }
-        let builder = reqwest::RequestBuilder::from_parts(requests.client().clone(), request);
-        builder.basic_auth(user, password).build().map_err(|error| requests.failed(&error))
+        let builder = reqwest::RequestBuilder::from_parts(client.reqwest_client().clone(), request);
+        builder.basic_auth(user, password).build().map_err(|error| client.failed(&error))
     }
 }
 
@@ -207,7 +207,7 @@ impl WebAnswer {
                 }
                 Ok(None) if left == 0 => return Ok(None),
                 Ok(None) => return Ok(Some("it ends too early".to_owned())),
-                Err(error) => return Ok(Some(super::requests::deepest(&error.without_url()))),
+                Err(error) => return Ok(Some(super::client::deepest(&error.without_url()))),
             }
         }
     }
@@ -243,7 +243,7 @@ impl ToldSize {
                 Some(size) => Self::Whole(size),
                 None => return Err(unsized_file()),
             },
-            (status, _) => return Err(Requests::refused(status)),
+            (status, _) => return Err(RetryingClient::refused(status)),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! [`Requests`]: the HTTP client of one call, which repeats requests that may be repeated.
+//! [`RetryingClient`]: the HTTP client of one call, which repeats requests that may be repeated.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -51,7 +51,7 @@ type Answered = std::result::Result<Response, reqwest::Error>;
 
 /// The HTTP client of one call.
 #[derive(Debug)]
-pub(crate) struct Requests {
+pub(crate) struct RetryingClient {
     client: Client,
     /// The client of buckets, which follows nobody who sends on: requests are signed for one host, and some headers
     /// with credentials, such as `x-amz-security-token`, would go to the next.
@@ -65,7 +65,7 @@ pub(crate) struct Requests {
     new_only: Mutex<HashSet<String>>,
 }
 
-impl Requests {
+impl RetryingClient {
     /// A client with the retries and times of `options`.
     pub(crate) fn new(options: &BTreeMap<String, String>) -> Result<Self> {
         let retries = number(options, "max_retries")?.unwrap_or(u64::from(RETRIES));
@@ -135,7 +135,8 @@ impl Requests {
         }
     }
 
-    pub(crate) fn client(&self) -> &Client {
+    /// The client for servers other than buckets, which follows redirects.
+    pub(crate) fn reqwest_client(&self) -> &Client {
         &self.client
     }
 
@@ -310,10 +311,10 @@ mod tests {
         for wrong in ["", "-1", "soon", "nan", "0"] {
             assert!(seconds(&options("timeout", wrong), "timeout").is_err(), "{wrong}");
         }
-        assert!(Requests::new(&options("max_retries", "many")).is_err());
-        let requests =
-            Requests::new(&options("secret_access_key", "0123456789")).expect("a client");
-        assert_eq!(requests.shown("it is 0123456789"), "it is …");
+        assert!(RetryingClient::new(&options("max_retries", "many")).is_err());
+        let client =
+            RetryingClient::new(&options("secret_access_key", "0123456789")).expect("a client");
+        assert_eq!(client.shown("it is 0123456789"), "it is …");
     }
 
     #[test]
