@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 
 use super::counts::RowCounts;
 use super::lane::made::PackedBlock;
-use super::lane::mix::Mix;
+use super::lane::pool_choice::PoolChoice;
 use super::lane::rounds::Rounds;
 use super::lane::{Bench, Lane};
 use super::options::{Deal, OnEnd};
@@ -35,7 +35,7 @@ pub(super) struct Delivery<'d, 'a> {
     pub(super) lanes: Vec<Lane>,
     /// The rounds of each pool that the caller gives.
     pub(super) rounds: &'d [Option<Rounds<'a>>],
-    pub(super) mix: &'d Mix,
+    pub(super) pool_choice: &'d PoolChoice,
     /// The names of the pools, and the packed documents and tokens of each.
     pub(super) names: Vec<String>,
     pub(super) shares: Vec<Count>,
@@ -414,7 +414,7 @@ impl Delivery<'_, '_> {
         let mut bench = Bench {
             options: &run.job.options,
             objective: &**self.layout.objective(),
-            mix: self.mix,
+            pool_choice: self.pool_choice,
             books: &mut books,
             take: &mut |pool| take(at * pools + pool),
             line_of: &|document| run.line_of(document),

@@ -45,10 +45,10 @@ use crate::util::control::{Control, Phase};
 
 use delivery::{Delivery, no_padding};
 use lane::Lane;
-use lane::board::Board;
+use lane::block_queues::BlockQueues;
 use lane::made::PackedBlock;
-use lane::mix::Mix;
 use lane::order::Order;
+use lane::pool_choice::PoolChoice;
 use lane::rounds::{Rounds, floor_of};
 use lane::walk::{Walk, WalkFiles};
 use run::{End, Run};
@@ -229,22 +229,23 @@ impl Run<'_> {
         let single = SingleBlocks::new(job, &found.sources, &number, split, control)?;
         let heads = FileHeads::new(job, found);
         let order = (job.options.rows.packing.seed, options.shuffle, &options.choice);
-        let mix = Mix::new(options);
-        let pools = self.pools(&mix)?;
+        let pool_choice = PoolChoice::new(options);
+        let pools = self.pools(&pool_choice)?;
         let names: Vec<String> = (0..pools.len()).map(|pool| options.name(pool)).collect();
         let index = (self.counted, Index(options.index_dir()));
         let order = |pool| Order::new(found, pool, order, share.lanes, index, control);
         let orders = pools.into_iter().map(order).collect::<Result<Vec<Order<'_>>>>()?;
         let shown = names.iter().zip(&orders);
         let shown = shown.map(|(name, order)| format!("`{name}` ({})", order.shown_files()));
-        let mix = mix.showing(shown.collect());
+        let pool_choice = pool_choice.showing(shown.collect());
         let files = WalkFiles { heads: &heads, single: &single, control };
 
         let (begun, step) = self.begun();
         let numbers = share.lanes_of_rank(begun);
-        let states = self.lane_states(&numbers, &mix)?;
+        let states = self.lane_states(&numbers, &pool_choice)?;
         let rounds = self.rounds(&orders, &names, (&numbers, &states))?;
         let has_rounds = rounds.iter().any(Option::is_some);
+        let (open, job_options) = (&self.open, &job.options);
         let mut lanes = Vec::with_capacity(numbers.len());
         let mut walks = Vec::with_capacity(numbers.len() * orders.len());
         for (&lane, from) in numbers.iter().zip(states) {
@@ -253,13 +254,12 @@ impl Run<'_> {
                 let order = (order.0, order.1.as_ref());
                 let place = from.pools.get(pool).copied().unwrap_or_default();
                 let again: VecDeque<_> = std::mem::take(&mut again[pool]);
-                let epochs = if place.gone { Some(0) } else { mix.epochs_of_walk() };
+                let epochs = if place.gone { Some(0) } else { pool_choice.epochs_of_walk() };
                 let next = (place.next, place.hashes);
                 walks.push(Mutex::new(Walk::new(order, files, lane, epochs, again, next)));
             }
-            let number = (lane, share.lanes);
-            let pools = orders.len();
-            lanes.push(Lane::new(&self.open, &job.options, &mix, pools, number, from, has_rounds));
+            let (number, pools) = ((lane, share.lanes), orders.len());
+            lanes.push(Lane::new(open, job_options, &pool_choice, pools, number, from, has_rounds));
         }
         let mut books = Books::default();
         let has_counts = self.from.as_ref().is_some_and(|from| from.has_counts_of(&numbers, share));
@@ -269,13 +269,13 @@ impl Run<'_> {
         }
         let numbered = NumberedFiles::new(found);
         let threads = job.options.work.threads.get();
-        let board = Board::new(walks.len(), threads);
+        let queues = BlockQueues::new(walks.len(), threads);
         let mut delivery = Delivery {
             run: self,
             numbers,
             lanes,
             rounds: &rounds,
-            mix: &mix,
+            pool_choice: &pool_choice,
             shares: names.iter().map(|name| self.packed_of(name, has_counts)).collect(),
             names,
             books: &mut books,
@@ -288,7 +288,7 @@ impl Run<'_> {
             warnings: Vec::new(),
         };
         let makers =
-            Makers { board: &board, walks: &walks, orders: &orders, single: &single, control };
+            Makers { queues: &queues, walks: &walks, orders: &orders, single: &single, control };
         let done = makers.run(threads, |take| work(&mut delivery, take))?;
         about.facts.warnings.append(&mut delivery.warnings);
         let reading = delivery.lanes.len();
@@ -311,13 +311,14 @@ impl Run<'_> {
 
 impl<'a> Run<'a> {
     /// The states of lanes, by the state that the run starts from.
-    fn lane_states(&self, numbers: &[usize], mix: &Mix) -> Result<Vec<LaneState>> {
+    fn lane_states(&self, numbers: &[usize], pool_choice: &PoolChoice) -> Result<Vec<LaneState>> {
         let pool = |number: (usize, usize), pool| {
-            let credit = mix.first_credit(pool, number);
+            let credit = pool_choice.first_credit(pool, number);
             PoolState { credit, ..PoolState::default() }
         };
         let new = |lane| {
-            let pools = (0..mix.pools()).map(|at| pool((lane, self.share.lanes), at)).collect();
+            let pools =
+                (0..pool_choice.pools()).map(|at| pool((lane, self.share.lanes), at)).collect();
             LaneState { pools, ..LaneState::default() }
         };
         let state = |&lane: &usize| match &self.from {
@@ -354,7 +355,7 @@ impl<'a> Run<'a> {
 
 /// The threads that make documents for the lanes.
 struct Makers<'m, 'w, 'a> {
-    board: &'m Board<PackedBlock>,
+    queues: &'m BlockQueues<PackedBlock>,
     /// The walks of each lane, one for each pool.
     walks: &'m [Mutex<Walk<'w, 'a>>],
     orders: &'m [Order<'a>],
@@ -370,7 +371,7 @@ impl Makers<'_, '_, '_> {
         deliver: impl FnOnce(&mut dyn FnMut(usize) -> Result<Option<PackedBlock>>) -> Result<T>,
     ) -> Result<T> {
         let alone = RefCell::new(None);
-        self.board.served(
+        self.queues.served(
             threads,
             || {
                 let mut work = self.single.worker();
@@ -378,14 +379,14 @@ impl Makers<'_, '_, '_> {
             },
             |has_workers| {
                 let help = || {
-                    let claim = if has_workers { None } else { self.board.try_claim() };
+                    let claim = if has_workers { None } else { self.queues.try_claim() };
                     let mut work = alone.borrow_mut();
                     let work = work.get_or_insert_with(|| self.single.worker());
                     claim.map(|claim| self.make(claim, work)).is_some()
                 };
                 deliver(&mut |feed| {
                     self.control.tick()?;
-                    self.board.take(feed, help)
+                    self.queues.take(feed, help)
                 })
             },
         )
@@ -394,7 +395,7 @@ impl Makers<'_, '_, '_> {
     /// Makes the documents of the next block of a feed.
     fn make(
         &self,
-        claim: lane::board::FeedClaim,
+        claim: lane::block_queues::FeedClaim,
         work: &mut impl FnMut(
             crate::source::Block,
             Option<Arc<crate::record::Shape>>,
@@ -413,15 +414,15 @@ impl Makers<'_, '_, '_> {
             })
         };
         match read {
-            Ok(None) => self.board.nothing(claim),
+            Ok(None) => self.queues.nothing(claim),
             Err(error) => {
-                self.board.put(claim, Err(error));
-                self.board.was_read(claim, true);
+                self.queues.put(claim, Err(error));
+                self.queues.was_read(claim, true);
             }
             Ok(Some(found)) => {
-                self.board.was_read(claim, false);
+                self.queues.was_read(claim, false);
                 let order = &self.orders[claim.feed % self.orders.len()];
-                self.board
+                self.queues
                     .put(claim, PackedBlock::of(found, order, self.single, work, self.control));
             }
         }

@@ -13,7 +13,7 @@ use crate::source::FoundFiles;
 use crate::source::extents::position::number_line;
 use crate::util::control::Control;
 
-use super::lane::mix::Mix;
+use super::lane::pool_choice::PoolChoice;
 use super::lane::rounds::Supplies;
 use super::options::{OnEnd, Share, StreamOptions};
 use super::state::State;
@@ -108,7 +108,7 @@ impl<'a> Run<'a> {
     }
 
     /// The sources of each pool.
-    pub(super) fn pools(&self, mix: &Mix) -> Result<Vec<Vec<usize>>> {
+    pub(super) fn pools(&self, pool_choice: &PoolChoice) -> Result<Vec<Vec<usize>>> {
         let sources = 0..self.found.sources.len();
         if self.options.weights.is_empty() {
             if sources.len() > 1 && self.found.files.iter().any(|file| !file.is_file()) {
@@ -118,8 +118,8 @@ impl<'a> Run<'a> {
             }
             return Ok(vec![sources.collect()]);
         }
-        if sources.len() != mix.pools() {
-            let reason = format!("name {} sources of {}", mix.pools(), sources.len());
+        if sources.len() != pool_choice.pools() {
+            let reason = format!("name {} sources of {}", pool_choice.pools(), sources.len());
             return Err(Error::option("weights", reason));
         }
         if self.found.sources.iter().any(|source| source.repeat.get() > 1) {

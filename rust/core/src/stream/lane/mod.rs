@@ -3,11 +3,11 @@
 //! The rows of a lane, and its state after each of them, depend on the inputs, the options, the seed and the
 //! number of the lane. They do not depend on the time, on other lanes, or on the progress of threads.
 
-pub(super) mod board;
+pub(super) mod block_queues;
 mod held;
 pub(super) mod made;
-pub(super) mod mix;
 pub(super) mod order;
+pub(super) mod pool_choice;
 mod resuming;
 pub(super) mod rounds;
 pub(super) mod walk;
@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use self::made::PackedBlock;
-use self::mix::Mix;
 use self::order::BlockAddress;
+use self::pool_choice::PoolChoice;
 use self::rounds::{Round, floor_of};
 use super::options::OnExhausted;
 use super::state::encode;
@@ -133,7 +133,7 @@ struct Current {
 pub(super) struct Bench<'b> {
     pub(super) options: &'b Options,
     pub(super) objective: &'b dyn Objective,
-    pub(super) mix: &'b Mix,
+    pub(super) pool_choice: &'b PoolChoice,
     /// The counts of the lane.
     pub(super) books: &'b mut Books,
     /// The next block of a pool.
@@ -153,14 +153,14 @@ impl Lane {
     pub(super) fn new(
         open: &OpenPacks,
         options: &Options,
-        mix: &Mix,
+        pool_choice: &PoolChoice,
         pools: usize,
         (number, lanes): (usize, usize),
         from: LaneState,
         has_rounds: bool,
     ) -> Self {
         let floors = has_rounds.then(|| (0..pools).map(|pool| floor_of(&from, pool)).collect());
-        let packers = if mix.chooses_rows() { pools } else { 1 };
+        let packers = if pool_choice.chooses_rows() { pools } else { 1 };
         let state = Arc::from(encode(&from.to_bytes()));
         let pool = |at: usize| {
             let from = from.pools.get(at).copied().unwrap_or_default();
@@ -221,7 +221,7 @@ impl Lane {
                     let row = self.packed.take(packer);
                     self.rows += 1;
                     (self.gave, self.chances) = (true, CHANCES);
-                    if bench.mix.chooses_rows() {
+                    if bench.pool_choice.chooses_rows() {
                         self.charge(packer, 1, bench);
                     }
                     return Ok(Some(row));
@@ -233,7 +233,7 @@ impl Lane {
                 None => {}
             }
             let is_given_up = !self.gave && self.chances == 0;
-            if !bench.mix.has_rounds() || is_given_up || !self.can_read(bench) {
+            if !bench.pool_choice.has_rounds() || is_given_up || !self.can_read(bench) {
                 return Ok(None);
             }
             self.pads = !self.gave;
@@ -247,7 +247,7 @@ impl Lane {
 
     /// True if a pool with a weight may give documents in another round.
     fn can_read(&self, bench: &Bench<'_>) -> bool {
-        let weights = bench.mix.weights(self.rows * self.lanes + self.number);
+        let weights = bench.pool_choice.weights(self.rows * self.lanes + self.number);
         self.pools.iter().zip(weights).any(|(pool, weight)| *weight > 0 && !pool.gone)
     }
 
@@ -289,7 +289,7 @@ impl Lane {
         while !self.pads {
             if self.ended {
                 let waiting = (0..self.packed.packers()).filter(|&at| self.packed.waits(at));
-                let packer = Mix::choose(waiting.map(|at| (at, self.pools[at].credit)));
+                let packer = PoolChoice::choose(waiting.map(|at| (at, self.pools[at].credit)));
                 return Ok(packer.map(NextRow::Packed));
             }
             match self.choose(bench)? {
@@ -347,14 +347,14 @@ impl Lane {
 
     /// The next step: a row that is closed, or the pool of the next document.
     fn choose(&mut self, bench: &mut Bench<'_>) -> Result<Next> {
-        let apart = bench.mix.chooses_rows();
+        let apart = bench.pool_choice.chooses_rows();
         if !apart && self.packed.waits(0) {
             return Ok(Next::Row(0));
         }
         if self.pools.len() == 1 && !self.pools[0].ended {
             match self.supply(0, bench)? {
                 NextDocument::Document => {
-                    let past = bench.mix.is_past(self.pools[0].next.0.epoch, self.round);
+                    let past = bench.pool_choice.is_past(self.pools[0].next.0.epoch, self.round);
                     return Ok(if past { Next::End } else { Next::Document(0) });
                 }
                 NextDocument::Padding => return Ok(Next::Padding),
@@ -363,11 +363,11 @@ impl Lane {
             }
         }
         loop {
-            let weights = bench.mix.weights(self.rows * self.lanes + self.number);
+            let weights = bench.pool_choice.weights(self.rows * self.lanes + self.number);
             let weighed: Vec<usize> = (0..self.pools.len()).filter(|&at| weights[at] > 0).collect();
             let has_rows = |at: usize| apart && self.packed.waits(at);
             let open = weighed.iter().filter(|&&at| !self.pools[at].ended || has_rows(at));
-            let Some(pool) = Mix::choose(open.map(|&at| (at, self.pools[at].credit))) else {
+            let Some(pool) = PoolChoice::choose(open.map(|&at| (at, self.pools[at].credit))) else {
                 return Ok(Next::End);
             };
             if has_rows(pool) {
@@ -376,13 +376,14 @@ impl Lane {
             let supply = self.supply(pool, bench)?;
             match supply {
                 NextDocument::Document | NextDocument::Passed => {
-                    let has_passed =
-                        |at: usize| bench.mix.is_past(self.pools[at].next.0.epoch, self.round);
+                    let has_passed = |at: usize| {
+                        bench.pool_choice.is_past(self.pools[at].next.0.epoch, self.round)
+                    };
                     let mut reading = weighed.iter().filter(|&&at| !self.pools[at].ended);
                     if reading.all(|&at| has_passed(at)) {
                         return Ok(Next::End);
                     }
-                    let is_read_on = bench.mix.on_exhausted == OnExhausted::Repeat;
+                    let is_read_on = bench.pool_choice.on_exhausted == OnExhausted::Repeat;
                     match supply {
                         NextDocument::Passed if is_read_on => continue,
                         NextDocument::Document if is_read_on || !has_passed(pool) => {
@@ -393,14 +394,14 @@ impl Lane {
                 }
                 NextDocument::Padding => return Ok(Next::Padding),
                 NextDocument::Nothing => {
-                    if self.pools[pool].chances == 0 && bench.mix.pools() > 1 {
+                    if self.pools[pool].chances == 0 && bench.pool_choice.pools() > 1 {
                         self.refuse_empty(pool, bench)?;
                     }
                     self.pools[pool].gone = true;
                 }
             }
             self.pools[pool].ended = true;
-            if bench.mix.on_exhausted == OnExhausted::Stop {
+            if bench.pool_choice.on_exhausted == OnExhausted::Stop {
                 return Ok(Next::End);
             }
             if apart {
@@ -411,7 +412,7 @@ impl Lane {
 
     /// Fails for a pool with a weight but without documents for this lane, unless the others take its share.
     fn refuse_empty(&self, pool: usize, bench: &Bench<'_>) -> Result<()> {
-        if bench.mix.on_exhausted == OnExhausted::Drop {
+        if bench.pool_choice.on_exhausted == OnExhausted::Drop {
             return Ok(());
         }
         let (has, more) = if self.pools[pool].found {
@@ -425,7 +426,7 @@ impl Lane {
         let reason = message![
             format!(
                 "give source {} a share, but lane {} of {} {has}; take fewer `ranks.lanes`, {more}, or ",
-                bench.mix.shown(pool),
+                bench.pool_choice.shown(pool),
                 self.number,
                 self.lanes
             ),
@@ -454,7 +455,7 @@ impl Lane {
             let Some(made) = (bench.take)(number)? else { return Ok(NextDocument::Nothing) };
             let pool = &mut self.pools[number];
             let is_empty = made.address >= pool.unpacked_from.next_epoch()
-                && bench.mix.may_end(made.address.epoch, self.round);
+                && bench.pool_choice.may_end(made.address.epoch, self.round);
             if is_empty {
                 if pool.chances == 0 {
                     pool.gone = true;
@@ -485,10 +486,10 @@ impl Lane {
             // An error of its block is raised before anything else of it.
             let is_without_documents = numbers.is_empty() && end.is_none();
             pool.current = Some(Current { numbers, places: places.into(), address, hash, end });
-            if is_empty && bench.mix.is_endless() {
+            if is_empty && bench.pool_choice.is_endless() {
                 return Ok(NextDocument::Padding);
             }
-            if is_without_documents && bench.mix.is_past(address.epoch, self.round) {
+            if is_without_documents && bench.pool_choice.is_past(address.epoch, self.round) {
                 return Ok(NextDocument::Passed);
             }
         }
@@ -516,12 +517,12 @@ impl Lane {
             let pool = &mut self.pools[number];
             (pool.unpacked_from, pool.chances) = (pool.next.0.next_block(), CHANCES);
         }
-        let apart = bench.mix.chooses_rows();
+        let apart = bench.pool_choice.chooses_rows();
         // A document without a kept piece is in no row, so it costs nothing: its pool gives the next one. A pool without
         // kept documents is given up after a pass.
         if self.pools.len() > 1 && !apart && !self.pieces.is_empty() {
             let kept = self.pieces.iter().map(|piece| u64::from(piece.length)).sum();
-            self.charge(number, bench.mix.cost(kept), bench);
+            self.charge(number, bench.pool_choice.cost(kept), bench);
         }
         self.packed.push(if apart { number } else { 0 }, &mut self.pieces);
         Ok(())
@@ -529,7 +530,7 @@ impl Lane {
 
     /// Charges a pool for a document, and credits all pools by their weights.
     fn charge(&mut self, number: usize, cost: i64, bench: &Bench<'_>) {
-        let weights = bench.mix.weights(self.rows * self.lanes + self.number);
+        let weights = bench.pool_choice.weights(self.rows * self.lanes + self.number);
         let mut all = 0;
         for (pool, weight) in self.pools.iter_mut().zip(weights).filter(|(pool, _)| !pool.ended) {
             pool.credit += weight * cost;

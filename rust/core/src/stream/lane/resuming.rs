@@ -182,7 +182,7 @@ impl Lane {
             let most = u64::from(packing.row_limit().get());
             if row.is_empty() || room > most { Err(missing()) } else { Ok(row) }
         };
-        let apart = bench.mix.chooses_rows();
+        let apart = bench.pool_choice.chooses_rows();
         let of_packer = |pieces: &[PiecePlace]| -> Result<ClosedRow> {
             let packer = pieces.first().filter(|_| apart).map_or(0, |piece| piece.document.pool);
             Ok((packer, row(pieces)?))

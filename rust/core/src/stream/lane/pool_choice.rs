@@ -1,4 +1,4 @@
-//! [`Mix`]: chooses the pool of the next document of a lane, by weights.
+//! [`PoolChoice`]: chooses the pool of the next document of a lane, by weights.
 //!
 //! Each lane keeps a credit for each pool. A document adds credit to all pools, each by its weight, and takes
 //! the sum from its own pool. The pool with the most credit gives the next document, or the next row. So the shares of a lane
@@ -20,7 +20,7 @@ const TYPICAL_TOKENS: i64 = 1024;
 
 /// Chooses among the pools of a lane.
 #[derive(Clone, Debug)]
-pub(crate) struct Mix {
+pub(crate) struct PoolChoice {
     /// The weights, each list from a row of the run on.
     schedule: Vec<(u64, Vec<i64>)>,
     /// The pools whose weight is no part of [`WHOLE`] at the beginning.
@@ -35,7 +35,7 @@ pub(crate) struct Mix {
     shown: Vec<String>,
 }
 
-impl Mix {
+impl PoolChoice {
     pub(crate) fn new(options: &StreamOptions) -> Self {
         let are_rare = |weights: &Vec<f64>| -> Vec<bool> {
             let least = 0.5 / WHOLE * weights.iter().sum::<f64>();

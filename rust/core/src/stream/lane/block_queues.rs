@@ -1,4 +1,4 @@
-//! [`Board`]: the blocks that worker threads have made for each lane, and the choice of the lane to read
+//! [`BlockQueues`]: the blocks that worker threads have made for each lane, in order, and the choice of the lane to read
 //! next.
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ const BLOCKS_PER_THREAD: u64 = 4;
 
 /// Ordered results for several feeds. A free thread makes the next one.
 #[derive(Debug)]
-pub(crate) struct Board<T> {
-    state: Mutex<BoardState<T>>,
+pub(crate) struct BlockQueues<T> {
+    state: Mutex<QueuesState<T>>,
     /// Wakes the thread that waits for a result.
     result: Condvar,
     /// Wakes the threads that wait for a claim.
@@ -27,7 +27,7 @@ pub(crate) struct Board<T> {
 }
 
 #[derive(Debug)]
-struct BoardState<T> {
+struct QueuesState<T> {
     feeds: Vec<Feed<T>>,
     /// The feed that is being waited for, or was last.
     wanted: usize,
@@ -56,17 +56,17 @@ pub(crate) struct FeedClaim {
     number: u64,
 }
 
-impl<T> Board<T> {
+impl<T> BlockQueues<T> {
     pub(crate) fn new(feeds: usize, threads: usize) -> Self {
         let feed =
             || Feed { begun: 0, taken: 0, ready: BTreeMap::new(), reading: false, ended: false };
         let feeds = (0..feeds).map(|_| feed()).collect();
-        let state = BoardState { feeds, wanted: 0, waiting: false, idle: 0, closed: false };
+        let state = QueuesState { feeds, wanted: 0, waiting: false, idle: 0, closed: false };
         let (result, claimable) = (Condvar::new(), Condvar::new());
         Self { state: Mutex::new(state), result, claimable, threads: threads as u64 }
     }
 
-    fn state(&self) -> MutexGuard<'_, BoardState<T>> {
+    fn state(&self) -> MutexGuard<'_, QueuesState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,7 +88,7 @@ impl<T> Board<T> {
     }
 
     /// Releases the state after a change of `feed`. Wakes a thread that waits for a claim, or all that wait if the feed has ended.
-    fn release(&self, state: MutexGuard<'_, BoardState<T>>, feed: usize) {
+    fn release(&self, state: MutexGuard<'_, QueuesState<T>>, feed: usize) {
         let ended = state.feeds[feed].ended;
         let (waits, idle) = (state.waiting && state.wanted == feed, state.idle > 0);
         drop(state);
@@ -111,7 +111,7 @@ impl<T> Board<T> {
 
     /// The feed that is being waited for, so that the first rows come soon. Otherwise the feed with the fewest
     /// blocks in progress; of several, the one that is needed first.
-    fn choose(&self, state: &mut BoardState<T>) -> Option<FeedClaim> {
+    fn choose(&self, state: &mut QueuesState<T>) -> Option<FeedClaim> {
         let open = state.feeds.iter().filter(|feed| !feed.ended).count() as u64;
         let most = (self.threads * BLOCKS_PER_THREAD).div_ceil(open.max(1)).max(LEAST_AHEAD);
         let count = state.feeds.len();
@@ -239,7 +239,7 @@ impl<T> Board<T> {
 }
 
 /// Stops all threads when it is dropped, even by a panic.
-struct CloseOnDrop<'a, T>(&'a Board<T>);
+struct CloseOnDrop<'a, T>(&'a BlockQueues<T>);
 
 impl<T> Drop for CloseOnDrop<'_, T> {
     fn drop(&mut self) {
@@ -256,23 +256,23 @@ mod tests {
     #[test]
     fn a_panic_of_a_worker_is_raised_where_results_are_taken() {
         for threads in [1, 3] {
-            let board = Board::new(4, threads);
+            let queues = BlockQueues::new(4, threads);
             let worker = || {
                 |claim: FeedClaim| {
                     assert!(claim.number < 5, "the sixth block of feed {}", claim.feed);
-                    board.was_read(claim, false);
-                    board.put(claim, Ok(claim.number));
+                    queues.was_read(claim, false);
+                    queues.put(claim, Ok(claim.number));
                 }
             };
             let mut taken = 0;
             let deliver = |has_workers: bool| {
                 assert!(has_workers);
-                while board.take(1, || false)?.is_some() {
+                while queues.take(1, || false)?.is_some() {
                     taken += 1;
                 }
                 Ok::<(), Error>(())
             };
-            let served = AssertUnwindSafe(|| board.served(threads, worker, deliver));
+            let served = AssertUnwindSafe(|| queues.served(threads, worker, deliver));
             let panic = catch_unwind(served).expect_err("the workers panic");
             let said = panic.downcast_ref::<String>().map_or("", String::as_str);
             assert!(said.starts_with("the sixth block"), "{said}");
