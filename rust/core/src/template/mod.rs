@@ -15,7 +15,7 @@ mod prompts;
 mod rendered;
 mod replay;
 mod select;
-mod takes;
+mod supported_messages;
 mod trained;
 
 pub use chat::ChatTemplate;

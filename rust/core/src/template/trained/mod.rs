@@ -3,10 +3,10 @@
 pub(super) mod completion;
 pub(super) mod documents;
 mod histories;
-mod labels;
 pub(crate) mod learned;
 pub(super) mod noted;
 pub(super) mod part_finder;
 pub(super) mod parted;
 pub(crate) mod proof;
 pub(super) mod rule;
+mod search_words;

@@ -11,12 +11,12 @@ use std::sync::{Arc, PoisonError};
 use fastpack_template::json::{Json, Map};
 
 use super::documents::TurnText;
-use super::labels::{Label, Labeller, Said};
 use super::learned::spans::Turn;
 use super::proof::made_up::{MadeUp, TrainedPlace};
 use super::rule::stops::Stops;
 use super::rule::texts::{each, merged};
 use super::rule::{self, FoundTexts};
+use super::search_words::{Said, SearchWords, WordReplacer};
 use crate::config::Turns;
 use crate::record::Conversation;
 use crate::report::ledger::{Note, NoteSet};
@@ -85,10 +85,10 @@ impl ChatTemplate {
         found.moved(&made.numbers)
     }
 
-    /// The notes on a conversation whose words are replaced by labels, or are labels; `None` if the template refuses it.
+    /// The notes on a conversation whose words are replaced by made-up words, or stay; `None` if the template refuses it.
     fn noted(&self, made: &MadeUp, options: NoteOptions, replaces: bool) -> Option<NoteSet> {
-        let labeller = Labeller::new(self.forms(), replaces);
-        let (messages, labels) = labeller.label(&made.conversation.messages);
+        let replacer = WordReplacer::new(self.forms(), replaces);
+        let (messages, search_words) = replacer.replace(&made.conversation.messages);
         let conversation = Conversation { messages, ..made.conversation.clone() };
         let messages: Vec<Cow<'_, Map>> =
             conversation.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();
@@ -111,7 +111,7 @@ impl ChatTemplate {
             let form = replaces.then_some(&made.form);
             noting.defined_turns(options.turns, form)
         };
-        noting.look_for(&labels, &texts);
+        noting.look_for(&search_words, &texts);
         Some(noting.notes)
     }
 }
@@ -256,14 +256,14 @@ impl Noting<'_> {
         Some(!before.ends_with(header))
     }
 
-    /// Notes the labelled messages that are missing in all texts; without texts, in the render of all messages. A message
+    /// Notes the messages whose search words are missing in all texts; without texts, in the render of all messages. A message
     /// behind the last trained one is looked for in that render too: a text may end before it.
-    fn look_for(&mut self, labels: &[Label], texts: &[String]) {
+    fn look_for(&mut self, search_words: &[SearchWords], texts: &[String]) {
         let whole = slice::from_ref(&self.whole);
         let last = last_turn(self.messages);
         let last_trained = (0..self.places.len()).rfind(|at| self.is_trained(*at));
         let mut notes = self.notes;
-        for Label { message, said, words } in labels {
+        for SearchWords { message, said, words } in search_words {
             let is_behind = last_trained.is_some_and(|trained| trained < *message);
             let texts = if texts.is_empty() || is_behind { whole } else { texts };
             let is_shown = |word: &&String| texts.iter().any(|text| text.contains(word.as_str()));

@@ -8,10 +8,10 @@ use fastpack_template::json::Map;
 use super::made_up::TrainedPlace;
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
-use crate::template::trained::labels::Labeller;
 use crate::template::trained::learned::derive;
 use crate::template::trained::rule;
 use crate::template::trained::rule::texts::TurnDocument;
+use crate::template::trained::search_words::WordReplacer;
 
 /// Most forms that are kept. The turns of conversations of others are searched for by the definition.
 const MOST_FORMS: usize = 1 << 14;
@@ -27,9 +27,10 @@ impl ChatTemplate {
         if let Some(known) = self.known_trust(&made.form) {
             return known;
         }
-        let (labelled, _) = Labeller::new(self.forms(), true).label(&made.conversation.messages);
-        let labelled = Conversation { messages: labelled, ..made.conversation };
-        let agrees = self.marks_agree(&labelled).unwrap_or(false);
+        let (replaced, _) =
+            WordReplacer::new(self.forms(), true).replace(&made.conversation.messages);
+        let replaced = Conversation { messages: replaced, ..made.conversation };
+        let agrees = self.marks_agree(&replaced).unwrap_or(false);
         self.keep_trust(made.form, agrees);
         agrees
     }

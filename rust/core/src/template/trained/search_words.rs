@@ -1,4 +1,5 @@
-//! [`Label`]: words in place of the assistant's text. The labels that the texts of a conversation lack show what is left out.
+//! [`SearchWords`]: made-up words in place of what the assistant says. Those that a rendered text lacks show what the text
+//! leaves out.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::template::conversation::{REASONING, is_assistant};
 
 /// Something that the assistant says, and the words by which a text shows it.
 #[derive(Clone, Debug)]
-pub(super) struct Label {
+pub(super) struct SearchWords {
     /// The index of its message.
     pub(super) message: usize,
     /// Its kind.
@@ -35,45 +36,46 @@ const REASONING_PARTS: [&str; 2] = ["thinking", "reasoning"];
 /// The key of a value with the type of an object.
 const TYPE: &str = "type";
 
-/// Labels the text of the assistant in messages.
-pub(super) struct Labeller<'f> {
+/// Replaces what the assistant says in messages by made-up words, and tells the words to search for.
+pub(super) struct WordReplacer<'f> {
     forms: &'f TurnForms,
-    /// True if the words are replaced by labels that occur nowhere else.
+    /// True if the words are replaced by made-up words that occur nowhere else. Otherwise they stay, and the longest word of a
+    /// text is searched for.
     replaces: bool,
-    /// The number of labels so far.
+    /// The number of made-up words so far.
     count: usize,
-    labels: Vec<Label>,
+    found: Vec<SearchWords>,
 }
 
-impl<'f> Labeller<'f> {
-    /// A labeller of messages for a template with these forms.
+impl<'f> WordReplacer<'f> {
+    /// A replacer for messages of a template with these forms.
     pub(super) fn new(forms: &'f TurnForms, replaces: bool) -> Self {
-        Self { forms, replaces, count: 0, labels: Vec::new() }
+        Self { forms, replaces, count: 0, found: Vec::new() }
     }
 
-    /// The messages with their labels.
-    pub(super) fn label(mut self, messages: &[Arc<Map>]) -> (Vec<Arc<Map>>, Vec<Label>) {
-        let labelled = messages.iter().enumerate().map(|(at, message)| {
+    /// The messages with their words replaced, and the words to search for.
+    pub(super) fn replace(mut self, messages: &[Arc<Map>]) -> (Vec<Arc<Map>>, Vec<SearchWords>) {
+        let replaced = messages.iter().enumerate().map(|(at, message)| {
             if is_assistant(message) {
                 Arc::new(self.message(at, message))
             } else {
                 Arc::clone(message)
             }
         });
-        (labelled.collect(), self.labels)
+        (replaced.collect(), self.found)
     }
 
     fn message(&mut self, at: usize, message: &Map) -> Map {
         // Templates see the same reasoning under several names.
         let mut reasoning: Option<(&Json, Json)> = None;
-        let labelled = message.iter().map(|(key, value)| {
-            let labelled = match (&**key, value) {
+        let replaced = message.iter().map(|(key, value)| {
+            let replaced = match (&**key, value) {
                 (name, _) if REASONING.contains(&name) => match &reasoning {
-                    Some((own, labelled)) if *own == value => labelled.clone(),
+                    Some((own, replaced)) if *own == value => replaced.clone(),
                     _ => {
-                        let labelled = self.value(at, &Said::Reasoning, value);
-                        reasoning = Some((value, labelled.clone()));
-                        labelled
+                        let replaced = self.value(at, &Said::Reasoning, value);
+                        reasoning = Some((value, replaced.clone()));
+                        replaced
                     }
                 },
                 ("content", Json::List(parts)) => {
@@ -88,9 +90,9 @@ impl<'f> Labeller<'f> {
                 ("function_call", _) => self.call(at, value),
                 _ => value.clone(),
             };
-            (Arc::clone(key), labelled)
+            (Arc::clone(key), replaced)
         });
-        labelled.collect()
+        replaced.collect()
     }
 
     /// A part of a content.
@@ -109,14 +111,14 @@ impl<'f> Labeller<'f> {
     /// A call of a tool, or its function.
     fn call(&mut self, at: usize, call: &Json) -> Json {
         let Json::Map(call) = call else { return call.clone() };
-        let mut labelled = (**call).clone();
+        let mut replaced = (**call).clone();
         if let Some(function @ Json::Map(_)) = call.get("function") {
-            labelled.insert("function".into(), self.call(at, function));
-            return Json::Map(Arc::new(labelled));
+            replaced.insert("function".into(), self.call(at, function));
+            return Json::Map(Arc::new(replaced));
         }
         let arguments =
             ["arguments", "parameters"].into_iter().find(|name| call.contains_key(*name));
-        let first = self.labels.len();
+        let first = self.found.len();
         let mut text = None;
         if let Some(name) = arguments {
             let value = self.value(at, &Said::Call(None), &call[name]);
@@ -125,14 +127,14 @@ impl<'f> Labeller<'f> {
             {
                 text = Some(arguments.to_string());
             }
-            labelled.insert(name.into(), value);
+            replaced.insert(name.into(), value);
         }
-        let words = self.labels.drain(first..).flat_map(|label| label.words).collect();
-        self.labels.push(Label { message: at, said: Said::Call(text), words });
-        Json::Map(Arc::new(labelled))
+        let words = self.found.drain(first..).flat_map(|found| found.words).collect();
+        self.found.push(SearchWords { message: at, said: Said::Call(text), words });
+        Json::Map(Arc::new(replaced))
     }
 
-    /// A value with labels in its texts.
+    /// A value with made-up words in its texts.
     fn value(&mut self, at: usize, said: &Said, value: &Json) -> Json {
         match value {
             Json::String(text) => Json::String(self.text(at, said, text).into()),
@@ -152,7 +154,7 @@ impl<'f> Labeller<'f> {
         }
     }
 
-    /// A text with labels in place of its parts.
+    /// A text with made-up words in place of its parts.
     fn text(&mut self, message: usize, said: &Said, text: &str) -> String {
         let mut words = Vec::new();
         let made = if matches!(said, Said::Call(_)) {
@@ -189,7 +191,7 @@ impl<'f> Labeller<'f> {
             made
         };
         if !words.is_empty() {
-            self.labels.push(Label { message, said: said.clone(), words });
+            self.found.push(SearchWords { message, said: said.clone(), words });
         }
         made
     }
