@@ -24,7 +24,7 @@ use crate::config::{BYTES_OF_VALUE, RowColumn};
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
 use crate::objective::UNTRAINED;
-use crate::util::room;
+use crate::util::free_memory;
 
 use compact::{Stored, Width};
 use lists::item;
@@ -131,7 +131,7 @@ impl<'a> ColumnRows<'a> {
     fn require_room(&self) -> Result<()> {
         let columns = self.layout.stored().iter().filter(|column| column.is_per_token()).count();
         let tokens = self.tokens();
-        room::require(BYTES_OF_VALUE * (tokens * columns) as u64, "max_length", || {
+        free_memory::require(BYTES_OF_VALUE * (tokens * columns) as u64, "max_length", || {
             format!("allows rows of {tokens} tokens")
         })
     }

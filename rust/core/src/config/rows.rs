@@ -8,7 +8,7 @@ use super::{
     BYTES_OF_VALUE, ObjectiveOptions, Order, Overlong, PackOptions, PadTo, RowColumn, Shares, Side,
 };
 use crate::error::{Error, Result};
-use crate::util::room;
+use crate::util::free_memory;
 use crate::util::wording::{message, set};
 
 /// The options that decide the rows.
@@ -199,7 +199,9 @@ impl RowOptions {
             (PadTo::Nothing, None) => return Ok(()),
         };
         let bytes = u64::from(tokens) * self.bytes_of_token();
-        room::require(bytes, option, || format!("makes every row at least {tokens} tokens long"))
+        free_memory::require(bytes, option, || {
+            format!("makes every row at least {tokens} tokens long")
+        })
     }
 
     /// Bytes of a token in a row: [`BYTES_OF_VALUE`] in each column that has a value for each token.

@@ -6,13 +6,13 @@
 
 use std::cmp::Reverse;
 
+use super::cancellation::TICK;
 use super::order::sort_by_key;
-use super::ticks::TICK;
 use crate::config::{OnRemainder, PackOptions};
 use crate::error::Result;
 use crate::util::control::Control;
+use crate::util::free_memory;
 use crate::util::random::Random;
-use crate::util::room;
 
 /// Groups that are sorted together: few enough that rows of all kinds occur in every part of an epoch. The
 /// most expensive row of a step then costs 5 % to 6 % more attention than the mean of its step; in a random
@@ -68,7 +68,7 @@ pub(super) fn balanced(
     let rest = &rows[full * ranks..];
     ordered.extend_from_slice(rest);
     let missing = if rest.is_empty() { 0 } else { ranks - rest.len() };
-    room::require(missing as u64 * BYTES_OF_ROW, "order.ranks", || {
+    free_memory::require(missing as u64 * BYTES_OF_ROW, "order.ranks", || {
         format!("asks for {missing} rows more than there are, so that {ranks} ranks have as many")
     })?;
     let (repeated, padding) = match options.on_remainder {

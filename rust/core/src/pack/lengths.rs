@@ -1,12 +1,12 @@
 //! Lengths to a [`Plan`], for callers who have the tokens themselves.
 
 use super::bound::lower_bound;
+use super::cancellation::TICK;
 use super::order::histogram;
 use super::overlong::{OverlongCut, cut};
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
 use super::planner::{aligned, plan, room_for};
-use super::ticks::TICK;
 use crate::config::{Overlong, PackOptions, Side};
 use crate::error::{Error, Result};
 use crate::util::control::Control;

@@ -5,6 +5,7 @@
 
 mod balance;
 mod bound;
+mod cancellation;
 mod lengths;
 mod open;
 mod order;
@@ -15,13 +16,12 @@ mod planner;
 mod rows;
 pub mod step;
 mod strategies;
-mod ticks;
 
 pub use bound::lower_bound;
+pub(crate) use cancellation::TICK;
 pub use lengths::{DocumentLengths, PlannedLengths};
 pub use open::OpenPacks;
 pub use overlong::{OverlongCut, Stretches, cut};
 pub use pieces::{MadeSizes, Piece, Pieces};
 pub use plan::{Plan, PlanColumns};
 pub use planner::{PlannedRows, UnpackedPiece, plan};
-pub(crate) use ticks::TICK;

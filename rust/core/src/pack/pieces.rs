@@ -1,6 +1,6 @@
 //! [`Pieces`]: documents, and parts of documents, to be packed, in input order.
 
-use super::ticks::{TICK, collect};
+use super::cancellation::{TICK, collect};
 use crate::config::PackOptions;
 use crate::error::{Error, Result};
 use crate::util::control::Control;

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
+use super::cancellation::TICK;
 use super::pieces::{MadeSizes, Piece, PieceColumns, Pieces};
-use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::error::Result;
 use crate::util::control::Control;

@@ -2,19 +2,19 @@
 
 use std::borrow::Cow;
 
+use super::cancellation::{TICK, collect};
 use super::pieces::{Piece, Pieces, too_many};
 use super::plan::Plan;
 use super::rows::RowMembers;
 use super::strategies::in_order;
 use super::strategies::in_order::Concatenated;
 use super::strategies::{best_fit, heap, mix};
-use super::ticks::{TICK, collect};
 use crate::config::{PackOptions, Strategy};
 use crate::error::Result;
 use crate::report::ledger::Reason;
 use crate::util::control::Control;
+use crate::util::free_memory;
 use crate::util::random::Random;
-use crate::util::room;
 
 /// A plan, and the pieces that are in none of its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ pub(super) fn room_for(pieces: u64) -> Result<()> {
     if u32::try_from(pieces).is_err() {
         return Err(too_many());
     }
-    room::require(pieces * BYTES_OF_PIECE, "max_length", || {
+    free_memory::require(pieces * BYTES_OF_PIECE, "max_length", || {
         format!("is so short that documents are cut into {pieces} pieces")
     })
 }

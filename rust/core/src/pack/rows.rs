@@ -1,9 +1,9 @@
 //! [`RowMembers`]: the pieces of each row, before the rows are put in order.
 
 use super::balance::{Ordered, balanced};
+use super::cancellation::{TICK, collect};
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
-use super::ticks::{TICK, collect};
 use crate::config::{Order, PackOptions};
 use crate::error::Result;
 use crate::util::control::Control;

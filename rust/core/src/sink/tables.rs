@@ -8,8 +8,8 @@ use super::Sink;
 use crate::config::Split;
 use crate::error::{Error, Result};
 use crate::report::timing::Stages;
-use crate::util::room;
-use crate::util::room::ShownBytes;
+use crate::util::free_memory;
+use crate::util::free_memory::ShownBytes;
 
 /// Bytes of rows between two checks of the memory that is left.
 const STEP: u64 = 64 << 20;
@@ -45,7 +45,7 @@ impl Sink for Tables {
         self.bytes += batch.get_array_memory_size() as u64;
         if self.bytes > self.next_look {
             self.next_look = self.bytes + STEP;
-            if room::left().is_some_and(|left| left < 2 * STEP) {
+            if free_memory::left().is_some_and(|left| left < 2 * STEP) {
                 let reason = format!(
                     "are so many that the rows take {} of memory so far, and nothing is left; pack them into a folder: \
                      `pack_dir`, or `output=` of `pack_records` and `pack_table`",

@@ -3,11 +3,11 @@
 pub(super) mod bits;
 pub mod control;
 pub mod disk;
+pub(super) mod free_memory;
 pub mod message;
 pub(super) mod ordered;
 pub(super) mod random;
 pub mod redaction;
-pub(super) mod room;
 pub(super) mod sample;
 pub mod state_dict;
 pub(super) mod thread_pool;

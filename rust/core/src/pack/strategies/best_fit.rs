@@ -6,9 +6,9 @@
 use super::spaces::{EqualRows, SpaceTable, SpaceTree, Spaces};
 use crate::config::PackOptions;
 use crate::error::Result;
+use crate::pack::cancellation::TICK;
 use crate::pack::order::{histogram, longest_first, table_pays};
 use crate::pack::rows::RowMembers;
-use crate::pack::ticks::TICK;
 use crate::util::control::Control;
 
 pub(crate) fn pack(

@@ -4,9 +4,9 @@
 
 use crate::config::PackOptions;
 use crate::error::Result;
+use crate::pack::cancellation::TICK;
 use crate::pack::pieces::{Piece, Pieces, too_many};
 use crate::pack::rows::RowMembers;
-use crate::pack::ticks::TICK;
 use crate::util::control::Control;
 
 /// The room left in the open row.

@@ -12,9 +12,9 @@ use super::length_counts::{CountTable, CountTree, LengthCounts};
 use crate::config::PackOptions;
 use crate::error::Result;
 use crate::pack::bound::lower_bound;
+use crate::pack::cancellation::TICK;
 use crate::pack::order::{histogram, longest_first, table_pays};
 use crate::pack::rows::RowMembers;
-use crate::pack::ticks::TICK;
 use crate::util::control::Control;
 use crate::util::random::Random;
 

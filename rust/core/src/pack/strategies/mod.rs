@@ -1,4 +1,4 @@
-//! The strategies: pieces to rows.
+//! The strategies: pieces to rows. The default is best-fit decreasing, in [`best_fit`].
 
 pub(super) mod best_fit;
 pub(super) mod bits;
