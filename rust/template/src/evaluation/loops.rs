@@ -33,11 +33,11 @@ impl<'r> Interpreter<'r, '_> {
     pub(crate) fn run_for(&mut self, statement: &'r For) -> Outcome<Flow> {
         let source = self.evaluate(&statement.items)?;
         // A loop over a text that does the same for each of its characters.
-        let text = source.as_text().filter(|_| statement.is_blind).cloned();
-        let mut is_blind = text.is_some() && !self.holds_generators();
+        let text = source.as_text().filter(|_| statement.is_uniform).cloned();
+        let mut is_uniform = text.is_some() && !self.holds_generators();
         if let Some(trace) = &mut self.trace {
             match &text {
-                Some(text) if is_blind => trace.truth(&source, !text.is_empty()),
+                Some(text) if is_uniform => trace.truth(&source, !text.is_empty()),
                 _ => trace.items(&source),
             }
         }
@@ -48,7 +48,7 @@ impl<'r> Interpreter<'r, '_> {
             items,
             source,
             test: statement.test.as_ref(),
-            is_blind,
+            is_uniform,
             state: RefCell::default(),
         });
         let mut completed = false;
@@ -57,8 +57,8 @@ impl<'r> Interpreter<'r, '_> {
             if let Some(name) = &statement.looping {
                 self.set(name.slot, Value::Loop(Rc::clone(&state)));
             }
-            let before = is_blind.then(|| self.before_turn());
-            let item = if is_blind { any_character() } else { item };
+            let before = is_uniform.then(|| self.before_turn());
+            let item = if is_uniform { any_character() } else { item };
             self.assign(&statement.target, item)?;
             match self.run_scope(&statement.scope)? {
                 Flow::Next => completed = true,
@@ -69,7 +69,7 @@ impl<'r> Interpreter<'r, '_> {
                 if self.repeat_turn(before, text)? {
                     break;
                 }
-                is_blind = false;
+                is_uniform = false;
             }
         }
         // As in Jinja, `else` runs if no turn of the loop reached its end.
@@ -143,12 +143,12 @@ impl<'r> Interpreter<'r, '_> {
             self.meter.step()?;
             self.enter(enter)?;
             let before = self.left;
-            let tried = if state.is_blind { any_character() } else { item.clone() };
+            let tried = if state.is_uniform { any_character() } else { item.clone() };
             self.assign(target, tried)?;
             if self.holds(test)? {
                 return Ok(Some(item));
             }
-            if state.is_blind && self.left == before {
+            if state.is_uniform && self.left == before {
                 return Ok(None);
             }
         }

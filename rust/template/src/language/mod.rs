@@ -1,6 +1,5 @@
 //! Compiles the source of a template to a tree.
 
-pub(crate) mod blind;
 pub(crate) mod checks;
 pub(crate) mod compile;
 pub(crate) mod enclosing;
@@ -13,4 +12,5 @@ pub(crate) mod parser;
 pub(crate) mod predicates;
 pub(crate) mod scope;
 pub(crate) mod tree;
+pub(crate) mod uniform_loops;
 pub(crate) mod visit;

@@ -1,12 +1,12 @@
 //! Parses statements: the part of Jinja's grammar that is known to render alike. Anything else is refused.
 
 use crate::failure::Refusal;
-use crate::language::blind::is_blind;
 use crate::language::enclosing::{EnclosingBlocks, EnclosingScope};
 use crate::language::lexer::{Token, tokenize};
 use crate::language::tree::{
     AssignmentTarget, Expression, For, Macro, Name, Scope, Slot, Statement, StatementKind,
 };
+use crate::language::uniform_loops::is_uniform;
 
 /// Most levels that statements and expressions may nest: far more than templates do, far less than a thread's
 /// stack takes.
@@ -289,9 +289,9 @@ impl Parser {
             otherwise = self.block(&["endfor"], self.enclosing.scope())?;
         }
         self.next();
-        let is_blind = is_blind(&target, test.as_ref(), &body);
+        let is_uniform = is_uniform(&target, test.as_ref(), &body);
         Ok(StatementKind::For(Box::new(For {
-            is_blind,
+            is_uniform,
             target,
             items,
             test,

@@ -108,7 +108,7 @@ pub(crate) struct For {
     /// The slot of `loop`, if the body uses it.
     pub(crate) looping: Option<Name>,
     /// True if the loop treats all characters of a text alike.
-    pub(crate) is_blind: bool,
+    pub(crate) is_uniform: bool,
     /// The body.
     pub(crate) scope: Scope,
     /// The body of `else`.

@@ -248,7 +248,7 @@ pub(crate) struct Loop<'r> {
     pub(crate) source: Value<'r>,
     pub(crate) test: Option<&'r LoopTest>,
     /// True if it treats all characters of its source text alike.
-    pub(crate) is_blind: bool,
+    pub(crate) is_uniform: bool,
     pub(crate) state: RefCell<Iteration<'r>>,
 }
 

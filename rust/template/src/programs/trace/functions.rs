@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use super::{StringOrigin, Trace};
-use crate::language::blind::is_no_attribute;
 use crate::language::filters::Filter;
 use crate::language::methods::Method;
 use crate::language::operators::Comparison;
 use crate::language::predicates::Predicate;
+use crate::language::uniform_loops::is_no_attribute;
 use crate::limits::HeldMemory;
 use crate::programs::operation::{Operation, OperationFunction};
 use crate::programs::steps::{Cut, Guard, OutputPiece, ProgramStep};

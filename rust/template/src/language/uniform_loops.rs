@@ -10,13 +10,14 @@ use super::tree::{AssignmentTarget, Expression, Literal, LoopTest, Statement, St
 use super::visit::children;
 
 /// True if a loop treats all texts of one character alike.
-pub(crate) fn is_blind(
+pub(crate) fn is_uniform(
     target: &AssignmentTarget,
     test: Option<&LoopTest>,
     body: &[Statement],
 ) -> bool {
     let AssignmentTarget::Name(item) = target else { return false };
-    test.is_none_or(|(_, _, test)| reads_blindly(&item.name, test)) && all_blind(&item.name, body)
+    test.is_none_or(|(_, _, test)| reads_uniformly(&item.name, test))
+        && all_uniform(&item.name, body)
 }
 
 /// True if a character of a text has no attribute and no item of this name.
@@ -26,29 +27,29 @@ pub(crate) fn is_no_attribute(name: &str) -> bool {
         && !name.starts_with('_')
 }
 
-fn all_blind(item: &str, body: &[Statement]) -> bool {
+fn all_uniform(item: &str, body: &[Statement]) -> bool {
     body.iter().all(|statement| {
-        let blind = |value: &Expression| reads_blindly(item, value);
-        let all = |body: &[Statement]| all_blind(item, body);
+        let uniform = |value: &Expression| reads_uniformly(item, value);
+        let all = |body: &[Statement]| all_uniform(item, body);
         match &statement.kind {
             StatementKind::Text(_) | StatementKind::Break | StatementKind::Continue => true,
-            StatementKind::Print(value) => blind(value),
+            StatementKind::Print(value) => uniform(value),
             StatementKind::If(branches, otherwise) => {
                 let mut branches = branches.iter();
-                branches.all(|(condition, body)| blind(condition) && all(body)) && all(otherwise)
+                branches.all(|(condition, body)| uniform(condition) && all(body)) && all(otherwise)
             }
             StatementKind::For(inner) => {
                 !sets(item, &inner.target)
-                    && blind(&inner.items)
-                    && inner.test.as_ref().is_none_or(|(_, _, test)| blind(test))
+                    && uniform(&inner.items)
+                    && inner.test.as_ref().is_none_or(|(_, _, test)| uniform(test))
                     && all(&inner.scope.body)
                     && all(&inner.otherwise.body)
             }
-            StatementKind::Set(target, value) => !sets(item, target) && blind(value),
+            StatementKind::Set(target, value) => !sets(item, target) && uniform(value),
             StatementKind::Capture(target, scope) => !sets(item, target) && all(&scope.body),
             StatementKind::With(variables, scope) => {
                 let mut variables = variables.iter();
-                variables.all(|(target, value)| !sets(item, target) && blind(value))
+                variables.all(|(target, value)| !sets(item, target) && uniform(value))
                     && all(&scope.body)
             }
             StatementKind::Generation(scope) => all(&scope.body),
@@ -66,7 +67,7 @@ fn sets(item: &str, target: &AssignmentTarget) -> bool {
     }
 }
 
-fn reads_blindly(item: &str, expression: &Expression) -> bool {
+fn reads_uniformly(item: &str, expression: &Expression) -> bool {
     let is_item =
         |value: &Expression| matches!(value, Expression::Name(name) if *name.name == *item);
     match expression {
@@ -89,14 +90,14 @@ fn reads_blindly(item: &str, expression: &Expression) -> bool {
                     Expression::List(items) | Expression::Tuple(items) => items.iter().all(differs),
                     _ => false,
                 },
-                (_, false, false) => reads_blindly(item, first) && reads_blindly(item, other),
+                (_, false, false) => reads_uniformly(item, first) && reads_uniformly(item, other),
                 _ => false,
             }
         }
         other => {
-            let mut is_blind = true;
-            children(other, &mut |child| is_blind &= reads_blindly(item, child));
-            is_blind
+            let mut is_uniform = true;
+            children(other, &mut |child| is_uniform &= reads_uniformly(item, child));
+            is_uniform
         }
     }
 }
