@@ -33,10 +33,10 @@ pub use runs::scan::{Fit, Lost, Scan, TemplateScan, scan};
 
 pub(crate) use accounts::about::About;
 pub(crate) use accounts::books::Books;
-pub(crate) use accounts::fate::Cutter;
 pub(crate) use documents::intake::Outcome;
 pub(crate) use documents::side::{SplitSide, SplitThreshold};
 pub(crate) use documents::single::{FileHeads, SingleBlocks, WantedRecords};
+pub(crate) use rows::cutter::Cutter;
 pub(crate) use rows::draw::check_split;
 pub(crate) use rows::row_packer::{ClosedRow, RowPacker};
 pub(crate) use runs::folder::made_by;

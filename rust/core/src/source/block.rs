@@ -27,23 +27,23 @@ pub struct Block {
     pub size: u64,
     pub(super) content: Content,
     /// The changes that the caller's `filter` and `map` made, if any.
-    pub(super) fates: Option<Fates>,
+    pub(super) changes: Option<RecordChanges>,
     /// The number of records that are read, from the first on.
     limit: usize,
 }
 
 /// The changes of `filter` and `map` to the records of a block.
 #[derive(Debug)]
-pub(super) struct Fates {
+pub(super) struct RecordChanges {
     /// The JSON of changed records.
     bytes: Vec<u8>,
     /// One change for each record.
-    each: Vec<Fate>,
+    each: Vec<RecordChange>,
 }
 
 /// The change of `filter` and `map` to one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum RecordChange {
     /// The record stays unchanged.
     Stays,
     /// The record is left out.
@@ -181,7 +181,7 @@ impl Block {
         content: Content,
     ) -> Self {
         let path = Arc::clone(path);
-        Self { path, file, source, repetition: 0, size, content, fates: None, limit: usize::MAX }
+        Self { path, file, source, repetition: 0, size, content, changes: None, limit: usize::MAX }
     }
 
     /// Sets the number of earlier reads of its source.
@@ -279,7 +279,7 @@ impl Block {
                 update(&mut hasher, message.as_bytes());
             }
         }
-        if let Some(Fates { bytes, each }) = &self.fates {
+        if let Some(RecordChanges { bytes, each }) = &self.changes {
             update(&mut hasher, bytes);
             update(&mut hasher, format!("{each:?}").as_bytes());
         }
@@ -288,16 +288,16 @@ impl Block {
 
     /// The records, in order, after the changes of `filter` and `map`.
     pub fn records(&self) -> Box<dyn Iterator<Item = RawRecord<'_>> + '_> {
-        let Some(Fates { bytes, each }) = &self.fates else {
+        let Some(RecordChanges { bytes, each }) = &self.changes else {
             return Box::new(self.own_records());
         };
-        Box::new(self.own_records().zip(each).filter_map(move |(record, fate)| match fate {
-            Fate::Stays => Some(record),
-            Fate::Goes => None,
-            Fate::Becomes(place) => {
+        Box::new(self.own_records().zip(each).filter_map(move |(record, change)| match change {
+            RecordChange::Stays => Some(record),
+            RecordChange::Goes => None,
+            RecordChange::Becomes(place) => {
                 Some(RawRecord { raw: Raw::Json(&bytes[place.clone()]), ..record })
             }
-            Fate::Refused(reason, message) => {
+            RecordChange::Refused(reason, message) => {
                 Some(RawRecord { raw: Raw::Broken { reason: *reason, message }, ..record })
             }
         }))
@@ -305,20 +305,22 @@ impl Block {
 
     /// The number of records that `filter` left out.
     pub fn left_out(&self) -> u64 {
-        let fates = self.fates.iter().flat_map(|fates| &fates.each);
-        fates.filter(|fate| **fate == Fate::Goes).count() as u64
+        let changes = self.changes.iter().flat_map(|changes| &changes.each);
+        changes.filter(|change| **change == RecordChange::Goes).count() as u64
     }
 
     /// The block with the changes of `filter` and `map`: one change for each record, and the JSON of changed
     /// records. A record that was refused before stays so, unless it is left out.
     #[must_use]
-    pub fn with_fates(self, mut each: Vec<Fate>, bytes: Vec<u8>) -> Self {
-        for (before, fate) in self.fates.into_iter().flat_map(|fates| fates.each).zip(&mut each) {
-            if matches!(before, Fate::Refused(..)) && *fate != Fate::Goes {
-                *fate = before;
+    pub fn with_changes(self, mut each: Vec<RecordChange>, bytes: Vec<u8>) -> Self {
+        for (before, change) in
+            self.changes.into_iter().flat_map(|changes| changes.each).zip(&mut each)
+        {
+            if matches!(before, RecordChange::Refused(..)) && *change != RecordChange::Goes {
+                *change = before;
             }
         }
-        Self { fates: Some(Fates { bytes, each }), ..self }
+        Self { changes: Some(RecordChanges { bytes, each }), ..self }
     }
 
     /// The block with records refused: their places among its records, and why.
@@ -327,11 +329,11 @@ impl Block {
         if refused.is_empty() {
             return self;
         }
-        let mut each = vec![Fate::Stays; self.records().count()];
+        let mut each = vec![RecordChange::Stays; self.records().count()];
         for (at, (reason, message)) in refused {
-            each[at] = Fate::Refused(reason, message);
+            each[at] = RecordChange::Refused(reason, message);
         }
-        self.with_fates(each, Vec::new())
+        self.with_changes(each, Vec::new())
     }
 
     /// The rows, if the block is a part of a table.

@@ -17,7 +17,7 @@ mod sampling;
 mod sizes;
 
 pub(crate) use block::short;
-pub use block::{Block, Cells, Fate, Raw, RawRecord};
+pub use block::{Block, Cells, Raw, RawRecord, RecordChange};
 pub use blocks::Blocks;
 pub(crate) use blocks::Chooser;
 pub use callers::memory::{GivenRecords, Memory};

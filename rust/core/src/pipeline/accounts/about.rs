@@ -9,7 +9,7 @@ use crate::config::{Classes, Options};
 use crate::pipeline::documents::recognise::FileKinds;
 use crate::pipeline::documents::rendering::markers::cut_markers;
 use crate::pipeline::documents::rendering::prompt_names::CHAT_TEMPLATE;
-use crate::pipeline::documents::rendering::training::Training;
+use crate::pipeline::documents::rendering::trained_part::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::report::{Report, RunFacts, Tally};
 use crate::source::{FoundFiles, Memory};
@@ -112,9 +112,9 @@ impl About {
         let JobTemplate::Ready(template) = &job.template else { return };
         facts.warnings.extend(template.rendered_in_process());
         if any {
-            let training = Training::of(&job.options);
-            let replays = if training.replays() {
-                template.replays(training.wanted(), training.turns())
+            let trained_part = TrainedPart::of(&job.options);
+            let replays = if trained_part.replays() {
+                template.replays(trained_part.wanted(), trained_part.turns())
             } else {
                 Err("the parts of turns are found one by one")
             };

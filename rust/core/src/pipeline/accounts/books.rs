@@ -13,7 +13,7 @@ use crate::document::store::Store;
 use crate::error::{Origin, Result};
 use crate::pack::{Piece, PlannedRows, UnpackedPiece, lower_bound};
 use crate::pipeline::accounts::about::About;
-use crate::pipeline::accounts::fate::{Cutter, DocumentFate};
+use crate::pipeline::rows::cutter::{Cutter, DocumentFate};
 use crate::report::ledger::{Ledger, Reason};
 use crate::report::timing::Work;
 use crate::report::{Histogram, Report, Tally};

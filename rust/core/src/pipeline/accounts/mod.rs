@@ -2,4 +2,3 @@
 
 pub(crate) mod about;
 pub(crate) mod books;
-pub(crate) mod fate;

@@ -40,7 +40,7 @@ pub(crate) struct Intake<'a> {
     job: &'a Job,
     control: &'a Control,
     /// True if the blocks are handed over too.
-    keeps_shares: bool,
+    keeps_tasks: bool,
     /// True if every record that is left out is listed.
     names_all: bool,
     /// True if the documents of every choice of `turns` are counted.
@@ -76,7 +76,7 @@ pub(crate) struct Outcome {
     /// The hash of the block's records, where there is a log.
     pub(crate) fingerprint: Option<String>,
     /// The block, if it was requested.
-    pub(crate) share: Option<BlockTask>,
+    pub(crate) task: Option<BlockTask>,
     /// The records that were left out, if all are listed.
     pub(crate) left_out: Vec<DroppedRecord>,
     /// The documents of every choice of `turns`, if they are counted.
@@ -91,9 +91,9 @@ pub(crate) struct Outcome {
 
 impl<'a> Intake<'a> {
     pub(crate) fn new(job: &'a Job, control: &'a Control) -> Self {
-        let (keeps_shares, names_all, compares_turns, hashes) = (false, false, false, false);
+        let (keeps_tasks, names_all, compares_turns, hashes) = (false, false, false, false);
         let (side, number, part) = (None, None, None);
-        Self { job, control, keeps_shares, names_all, compares_turns, hashes, side, number, part }
+        Self { job, control, keeps_tasks, names_all, compares_turns, hashes, side, number, part }
     }
 
     /// Numbers a record by `number` before an error of the job names it.
@@ -127,8 +127,8 @@ impl<'a> Intake<'a> {
     }
 
     /// Hands over the blocks too, so that they can be processed [`twice`](Self::twice).
-    pub(in crate::pipeline) fn keeping_shares(self) -> Self {
-        Self { keeps_shares: true, ..self }
+    pub(in crate::pipeline) fn keeping_tasks(self) -> Self {
+        Self { keeps_tasks: true, ..self }
     }
 
     /// Reads `blocks` on all threads and hands over the result of each, in input order.
@@ -158,7 +158,7 @@ impl<'a> Intake<'a> {
             blocks = blocks.choosing(chooser(self.job.options.tokens.documents));
         }
         let sources = blocks.sources().to_vec();
-        let words = self.words(&sources)?;
+        let renderers = self.renderers(&sources)?;
         let compared = if self.compares_turns {
             TurnRenderers::of(self.job, &sources, self.control)?
         } else {
@@ -184,20 +184,20 @@ impl<'a> Intake<'a> {
             Ok(Some(BlockTask { number, block, shape, read, verify, wanted: None }))
         };
         let worker = || {
-            let mut work = self.worker(&sources, &words, reference.as_ref(), log);
+            let mut work = self.worker(&sources, &renderers, reference.as_ref(), log);
             let mut counter = compared.as_ref().map(TurnRenderers::counter);
             let sources = &sources;
-            move |share: BlockTask| {
-                let mut outcome = work(&share)?;
+            move |task: BlockTask| {
+                let mut outcome = work(&task)?;
                 if let Some(counter) = &mut counter {
-                    let BlockTask { block, shape, .. } = &share;
+                    let BlockTask { block, shape, .. } = &task;
                     let source = &sources[block.source];
                     outcome.choices =
                         counter.count(block, source, shape.as_deref(), &outcome.documents)?;
                 }
                 let read = outcome.ledger.read;
-                self.control.count_block(share.block.size, read.documents, read.tokens);
-                Ok(Outcome { share: self.keeps_shares.then_some(share), ..outcome })
+                self.control.count_block(task.block.size, read.documents, read.tokens);
+                Ok(Outcome { task: self.keeps_tasks.then_some(task), ..outcome })
             }
         };
         // An error that ends the run waits for the documents before it, so the cuts between blocks do not
@@ -212,33 +212,33 @@ impl<'a> Intake<'a> {
         Ok(recogniser.into_seen())
     }
 
-    /// Processes `shares` on this thread twice, first by a new worker and then by the same worker again.
-    /// Returns the tokens, and the time of both rounds. Takes only as many shares as the first round starts
+    /// Processes `tasks` on this thread twice, first by a new worker and then by the same worker again.
+    /// Returns the tokens, and the time of both rounds. Takes only as many tasks as the first round starts
     /// within `most`.
     pub(in crate::pipeline) fn twice(
         &self,
         sources: &[Source],
-        shares: &[BlockTask],
+        tasks: &[BlockTask],
         most: Duration,
     ) -> Result<(u64, [Stages; 2])> {
-        let words = self.words(sources)?;
-        let mut work = self.worker(sources, &words, None, None);
+        let renderers = self.renderers(sources)?;
+        let mut work = self.worker(sources, &renderers, None, None);
         let (started, mut tokens, mut done, mut took) =
             (Instant::now(), 0, 0, [Stages::default(); 2]);
-        for share in shares.iter().take_while(|_| started.elapsed() < most) {
-            let outcome = work(share)?;
+        for task in tasks.iter().take_while(|_| started.elapsed() < most) {
+            let outcome = work(task)?;
             tokens += outcome.ledger.read.tokens;
             took[0] += outcome.work.stages;
             done += 1;
         }
-        for share in &shares[..done] {
-            took[1] += work(share)?.work.stages;
+        for task in &tasks[..done] {
+            took[1] += work(task)?.work.stages;
         }
         Ok((tokens, took))
     }
 
     /// The renderer of each source.
-    pub(super) fn words(&self, sources: &[Source]) -> Result<Vec<Renderer<'a>>> {
+    pub(super) fn renderers(&self, sources: &[Source]) -> Result<Vec<Renderer<'a>>> {
         sources.iter().map(|source| Renderer::new(self.job, &source.reading)).collect()
     }
 
@@ -246,7 +246,7 @@ impl<'a> Intake<'a> {
     pub(super) fn worker(
         &self,
         sources: &[Source],
-        words: &[Renderer<'a>],
+        renderers: &[Renderer<'a>],
         reference: Option<&Tokenizer>,
         log: Option<&Log>,
     ) -> impl FnMut(&BlockTask) -> Result<Outcome> {
@@ -270,7 +270,7 @@ impl<'a> Intake<'a> {
                 work: Work { stages: *read, ..Work::default() },
                 place: None,
                 fingerprint: log.map(|_| block.fingerprint()).transpose()?,
-                share: None,
+                task: None,
                 left_out: Vec::new(),
                 choices: TurnChoices::default(),
                 other_split: 0,
@@ -286,7 +286,7 @@ impl<'a> Intake<'a> {
             }
             outcome.ledger.filtered(block.left_out());
             let asked = ReadOptions {
-                words: &words[block.source],
+                renderer: &renderers[block.source],
                 reading: &sources[block.source].reading,
                 shape: shape.as_deref(),
                 hashes: self.hashes,

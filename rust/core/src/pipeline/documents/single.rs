@@ -54,7 +54,7 @@ impl<'a> SingleBlocks<'a> {
         let compiled = job.tokenizer.as_ref().filter(|it| it.engine() == Engine::Compiled);
         let reference = compiled.filter(|_| verify > 0);
         Ok(Self {
-            renderers: intake.words(sources)?,
+            renderers: intake.renderers(sources)?,
             side,
             read: AtomicU64::new(0),
             passed_over: AtomicU64::new(0),

@@ -8,7 +8,7 @@ use arrow::compute::filter_record_batch;
 use super::made::DocumentFunction;
 use crate::error::{Error, Result};
 use crate::record::RecordTable;
-use crate::source::{Block, Fate};
+use crate::source::{Block, RecordChange};
 
 /// Selects the rows of a table to keep. A null counts as false.
 pub type RowFilter = Box<dyn Fn(RecordBatch) -> Result<BooleanArray> + Send + Sync>;
@@ -59,12 +59,12 @@ impl Transform {
         if rows.num_rows() == 0 && table.refused().is_empty() {
             return Ok(block);
         }
-        let mut fates = vec![Fate::Stays; block.records().count()];
+        let mut changes = vec![RecordChange::Stays; block.records().count()];
         for (number, fault) in table.refused() {
-            fates[*number] = Fate::Refused(fault.reason, fault.message.clone());
+            changes[*number] = RecordChange::Refused(fault.reason, fault.message.clone());
         }
         if rows.num_rows() == 0 {
-            return Ok(block.with_fates(fates, Vec::new()));
+            return Ok(block.with_changes(changes, Vec::new()));
         }
         let mut bytes = Vec::new();
         let chosen = match &self.filter {
@@ -72,7 +72,7 @@ impl Transform {
             None => BooleanArray::from(vec![true; rows.num_rows()]),
         };
         for row in (0..rows.num_rows()).filter(|&row| !chosen.value(row)) {
-            fates[table.number(row)] = Fate::Goes;
+            changes[table.number(row)] = RecordChange::Goes;
         }
         if let Some(map) = &self.map
             && chosen.true_count() > 0
@@ -92,13 +92,13 @@ impl Transform {
             let mapped = table.mapped(&mapped);
             for (at, row) in (0..rows.num_rows()).filter(|&row| chosen.value(row)).enumerate() {
                 let start = bytes.len();
-                fates[table.number(row)] = match mapped.write(row, at, &mut bytes) {
-                    Ok(()) => Fate::Becomes(start..bytes.len()),
-                    Err(fault) => Fate::Refused(fault.reason, fault.message),
+                changes[table.number(row)] = match mapped.write(row, at, &mut bytes) {
+                    Ok(()) => RecordChange::Becomes(start..bytes.len()),
+                    Err(fault) => RecordChange::Refused(fault.reason, fault.message),
                 };
             }
         }
-        Ok(block.with_fates(fates, bytes))
+        Ok(block.with_changes(changes, bytes))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::document::Several;
 use crate::document::ending::TextKind;
 use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::rendering::renderer::{RecordFailure, RenderedRecord, Renderer};
-use crate::pipeline::documents::rendering::training::Training;
+use crate::pipeline::documents::rendering::trained_part::TrainedPart;
 use crate::pipeline::documents::side::SplitSide;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
@@ -45,7 +45,7 @@ pub(in crate::pipeline) struct Worker<'a> {
 /// The options by which the records of a block are read.
 #[derive(Clone, Copy)]
 pub(in crate::pipeline) struct ReadOptions<'r, 'a> {
-    pub(in crate::pipeline) words: &'r Renderer<'a>,
+    pub(in crate::pipeline) renderer: &'r Renderer<'a>,
     pub(in crate::pipeline) reading: &'r Reading,
     /// The shape of the file, if known.
     pub(in crate::pipeline) shape: Option<&'r Shape>,
@@ -62,17 +62,17 @@ impl<'a> Worker<'a> {
 
     /// A worker with another choice of the documents of a conversation.
     pub(super) fn by_turns(job: &'a Job, turns: Turns) -> Self {
-        let training = Training::by_turns(&job.options, turns);
+        let trained_part = TrainedPart::by_turns(&job.options, turns);
         let template = match &job.template {
             JobTemplate::Ready(template) => Some(&**template),
             JobTemplate::Refused(_) => None,
         };
         Self {
-            texts: training.takes_whole_texts(),
-            replayer: template.filter(|_| training.replays()).map(|template| {
-                let (wanted, turns) = (training.wanted(), training.turns());
-                let replayer = Replayer::new(template, wanted, turns, training.cuts());
-                replayer.noting(training.note_options())
+            texts: trained_part.takes_whole_texts(),
+            replayer: template.filter(|_| trained_part.replays()).map(|template| {
+                let (wanted, turns) = (trained_part.wanted(), trained_part.turns());
+                let replayer = Replayer::new(template, wanted, turns, trained_part.cuts());
+                replayer.noting(trained_part.note_options())
             }),
             reader: FastReader::default(),
             replayed: Replayed::default(),
@@ -127,20 +127,20 @@ impl<'a> Worker<'a> {
         self.rendered.unread.clear();
         self.rendered.notes = NoteSet::default();
         (self.rendered.turn, self.rendered.whole) = (0, None);
-        let ReadOptions { words, reading, shape, hashes, .. } = asked;
+        let ReadOptions { renderer, reading, shape, hashes, .. } = asked;
         let facts = ReadFacts { hashes, ..ReadFacts::default() };
         facts.unread.set(true);
         let read_record = || {
-            let expected = expectation(reading, words.kind());
-            read_telling(raw, shape, expected, words.takes(), &facts)
+            let expected = expectation(reading, renderer.kind());
+            read_telling(raw, shape, expected, renderer.takes(), &facts)
         };
-        let general = || read_record().and_then(|record| words.as_rendered(record));
-        if !words.kind().is_of_whole_texts() {
+        let general = || read_record().and_then(|record| renderer.as_rendered(record));
+        if !renderer.kind().is_of_whole_texts() {
             let record = read_record();
             self.may_leave_out = facts.unread.get();
             self.take_side(facts.content.get(), asked)?;
             clock.lap(Stage::Parse);
-            let made = words.render_other(record?);
+            let made = renderer.render_other(record?);
             clock.lap(Stage::Render);
             return made;
         }
@@ -162,7 +162,8 @@ impl<'a> Worker<'a> {
             },
             _ => None,
         };
-        let is_whole = read_fast == Some(TextKind::Conversation) && words.reads_whole(&self.reader);
+        let is_whole =
+            read_fast == Some(TextKind::Conversation) && renderer.reads_whole(&self.reader);
         let read_fast = read_fast.filter(|_| !is_whole);
         if let Some(kind) = read_fast.filter(|_| hashes) {
             let content = match kind {
@@ -186,7 +187,7 @@ impl<'a> Worker<'a> {
                 Ok(Record::Conversation(conversation)) => Some(conversation),
                 _ => None,
             };
-            let made = self.replay(words, conversation);
+            let made = self.replay(renderer, conversation);
             clock.lap(Stage::Render);
             if let Some(made) = made {
                 return made;
@@ -201,13 +202,13 @@ impl<'a> Worker<'a> {
             Record::Conversation(conversation)
                 if read_fast.is_none() && self.takes(conversation) =>
             {
-                self.replay(words, || Some(conversation.clone()))
+                self.replay(renderer, || Some(conversation.clone()))
             }
             _ => None,
         };
         let made = made.unwrap_or_else(|| match record {
-            Record::Conversation(conversation) => self.interpret(words, &conversation),
-            other => words.render(other),
+            Record::Conversation(conversation) => self.interpret(renderer, &conversation),
+            other => renderer.render(other),
         });
         clock.lap(Stage::Render);
         made
@@ -233,19 +234,19 @@ impl<'a> Worker<'a> {
     /// Renders a conversation that no program renders; with its lists of texts joined if the template refuses them.
     fn interpret(
         &mut self,
-        words: &Renderer<'a>,
+        renderer: &Renderer<'a>,
         conversation: &Conversation,
     ) -> Result<RenderedRecord, RecordFailure<'a>> {
-        let made = words.conversation(conversation);
-        let joined = if made.is_ok() { None } else { words.joined(conversation) };
+        let made = renderer.conversation(conversation);
+        let joined = if made.is_ok() { None } else { renderer.joined(conversation) };
         let Some(joined) = joined else {
             self.counts.interpreted += u64::from(made.is_ok());
             return made;
         };
         let replayed =
-            if self.takes(&joined) { self.replay(words, || Some(joined.clone())) } else { None };
+            if self.takes(&joined) { self.replay(renderer, || Some(joined.clone())) } else { None };
         let mut made = replayed.unwrap_or_else(|| {
-            let made = words.conversation(&joined);
+            let made = renderer.conversation(&joined);
             self.counts.interpreted += u64::from(made.is_ok());
             made
         });
@@ -270,13 +271,13 @@ impl<'a> Worker<'a> {
     /// The replayed text of the current conversation; `None` if the interpreter has to render it.
     fn replay(
         &mut self,
-        words: &Renderer<'a>,
+        renderer: &Renderer<'a>,
         read: impl FnOnce() -> Option<Conversation>,
     ) -> Option<Result<RenderedRecord, RecordFailure<'a>>> {
-        if self.reader.prompt().is_none() && !words.takes_unprompted() {
+        if self.reader.prompt().is_none() && !renderer.takes_unprompted() {
             return None;
         }
-        if words.changes_controls(&self.reader) {
+        if renderer.changes_controls(&self.reader) {
             return None;
         }
         let replayer = self.replayer.as_mut().filter(|replayer| replayer.is_tried(&self.reader))?;
@@ -284,7 +285,7 @@ impl<'a> Worker<'a> {
         self.replayed.printed.text = std::mem::take(text);
         self.replayed.printed.literals = std::mem::take(literals);
         let done = replayer.render(&self.reader, read, &mut self.replayed);
-        let made = done.then(|| words.replayed(&mut self.replayed, &self.reader));
+        let made = done.then(|| renderer.replayed(&mut self.replayed, &self.reader));
         self.counts.compiled += u64::from(matches!(made, Some(Ok(_))));
         made
     }

@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 
 use crate::config::Validation;
 use crate::error::{Error, Result};
-use crate::pipeline::accounts::fate::DocumentFate;
 use crate::pipeline::documents::side::SplitThreshold;
+use crate::pipeline::rows::cutter::DocumentFate;
 
 /// The documents to select from: the content and the fate of each.
 pub(in crate::pipeline) struct Draw {

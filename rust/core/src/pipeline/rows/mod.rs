@@ -1,5 +1,6 @@
 //! From documents to rows, and into a sink as soon as the strategy allows.
 
+pub(crate) mod cutter;
 pub(crate) mod draw;
 pub(crate) mod packer;
 pub(crate) mod packing;

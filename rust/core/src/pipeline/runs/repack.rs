@@ -184,7 +184,7 @@ pub(in crate::pipeline) fn take_blocks<'a>(
                 work: Work::default(),
                 place: Some(place),
                 fingerprint: Some(entry.fingerprint),
-                share: None,
+                task: None,
                 left_out: Vec::new(),
                 choices: TurnChoices::default(),
                 other_split: 0,

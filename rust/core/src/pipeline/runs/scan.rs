@@ -17,11 +17,11 @@ use crate::objective::causal;
 use crate::pack::{Pieces, TICK, lower_bound, plan};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
-use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::{Intake, Outcome};
 use crate::pipeline::documents::rendering::choices::{TurnChoice, TurnChoices};
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::runs::pace::{Machine, Pace, Scale};
+use crate::pipeline::rows::cutter::Cutter;
+use crate::pipeline::runs::time_estimate::{Machine, Scale, TimeEstimate};
 use crate::report::ledger::{
     Count, DroppedRecord, Ledger, Note, NotedReport, Reason, SplitConversations,
 };
@@ -245,7 +245,7 @@ pub fn scan(
     let sources = blocks.sources().to_vec();
     let mut intake = Intake::new(job, control).naming_all().comparing_turns();
     if sample.is_some() {
-        intake = intake.keeping_shares();
+        intake = intake.keeping_tasks();
     }
     let recognised = intake.read(blocks, None, |outcome| {
         for fitting in &mut fits {
@@ -289,13 +289,13 @@ struct ScanState {
     /// The first document that needs a column of weights.
     weighed: Option<Origin>,
     work: Work,
-    pace: Pace,
+    time_estimate: TimeEstimate,
 }
 
 impl ScanState {
     fn take(&mut self, mut outcome: Outcome) {
         let spread = self.spread.contains(outcome.documents.path());
-        self.pace.take(&mut outcome, spread);
+        self.time_estimate.take(&mut outcome, spread);
         let Outcome { documents, ledger, work, left_out, choices, .. } = outcome;
         self.work += work;
         self.choices += choices;
@@ -342,7 +342,7 @@ impl ScanState {
             records: self.ledger.read.documents,
             bytes,
             share: bytes as f64 / all.max(1) as f64,
-            seconds: rounded(self.pace.seconds(scale, machine, intake, sources)?),
+            seconds: rounded(self.time_estimate.seconds(scale, machine, intake, sources)?),
         })
     }
 

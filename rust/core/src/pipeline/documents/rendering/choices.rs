@@ -196,9 +196,14 @@ impl TurnCounter<'_, '_> {
         }
         let mut texts = Vec::with_capacity(CHOICES);
         for (worker, renderers) in self.workers.iter_mut().zip(&self.renderers.renderers) {
-            let words = &renderers[block.source];
-            let asked =
-                ReadOptions { words, reading: &source.reading, shape, hashes: false, side: None };
+            let renderer = &renderers[block.source];
+            let asked = ReadOptions {
+                renderer,
+                reading: &source.reading,
+                shape,
+                hashes: false,
+                side: None,
+            };
             match worker.put(raw.raw, asked, &mut Clock::start()) {
                 Ok(RenderedRecord::Texts(found)) => texts.push(found),
                 Ok(_) => return TurnChoices::alike(own),

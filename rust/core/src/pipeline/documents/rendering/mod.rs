@@ -2,7 +2,6 @@
 
 pub(super) mod answers;
 pub(super) mod arguments;
-pub(super) mod canvas;
 pub(crate) mod chat;
 pub(crate) mod choices;
 pub(super) mod controls;
@@ -12,4 +11,5 @@ pub(super) mod ordinary;
 pub(super) mod parts;
 pub(crate) mod prompt_names;
 pub(crate) mod renderer;
-pub(crate) mod training;
+pub(super) mod text_weights;
+pub(crate) mod trained_part;

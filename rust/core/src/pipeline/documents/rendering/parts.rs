@@ -1,13 +1,13 @@
 //! Renders conversations of whose turns some roles and parts are trained.
 
 use crate::config::TurnParts;
-use crate::pipeline::documents::rendering::canvas::{Canvas, end_turns};
-use crate::pipeline::documents::rendering::training::{Training, check_shown, turn_number};
+use crate::pipeline::documents::rendering::text_weights::{TextWeights, end_turns};
+use crate::pipeline::documents::rendering::trained_part::{TrainedPart, check_shown, turn_number};
 use crate::record::{Conversation, Fault};
 use crate::report::note::Note;
 use crate::template::{ChatTemplate, LeftOut, PartedText, Rendered, Turn, TurnText, WantedTurns};
 
-impl Training<'_> {
+impl TrainedPart<'_> {
     /// Renders a conversation as its documents, of whose turns some roles and parts are trained.
     pub(crate) fn render_parts(
         self,
@@ -39,20 +39,20 @@ impl Training<'_> {
         let texts = parted.texts.into_iter().zip(shown);
         let mut rendered: Vec<Rendered> = texts
             .map(|(PartedText { text, turns }, TurnText { turns: whole, .. })| {
-                let mut canvas = Canvas::default();
+                let mut text_weights = TextWeights::default();
                 for parted in &turns {
-                    canvas.paint(&parted.turn.span, weight(parted.turn.message));
-                    canvas.paint(&parted.prompt, weight(parted.turn.message));
+                    text_weights.set(&parted.turn.span, weight(parted.turn.message));
+                    text_weights.set(&parted.prompt, weight(parted.turn.message));
                 }
-                end_turns(&mut canvas, &whole, self.eos);
+                end_turns(&mut text_weights, &whole, self.eos);
                 for masked in turns.iter().flat_map(|parted| &parted.masked) {
-                    canvas.paint(masked, 0.0);
+                    text_weights.set(masked, 0.0);
                 }
                 let own = whole.iter().filter(|turn| is_turn[turn.message]);
                 let turn = own.clone().next_back();
                 let number = |turn: &Turn| turn_number(conversation.speaking(), turn.message);
                 let turn = turn.map_or(0, number);
-                Rendered { turn, ..self.rendered(text, canvas, own) }
+                Rendered { turn, ..self.rendered(text, text_weights, own) }
             })
             .collect();
         if let [_, .., last] = &mut rendered[..] {

@@ -16,7 +16,7 @@ use crate::pipeline::documents::rendering::arguments::{
 };
 use crate::pipeline::documents::rendering::formatted::MarkersInTexts;
 use crate::pipeline::documents::rendering::ordinary::{pair_with_ordinary, with_ordinary};
-use crate::pipeline::documents::rendering::training::Training;
+use crate::pipeline::documents::rendering::trained_part::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
     Answers, Conversation, FastReader, Fault, Labelled, MessageForms, Pair, Prompted, Record,
@@ -58,7 +58,7 @@ impl From<Fault> for RecordFailure<'_> {
 /// Renders the records of a source as text.
 pub(crate) struct Renderer<'a> {
     /// The choice of the trained part.
-    training: Training<'a>,
+    trained_part: TrainedPart<'a>,
     /// The kind of documents that are made.
     kind: DocumentKind,
     /// The classes of labels.
@@ -98,7 +98,7 @@ impl<'a> Renderer<'a> {
     /// A renderer with another choice of the documents of a conversation.
     pub(crate) fn by_turns(job: &'a Job, reading: &Reading, turns: Turns) -> Result<Self> {
         Ok(Self {
-            training: Training::by_turns(&job.options, turns),
+            trained_part: TrainedPart::by_turns(&job.options, turns),
             kind: job.options.tokens.documents,
             classes: &job.options.tokens.classes,
             finds_classes: job.finds_classes && job.options.tokens.classes.is_unknown(),
@@ -142,7 +142,7 @@ impl<'a> Renderer<'a> {
     /// The record as a conversation, if the chat template renders it. Its prompt is dropped unless only
     /// completions are trained.
     pub(crate) fn as_rendered(&self, record: Record) -> std::result::Result<Record, Fault> {
-        let mut keeps_prompt = self.training.heeds_prompts();
+        let mut keeps_prompt = self.trained_part.heeds_prompts();
         let mut conversation = match record {
             Record::Conversation(conversation) => conversation,
             Record::Pair(mut pair)
@@ -152,8 +152,8 @@ impl<'a> Renderer<'a> {
                     strip_end(&mut pair.answer, end)?;
                 }
                 // The answers of a history are turns like that of the record.
-                keeps_prompt &= pair.history.is_empty() || !self.training.takes_unprompted();
-                as_messages(&pair, &self.examples, keeps_prompt || self.training.takes_all())
+                keeps_prompt &= pair.history.is_empty() || !self.trained_part.takes_unprompted();
+                as_messages(&pair, &self.examples, keeps_prompt || self.trained_part.takes_all())
             }
             other => return Ok(other),
         };
@@ -323,7 +323,7 @@ impl<'a> Renderer<'a> {
 
     /// True if conversations without a prompt are trained.
     pub(crate) fn takes_unprompted(&self) -> bool {
-        self.training.takes_unprompted()
+        self.trained_part.takes_unprompted()
     }
 
     /// The result of a replayed conversation, with its trained part and the places at which it may be cut.
@@ -333,18 +333,18 @@ impl<'a> Renderer<'a> {
         reader: &FastReader,
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let notes = replayed.notes;
-        let rendered = self.training.replayed(replayed, reader)?;
+        let rendered = self.trained_part.replayed(replayed, reader)?;
         let notes = notes.and(self.markers.in_fast_read(reader));
         Ok(self.conversation_texts(rendered, notes))
     }
 
     fn text(&self, text: String) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
-        let trained = self.training.of_text()?;
+        let trained = self.trained_part.of_text()?;
         Ok(self.made(Rendered { text, trained, ..Rendered::default() }, TextKind::Text))
     }
 
     fn tokens(&self, tokens: Tokens) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
-        let trained = self.training.of_tokens(&tokens)?;
+        let trained = self.trained_part.of_tokens(&tokens)?;
         Ok(RenderedRecord::Tokens(tokens, trained))
     }
 
@@ -357,9 +357,9 @@ impl<'a> Renderer<'a> {
         let marked = self.markers.in_messages(&conversation.messages);
         self.special.check(marked)?;
         // They are found first: those of a new form tell whether the cheaper search finds its turns.
-        let notes = self.training.notes(template, conversation).and(marked);
+        let notes = self.trained_part.notes(template, conversation).and(marked);
         let render = |it: &Conversation| {
-            let made = self.training.render(template, it);
+            let made = self.trained_part.render(template, it);
             made.map_err(|fault| template.explained(fault, it))
         };
         let rendered = if self.special == SpecialInText::Split && marked.has(Note::ControlTokens) {
@@ -391,7 +391,7 @@ impl<'a> Renderer<'a> {
                 let (text, answer) = prompts.render(pair)?;
                 (text, answer, Vec::new())
             };
-        let trained = self.training.of_pair(answer)?;
+        let trained = self.trained_part.of_pair(answer)?;
         // A plain prompt and its completion are joined as they are.
         let is_formatted = wraps && self.markers.is_formatted(&pair.request);
         let rendered = Rendered {
@@ -420,12 +420,12 @@ impl<'a> Renderer<'a> {
     /// The texts of a conversation. Its notes go to the first text.
     fn conversation_texts(&self, mut texts: Vec<Rendered>, notes: NoteSet) -> RenderedRecord {
         for rendered in &mut texts {
-            rendered.end_untrained = self.training.leaves_end();
+            rendered.end_untrained = self.trained_part.leaves_end();
         }
         if let Some(first) = texts.first_mut() {
             // Ends that are left out by an option are not missed, nor those that it adds.
             let is_ended =
-                self.training.leaves_end() || self.eos == Eos::Always && self.last.is_some();
+                self.trained_part.leaves_end() || self.eos == Eos::Always && self.last.is_some();
             let notes = if is_ended { notes.without(Note::UnendedTurns) } else { notes };
             first.notes = first.notes.and(notes);
         }
@@ -434,7 +434,7 @@ impl<'a> Renderer<'a> {
 
     /// A text with its trained part.
     fn made(&self, mut rendered: Rendered, kind: TextKind) -> RenderedRecord {
-        rendered.end_untrained = self.training.leaves_end();
+        rendered.end_untrained = self.trained_part.leaves_end();
         RenderedRecord::Text(rendered, kind)
     }
 

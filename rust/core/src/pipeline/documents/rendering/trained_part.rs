@@ -1,4 +1,4 @@
-//! [`Training`]: chooses the trained part of a record, for all kinds of records and all ways to render.
+//! [`TrainedPart`]: chooses the trained part of a record, for all kinds of records and all ways to render.
 //!
 //! `document` turns spans into runs of tokens, and `assemble` turns runs into labels.
 
@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::config::{Options, TrainOn, TrainOnEos, TurnParts, Turns};
 use crate::document::ids::TrainedIds;
-use crate::pipeline::documents::rendering::canvas::{Canvas, end_turns};
+use crate::pipeline::documents::rendering::text_weights::{TextWeights, end_turns};
 use crate::record::{Conversation, FastReader, Fault, Tokens, is_assistant};
 use crate::report::ledger::{NoteSet, Reason};
 use crate::template::{
@@ -16,7 +16,7 @@ use crate::template::{
 
 /// The options that choose the trained part.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Training<'o> {
+pub(crate) struct TrainedPart<'o> {
     train_on: TrainOn,
     /// The roles and parts of turns that are trained, unless these are the assistant's whole turns.
     turn_parts: Option<&'o TurnParts>,
@@ -28,7 +28,7 @@ pub(crate) struct Training<'o> {
     trims: bool,
 }
 
-impl<'o> Training<'o> {
+impl<'o> TrainedPart<'o> {
     /// The training options in `options`.
     pub(crate) fn of(options: &'o Options) -> Self {
         Self::by_turns(options, options.tokens.turns)
@@ -238,13 +238,13 @@ impl<'o> Training<'o> {
         left_out: LeftOut,
     ) -> Vec<Rendered> {
         let rendered = texts.into_iter().map(|TurnText { text, turns }| {
-            let mut canvas = Canvas::default();
+            let mut text_weights = TextWeights::default();
             for turn in &turns {
-                canvas.paint(&turn.span, weight(turn.message));
+                text_weights.set(&turn.span, weight(turn.message));
             }
-            end_turns(&mut canvas, &turns, self.eos);
+            end_turns(&mut text_weights, &turns, self.eos);
             let turn = turns.last().map_or(0, |turn| number(turn.message));
-            Rendered { turn, ..self.rendered(text, canvas, turns.iter()) }
+            Rendered { turn, ..self.rendered(text, text_weights, turns.iter()) }
         });
         let mut rendered: Vec<Rendered> = rendered.collect();
         if let [_, .., last] = &mut rendered[..] {
@@ -260,7 +260,7 @@ impl<'o> Training<'o> {
     pub(crate) fn rendered<'t>(
         self,
         text: String,
-        canvas: Canvas,
+        text_weights: TextWeights,
         turns: impl Iterator<Item = &'t Turn>,
     ) -> Rendered {
         let turn_ends = if self.trims {
@@ -268,7 +268,7 @@ impl<'o> Training<'o> {
         } else {
             Vec::new()
         };
-        let trained = Trained::Spans(canvas.spans);
+        let trained = Trained::Spans(text_weights.spans);
         Rendered { text, trained, turn_ends, ..Rendered::default() }
     }
 
@@ -311,7 +311,7 @@ impl<'o> Training<'o> {
                 let completion = completion.transpose()?;
                 let (text, turns) = template.render_turns(conversation, noted)?;
                 let choice = TrainedTurns {
-                    training: self,
+                    trained_part: self,
                     weights: weights.as_deref(),
                     last: conversation.last_turn(),
                     completion,
@@ -353,7 +353,7 @@ impl<'o> Training<'o> {
             WantedSpans::LastTurn | WantedSpans::Completion => trained(spans),
             WantedSpans::Turns => {
                 let choice = TrainedTurns {
-                    training: self,
+                    trained_part: self,
                     weights: reader.weights(),
                     last: reader.roles().rposition(is_assistant),
                     completion: spans.first().filter(|_| reader.prompt().is_some()).cloned(),
@@ -427,7 +427,7 @@ fn unmaskable(message: &str) -> Fault {
 
 /// The choice of trained turns in one conversation.
 struct TrainedTurns<'c> {
-    training: Training<'c>,
+    trained_part: TrainedPart<'c>,
     /// The weight of each message by its own flags, if any message has one.
     weights: Option<&'c [Option<f32>]>,
     /// The last message of the assistant.
@@ -441,35 +441,35 @@ struct TrainedTurns<'c> {
 impl TrainedTurns<'_> {
     /// The trained spans of a text of `length` bytes with these turns.
     fn spans(&self, length: usize, turns: &[Turn]) -> Result<Vec<Span>, Fault> {
-        let mut canvas = Canvas::default();
+        let mut text_weights = TextWeights::default();
         if let Some(completion) = &self.completion {
-            canvas.paint(completion, 1.0);
-        } else if self.training.train_on == TrainOn::All {
-            canvas.paint(&(0..length), 1.0);
+            text_weights.set(completion, 1.0);
+        } else if self.trained_part.train_on == TrainOn::All {
+            text_weights.set(&(0..length), 1.0);
         } else {
             for turn in turns {
-                let weight = self.training.weight(None, self.last, turn.message);
-                canvas.paint(&turn.span, weight);
+                let weight = self.trained_part.weight(None, self.last, turn.message);
+                text_weights.set(&turn.span, weight);
             }
         }
-        let takes_all = self.completion.is_none() && self.training.train_on == TrainOn::All;
-        weigh(&mut canvas, self.weights, turns, takes_all)?;
-        end_turns(&mut canvas, turns, self.training.eos);
+        let takes_all = self.completion.is_none() && self.trained_part.train_on == TrainOn::All;
+        weigh(&mut text_weights, self.weights, turns, takes_all)?;
+        end_turns(&mut text_weights, turns, self.trained_part.eos);
         if let (Some(completion), Some(last)) = (&self.completion, turns.last())
-            && self.training.eos.is_some()
+            && self.trained_part.eos.is_some()
             && last.message + 1 == self.messages
-            && canvas.at(last.end.start) == 0.0
+            && text_weights.at(last.end.start) == 0.0
         {
             // Text that a template writes after the end of the last turn belongs to that turn.
-            canvas.paint(&(last.end.start..completion.end), 0.0);
+            text_weights.set(&(last.end.start..completion.end), 0.0);
         }
-        Ok(canvas.spans)
+        Ok(text_weights.spans)
     }
 }
 
 /// Gives turns the weights of their messages. `takes_all` says that other messages are trained too.
 fn weigh(
-    canvas: &mut Canvas,
+    text_weights: &mut TextWeights,
     weights: Option<&[Option<f32>]>,
     turns: &[Turn],
     takes_all: bool,
@@ -488,7 +488,7 @@ fn weigh(
             return Err(Fault::new(Reason::Unmaskable, message));
         }
         for turn in own {
-            canvas.paint(&turn.span, weight);
+            text_weights.set(&turn.span, weight);
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! [`Canvas`]: weights over a text.
+//! [`TextWeights`]: weights over a text.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use crate::template::{Span, Turn};
 
 /// Weights over a text, as ascending and disjoint spans.
 #[derive(Debug, Default)]
-pub(crate) struct Canvas {
+pub(crate) struct TextWeights {
     pub(crate) spans: Vec<Span>,
 }
 
-impl Canvas {
+impl TextWeights {
     /// Gives `range` this weight, overwriting earlier ones.
-    pub(crate) fn paint(&mut self, range: &Range<usize>, weight: f32) {
+    pub(crate) fn set(&mut self, range: &Range<usize>, weight: f32) {
         if range.is_empty() {
             return;
         }
@@ -37,11 +37,11 @@ impl Canvas {
 }
 
 /// Trains the ends of trained turns: all, only the last, or none; by default as the template marks them.
-pub(crate) fn end_turns(canvas: &mut Canvas, turns: &[Turn], eos: Option<TrainOnEos>) {
+pub(crate) fn end_turns(text_weights: &mut TextWeights, turns: &[Turn], eos: Option<TrainOnEos>) {
     let Some(eos) = eos else { return };
     let trained: Vec<(&Turn, f32)> = turns
         .iter()
-        .map(|turn| (turn, canvas.at(turn.span.start)))
+        .map(|turn| (turn, text_weights.at(turn.span.start)))
         .filter(|(_, weight)| *weight > 0.0)
         .collect();
     for (at, (turn, weight)) in trained.iter().enumerate() {
@@ -50,6 +50,6 @@ pub(crate) fn end_turns(canvas: &mut Canvas, turns: &[Turn], eos: Option<TrainOn
             TrainOnEos::Last => at + 1 == trained.len(),
             TrainOnEos::None => false,
         };
-        canvas.paint(&turn.end, if kept { *weight } else { 0.0 });
+        text_weights.set(&turn.end, if kept { *weight } else { 0.0 });
     }
 }

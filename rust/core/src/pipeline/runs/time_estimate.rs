@@ -1,4 +1,4 @@
-//! [`Pace`]: the timing of a sample, from which the time for all records is estimated.
+//! [`TimeEstimate`]: the timing of a sample, from which the time for all records is estimated.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ const HEAPS: f64 = 0.7;
 /// text. The extra time of the first measures what is new in it. A larger text has more that is new, but less
 /// than in proportion.
 #[derive(Default)]
-pub(in crate::pipeline) struct Pace {
+pub(in crate::pipeline) struct TimeEstimate {
     /// The blocks that are processed again.
-    shares: Vec<BlockTask>,
+    tasks: Vec<BlockTask>,
     /// The number of blocks with tokens.
     met: usize,
     tokens: u64,
@@ -57,7 +57,7 @@ pub(in crate::pipeline) struct Machine {
     pub(in crate::pipeline) renders_outside: bool,
 }
 
-impl Pace {
+impl TimeEstimate {
     /// Adds a block; `spread` says whether it is a window of a file.
     pub(in crate::pipeline) fn take(&mut self, outcome: &mut Outcome, spread: bool) {
         let stages = &outcome.work.stages;
@@ -70,23 +70,23 @@ impl Pace {
             self.through.1 += read.cpu().as_secs_f64();
         }
         self.tokens += tokens;
-        if let Some(share) = outcome.share.take().filter(|_| tokens > 0) {
-            self.keep(share);
+        if let Some(task) = outcome.task.take().filter(|_| tokens > 0) {
+            self.keep(task);
         }
     }
 
     /// Keeps every n-th block, with n growing, so that the kept blocks are from all over the sample.
-    fn keep(&mut self, share: BlockTask) {
+    fn keep(&mut self, task: BlockTask) {
         let step = self.met.div_ceil(AGAIN).next_power_of_two();
         if self.met.is_multiple_of(step) {
-            if self.shares.len() == AGAIN {
+            if self.tasks.len() == AGAIN {
                 let mut stays = false;
-                self.shares.retain(|_| {
+                self.tasks.retain(|_| {
                     stays = !stays;
                     stays
                 });
             }
-            self.shares.push(share);
+            self.tasks.push(task);
         }
         self.met += 1;
     }
@@ -100,7 +100,7 @@ impl Pace {
         intake: &Intake<'_>,
         sources: &[Source],
     ) -> Result<f64> {
-        let (tokens, [first, second]) = intake.twice(sources, &self.shares, MOST)?;
+        let (tokens, [first, second]) = intake.twice(sources, &self.tasks, MOST)?;
         let (first, known) = (work(&first, machine), work(&second, machine));
         let new = (first - known).max(0.0);
         // Each thread meets the new parts of its share separately.
