@@ -93,8 +93,8 @@ def cases(sizes: list[float]) -> list[Case]:
         {"corpus": "English"},
         {"corpus": "mixed languages"},
     ]
-    found = [replace(usual, **change) for change in changes]
-    return list(dict.fromkeys(found)) if data() is not None else found[:-3]
+    found = list(dict.fromkeys(replace(usual, **change) for change in changes))
+    return found if data() is not None else [replace(case, tokenizer="trained") for case in found[:-3]]
 
 
 def inputs(case: Case, scratch: Path) -> tuple[Path, Path, str]:
@@ -107,7 +107,7 @@ def inputs(case: Case, scratch: Path) -> tuple[Path, Path, str]:
         else:
             name = "text-en.jsonl" if case.corpus == "English" else "text-multi.jsonl"
             write(made, case.megabytes, shared / "corpora" / name)
-    family = {"llama3": "llama3", "qwen": "qwen2_5"}[case.tokenizer]
+    family = {"llama3": "llama3"}.get(case.tokenizer, "qwen2_5")
     template = templates() / f"{family}_training.jinja" if case.corpus == "chats" else ""
     if shared is not None:
         return made, shared / "tokenizers" / case.tokenizer, str(template)

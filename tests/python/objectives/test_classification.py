@@ -262,11 +262,11 @@ def test_classes_are_found_where_one_number_is_theirs_in_all_rows(bert, write_js
     assert refused.value.option == "objective.classes"
     options = {"objective": "classification", "tokenizer": bert}
     for more in ({"format": fastpack.Format(per_file=True)}, {"groups": "1GB"}):
-        with pytest.raises(fastpack.RecordError, match="`classes` does not name the classes"):
+        with pytest.raises(fastpack.RecordError, match=r"`objective\.classes` does not name the classes"):
             fastpack.pack_dir(path, tmp_path / "out", **options, **more)
         with pytest.raises(fastpack.OptionError, match="classes"):
             fastpack.pack_dir(path, tmp_path / "out", **options | {"objective": "multi_label"}, **more)
-    with pytest.raises(fastpack.RecordError, match="`classes` does not name the classes"):
+    with pytest.raises(fastpack.RecordError, match=r"`objective\.classes` does not name the classes"):
         list(
             fastpack.stream(
                 path, bert, objective="classification", shuffle=False, ranks=fastpack.Ranks(lanes=1)
@@ -326,11 +326,11 @@ def test_killed_at_work_it_resumes_to_the_same_rows(bert, tmp_path, objective):
     [
         ({"text": "a"}, {}, "`label`"),
         ({"text": "a", "label": ["x", "x"]}, {"objective": "multi_label"}, "the class `x` twice"),
-        ({"text": "a", "label": [2]}, {"objective": "multi_label"}, "`classes` is not given"),
+        ({"text": "a", "label": [2]}, {"objective": "multi_label"}, "`objective.classes` is not given"),
         (
             {"text": "a", "label": "good"},
             {"objective": fastpack.Classification(NAMES)},
-            "`classes` names `negative`, `neutral`",
+            "`objective.classes` names `negative`, `neutral`",
         ),
         ({"text": "a", "label": 3}, {"objective": fastpack.Classification(NAMES)}, "from 0 to 2"),
         ({"text": "a", "label": -1}, {}, "from 0 to"),

@@ -26,6 +26,9 @@ CALLS = {
         [{"text": "a"}], tokenizer, max_length=64, **given
     ),
     "stream": lambda tokenizer, **given: fastpack.stream(FILES, tokenizer, max_length=64, **given),
+    "repack": lambda tokenizer, **given: fastpack.repack(
+        "never", "never either", tokenizer=tokenizer, max_length=64, **given
+    ),
     "scan": lambda tokenizer, **given: fastpack.scan(FILES, tokenizer, max_length=64, **given),
     "Tokenizer": fastpack.Tokenizer,
 }
