@@ -190,6 +190,8 @@ def shown(value: object) -> str:
         text = f"a deeply nested {type(value).__qualname__}"
     except ValueError:  # of more digits than Python writes
         text = f"a vast {type(value).__qualname__}"
+    except Exception:  # noqa: BLE001  whatever the `__repr__` of a caller raises: the message is about the option
+        text = f"a {type(value).__qualname__} without a repr"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

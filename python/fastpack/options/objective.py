@@ -7,10 +7,11 @@ from collections.abc import Sequence  # noqa: TC003  the types of fields are loo
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from fastpack import _fastpack
-from fastpack.errors import OptionError
+from fastpack.arguments.checks import shown
+from fastpack.errors import OptionError, OptionTypeError
 from fastpack.options.function import Function, check_fingerprint, function_of
 from fastpack.options.option import OBJECTIVE, ROW_CALLS, Flag, Option
-from fastpack.options.value import Kind, Value, chosen
+from fastpack.options.value import Kind, Value, chosen, fields_of, parts_of
 from fastpack.types import DocumentFunction, PreferenceForm  # noqa: TC001  the types of fields are looked at
 
 if TYPE_CHECKING:
@@ -43,6 +44,17 @@ class Objective(Value):
     def check(self) -> None:
         """Refuses what a field cannot be."""
         _fastpack.ObjectiveOptions(self)
+        for field in fields_of([type(self)]):
+            if float in parts_of(field.type):
+                given = getattr(self, field.name)
+                self._check_numbers(field.name, given if isinstance(given, tuple) else (given,))
+
+    def _check_numbers(self, name: str, given: tuple[object, ...]) -> None:
+        """Refuses what `float` would make a number of, such as a text."""
+        for each in given:
+            if each is not None and (isinstance(each, bool) or not isinstance(each, (int, float))):
+                message = f"must be a number, not `{shown(each)}`"
+                raise OptionTypeError(message, f"{self.option}.{name}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)

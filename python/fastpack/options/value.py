@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import json
+import numbers
 import os
 import re
 import sys
@@ -73,8 +73,8 @@ class HashableDict(dict[str, Any]):  # type: ignore[explicit-any]  # of any JSON
     __slots__ = ()
 
     def __hash__(self) -> int:  # type: ignore[override]  # a dict has none
-        """Equal dicts hash alike."""
-        return hash(json.dumps(self, sort_keys=True, default=str))
+        """Equal dicts hash alike: by their keys, since equal values such as 1 and 1.0 are written differently."""
+        return hash(frozenset(self))
 
 
 class Value:
@@ -95,9 +95,11 @@ class Value:
     flattens: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Makes lists tuples, so that the value hashes, and checks all fields."""
+        """Makes fields plain, so that the value hashes and files hold it, and checks them."""
+        live = marked(type(self), "live")
         for name in names_of(type(self)):
-            object.__setattr__(self, name, _fixed(getattr(self, name)))
+            if name not in live:
+                object.__setattr__(self, name, _plain_of(getattr(self, name)))
         try:
             self.check()
         except OptionError as refused:
@@ -111,8 +113,11 @@ class Value:
         """Refuses what is none of the words of a field, where it takes nothing else."""
         for field in fields_of([type(self)]):
             given, words = getattr(self, field.name), words_in(field.type)
-            takes_others = {str, int} & {*parts_of(field.type)} or isinstance(given, Mapping)
-            if words and given != field.default and not takes_others and given not in words:
+            parts = parts_of(field.type)
+            takes_dicts = any(typing.get_origin(part) is Mapping for part in parts)
+            takes_others = {str, int} & {*parts} or (takes_dicts and isinstance(given, Mapping))
+            is_word = isinstance(given, str) and given in words
+            if words and not (is_word or takes_others or _is_same(given, field.default)):
                 choices = ", ".join(f'"{word}"' for word in words)
                 message = f"must be one of {choices}, not `{shown(given)}`"
                 raise OptionError(message, f"{self.option}.{field.name}")
@@ -124,11 +129,57 @@ class Value:
         return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in shown.items())})"
 
 
+def _plain_of(given: object) -> object:
+    """A field as it hashes and as files hold it; what is too deep or too large is left as it is, for its check to refuse."""
+    try:
+        return _fixed(given)
+    except (OverflowError, RecursionError):
+        return HashableDict(given) if isinstance(given, Mapping) else given
+
+
 def _fixed(given: object) -> object:
-    """A field as it hashes: lists as tuples, also inside lists, and dicts as dicts that hash."""
-    if isinstance(given, (list, tuple)) and type(given) in {list, tuple}:
+    """A field with tuples for lists, dicts that hash, and plain texts and numbers for those of other libraries."""
+    if given is None or type(given) in {bool, int, float, str}:
+        return given
+    if isinstance(given, str):
+        return str.__str__(given)
+    if isinstance(given, Mapping):
+        return HashableDict({key: _copied(entry) for key, entry in given.items()})
+    if isinstance(given, Sequence) and not isinstance(given, (bytes, bytearray, memoryview, range)):
         return tuple(map(_fixed, given))
-    return HashableDict(given) if type(given) is dict else given
+    if isinstance(given, numbers.Real) and not isinstance(given, bool):
+        return int(given) if isinstance(given, numbers.Integral) else float(given)
+    return _of_library(given)
+
+
+def _of_library(given: object) -> object:
+    """A number, text or list of NumPy, pandas or pyarrow as one of Python; any other object is returned unchanged."""
+    convert = getattr(type(given), "tolist", None) or getattr(type(given), "as_py", None)
+    if convert is None or isinstance(given, memoryview):
+        return given
+    made = convert(given)
+    # A boolean of NumPy is none of Python, and no option takes it for one.
+    return given if isinstance(made, bool) or type(made) is type(given) else _fixed(made)
+
+
+def _copied(entry: object) -> object:
+    """An entry of a dict, which the caller can no longer change. In it, a list means something else than a tuple."""
+    if type(entry) is dict:
+        return {key: _copied(each) for key, each in entry.items()}
+    if isinstance(entry, (list, tuple)) and type(entry) in {list, tuple}:
+        copied = [_copied(each) for each in entry]
+        return copied if isinstance(entry, list) else tuple(copied)
+    return entry
+
+
+_COMPARED: Final = (str, int, float, tuple)
+"""The types of values that are compared with a default."""
+
+
+def _is_same(value: object, default: object) -> bool:
+    """True if a value is the default; one of another kind, such as an array, is not even compared."""
+    are_plain = isinstance(value, _COMPARED) and isinstance(default, _COMPARED)
+    return value is default or (are_plain and value == default)
 
 
 def _hinted(value: Value, refused: OptionError) -> OptionError:
@@ -194,7 +245,7 @@ def names_of(kind: type[Value]) -> list[str]:
 def given_of(value: Value) -> list[str]:
     """The names of the fields that are not at their defaults."""
     fields = dataclasses.fields(value)  # type: ignore[arg-type]  # every subclass is a dataclass
-    return [field.name for field in fields if getattr(value, field.name) != field.default]
+    return [field.name for field in fields if not _is_same(getattr(value, field.name), field.default)]
 
 
 def marked(kind: type[Value], mark: Literal["secret", "live", "once"]) -> frozenset[str]:

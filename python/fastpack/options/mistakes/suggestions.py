@@ -65,16 +65,21 @@ def _literals(annotation: object) -> Iterator[str]:
 
 def spelled_as_ours(value: object, words: tuple[str, ...]) -> object:
     """Normalises the spelling of words: `best_fit` for `best-fit` or `Best Fit`. Other values are returned unchanged."""
-    if isinstance(value, str) and value not in words:
-        plain = re.sub(r"[-_ ]+", "_", value.strip().lower())
-        return next((word for word in words if word.replace("-", "_") == plain), value)
-    if isinstance(value, (list, tuple)):
-        return (
-            type(value)(spelled_as_ours(each, words) for each in value)
-            if type(value) in {list, tuple}
-            else value
-        )
-    return value
+    if type(value) in {list, tuple}:
+        return type(value)(_word_as_ours(each, words) for each in value)  # type: ignore[attr-defined,call-arg]  # a list
+    return _word_as_ours(value, words)
+
+
+def _word_as_ours(value: object, words: tuple[str, ...]) -> object:
+    """Normalises the spelling of one word."""
+    if not isinstance(value, str):
+        return value
+    # The plain text of a subclass, such as a member of an enumeration, is compared as text.
+    given = str.__str__(value)
+    if given in words:
+        return given
+    plain = re.sub(r"[-_ ]+", "_", given.strip().lower())
+    return next((word for word in words if word.replace("-", "_") == plain), value)
 
 
 def word_hint(option: str, value: object, words: Iterable[str]) -> str:
