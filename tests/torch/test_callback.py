@@ -215,7 +215,7 @@ def test_a_sampler_that_shuffles_balanced_rows_is_refused(settings, tmp_path, ki
     )
     dataset = kind(tmp_path / "balanced")
     settings["remove_unused_columns"] = False
-    with pytest.raises(BatchError, match=r'"balanced", .* train_sampling_strategy="sequential"'):
+    with pytest.raises(BatchError, match=r'order=Balanced\(.* train_sampling_strategy="sequential"'):
         trained(settings, dataset, data_collator=collate, callbacks=[CheckCallback()])
     settings["train_sampling_strategy"] = "sequential"
     trained(settings, dataset, data_collator=collate, callbacks=[CheckCallback()])
