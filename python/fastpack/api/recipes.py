@@ -58,6 +58,9 @@ _PATHS: Final = frozenset({"files", "output", "cache_dir"})
 _NAMES: Final = frozenset({"tokenizer", "chat_template"})
 """Options that are paths if a file or a folder of that name exists."""
 
+_NAMED: Final = 100
+"""The most characters of the name of an option in a message; a file may hold any."""
+
 _UNHELD: Final = "unheld"
 """The entry of a recipe that describes the options which it cannot hold, by name."""
 
@@ -163,11 +166,11 @@ def recipe_of(given: Mapping[str, object]) -> str:
         option = OPTIONS.get(name)
         if option is None or name in _OF_ONE_CALL or option.is_default(value):
             continue
-        if option.flattens:
-            value = option.value_in(given)  # noqa: PLW2901  the value that was meant
-            if isinstance(value, Value) and not to_table(_of_files(value)):
-                continue
         try:
+            if option.flattens:
+                value = option.value_in(given)  # noqa: PLW2901  the value that was meant
+                if isinstance(value, Value) and not to_table(_of_files(value)):
+                    continue
             # Paths on a filesystem are no paths of this machine.
             written = value if on_filesystem and name == "files" else _written_option(name, value)
             recipe[name] = json.loads(json.dumps(written, allow_nan=False))
@@ -220,7 +223,7 @@ def _held(place: Path, name: str, value: object) -> object:
         raise _refused(place, name, Message("is no option", "; " if hint else "", hint))
     base = place.parent.absolute()
     if name in FUNCTIONS and isinstance(value, str):
-        return _loaded(base, value)
+        return _loaded(place, name, value)
     if name == "files" and isinstance(value, list) and any(isinstance(file, dict) for file in value):
         return [_held_source(place, number, source) for number, source in enumerate(value)]
     if name in _PATHS or (isinstance(value, str) and name in _NAMES):
@@ -236,16 +239,20 @@ def _functions_in(name: str, value: object) -> dict[str, str]:
     return {key: place for key in functions if isinstance(place := value.get(key), str)}
 
 
-def _loaded(base: Path, place: str) -> object:
-    """The function at a place that is relative to a folder."""
-    return function_at(str(base / place) if place.rpartition(":")[0].endswith(".py") else place)
+def _loaded(place: Path, option: str, function: str) -> object:
+    """The function that an option of the file at `place` names, relative to its folder."""
+    is_file = function.rpartition(":")[0].endswith(".py")
+    try:
+        return function_at(str(place.parent.absolute() / function) if is_file else function)
+    except OptionError as refused:
+        raise _refused(place, option, refused.reason) from refused.__cause__
 
 
 def _held_value(place: Path, name: str, value: object) -> object:
     """Converts a value that is no path, function or source."""
     if OPTIONS[name].kinds and isinstance(value, dict):
         _refuse_fields(place, name, value)
-        loaded = {key: _loaded(place.parent.absolute(), at) for key, at in _functions_in(name, value).items()}
+        loaded = {key: _loaded(place, f"{name}.{key}", at) for key, at in _functions_in(name, value).items()}
         try:
             made = from_table(name, {**value, **loaded}, OPTIONS[name].kinds)
             base = place.parent.absolute()
@@ -330,4 +337,4 @@ def _beside(base: Path, path: str, *, always: bool) -> str:
 
 
 def _refused(place: Path, name: str | None, why: str) -> OptionError:
-    return OptionError(Message(f"{place}: ", why), name or "config")
+    return OptionError(Message(f"{place}: ", why), name[:_NAMED] if name else "config")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_choice",
     "check_switch",
+    "check_text",
     "check_type",
     "folder_of",
     "is_series",
@@ -115,15 +116,21 @@ def path_of(option: str, value: object, wanted: str) -> str:
     check_type(option, value, (str, os.PathLike), wanted)
     path: object = os.fspath(value)  # type: ignore[call-overload]  # the line above has looked
     check_type(option, path, str, wanted)
-    try:
-        str(path).encode()
-    except UnicodeEncodeError as refused:
-        message = f"`{shown(value)}` holds half of a surrogate pair"
-        raise OptionError(message, option) from refused
+    check_text(option, str(path))
     if is_mistyped_url(str(path)):
         message = f"`{shown(value)}` is neither a path nor a URL; a URL begins with its scheme and two slashes, such as https://"
         raise OptionError(message, option)
     return str(path)
+
+
+def check_text(option: str, text: str, *, secret: bool = False) -> None:
+    """Refuses a text that UTF-8 cannot write; a `secret` one is not quoted."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        named = "a text" if secret else f"`{shown(text)}`"
+        message = f"{named} holds half of a surrogate pair; give a text that UTF-8 can write"
+        raise OptionError(message, option) from None
 
 
 def is_series(value: object) -> TypeIs[Iterable[object]]:

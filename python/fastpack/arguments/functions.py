@@ -8,7 +8,7 @@ import os
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fastpack.arguments.urls import is_mistyped_url, is_url
 from fastpack.errors import OptionError
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
 __all__ = ["function_at", "place_of"]
+
+
+_QUOTED: Final = 150
+"""The most characters of a place, or of a fault of a file, that a message quotes."""
 
 
 def place_of(function: object) -> str:
@@ -36,13 +40,18 @@ def function_at(text: str) -> object:
     """Loads the function named by `file.py:name` or `module:name`."""
     place, _, name = text.rpartition(":")
     if not place or is_url(text.lstrip()) or is_mistyped_url(text):
-        message = f"`{text}` is no function such as filters.py:good or module:good"
+        message = f"`{_short(text)}` is no function such as filters.py:good or module:good"
         raise OptionError(message, "function")
     try:
         return getattr(_module(place), name)
-    except (ImportError, OSError, AttributeError, SyntaxError) as refused:
-        message = f"`{text}` cannot be loaded: {type(refused).__name__}: {refused}"
+    except Exception as refused:  # whatever the file of the caller raises
+        message = f"`{_short(text)}` cannot be loaded: {type(refused).__name__}: {_short(str(refused))}"
         raise OptionError(message, "function") from refused
+
+
+def _short(text: str) -> str:
+    """A text as a message quotes it."""
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
 
 
 class _AsWritten(SourceFileLoader):

@@ -15,8 +15,9 @@ from fastpack.cli.commands import COMMANDS, Command
 from fastpack.cli.flags import ALL, FLAGS, TOPICS, add_flags, objects_of
 from fastpack.cli.messages import spelled
 from fastpack.options import OPTIONS
-from fastpack.options.mistakes.foreign import FOREIGN_COMMANDS, FOREIGN_OPTIONS, OPTION_ADVICE
+from fastpack.options.mistakes.foreign import FOREIGN_COMMANDS, FOREIGN_OPTIONS, MOVED, OPTION_ADVICE
 from fastpack.options.mistakes.suggestions import nearest_option
+from fastpack.options.value import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,6 +39,9 @@ exit codes:
   143  ended by SIGTERM
 """
 
+_LINE: Final = 400
+"""The most characters of a refusal, enough to list the words of any flag."""
+
 _RECIPES: Final = frozenset({"--config", "--like"})
 """Flags that name a source of options. With one of them no other flag is required."""
 
@@ -55,8 +59,11 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors take one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Prints the error and the command for help."""
-        self.exit(USAGE, f"{self.prog}: {one_line(message)}; see `{self.prog} --help`\n")
+        """Prints the error and the command for help. What was typed may be long, and is cut in its middle."""
+        line = one_line(message)
+        if len(line) > _LINE:
+            line = f"{line[: _LINE // 2]}…{line[-_LINE // 2 :]}"
+        self.exit(USAGE, f"{self.prog}: {line}; see `{self.prog} --help`\n")
 
 
 def flags_of(command: Command) -> list[Flag]:
@@ -180,18 +187,31 @@ def _meant(typed: str, command: Command) -> str:
     """A hint for a flag that a command does not have."""
     spellings = {flag.option: flag.names[-1] for flag in flags_of(command) if flag.names[-1].startswith("-")}
     taken = {*_options(command)}
-    known = {option: spelling for option, spelling in spellings.items() if option in taken}
+    known = {option: spelling for option, spelling in spellings.items() if option.partition(".")[0] in taken}
     plain = typed.lstrip("-").replace("-", "_").lower()
-    name, _, field = plain.partition(".")
+    name, _, field = MOVED.get(plain, plain).partition(".")
     of_python = name in taken and name in OPTIONS and field in objects_of(OPTIONS[name])
     if of_python or (plain in taken and plain not in spellings):
         return ", but an option of the function in Python: its value is an object, which no text names"
     if plain in OPTION_ADVICE and plain not in known:
+        within = [spelling for option, spelling in known.items() if option.endswith(f".{plain}")]
+        # A field that its option stands for has no flag of its own.
+        moved = known.get(f"{name}.{field}") or next(iter(within), None) or (field and known.get(name))
+        if moved:
+            return f"; did you mean `{moved}`{_with_kind(name, field)}?"
         return f"; {spelled(OPTION_ADVICE[plain], flags_of(command))}"
     meant = nearest_option(plain, known)
     if meant is None and FOREIGN_OPTIONS.get(plain) == "files":
         return "; name the files without a flag"
     return f"; did you mean `{known[meant]}`?" if meant else ""
+
+
+def _with_kind(name: str, field: str) -> str:
+    """The word that a field needs beside it, such as `--objective mlm`, where the option has several kinds of values."""
+    kinds = OPTIONS[name].kinds if name in OPTIONS else {}
+    words = [word for word, kind in kinds.items() if field in {it.name for it in fields_of([kind])}]
+    needs = len(kinds) > 1 and words and OPTIONS[name].default not in words
+    return f" with `{' or '.join(f'--{name} {word}' for word in words)}`" if needs else ""
 
 
 def _options(command: Command) -> Iterable[str]:

@@ -54,6 +54,7 @@ __all__ = [
     "parts_of",
     "paths_of",
     "refuse_fields",
+    "spelled_as_word",
     "to_table",
     "word_of",
     "words_in",
@@ -97,9 +98,11 @@ class Value:
     def __post_init__(self) -> None:
         """Makes fields plain, so that the value hashes and files hold it, and checks them."""
         live = marked(type(self), "live")
-        for name in names_of(type(self)):
-            if name not in live:
-                object.__setattr__(self, name, _plain_of(getattr(self, name)))
+        for field in fields_of([type(self)]):
+            if field.name not in live:
+                given, is_free = _plain_of(getattr(self, field.name)), str in parts_of(field.type)
+                spelled = given if is_free else spelled_as_word(given, words_in(field.type))
+                object.__setattr__(self, field.name, spelled)
         try:
             self.check()
         except OptionError as refused:
@@ -334,6 +337,18 @@ def chosen(option: str, value: object, kinds: Mapping[str, Kind]) -> Value:
     return kind()
 
 
+def spelled_as_word(given: object, words: Iterable[str]) -> object:
+    """A word as fastpack spells it: `best_fit` for `best-fit` or `Best Fit`. Any other value is returned unchanged."""
+    if not isinstance(given, str):
+        return given
+    # The plain text of a subclass, such as a member of an enumeration, is compared as text.
+    text, known = str.__str__(given), list(words)
+    if text in known:
+        return text
+    plain = re.sub(r"[-_ ]+", "_", text.strip().lower())
+    return next((word for word in known if word.replace("-", "_") == plain), given)
+
+
 def as_value(option: str, value: object, kinds: Mapping[str, Kind]) -> object:
     """The value of an option: a word, or what stands for a field, as the value that it means.
 
@@ -434,8 +449,10 @@ def flattened(value: Value) -> dict[str, object]:
 def from_table(option: str, table: Mapping[str, object], kinds: Mapping[str, Kind]) -> Value:
     """The value that a table of TOML, an object of JSON or some flags describe."""
     only = next(iter(kinds)) if len(kinds) == 1 else None
-    word = table.get(KIND, only)
+    word = spelled_as_word(table.get(KIND, only), kinds)
     kind = kinds.get(word) if isinstance(word, str) else None
+    if kind is None and isinstance(word, str):
+        _refuse_field_of_other(option, word, table, kinds)
     if kind is None:
         words = ", ".join(f'"{known}"' for known in kinds)
         found = f"not `{shown(word)}`" if KIND in table else "which is missing"
@@ -447,12 +464,23 @@ def from_table(option: str, table: Mapping[str, object], kinds: Mapping[str, Kin
         if name not in known:
             owners = [word for word, other in kinds.items() if name in names_of(other)]
             near = nearest(name, known)
-            hint = f"; did you mean `{near}`?" if near else ""
+            hint = f"; did you mean `{near}`?" if near else "; it has " + ", ".join(f"`{it}`" for it in known)
             if owners:
                 hint = "; it is one of " + ", ".join(f'"{owner}"' for owner in owners)
             message = f'is no option of "{word}"{hint}'
             raise OptionError(message, f"{option}.{name}")
     return _made(option, kind, given)
+
+
+def _refuse_field_of_other(
+    option: str, word: str, table: Mapping[str, object], kinds: Mapping[str, Kind]
+) -> None:
+    """Refuses a field beside a word that has none, such as `ranks` beside `order = "shuffle"`."""
+    for name in table:
+        owners = ", ".join(f'"{owner}"' for owner, kind in kinds.items() if name in names_of(kind))
+        if owners:
+            message = f"is no option of `{shown(word)}`; it is one of {owners}"
+            raise OptionError(message, f"{option}.{name}")
 
 
 def _made(option: str, kind: Kind, given: Mapping[str, object]) -> Value:

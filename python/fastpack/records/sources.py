@@ -117,7 +117,10 @@ def weights_of(weights: object, names: Sequence[str]) -> list[float]:
         raise ValueError(wanted)
     if not all(isinstance(it, Real) and not isinstance(it, bool) for it in weights.values()):
         raise ValueError(wanted)
-    return [float(weights[name]) for name in names]
+    try:
+        return [float(weights[name]) for name in names]
+    except OverflowError:  # of a whole number that no float holds
+        raise ValueError(wanted) from None
 
 
 def choose_reading(reading: Mapping[str, object]) -> _fastpack.Source:

@@ -50,9 +50,10 @@ def rank_of(rank: RankOption | None, world_size: RankOption | None) -> Rank:
     Raises:
         OptionError: One of the two is missing, or is neither a number nor `auto`.
     """
-    if AUTO in (rank, world_size):
-        if {rank, world_size} - {AUTO, None}:
-            name = "rank" if world_size == AUTO else "world_size"
+    is_auto = [isinstance(number, str) and number == AUTO for number in (rank, world_size)]
+    if any(is_auto):
+        if not all(auto or number is None for auto, number in zip(is_auto, (rank, world_size), strict=True)):
+            name = "world_size" if is_auto[0] else "rank"
             message = 'must be "auto" too, or both numbers: `rank` and `world_size` go together'
             raise OptionError(message, name)
         return _in_environment()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastpack import _fastpack
-from fastpack.arguments.checks import folder_of, shown
+from fastpack.arguments.checks import check_text, folder_of, shown
 from fastpack.arguments.urls import is_url
 from fastpack.errors import OptionError
 
@@ -100,6 +100,9 @@ def _texts(options: object) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(value, (str, int, float, bool)):
             message = f"must be a dict of texts; the value of `{shown(name)}` is a `{type(value).__name__}`"
             raise OptionError(message, "storage.options")
+        check_text("storage.options", name)
+        if isinstance(value, str):
+            check_text("storage.options", value, secret=True)
         texts[name.lower()] = str(value).lower() if isinstance(value, bool) else str(value)
     return texts
 

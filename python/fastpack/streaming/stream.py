@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, final
 
 from fastpack import _fastpack
-from fastpack.arguments.checks import check_switch, check_type, folder_of, shown
+from fastpack.arguments.checks import check_switch, check_text, check_type, folder_of, shown, whole_number
 from fastpack.arguments.failures import noted
 from fastpack.errors import FastpackError, OptionError, RecordError
 from fastpack.options import OPTIONS
@@ -141,6 +141,8 @@ def _wanted(where: object) -> list[tuple[str, object]]:
             f'{{"lang": "en"}}, not `{shown(where)}`'
         )
         raise OptionError(message, "where")
+    for name in where:
+        check_text("select.where", name)
     return sorted(where.items())
 
 
@@ -155,10 +157,13 @@ def _weights(weights: object, names: list[str]) -> list[tuple[int, list[float]]]
     found: list[tuple[int, list[float]]] = []
     try:
         for row, shares in schedule:  # type: ignore[attr-defined]  # what is no list is refused below
-            found.append((int(row), weights_of(shares, names)))
+            found.append((whole_number("weights", row, 0), weights_of(shares, names)))
     except (TypeError, ValueError) as refused:
         message = f"must be {wanted}, not `{shown(weights)}`"
         raise OptionError(message, "weights") from refused
+    if not found:
+        message = f"must be {wanted}, not `{shown(weights)}`, which holds none"
+        raise OptionError(message, "weights")
     return found
 
 

@@ -111,6 +111,9 @@ PLAIN = [
     (fastpack.Format(Name.PARQUET), fastpack.Format("parquet")),
     (fastpack.Format(np.str_("jsonl")), fastpack.Format("jsonl")),
     (fastpack.Format(Word("jsonl")), fastpack.Format("jsonl")),
+    (fastpack.Format(" PARQUET "), fastpack.Format("parquet")),
+    (fastpack.Truncate(side="Left"), fastpack.Truncate(side="left")),
+    (fastpack.Reading("Question-Answer"), fastpack.Reading("question_answer")),
     (fastpack.Padding(np.int64(128), token_id=np.array(3)), fastpack.Padding(128, token_id=3)),
     (fastpack.BestFit(open_rows=pa.scalar(8)), fastpack.BestFit(open_rows=8)),
     (fastpack.MaskedLM(probability=np.float32(0.5)), fastpack.MaskedLM(probability=0.5)),
@@ -172,3 +175,54 @@ def test_a_word_may_be_a_member_of_an_enumeration():
         for it in (Name.BEST_FIT, Word("best_fit"), "best_fit")
     ]
     assert len({tuple(plan.members.tolist()) for plan in words}) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "named"),
+    [
+        ("select", {"\ud800": 1}, "select.where"),
+        ("storage", {"\ud800": "a"}, "storage.options"),
+        ("storage", {"region": "a\ud800"}, "storage.options"),
+        ("weights", "", "weights"),
+        ("weights", [], "weights"),
+        ("weights", [("0", {"a": 1})], "weights"),
+        ("weights", {"a": 10**400}, "weights"),
+        ("objective", deep([]), "objective"),
+        ("objective", 10**5000, "objective"),
+        ("objective", Silent(), "objective"),
+        ("ranks", fastpack.Ranks(rank=Unequal(), world_size=2), "ranks.rank"),
+        ("ranks", fastpack.Ranks(rank="auto", world_size=Unequal()), "ranks.world_size"),
+    ],
+    ids=lambda it: it if isinstance(it, str) and it.isascii() else type(it).__name__,
+)
+def test_a_stream_refuses_an_odd_object_by_the_place_of_its_option(option, given, named, tmp_path):
+    texts = tmp_path / "a.jsonl"
+    texts.write_text('{"text": "a river"}\n')
+    with pytest.raises(fastpack.OptionError) as refused:
+        fastpack.stream({"a": texts}, "examples/tokenizer", max_length=16, **{option: given})
+    place = {"select.where": {"select", "select.where"}, "storage.options": {"storage", "storage.options"}}
+    assert refused.value.option in place.get(named, {named})
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 500
+
+
+def test_what_is_called_too_often_without_a_name_is_quoted_in_one_line():
+    with pytest.raises(fastpack.OptionError) as refused:
+        fastpack.plan([1], Silent())
+    assert len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "value", [fastpack.Groups(len), fastpack.Format(shard_size=len), fastpack.Reading(separator=len)]
+)
+def test_a_function_in_place_of_a_value_leaves_no_folder(value, tmp_path):
+    with pytest.raises(fastpack.OptionError) as refused:
+        fastpack.pack_dir(
+            "examples/chat.jsonl",
+            tmp_path / "o",
+            tokenizer="examples/tokenizer",
+            max_length=64,
+            **{value.option: value},
+        )
+    assert refused.value.option.startswith(value.option)
+    assert not (tmp_path / "o").exists()

@@ -74,7 +74,7 @@ KEYWORDS = [
     ({"colums": ["input_ids"]}, "did you mean `columns`?"),
     ({"packing": True}, "rows are always packed"),
     ({"pad_to": 8}, "did you mean `padding`?"),
-    ({"padding_side": "left"}, "`padding` takes `Padding(...)`"),
+    ({"padding_side": "left"}, "`padding` takes `Padding(side=...)`"),
     ({"truncation_side": "left"}, "`overlong` takes `Truncate(side=...)`"),
     ({"balance_ranks": 8}, "`order` takes `Balanced(ranks, on_remainder=...)`"),
     ({"drop_last": True}, "`strategy` takes `Concat(drop_last=...)`"),

@@ -6,6 +6,7 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, get_args
 
+from fastpack.arguments.checks import shown
 from fastpack.arguments.message import Message, Setting
 from fastpack.arguments.strategy import one_document_a_row
 from fastpack.errors import OptionError, OptionTypeError, RecordError
@@ -83,7 +84,7 @@ def _given_words(option: str, name: str, given: Mapping[str, object]) -> tuple[o
     holder, _, field = option.partition(".")
     if option in OPTIONS and option in OPTIONS[option].kinds:
         plain = getattr(flat_arguments(given).get(option), OPTIONS[option].kinds[option].plain, None)
-        return plain or flat_arguments(given).get(option), words_of(option, name)
+        return flat_arguments(given).get(option) if plain is None else plain, words_of(option, name)
     if not field or holder not in OPTIONS:
         return given.get(option), words_of(option, name)
     kinds = OPTIONS[holder].kinds
@@ -125,8 +126,8 @@ def _refuse_packing(given: Mapping[str, object]) -> None:
     Further in, a strategy that was given can no longer be told from the default.
     """
     objective, strategy = given.get("objective", "causal"), word_of(given.get("strategy"))
-    kind = objective.kind if isinstance(objective, Objective) else str(objective)
-    one_each = kind in KINDS and kind not in PACKED_OBJECTIVES
+    kind = objective.kind if isinstance(objective, Objective) else objective
+    one_each = isinstance(kind, str) and kind in KINDS and kind not in PACKED_OBJECTIVES
     if one_each and strategy in get_args(Strategy) and not one_document_a_row(strategy):
         message = Message(
             f'is "{strategy}", but with ',
@@ -157,7 +158,7 @@ def _refuse_misplaced(
         taken = " and ".join(f"`{option}`" for option in positional)
         message = (
             f"{name} takes {taken} without a keyword; name all others, as in "
-            f"`max_length={args[len(positional)]!r}`"
+            f"`max_length={shown(args[len(positional)])}`"
         )
         raise OptionTypeError(message, "max_length")
     if "max_length" in parameters and "max_length" not in given:

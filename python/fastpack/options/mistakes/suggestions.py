@@ -11,10 +11,11 @@ from fastpack import types
 from fastpack.arguments.checks import nearest
 from fastpack.arguments.message import Message, Setting
 from fastpack.options import OPTIONS
-from fastpack.options.mistakes.foreign import FOREIGN_OPTIONS, FOREIGN_WORDS, OPTION_ADVICE, meant_word
+from fastpack.options.mistakes.foreign import FOREIGN_OPTIONS, FOREIGN_WORDS, MOVED, OPTION_ADVICE, meant_word
+from fastpack.options.value import spelled_as_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["field_hint", "nearest_option", "option_hint", "spelled_as_ours", "word_hint", "words_of"]
 
@@ -33,13 +34,23 @@ def option_hint(name: str, known: Iterable[str]) -> str:
     """A hint for an unknown keyword of a function; empty if no option is near."""
     plain, listed = name.replace("-", "_").lower(), list(known)
     if plain in OPTION_ADVICE:
-        return OPTION_ADVICE[plain]
-    named = plain if plain in OPTIONS else FOREIGN_OPTIONS.get(plain)
-    if named in OPTIONS and named not in listed:
-        takers = ", ".join(f"`{call}`" for call in sorted(OPTIONS[named].calls))
-        return f"`{named}` is an option of {takers}"
+        elsewhere = _elsewhere(MOVED.get(plain, "").partition(".")[0], listed)
+        return Message(OPTION_ADVICE[plain], "; " if elsewhere else "", elsewhere)
+    elsewhere = _elsewhere(plain if plain in OPTIONS else FOREIGN_OPTIONS.get(plain, ""), listed)
+    if elsewhere:
+        return elsewhere
     meant = nearest_option(name, listed)
-    return f"did you mean `{meant}`?" if meant else ""
+    if meant:
+        return f"did you mean `{meant}`?"
+    return OPTION_ADVICE.get(nearest(plain, OPTION_ADVICE) or "", "")
+
+
+def _elsewhere(option: str, known: Sequence[str]) -> str:
+    """The functions that have an option that is not known; empty if it is known, or is none."""
+    if option not in OPTIONS or option in known:
+        return ""
+    takers = ", ".join(f"`{call}`" for call in sorted(OPTIONS[option].calls))
+    return f"`{option}` is an option of {takers}"
 
 
 @functools.cache
@@ -66,20 +77,8 @@ def _literals(annotation: object) -> Iterator[str]:
 def spelled_as_ours(value: object, words: tuple[str, ...]) -> object:
     """Normalises the spelling of words: `best_fit` for `best-fit` or `Best Fit`. Other values are returned unchanged."""
     if type(value) in {list, tuple}:
-        return type(value)(_word_as_ours(each, words) for each in value)  # type: ignore[attr-defined,call-arg]  # a list
-    return _word_as_ours(value, words)
-
-
-def _word_as_ours(value: object, words: tuple[str, ...]) -> object:
-    """Normalises the spelling of one word."""
-    if not isinstance(value, str):
-        return value
-    # The plain text of a subclass, such as a member of an enumeration, is compared as text.
-    given = str.__str__(value)
-    if given in words:
-        return given
-    plain = re.sub(r"[-_ ]+", "_", given.strip().lower())
-    return next((word for word in words if word.replace("-", "_") == plain), value)
+        return type(value)(spelled_as_word(each, words) for each in value)  # type: ignore[attr-defined,call-arg]  # a list
+    return spelled_as_word(value, words)
 
 
 def word_hint(option: str, value: object, words: Iterable[str]) -> str:
