@@ -233,7 +233,7 @@ def _held(place: Path, name: str, value: object) -> object:
 
 def _functions_in(name: str, value: object) -> dict[str, str]:
     """The places of the functions in a table of an option's own options, by their keys."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or name not in OPTIONS:
         return {}
     functions = [field.name for field in fields_of(OPTIONS[name].kinds.values()) if field.is_function]
     return {key: place for key in functions if isinstance(place := value.get(key), str)}

@@ -47,10 +47,10 @@ def choose_filesystem(filesystem: object) -> FileSystem | None:
             f"must be a filesystem of `fsspec`, such as fsspec.filesystem('sftp', host=...), "
             f"not a `{type(filesystem).__qualname__}`"
         )
-        raise OptionTypeError(message, "filesystem")
+        raise OptionTypeError(message, "storage.filesystem")
     if getattr(filesystem, "asynchronous", False):
         message = "was made with asynchronous=True, and answers to coroutines alone; make it without"
-        raise OptionError(message, "filesystem")
+        raise OptionError(message, "storage.filesystem")
     return FileSystem(filesystem)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fastpack
+from fastpack.api.recipes import options_of_manifest
 from fastpack.cli.flags import FLAGS
 from fastpack.cli.main import main
 
@@ -111,3 +112,17 @@ def test_an_option_of_before_is_answered_alike_in_python_toml_and_flags(before, 
 def test_an_option_of_before_that_a_function_has_not_is_answered_with_those_that_have(name):
     with pytest.raises(fastpack.OptionError, match="is an option of `stream`"):
         fastpack.pack_files("a.jsonl", max_length=64, **{name: 3})
+
+
+@pytest.mark.parametrize("held", [{}, {"a": 1}, 1, "x", None])
+def test_a_manifest_with_an_option_that_is_none_is_refused(held, tmp_path):
+    with pytest.raises(fastpack.OptionError, match="is no option") as refused:
+        options_of_manifest(tmp_path / "manifest.json", {"recipe": {"bogus": held}})
+    assert refused.value.option == "bogus"
+
+
+@pytest.mark.parametrize("read", [fastpack.read, fastpack.inspect, fastpack.verify, fastpack.Report.of])
+def test_a_filesystem_that_is_none_is_refused_by_its_place(read, tmp_path):
+    with pytest.raises(fastpack.OptionError) as refused:
+        read(tmp_path, storage=fastpack.Storage(filesystem="sftp"))
+    assert refused.value.option == "storage.filesystem"
