@@ -87,8 +87,8 @@ impl ChatTemplate {
 
     /// The notes on a conversation whose words are replaced by made-up words, or stay; `None` if the template refuses it.
     fn noted(&self, made: &MadeUp, options: NoteOptions, replaces: bool) -> Option<NoteSet> {
-        let replacer = WordReplacer::new(self.forms(), replaces);
-        let (messages, search_words) = replacer.replace(&made.conversation.messages);
+        let words = WordReplacer::new(self.forms(), replaces);
+        let (messages, search_words) = words.replace(&made.conversation.messages);
         let conversation = Conversation { messages, ..made.conversation.clone() };
         let messages: Vec<Cow<'_, Map>> =
             conversation.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();
