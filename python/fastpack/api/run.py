@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fastpack import _fastpack
 from fastpack.api.carried_columns import carried_columns, pack_carrying
-from fastpack.api.kept import kept_tokens
+from fastpack.api.kept_tokens import kept_tokens
 from fastpack.api.recipes import load_manifest, recipe_of
 from fastpack.api.shares import shared_sources
 from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_numbers

@@ -13,7 +13,7 @@ from fastpack.arguments.checks import check_switch, check_text, check_type, fold
 from fastpack.arguments.failures import noted
 from fastpack.errors import FastpackError, OptionError, RecordError
 from fastpack.options import OPTIONS
-from fastpack.options.mistakes.hints import with_hint
+from fastpack.options.mistakes.refusals import with_hint
 from fastpack.options.native import native_inputs, native_model, native_options
 from fastpack.options.objective import objective_of
 from fastpack.records.sources import named_sources, weights_of

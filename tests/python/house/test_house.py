@@ -14,7 +14,7 @@ from rust_imports import circles, graph
 
 import fastpack
 from fastpack import api
-from fastpack.api import kept, run
+from fastpack.api import kept_tokens, run
 from fastpack.options import OPTIONS, native
 from fastpack.streaming import stream as streaming
 
@@ -175,7 +175,7 @@ def test_defaults_are_written_once():
 @pytest.mark.parametrize("name", api.__all__)
 def test_every_option_of_a_function_reaches_the_native_module(name):
     """An option is in a group, which takes it from the arguments of a call, or the body of the call names it."""
-    sources = "".join(map(inspect.getsource, (run, streaming, native, kept)))
+    sources = "".join(map(inspect.getsource, (run, streaming, native, kept_tokens)))
     named = set(re.findall(r'given(?:\[|\.get\()"(\w+)"', sources))
     grouped = {option.name for option in OPTIONS.values() if option.group or option.flattens}
     assert set(inspect.signature(getattr(api, name)).parameters) <= grouped | named

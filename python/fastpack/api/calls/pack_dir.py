@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fastpack.api.run import pack_dir as run
 from fastpack.options.docstring import listing_options
-from fastpack.options.mistakes.hints import suggesting
+from fastpack.options.mistakes.refusals import suggesting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

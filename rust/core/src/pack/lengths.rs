@@ -2,8 +2,8 @@
 
 use super::bound::lower_bound;
 use super::cancellation::TICK;
+use super::cut_overlong::{OverlongCut, cut};
 use super::order::histogram;
-use super::overlong::{OverlongCut, cut};
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
 use super::planner::{aligned, plan, room_for};

@@ -6,10 +6,10 @@
 mod balance;
 mod bound;
 mod cancellation;
+mod cut_overlong;
 mod lengths;
 mod open;
 mod order;
-mod overlong;
 mod pieces;
 mod plan;
 mod planner;
@@ -19,9 +19,9 @@ mod strategies;
 
 pub use bound::lower_bound;
 pub(crate) use cancellation::TICK;
+pub use cut_overlong::{OverlongCut, Stretches, cut};
 pub use lengths::{DocumentLengths, PlannedLengths};
 pub use open::OpenPacks;
-pub use overlong::{OverlongCut, Stretches, cut};
 pub use pieces::{MadeSizes, Piece, Pieces};
 pub use plan::{Plan, PlanColumns};
 pub use planner::{PlannedRows, UnpackedPiece, plan};

@@ -1,4 +1,5 @@
-//! [`Pieces`]: documents, and parts of documents, to be packed, in input order.
+//! [`Pieces`]: documents, and parts of documents, to be packed, in input order. [`cut_overlong`](super::cut_overlong) says where
+//! documents that are too long are cut.
 
 use super::cancellation::{TICK, collect};
 use crate::config::PackOptions;

@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::buckets;
 use super::cache::BlockCache;
-use super::http::client::RetryingClient;
+use super::http::retrying_client::RetryingClient;
 use super::http::web::{Got, Web};
 use super::stat::Stat;
 use super::stopped::Stopped;
@@ -292,7 +292,9 @@ impl Remote {
                 while let Some(chunk) = body.next().await {
                     match chunk {
                         Ok(chunk) => bytes.extend_from_slice(&chunk),
-                        Err(error) => return Ok(Some(super::http::client::deepest(&error))),
+                        Err(error) => {
+                            return Ok(Some(super::http::retrying_client::deepest(&error)));
+                        }
                     }
                 }
                 Ok(None)

@@ -14,7 +14,7 @@ use super::address::{Address, StoreKind};
 use super::buckets;
 use super::buckets::bucket;
 use super::cache::BlockCache;
-use super::http::client::RetryingClient;
+use super::http::retrying_client::RetryingClient;
 use super::http::web::{HEAD, Web};
 use super::object::{Object, ObjectBackend, SharedParts};
 use super::stat::Stat;

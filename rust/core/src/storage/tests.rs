@@ -15,7 +15,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use proptest::prelude::*;
 
 use super::buckets::bucket;
-use super::http::client::RetryingClient;
+use super::http::retrying_client::RetryingClient;
 use super::location::{Location, RangeFile};
 use super::object::{Object, ObjectBackend, SharedParts};
 use super::stopped::Stopped;

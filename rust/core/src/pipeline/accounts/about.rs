@@ -9,7 +9,7 @@ use crate::config::{Classes, Options};
 use crate::pipeline::documents::recognise::FileKinds;
 use crate::pipeline::documents::rendering::markers::cut_markers;
 use crate::pipeline::documents::rendering::prompt_names::CHAT_TEMPLATE;
-use crate::pipeline::documents::rendering::trained_part::TrainedPart;
+use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::report::{Report, RunFacts, Tally};
 use crate::source::{FoundFiles, Memory};

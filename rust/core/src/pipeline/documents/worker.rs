@@ -10,7 +10,7 @@ use crate::document::Several;
 use crate::document::ending::TextKind;
 use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::rendering::renderer::{RecordFailure, RenderedRecord, Renderer};
-use crate::pipeline::documents::rendering::trained_part::TrainedPart;
+use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::documents::side::SplitSide;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{

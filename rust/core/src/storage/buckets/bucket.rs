@@ -11,7 +11,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use tokio::time::timeout;
 
 use crate::storage::buckets;
-use crate::storage::http::client::RetryingClient;
+use crate::storage::http::retrying_client::RetryingClient;
 use crate::storage::stat::Stat;
 use crate::util::message;
 

@@ -14,7 +14,7 @@ use object_store::{GetOptions, ObjectStore, PutMode, PutOptions, PutPayload, Upd
 use super::target::{ListedObject, Target};
 use crate::error::{Error, Result};
 use crate::storage::buckets;
-use crate::storage::http::client::RetryingClient;
+use crate::storage::http::retrying_client::RetryingClient;
 use crate::storage::tasks::Pending;
 use crate::util::control::Control;
 use crate::util::disk::removal::Medium;

@@ -22,7 +22,7 @@ use object_store::path::Path;
 use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
 
 use super::address::{Address, StoreKind};
-use super::http::client::{RetryingClient, deepest};
+use super::http::retrying_client::{RetryingClient, deepest};
 use super::http::service::Service;
 use crate::error::{Error, Result};
 

@@ -15,7 +15,7 @@ use crate::config::StorageOptions;
 use crate::error::{Error, Result};
 use crate::storage::address::{Address, StoreKind};
 use crate::storage::buckets;
-use crate::storage::http::client::RetryingClient;
+use crate::storage::http::retrying_client::RetryingClient;
 use crate::storage::session::Session;
 use crate::storage::tasks::{Pending, Tasks};
 use crate::util::control::Control;

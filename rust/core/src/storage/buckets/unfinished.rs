@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::target::Target;
 use crate::storage::buckets;
-use crate::storage::http::client::RetryingClient;
+use crate::storage::http::retrying_client::RetryingClient;
 use crate::util::disk::removal::{Evidence, prove};
 
 /// The time for which the URL of a list is signed.

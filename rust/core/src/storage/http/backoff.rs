@@ -1,4 +1,4 @@
-//! [`Backoff`]: the waits between the tries of a request.
+//! [`Backoff`]: the waits between the tries of a request, which [`RetryingClient`](super::retrying_client::RetryingClient) makes.
 
 use std::time::Duration;
 

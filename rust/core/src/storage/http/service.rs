@@ -12,7 +12,7 @@ use object_store::client::{
     HttpResponseBody, HttpService,
 };
 
-use super::client::RetryingClient;
+use super::retrying_client::RetryingClient;
 
 /// Sends the requests of an object store.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use reqwest::header::{
 };
 use reqwest::{Method, Request, Response, StatusCode, Url};
 
-use super::client::RetryingClient;
+use super::retrying_client::RetryingClient;
 use crate::storage::stat::Stat;
 use crate::storage::stopped::Stopped;
 
@@ -207,7 +207,9 @@ impl WebAnswer {
                 }
                 Ok(None) if left == 0 => return Ok(None),
                 Ok(None) => return Ok(Some("it ends too early".to_owned())),
-                Err(error) => return Ok(Some(super::client::deepest(&error.without_url()))),
+                Err(error) => {
+                    return Ok(Some(super::retrying_client::deepest(&error.without_url())));
+                }
             }
         }
     }

@@ -1,4 +1,7 @@
 //! Finds the trained parts of a conversation and the texts that they stand in: turns of the assistant, or a completion.
+//!
+//! [`rule`] defines what is trained of a turn. [`learned`] searches for the same in one text, which takes less, where [`proof`] has
+//! shown that it finds the same. The options of the caller choose among the parts: `pipeline::documents::rendering::train_on`.
 
 pub(super) mod completion;
 pub(super) mod documents;

@@ -1,4 +1,7 @@
 //! Records to text, and the parts of it that are trained.
+//!
+//! [`renderer`] renders a record of any kind; [`train_on`] chooses the trained part by the options, among those that
+//! `template::trained` finds; [`text_weights`] holds the weights of a text. The others each do one thing for these.
 
 pub(super) mod answers;
 pub(super) mod arguments;
@@ -12,4 +15,4 @@ pub(super) mod parts;
 pub(crate) mod prompt_names;
 pub(crate) mod renderer;
 pub(super) mod text_weights;
-pub(crate) mod trained_part;
+pub(crate) mod train_on;

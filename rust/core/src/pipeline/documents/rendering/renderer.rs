@@ -16,7 +16,7 @@ use crate::pipeline::documents::rendering::arguments::{
 };
 use crate::pipeline::documents::rendering::formatted::MarkersInTexts;
 use crate::pipeline::documents::rendering::ordinary::{pair_with_ordinary, with_ordinary};
-use crate::pipeline::documents::rendering::trained_part::TrainedPart;
+use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
     Answers, Conversation, FastReader, Fault, Labelled, MessageForms, Pair, Prompted, Record,
