@@ -221,7 +221,7 @@ def test_a_filesystem_that_cannot_be_sent_to_tasks_is_refused(chats, tokenizer_d
         **OPTIONS,
     )
     unsent = fsspec.filesystem("dir", path=str(chats), fs=Unsent())
-    with pytest.raises(fastpack.OptionError, match=r"`filesystem`: cannot be sent to the tasks"):
+    with pytest.raises(fastpack.OptionError, match=r"`storage\.filesystem`: cannot be sent to the tasks"):
         fastpack.ray.pack_dir(
             "*.jsonl",
             tmp_path / "no",

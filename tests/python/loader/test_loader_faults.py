@@ -935,6 +935,7 @@ def test_ctrl_c_is_heard_within_half_a_second_where_no_table_comes(
 
 SERVING = """
 import sys, time
+from fastpack import BestFit, Ranks
 from fastpack.streaming.server import StreamServer
 from pathlib import PosixPath
 with StreamServer({given!r} | {{"epochs": None}}, sys.argv[1]) as server:

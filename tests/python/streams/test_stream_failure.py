@@ -193,7 +193,7 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize(
     ("files", "options"),
     [
-        ("files", "max_length=1 << 30, lanes=1"),
+        ("files", "max_length=1 << 30, ranks=fastpack.Ranks(lanes=1)"),
         ("files", "max_length=2048, batch_size=64"),
         ("files", "max_length=256, map=slowly"),
         ("records", "max_length=4096, batch_size=64"),
