@@ -1,4 +1,5 @@
-//! The strategies: pieces to rows. The default is best-fit decreasing, in [`best_fit`].
+//! The strategies: pieces to rows. [`mix`] is the default of finite jobs. Streams pack by [`best_fit`]'s rule over a bounded number
+//! of open rows, in [`open`](super::open).
 
 pub(super) mod best_fit;
 pub(super) mod bits;
