@@ -136,7 +136,8 @@ impl<'m> Meter<'m> {
     }
 
     /// Work done so far.
-    pub(crate) fn done(&self) -> u64 {
+    #[must_use]
+    pub fn done(&self) -> u64 {
         self.work.get()
     }
 

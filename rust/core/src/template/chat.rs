@@ -1,6 +1,7 @@
 //! [`ChatTemplate`]: a compiled chat template with its special tokens, time and keyword arguments.
 
 use std::borrow::Cow;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use chrono::NaiveDateTime;
@@ -32,6 +33,8 @@ pub struct ChatTemplate {
     pub(super) processes: Option<Arc<RenderProcesses>>,
     /// Limits of work and memory for a conversation.
     pub(super) allowance: Allowance,
+    /// The work of all renders of a trial; `None` outside trials.
+    pub(super) trial_work: Option<Arc<AtomicU64>>,
     /// The control of the run, which holds its cancel flag.
     pub(super) control: Option<Arc<Control>>,
     /// True if it has `{% generation %}` blocks.
@@ -137,6 +140,7 @@ impl ChatTemplate {
             program: Arc::new(program),
             processes: None,
             allowance: Allowance::RECORD,
+            trial_work: None,
             control: None,
             generates,
             context,
@@ -400,11 +404,13 @@ impl ChatTemplate {
         let measure = || self.size(prepared, conversation);
         let meter = self.meter(&measure);
         let now = self.context.now;
-        Some(if shows {
+        let rendered = if shows {
             program.render_shown(now, input, trace, &meter)
         } else {
             program.render(now, input, trace, &meter)
-        })
+        };
+        self.count_trial_work(&meter);
+        Some(rendered)
     }
 
     /// The request to a rendering process, as JSON.

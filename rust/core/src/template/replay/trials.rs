@@ -89,6 +89,9 @@ fn try_out(
         if template.is_cancelled() {
             return Err("the run was cancelled");
         }
+        if template.is_trial_spent() {
+            return Err("trying its programs takes too much work");
+        }
         let Ok(mut conversation) = parse_conversation(line.as_bytes()) else { continue };
         let read_fast = if wanted == WantedSpans::Completion {
             conversation.prompt = Some(conversation.messages.len() - 1);
