@@ -58,13 +58,14 @@ print(json.dumps({
     "work": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
     "peak": after.ru_maxrss * 1024,
     "tokens": report.tokens.kept,
+    "assembling": report.stages["assemble"].cpu,
 }))
 """
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is packed, and how."""
+    """The input and the options of a job."""
 
     corpus: str = "chats"
     tokenizer: str = "llama3"
@@ -155,9 +156,10 @@ def main() -> None:
         print(f"{machine()}, medians of {arguments.rounds} rounds in turn\n", flush=True)
         columns = "".join(f" {count} cores |" for count in counts[1:])
         print(
-            f"| job | Mtok | seconds on one core |{columns} times one core | left to one thread | more work | peak MB |"
+            f"| job | Mtok | seconds on one core |{columns} times one core | left to one thread | more work "
+            "| assembled by a core, Mtok/s | peak MB |"
         )
-        print(f"|---|---:|---:|{'---:|' * len(counts[1:])}---:|---:|---:|---:|")
+        print(f"|---|---:|---:|{'---:|' * len(counts[1:])}---:|---:|---:|---:|---:|")
         for case in cases(arguments.megabytes):
             if arguments.only and not any(name in str(case) for name in arguments.only):
                 continue
@@ -177,7 +179,8 @@ def main() -> None:
             left = f"{(count / gain - 1) / (count - 1):.1%}" if count > 1 else ""
             print(
                 f"| {case} | {one['tokens'] / 1e6:.1f} | {one['seconds']:.2f} |{times} {gain:.2f} | {left} "
-                f"| {most['work'] / one['work'] - 1:+.1%} | {most['peak'] / 1e6:.0f} |",
+                f"| {most['work'] / one['work'] - 1:+.1%} | {one['tokens'] / one['assembling'] / 1e6:.0f} "
+                f"| {most['peak'] / 1e6:.0f} |",
                 flush=True,
             )
 
