@@ -108,8 +108,7 @@ impl ChatTemplate {
         } else if self.generates {
             noting.marked_turns(options)
         } else {
-            let form = replaces.then_some(&made.form);
-            noting.defined_turns(options.turns, form)
+            noting.defined_turns(options.turns, replaces.then_some(&*made.form))
         };
         noting.look_for(&search_words, &texts);
         Some(noting.notes)
@@ -175,8 +174,8 @@ impl Noting<'_> {
 
     /// Notes the turns of the definition. Returns the texts in which they stand; none for that of all messages.
     ///
-    /// Keeps whether conversations of this `form` are trusted, since the definition is at hand.
-    fn defined_turns(&mut self, choice: Turns, form: Option<&Vec<u8>>) -> Vec<String> {
+    /// A `form` that was not tried yet is tried too: the definition has found its turns here.
+    fn defined_turns(&mut self, choice: Turns, form: Option<&[u8]>) -> Vec<String> {
         let (template, conversation) = (self.template, self.conversation);
         let is_trained = |at| self.is_trained(at);
         let found = rule::turns(template, conversation, self.messages, is_trained);
@@ -189,11 +188,12 @@ impl Noting<'_> {
         self.note(Note::OtherOpenings, other.map(|turn| turn.message));
         let turns: Vec<_> = found.into_iter().map(|(_, turn)| turn).collect();
         let documents = merged(&turns, &self.whole, &self.stops);
-        let turn_of_context = (0..self.places.len())
-            .find(|at| is_assistant(&self.messages[*at]) && !self.is_trained(*at));
-        if let (Some(form), None) = (form, turn_of_context) {
+        // A form is tried by all of its turns.
+        let are_all = (0..self.places.len())
+            .all(|at| self.is_trained(at) || !is_assistant(&self.messages[at]));
+        if let Some(form) = form.filter(|form| are_all && template.known_trust(form).is_none()) {
             let agrees = template.marks_find(conversation, self.messages, &self.whole, &documents);
-            template.keep_trust(form.clone(), agrees);
+            template.keep_trust(form.to_vec(), agrees);
         }
         let documents = match choice {
             Turns::Each => each(&turns, &self.whole, &self.stops),

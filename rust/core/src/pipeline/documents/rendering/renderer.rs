@@ -356,7 +356,7 @@ impl<'a> Renderer<'a> {
         let template = self.template()?;
         let marked = self.markers.in_messages(&conversation.messages);
         self.special.check(marked)?;
-        // They are found first: those of a new form tell whether the cheaper search finds its turns.
+        // Before the render, which asks whether the form is trusted: the notes on a new form try it.
         let notes = self.trained_part.notes(template, conversation).and(marked);
         let render = |it: &Conversation| {
             let made = self.trained_part.render(template, it);

@@ -36,7 +36,7 @@ impl ChatTemplate {
     }
 
     /// True if conversations of a form are trusted; `None` if it was not tried.
-    fn known_trust(&self, form: &[u8]) -> Option<bool> {
+    pub(in crate::template::trained) fn known_trust(&self, form: &[u8]) -> Option<bool> {
         let tried = self.forms().tried.lock().unwrap_or_else(PoisonError::into_inner);
         tried.get(form).copied()
     }

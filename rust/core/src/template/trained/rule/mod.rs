@@ -3,7 +3,7 @@
 //! That is the text up to and with the turn, behind the text before it with the generation prompt, up to and
 //! with the token at which generation stops. A template that writes earlier messages otherwise once others follow has
 //! no single text that is right for all turns, so a conversation becomes one or several [documents](TurnDocument).
-//! It takes some six renders a turn. Where trials show that the cheaper way ([`marks`](super::learned::marks)) finds the same,
+//! It takes four to six renders a turn. Where trials show that the cheaper way ([`marks`](super::learned::marks)) finds the same,
 //! that one is used ([`trust`](super::proof::trust)).
 
 mod alike;
@@ -272,7 +272,8 @@ impl<'c> Renders<'c> {
         let text = self.render(at + 1, &[], false)?;
         let header = prompt.strip_prefix(history.as_str()).unwrap_or_default();
         let same = self.shared_tokens(&prompt, &text);
-        // Behind the whole prompt nothing is written otherwise, which matters only to a message that may go on with the turn.
+        // A text that begins with the whole prompt rewrites no earlier message. Only a message that may go on with this turn
+        // asks how far the words before it reach.
         let continues_prompt = !header.is_empty() && same == prompt.len();
         let is_last_of_run = self.messages.get(at + 1).is_none_or(|next| !is_assistant(next));
         // The text in front of the turn, as far as the words of the message before it reach.
