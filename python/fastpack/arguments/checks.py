@@ -36,6 +36,7 @@ __all__ = [
     "path_of",
     "refuse_collapsed",
     "regular_file",
+    "shortened",
     "shown",
     "whole_number",
     "whole_numbers",
@@ -199,7 +200,12 @@ def shown(value: object) -> str:
         text = f"a vast {type(value).__qualname__}"
     except Exception:  # noqa: BLE001  whatever the `__repr__` of a caller raises: the message is about the option
         text = f"a {type(value).__qualname__} without a repr"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return shortened(text, _SHOWN)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many characters, and dots if it was cut."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -10,6 +10,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fastpack.arguments.checks import shortened
 from fastpack.arguments.urls import is_mistyped_url, is_url
 from fastpack.errors import OptionError
 
@@ -40,18 +41,13 @@ def function_at(text: str) -> object:
     """Loads the function named by `file.py:name` or `module:name`."""
     place, _, name = text.rpartition(":")
     if not place or is_url(text.lstrip()) or is_mistyped_url(text):
-        message = f"`{_short(text)}` is no function such as filters.py:good or module:good"
+        message = f"`{shortened(text, _QUOTED)}` is no function such as filters.py:good or module:good"
         raise OptionError(message, "function")
     try:
         return getattr(_module(place), name)
     except Exception as refused:  # whatever the file of the caller raises
-        message = f"`{_short(text)}` cannot be loaded: {type(refused).__name__}: {_short(str(refused))}"
+        message = f"`{shortened(text, _QUOTED)}` cannot be loaded: {type(refused).__name__}: {shortened(str(refused), _QUOTED)}"
         raise OptionError(message, "function") from refused
-
-
-def _short(text: str) -> str:
-    """A text as a message quotes it."""
-    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
 
 
 class _AsWritten(SourceFileLoader):

@@ -213,7 +213,7 @@ class RemoteFiles:
         return self._room
 
     def checked_afresh(self, cache_dir: str, most: int) -> RemoteFiles:
-        """The same folder beside an empty cache in `cache_dir`, so that every file is fetched and checked again."""
+        """A copy with an empty cache in `cache_dir`: every file is fetched and checked again."""
         return RemoteFiles(self.url, self.access._replace(cache_dir=cache_dir, block_cache=most))
 
     def shown(self, name: str) -> str:

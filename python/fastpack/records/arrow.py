@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from fastpack.arguments.checks import shortened
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
@@ -141,4 +142,4 @@ def _refuse_missing_functions(capsule: object) -> None:
 def _said(failed: Exception) -> str:
     """The message of an error, on one line of bounded length."""
     text = " ".join(str(failed).split()) or type(failed).__name__
-    return text if len(text) <= _SAID else f"{text[:_SAID]}..."
+    return shortened(text, _SAID)

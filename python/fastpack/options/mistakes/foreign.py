@@ -207,12 +207,16 @@ _MOVED: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 }
 """Names of options that are fields of a value, by the place of the field and the value."""
 
+_CLASSES: Final = ("classes", "label_names", "num_classes")
+"""Names of the option `objective.classes`, which two values hold."""
+
+_RANKS: Final = ("balance_ranks", "data_parallel_size", "dp_size", "num_ranks", "num_replicas")
+"""Names of the option `order.ranks`, which is the first argument of its value."""
+
 MOVED: Final[dict[str, str]] = {
     **{name: place for (place, _), names in _MOVED.items() for name in names},
-    **dict.fromkeys(
-        ("balance_ranks", "data_parallel_size", "dp_size", "num_ranks", "num_replicas"), "order.ranks"
-    ),
-    **dict.fromkeys(("classes", "label_names", "num_classes"), "objective.classes"),
+    **dict.fromkeys(_RANKS, "order.ranks"),
+    **dict.fromkeys(_CLASSES, "objective.classes"),
     "filter_fingerprint": "filter.fingerprint",
     "map_fingerprint": "map.fingerprint",
 }
@@ -256,7 +260,7 @@ OPTION_ADVICE: Final[dict[str, str]] = {
     ),
     **{name: _held_by(place, value) for (place, value), names in _MOVED.items() for name in names},
     **dict.fromkeys(
-        ("classes", "label_names", "num_classes"),
+        _CLASSES,
         "`objective` takes `Classification(classes=...)` or `MultiLabel(classes=...)`, which hold that option",
     ),
     **dict.fromkeys(
@@ -271,14 +275,7 @@ OPTION_ADVICE: Final[dict[str, str]] = {
                 "rank",
                 "world_size",
             ),
-            ("order", "`Balanced(ranks, on_remainder=...)`"): (
-                "balance_ranks",
-                "on_remainder",
-                "data_parallel_size",
-                "dp_size",
-                "num_ranks",
-                "num_replicas",
-            ),
+            ("order", "`Balanced(ranks, on_remainder=...)`"): (*_RANKS, "on_remainder"),
         }.items()
         for name in names
     },

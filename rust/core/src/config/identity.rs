@@ -171,7 +171,7 @@ pub struct MadeBy {
     pub template: Option<String>,
     /// The identity of the caller's functions, if there are any and they have one.
     pub transform: Option<String>,
-    /// Whether conversations may be cut after a turn. The ends of turns are kept for that.
+    /// True if conversations may be cut after a turn. The ends of turns are kept for that.
     pub trims: bool,
     /// The time of day that the template sees, unless it is that of the first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -202,7 +202,7 @@ impl Identity {
         hasher.finalize().to_hex().to_string()
     }
 
-    /// Whether the tokens of the job include the ends of turns.
+    /// True if the tokens of the job include the ends of turns.
     pub fn trims(&self) -> bool {
         self.made_by.as_ref().is_some_and(|made_by| made_by.trims)
     }
@@ -231,12 +231,12 @@ impl Identity {
         files.iter().map(sized).collect()
     }
 
-    /// Whether the job is cut into groups of inputs, which are packed alone.
+    /// True if the job is cut into groups of inputs, which are packed alone.
     pub fn is_grouped(&self) -> bool {
         self.output.as_ref().is_some_and(|output| output.group_bytes.is_some())
     }
 
-    /// Whether each input has an output of its own.
+    /// True if each input has an output of its own.
     pub fn is_per_file(&self) -> bool {
         self.output.as_ref().is_some_and(|output| output.per_file)
     }
@@ -398,11 +398,12 @@ impl Comparison<'_> {
             (Value::Array(old), Value::Array(new))
                 if old.len() == new.len() && old.iter().all(Value::is_object) =>
             {
+                // The only entry of a list needs no number.
+                if let ([old], [new]) = (&old[..], &new[..]) {
+                    return self.compare(path, old, new);
+                }
                 for (number, (old, new)) in old.iter().zip(new).enumerate() {
-                    // The only entry of a list needs no number.
-                    let is_only = number == 0 && there.as_array().is_some_and(|all| all.len() == 1);
-                    let path = if is_only { path.to_owned() } else { format!("{path}.{number}") };
-                    self.compare(&path, old, new);
+                    self.compare(&format!("{path}.{number}"), old, new);
                 }
             }
             _ => {
@@ -463,6 +464,8 @@ fn brief(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use serde_json::json;
 
     use super::*;
@@ -561,6 +564,63 @@ mod tests {
             }
         }
         assert!(changed >= 40, "{changed}");
+    }
+
+    /// Identities that have all fields together, but for those of streams, as the types of the options write them.
+    fn full() -> Vec<Value> {
+        let objectives = [
+            json!({ "mlm": { "probability": 0.1, "mask_replace": 0.8, "random_replace": 0.1, "whole_words": true } }),
+            json!({ "span": { "mixture": [{ "density": { "density": 0.1, "length": 3.0 } }] } }),
+            json!({ "span": { "mixture": [{ "gaps": { "gap": 9.0, "length": 3.0 } }] } }),
+            json!({ "fim": { "rate": 0.5, "spm_rate": 0.5, "tokens": ["a", "b", "c"] } }),
+            json!({ "preference": { "form": "kto" } }),
+        ];
+        let source = json!({ "name": "a", "weight": 1.0, "fraction": 0.5 });
+        let mut whole = value(&sample());
+        let fields = [
+            ("/made_by/largest_id", json!(9)),
+            ("/made_by/time", json!("2026-01-01T00:00:00")),
+            ("/token_options/special_in_text", json!("split")),
+            ("/token_options/decode_arguments", json!(true)),
+            ("/token_options/documents", json!("prompts")),
+            ("/token_options/classes", json!(3)),
+            ("/row_options/packing/max_target_length", json!(8)),
+            ("/row_options/epochs", json!(2)),
+            (
+                "/row_options/shares",
+                json!({ "sources": [source], "unit": "tokens", "stopping": "all_exhausted" }),
+            ),
+            ("/output/group_bytes", json!(5)),
+        ];
+        for (place, field) in fields {
+            let (group, name) = place.rsplit_once('/').expect("a place");
+            let group = whole.pointer_mut(group).and_then(Value::as_object_mut);
+            group.expect("a group").insert(name.to_owned(), field);
+        }
+        let of_objective = |objective| {
+            let mut whole = whole.clone();
+            whole["row_options"]["objective"] = objective;
+            value(&serde_json::from_value(whole).expect("an identity"))
+        };
+        objectives.into_iter().map(of_objective).collect()
+    }
+
+    #[test]
+    fn every_place_is_that_of_a_field() {
+        let mut found = Vec::new();
+        for whole in full() {
+            places(&whole, "", &mut found);
+        }
+        let is_name = |part: &&str| part.parse::<usize>().is_err();
+        let fields: HashSet<String> = found
+            .iter()
+            .map(|place| place.split('/').skip(1).filter(is_name).collect::<Vec<_>>().join("."))
+            .collect();
+        let listed = PLACES.iter().map(|(field, _)| *field).chain(FOLLOWING).chain(UNNAMED);
+        // The tests of streams, in Python, try the fields of streams. The inputs of the sample are streamed too.
+        let listed = listed.filter(|field| !field.starts_with("stream_options."));
+        let unknown: Vec<&str> = listed.filter(|field| !fields.contains(*field)).collect();
+        assert_eq!(unknown, ["inputs.files", "inputs.memory"]);
     }
 
     #[test]

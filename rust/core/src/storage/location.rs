@@ -78,7 +78,7 @@ impl Location {
         }
     }
 
-    /// The same file; only its beginning is fetched when it is opened next, unless more is read.
+    /// A copy of the location whose next reader fetches the beginning alone, and the rest only on demand.
     #[must_use]
     pub(crate) fn for_its_start(&self) -> Self {
         match self {

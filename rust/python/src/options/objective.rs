@@ -22,7 +22,7 @@ pub(crate) struct PyObjectiveOptions {
     pub(crate) classes: Classes,
     /// The most tokens of the targets of a row.
     pub(crate) max_target_length: Option<NonZeroU32>,
-    /// Whether the label at each position is the next token.
+    /// True if the label at each position is the next token.
     pub(crate) shift_labels: bool,
 }
 
@@ -119,12 +119,12 @@ counts!(
     PyMaxTargets(NonZeroU32), "objective.max_target_length", i32::MAX.cast_unsigned()
 );
 switches!(
-    /// Whether all tokens of a word are chosen together.
+    /// True if all tokens of a word are chosen together.
     PyWholeWords, "objective.whole_words"
 );
 
 switches!(
-    /// Whether labels are shifted: the label at each position is the next token.
+    /// True if labels are shifted: the label at each position is the next token.
     PyShiftLabels, "objective.shift_labels"
 );
 

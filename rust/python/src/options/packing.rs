@@ -175,11 +175,11 @@ words!(
     PyTruncationSide(Side), "overlong.side"
 );
 switches!(
-    /// Whether the last row of `concat` is dropped if it is not full.
+    /// True if the last row of `concat` is dropped if it is not full.
     PyDropLast, "strategy.drop_last"
 );
 switches!(
-    /// Whether documents are shuffled before they are packed.
+    /// True if documents are shuffled before they are packed.
     PyShuffle, "strategy.shuffle"
 );
 words!(

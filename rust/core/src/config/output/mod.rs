@@ -25,15 +25,15 @@ pub struct Output {
     /// The encoding of rows.
     #[serde(flatten)]
     pub coding: Coding,
-    /// Whether each input has an output of its own, with the name of the input.
+    /// True if each input has an output of its own, with the name of the input.
     pub per_file: bool,
-    /// Whether the folder is arranged as `datasets.load_from_disk` maps it.
+    /// True if the folder is arranged as `datasets.load_from_disk` maps it.
     pub hf_layout: bool,
     /// The documents that are set aside for validation, if any.
     pub validation: Option<Validation>,
     /// A shard is closed once it holds this many bytes of column data.
     pub shard_bytes: u64,
-    /// Whether the tokens stay in the folder, so that they can be repacked.
+    /// True if the tokens stay in the folder, for a later repack.
     pub keep_tokens: bool,
     /// Bytes of inputs that make a group, which is packed alone; `None` if all inputs are packed together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,18 +41,18 @@ pub struct Output {
     /// The groups that this call begins with, if it is one of several; without it, there is one call.
     #[serde(skip)]
     pub turn: Option<StartingGroups>,
-    /// Whether earlier output of fastpack in the folder may be replaced, of any job.
+    /// True if earlier output of fastpack in the folder may be replaced, of any job.
     #[serde(skip)]
     pub overwrite: bool,
-    /// Whether other ranks run the same job. Then the rank that finishes it does so for all, also if
-    /// [`overwrite`](Self::overwrite) is true.
+    /// True if other ranks run the same job. The first rank to finish it finishes it for all, with
+    /// [`overwrite`](Self::overwrite) too.
     #[serde(skip)]
     pub shared: bool,
-    /// Whether no two runs count as the same job, because the records or a function have no identity. Then no
-    /// run resumes another, and none accepts a finished folder.
+    /// True if the records or a function have no identity. No run resumes another then, and none accepts a finished
+    /// folder.
     #[serde(skip)]
     pub cannot_resume: bool,
-    /// Whether to wait for another run that writes to the folder, rather than to fail.
+    /// True to wait for another run that writes to the folder, rather than to fail.
     #[serde(skip)]
     pub wait: bool,
     /// Bytes of memory that documents may take. Documents beyond that are read back from the folder.
@@ -67,7 +67,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Whether documents keep the hash of their content: splits are made by it, those of kept tokens too.
+    /// True if documents keep the hash of their content: splits are made by it, those of kept tokens too.
     pub(crate) fn hashes_content(&self) -> bool {
         self.validation.is_some() || self.keep_tokens
     }

@@ -75,7 +75,7 @@ pub fn append_dir(
     }
     let identity = Identity { inputs: JobInputs::Files(all), ..identity };
     let files = identity.files();
-    // What lies there is an append that was stopped, or the output that the last one has replaced.
+    // It holds a stopped append, or the output that the last append has replaced.
     let made = Output { dir: beside.clone(), overwrite: true, shared: true, ..output.clone() };
     let limits = (job.options.now(), job.options.work.max_lost);
     let report = in_folder(&made, &Arc::new(identity), limits, control, |folder| {

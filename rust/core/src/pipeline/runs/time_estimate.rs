@@ -53,7 +53,7 @@ pub(in crate::pipeline) struct Scale {
 pub(in crate::pipeline) struct Machine {
     pub(in crate::pipeline) threads: usize,
     pub(in crate::pipeline) cores: usize,
-    /// Whether another process renders.
+    /// True if another process renders.
     pub(in crate::pipeline) renders_outside: bool,
 }
 

@@ -24,7 +24,7 @@ impl LineReader {
         Self { input, next_line: 1, rest: Vec::new(), is_too_long: false, indexed }
     }
 
-    /// The same reader, with a number or an identity for its first line.
+    /// Sets the number, or the identity, of the first line.
     pub(crate) fn starting_at(self, next_line: u64) -> Self {
         Self { next_line, ..self }
     }
