@@ -81,7 +81,7 @@ def test_shared_modules_name_no_stage(path):
     assert not names_of_crate(path) & set(STAGES)
 
 
-@pytest.mark.parametrize("crate", ["core", "python", "template"])
+@pytest.mark.parametrize("crate", ["core", "picture", "python", "template"])
 def test_no_files_of_a_crate_name_each_other(crate):
     """A file can be read without those that build on it: the common part of two files stands in a third."""
     assert circles(graph(ROOT / "rust" / crate / "src")) == []
@@ -97,7 +97,9 @@ def test_a_circle_of_files_is_found(tmp_path):
     assert circles(graph(tmp_path)) == [["a", "b::deep"]]
 
 
-@pytest.mark.parametrize("crate", ["fastpack-core", "fastpack-template", "fastpack-tokenize"])
+@pytest.mark.parametrize(
+    "crate", ["fastpack-core", "fastpack-picture", "fastpack-template", "fastpack-tokenize"]
+)
 def test_the_core_never_sees_python(crate):
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not on the path")
