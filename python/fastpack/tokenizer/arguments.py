@@ -29,8 +29,10 @@ __all__ = [
     "TokenizerArgument",
     "check_access",
     "choose_template",
+    "hub_name",
     "load",
     "recorded_tokenizer",
+    "refuse_revision",
 ]
 
 NativeTemplate: TypeAlias = "tuple[tuple[str, str] | None, Mapping[str, JsonValue] | None, list[str] | None]"
@@ -67,7 +69,7 @@ def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | boo
     """Loads the tokenizer of an argument; a loaded one is returned unchanged."""
     check_access(revision, token)
     if not isinstance(tokenizer, (str, os.PathLike)):
-        _refuse_revision(revision, "a tokenizer that is loaded already")
+        refuse_revision(revision, "a tokenizer that is loaded already")
     if isinstance(tokenizer, Pretrained):
         return tokenizer
     if isinstance(tokenizer, (str, os.PathLike)):
@@ -82,6 +84,9 @@ def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | boo
             raise TokenizerError(message) from refused
     if isinstance(tokenizer, TransformersTokenizer):
         return _from_transformers(tokenizer)
+    inner = getattr(tokenizer, "tokenizer", None)
+    if isinstance(inner, TransformersTokenizer):  # a processor
+        return _from_transformers(inner)
     if isinstance(tokenizer, BackendTokenizer):
         return Pretrained.from_json(_serialised(tokenizer), [], [], "{}")
     message = (
@@ -109,22 +114,29 @@ def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None)
         raise OptionError(message, "tokenizer")
     path = os.path.expanduser(given)
     if os.path.exists(path):
-        _refuse_revision(revision, f"`{shown(given)}`, which is on this disk")
+        refuse_revision(revision, f"`{shown(given)}`, which is on this disk")
     if os.path.isdir(path):  # unlike Path.is_dir, false for what is too long to be a path
         _check_mistral(path)
         return Pretrained.from_dir(path, None)
     if os.path.exists(path):
         _refuse_records(path)
         return Pretrained.from_file(path)
+    hub = hub_name(name)
+    return Pretrained.from_dir(download_tokenizer(hub, revision=revision, token=token), hub)
+
+
+def hub_name(name: StrPath) -> str:
+    """The name on the hub of a model that is not on this disk; refuses a text that can be none."""
+    given = os.fspath(name)
     if isinstance(name, str) and _HUB_NAME.fullmatch(name):
-        return Pretrained.from_dir(download_tokenizer(name, revision=revision, token=token), name)
+        return name
     if is_url(given):
         message = f"`{shown(given)}` is a URL; a tokenizer is a model's folder, a tokenizer.json or a name on the hub"
         raise TokenizerError(message)
     raise InputNotFoundError(errno.ENOENT, "no such tokenizer file or folder", given)
 
 
-def _refuse_revision(revision: str | None, place: str) -> None:
+def refuse_revision(revision: str | None, place: str) -> None:
     """Refuses a revision of a tokenizer that has none: it would be ignored."""
     if revision is not None:
         message = f"names a version on the hub, and means nothing for {place}; leave it out"

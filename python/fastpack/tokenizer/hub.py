@@ -1,4 +1,4 @@
-"""Tokenizers by their name on the Hugging Face hub, through `huggingface_hub`."""
+"""Tokenizers and processors by their name on the Hugging Face hub, through `huggingface_hub`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fastpack.errors import InputNotFoundError, TokenizerError
 
-__all__ = ["cached_tokenizer", "download_tokenizer"]
+__all__ = ["cached_tokenizer", "download_processor", "download_tokenizer"]
 
 _TOKENIZER_FILES = (
     "added_tokens.json",
@@ -32,6 +32,14 @@ _TOKENIZER_FILES = (
 )
 """The files that `AutoTokenizer` reads; weights are not downloaded."""
 
+_PROCESSOR_FILES = (
+    *_TOKENIZER_FILES,
+    "preprocessor_config.json",
+    "processor_config.json",
+    "video_preprocessor_config.json",
+)
+"""The files that `AutoProcessor` reads."""
+
 
 def download_tokenizer(name: str, *, revision: str | None, token: str | bool | None) -> Path:
     """Fetches the tokenizer files of `name` into the hub's cache, or finds them there.
@@ -48,6 +56,15 @@ def download_tokenizer(name: str, *, revision: str | None, token: str | bool | N
         InputNotFoundError: The hub has no such name, or cannot be reached and the cache does not have it.
         TokenizerError: `huggingface_hub` is not installed.
     """
+    return _download(name, _TOKENIZER_FILES, revision=revision, token=token)
+
+
+def download_processor(name: str, *, revision: str | None, token: str | bool | None) -> Path:
+    """Fetches the files of a model's processor, as `download_tokenizer` does those of its tokenizer."""
+    return _download(name, _PROCESSOR_FILES, revision=revision, token=token)
+
+
+def _download(name: str, files: tuple[str, ...], *, revision: str | None, token: str | bool | None) -> Path:
     try:
         import huggingface_hub  # noqa: PLC0415  slow to import, and needed for hub names only
         from huggingface_hub.errors import (  # noqa: PLC0415
@@ -63,7 +80,7 @@ def download_tokenizer(name: str, *, revision: str | None, token: str | bool | N
         raise TokenizerError(message) from None
     try:
         folder = huggingface_hub.snapshot_download(
-            name, revision=revision, token=token, allow_patterns=list(_TOKENIZER_FILES)
+            name, revision=revision, token=token, allow_patterns=list(files)
         )
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as refused:
         said = str(refused).strip().splitlines()
