@@ -20,6 +20,7 @@ from fastpack.records.transform import NativeTransform
 from fastpack.report.report import Report
 from fastpack.runtime.progress import NativeProgress
 from fastpack.tokenizer.arguments import NativeTemplate
+from fastpack.tokenizer.pictures.native import NativeImages
 from fastpack.types import Fields, JsonValue
 
 __all__ = [
@@ -201,6 +202,7 @@ class Options:
         now: datetime | None,
         verify: int,
         threads: int,
+        images: NativeImages | None,
         sources: Sequence[tuple[str, float | None, float]] | None,
         weight_unit: str,
         stopping_strategy: str,

@@ -43,6 +43,7 @@ __all__ = [
     "FormatName",
     "FsspecFileSystem",
     "HubDataset",
+    "ImageChoice",
     "JsonValue",
     "Layout",
     "Lengths",
@@ -187,6 +188,7 @@ MaxLost: TypeAlias = str | float
 RankOption: TypeAlias = int | Literal["auto"]
 Validation: TypeAlias = str | float
 OnBadRecord: TypeAlias = Literal["error", "skip"]
+ImageChoice: TypeAlias = Literal["reference"]
 Column: TypeAlias = Literal[
     "input_ids",
     "labels",
@@ -203,6 +205,8 @@ Column: TypeAlias = Literal[
     "group",
     "attention_mask",
     "token_type_ids",
+    "mm_token_type_ids",
+    "images",
     "target_seq_lengths",
     "decoder_attention_mask",
     "prompt_ids",

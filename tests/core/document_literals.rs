@@ -44,7 +44,7 @@ proptest! {
         pieces in prop::collection::vec("([ a.]|user|\n|<\\|start\\|>|<\\|end\\|>|<\\|endoftext\\|>|<|\\|>|start){0,6}", 1..9),
         trained in prop::collection::vec(0_usize..9, 0..5),
     ) {
-        let ending = Ending { eos: Eos::Always, bos: Bos::Auto, eos_id: Some(0), bos_id: None, begin: None, end: None };
+        let ending = Ending { eos: Eos::Always, bos: Bos::Auto, eos_id: Some(0), bos_id: None, begin: None, end: None, frames_conversations: false };
         let (tokenizer, mut ledger) = (tokenizer(), Ledger::default());
         let (mut with, mut without) =
             (DocumentMaker::new(&tokenizer, ending.clone()), DocumentMaker::new(&tokenizer, ending));

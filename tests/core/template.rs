@@ -42,6 +42,7 @@ fn conversation(messages: &[(&str, &str)]) -> Conversation {
         template_kwargs: Map::default(),
         weights: None,
         prompt: None,
+        pictures: Vec::new(),
     }
 }
 

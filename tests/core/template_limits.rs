@@ -63,6 +63,7 @@ fn conversation(length: usize) -> Conversation {
         template_kwargs: kwargs,
         weights: None,
         prompt: None,
+        pictures: Vec::new(),
     }
 }
 

@@ -33,6 +33,7 @@ fn a_reference_that_makes_other_ids_or_marks_is_found() {
         bos_id: None,
         begin: None,
         end: None,
+        frames_conversations: false,
     };
     let right = tokenizer(&["?", "river", "boat"]);
     let mut maker = DocumentMaker::new(&right, ending.clone());

@@ -474,9 +474,15 @@ def _from_jsonl(path: Path) -> pa.Table:
 
     # A block holds one line at least, and a line may be long.
     read = pj.read_json(path, pj.ReadOptions(block_size=max(1 << 20, min(path.stat().st_size, 1 << 30))))
+    numbers: dict[str, pa.DataType] = {
+        name: pa.int32() for name in ("number", "pictures", "document", "width", "height")
+    }
+    picture = pa.struct([("path", pa.string()), ("row", pa.int64()), *numbers.items()])
     narrow: dict[str, pa.DataType] = {"source_row": pa.int64(), "loss_weights": pa.float32()}
     for at, field in enumerate(read.schema):
-        if pa.types.is_list(field.type):
+        if field.name == "images":
+            read = read.set_column(at, field.name, read.column(at).cast(pa.list_(picture)))
+        elif pa.types.is_list(field.type):
             # The truths of several classes are written with a decimal point, all other numbers without.
             is_real = pa.types.is_floating(field.type.value_type)
             wanted = pa.list_(narrow.get(field.name, pa.float32() if is_real else pa.int32()))

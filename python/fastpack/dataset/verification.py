@@ -48,6 +48,7 @@ _SAME: Final = (
     "special_tokens",
     "overlong",
     "objective",
+    "images",
 )
 """The options of a recipe that decide the tokens and labels of a document."""
 
@@ -431,6 +432,8 @@ def _packed_again(
     is_labelled: bool,
 ) -> tuple[Folder, pa.Table]:
     """Packs the first records of some inputs by the recipe, one document a row; returns the folder's manifest and the rows."""
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
     from fastpack.api import pack_dir  # noqa: PLC0415  loads the native module
     from fastpack.options.function import function_of  # noqa: PLC0415  likewise
     from fastpack.options.native import chat_template_of  # noqa: PLC0415  likewise
@@ -481,7 +484,7 @@ def _packed_again(
         again = Folder(Path(folder) / "again")
         table = again.read(again.splits[0])
         # The shards are deleted with the temporary folder, so they are read into memory.
-        return again, table.take(list(range(table.num_rows)))
+        return again, table.take(pa.array(range(table.num_rows), pa.int64()))
 
 
 def _recipe_of(packed: Folder) -> dict[str, object]:

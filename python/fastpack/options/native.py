@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fastpack import _fastpack
-from fastpack.arguments.checks import check_switch, folder_of
+from fastpack.arguments.checks import check_switch, folder_of, shown
 from fastpack.arguments.message import Message, Setting
 from fastpack.arguments.urls import is_url
 from fastpack.errors import OptionError, OutputError
@@ -29,7 +29,7 @@ from fastpack.options.output import Format
 from fastpack.options.records import Reading
 from fastpack.options.rows import CAUSAL_COLUMNS
 from fastpack.options.storage import storage_of
-from fastpack.options.tokens import ChatTemplate
+from fastpack.options.tokens import ChatTemplate, Images
 from fastpack.options.value import Value, flat_names, flattened, heeded_by
 from fastpack.records.sources import choose_inputs, choose_reading
 from fastpack.records.transform import transform, warn_of_unknown
@@ -39,6 +39,7 @@ from fastpack.storage.filesystem import choose_filesystem
 from fastpack.storage.remote_options import choose_storage, staged
 from fastpack.tokenizer.arguments import check_access, choose_template
 from fastpack.tokenizer.call import TOKEN_TYPES, names_of
+from fastpack.tokenizer.pictures.native import loaded_processor, native_images, texts_of
 from fastpack.tokenizer.tokenizer import pretrained
 from fastpack.types import Splits
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from fastpack.records.transform import NativeTransform
     from fastpack.runtime.ranks import Rank
     from fastpack.tokenizer.arguments import NativeTemplate
+    from fastpack.tokenizer.pictures.processor import PictureProcessor
 
 __all__ = [
     "chat_template_of",
@@ -121,7 +123,9 @@ def native_options(
     run = _taken(RUN, given)
     run.columns = _columns(given)
     template = chat_template_of(given)
+    images, processor = images_of(given), processor_of(given)
     resolved = {
+        "images": images and processor and native_images(images, processor),
         "now": template.now and template.now.replace(tzinfo=None),
         "decode_arguments": template.decode_arguments,
         "threads": available_threads() if run.threads is None else run.threads,
@@ -135,6 +139,25 @@ def native_options(
         "stopping_strategy": "first_exhausted" if stopping is None else stopping,
     }
     return _fastpack.Options(packing=packing, objective=objective, **vars(run) | resolved | drawn)
+
+
+def images_of(given: Mapping[str, object]) -> Images | None:
+    """The pictures of a call, if it takes any."""
+    value = OPTIONS["images"].value_in(given)
+    if value is None or isinstance(value, Images):
+        return value
+    message = f'must be "reference", an Images or None, not `{shown(value)}`'
+    raise OptionError(message, "images")
+
+
+def processor_of(given: Mapping[str, object]) -> PictureProcessor | None:
+    """The processor of the pictures of a call, if it takes any."""
+    images = images_of(given)
+    if images is None:
+        return None
+    storage = storage_of(flat_arguments(given).get("storage"))
+    tokenizer = _taken(MODEL, given).tokenizer
+    return loaded_processor(images, tokenizer, revision=storage.revision, token=storage.token)
 
 
 def _columns(given: Mapping[str, object]) -> object:
@@ -245,6 +268,9 @@ def native_model(
         loaded = pretrained(model.tokenizer, revision=storage.revision, token=storage.token)
     rendering = chat_template_of(given)
     template = choose_template(rendering.source, loaded, kwargs=rendering.variables, engine=rendering.engine)
+    processor = processor_of(given)
+    if processor is not None and rendering.source is None:
+        template = (("processor", processor.chat_template), *template[1:])
     if loaded is None:
         _refuse_without_tokenizer(given)
     unknown = None
@@ -254,7 +280,12 @@ def native_model(
         )
     elif given.get("output") is not None or given.get("cache_dir") is not None:
         unknown = "this run cannot be resumed, and no cache is used"
-    functions = transform(given, unknown=unknown, shared=is_one_of_many())
+    functions = transform(
+        given,
+        pictures=None if processor is None else texts_of(processor),
+        unknown=unknown,
+        shared=is_one_of_many(),
+    )
     if not resumes:
         warn_of_unknown(functions)
     return loaded, template, functions

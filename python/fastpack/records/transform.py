@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 
     BatchFunction: TypeAlias = Callable[[pa.RecordBatch], object]
 
+    PictureFunction: TypeAlias = Callable[[int, int, int], tuple[str | None, str]]
+    """Makes the text of a picture of a width and a height among several of its conversation, or says why it cannot."""
+
     NativeTransform: TypeAlias = tuple[
         Callable[[pa.RecordBatch], pa.BooleanArray] | None,
         Callable[[pa.RecordBatch], pa.RecordBatch] | None,
         Callable[[pa.RecordBatch], pa.RecordBatch] | None,
+        PictureFunction | None,
         str | None,
         list[str],
     ]
@@ -60,7 +64,11 @@ def _named(option: str) -> Setting:
 
 
 def transform(
-    given: Mapping[str, object], *, unknown: str | None = None, shared: bool = False
+    given: Mapping[str, object],
+    *,
+    pictures: PictureFunction | None = None,
+    unknown: str | None = None,
+    shared: bool = False,
 ) -> NativeTransform:
     """Wraps the functions among the given options for the core.
 
@@ -74,6 +82,7 @@ def transform(
         None if kept is None else _masking(_of_batches("filter", kept)),
         None if changed is None else _mapping("map", _of_batches("map", changed)),
         None if objective is None else _mapping(_OBJECTIVE, _of_batches(_OBJECTIVE, objective)),
+        pictures,
         " ".join(identity) or None,
         unnamed,
     )

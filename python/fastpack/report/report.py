@@ -227,6 +227,16 @@ class Report(Facts):
         return whole(self._values.get("straddling_tokens"))
 
     @property
+    def pictures(self) -> int:
+        """The number of pictures in all documents that were read."""
+        return whole(self._mapping("pictures").get("pictures"))
+
+    @property
+    def picture_tokens(self) -> int:
+        """The number of their tokens."""
+        return whole(self._mapping("pictures").get("tokens"))
+
+    @property
     def steps_per_epoch(self) -> dict[int, int]:
         """The number of optimizer steps in an epoch, by the rows in a step."""
         steps = self._mapping("steps_per_epoch")

@@ -36,6 +36,7 @@ pub mod stream;
 
 pub use config::Options;
 pub use error::{Error, Origin, Result};
+pub use fastpack_picture as picture;
 pub use fastpack_template::json;
 pub use report::Report;
 pub use util::control::Control;

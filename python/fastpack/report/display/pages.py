@@ -83,6 +83,15 @@ def _status_lines(status: JobStatus) -> Iterator[tuple[str, str]]:
         yield label, f"group {group}: {error}"
 
 
+def _picture_lines(report: Report) -> Iterator[tuple[str, str]]:
+    if report.pictures:
+        share = report.picture_tokens / max(report.tokens.read, 1)
+        yield (
+            "pictures",
+            f"{report.pictures:,} of {report.picture_tokens:,} tokens, {share:.1%} of those read",
+        )
+
+
 def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
     yield from labelled("inputs", (it.named for it in report.inputs))
     if report.appended_files is not None:
@@ -117,6 +126,7 @@ def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
     yield "fill", f"{report.fill:.2%}; no packing needs fewer than {counted(report.lower_bound, 'row')}"
     straddling = f"; {report.straddling_tokens:,} straddle a boundary" if report.straddling_tokens else ""
     yield "trained", f"{report.trained_tokens:,} tokens, {report.trained_share:.1%} of those kept{straddling}"
+    yield from _picture_lines(report)
     lengths = shown_lengths(report.lengths)
     if lengths:
         yield "lengths", lengths

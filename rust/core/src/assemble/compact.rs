@@ -95,6 +95,8 @@ impl Stored {
                 | RowColumn::Group
                 | RowColumn::AttentionMask
                 | RowColumn::TokenTypeIds
+                | RowColumn::MmTokenTypeIds
+                | RowColumn::Images
                 | RowColumn::TargetSeqLengths
                 | RowColumn::DecoderAttentionMask
                 | RowColumn::PromptIds
@@ -162,7 +164,7 @@ fn full_schema(stored: &Schema, columns: &[String]) -> Result<SchemaRef> {
         Some(column) => {
             let number = match column.usual().0 {
                 Number::Float32 => DataType::Float32,
-                Number::Int32 | Number::Int64 | Number::Bool => DataType::Int32,
+                Number::Int32 | Number::Int64 | Number::Bool | Number::Picture => DataType::Int32,
             };
             Ok(Field::new(name, DataType::List(item(number)), true))
         }

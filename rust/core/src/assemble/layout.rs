@@ -8,7 +8,8 @@ use arrow::datatypes::SchemaRef;
 
 use super::compact::{Stored, Width};
 use super::{Padding, schema};
-use crate::config::{Number, Options, Per, RowColumn, RowLayout};
+use crate::config::{Number, Options, Per, RowColumn, RowLayout, TokenTypes};
+use crate::document::INPUTS;
 use crate::error::Result;
 use crate::objective::{Objective, causal};
 
@@ -27,6 +28,8 @@ pub struct Layout {
     pub(super) sources: NumberedFiles,
     /// Rows that are trained on in one step.
     group: usize,
+    /// The types of tokens in rows of pictures.
+    token_types: Vec<TokenTypes>,
 }
 
 impl Layout {
@@ -42,6 +45,7 @@ impl Layout {
             shift_labels: false,
             sources: NumberedFiles::default(),
             group: 1,
+            token_types: Vec::new(),
         }
     }
 
@@ -64,6 +68,12 @@ impl Layout {
             shift_labels: options.rows.shift_labels,
             sources,
             group: options.rows.packing.balance_ranks.map_or(1, |size| size.get() as usize),
+            token_types: options
+                .tokens
+                .images
+                .iter()
+                .flat_map(|it| it.token_types.clone())
+                .collect(),
         })
     }
 
@@ -113,6 +123,16 @@ impl Layout {
     /// The columns of the rows, in their order.
     pub fn columns(&self) -> &[RowColumn] {
         &self.columns
+    }
+
+    /// The types of tokens in a column of rows of pictures.
+    pub(super) fn token_types(&self, column: RowColumn) -> Option<&TokenTypes> {
+        self.token_types.iter().find(|types| types.column == column)
+    }
+
+    /// True if rows are made of more of their documents than the ids.
+    pub(crate) fn needs_whole_documents(&self) -> bool {
+        self.objective.reads() != [INPUTS] || self.columns.contains(&RowColumn::Images)
     }
 
     /// The padding of rows.

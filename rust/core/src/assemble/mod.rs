@@ -8,6 +8,7 @@ mod layout;
 mod lists;
 mod made;
 mod padding;
+mod pictures;
 mod ranges;
 pub mod schema;
 
@@ -30,6 +31,7 @@ use compact::{Stored, Width};
 use lists::item;
 use made::MadeColumns;
 use padding::NO_SOURCE;
+use pictures::PictureLists;
 
 pub use checks::{CheckedRows, check_rows};
 pub use compact::{
@@ -161,9 +163,21 @@ impl<'a> ColumnRows<'a> {
                 values.extend((0..segment.tokens()).map(|_| 1));
                 values.extend((segment.tokens()..segment.room).map(|_| 0));
             }),
-            RowColumn::TokenTypeIds => self.per_token::<Int32Type>(|segment, values| {
-                values.extend((0..segment.room).map(|_| 0));
-            }),
+            RowColumn::TokenTypeIds | RowColumn::MmTokenTypeIds => {
+                let types = layout.token_types(column);
+                self.per_token::<Int32Type>(|segment, values| {
+                    let ids = segment.ids().iter();
+                    values.extend(ids.map(|id| types.map_or(0, |types| types.of(*id))));
+                    values.extend((segment.tokens()..segment.room).map(|_| 0));
+                })
+            }
+            RowColumn::Images => {
+                let mut pictures = PictureLists::default();
+                for row in self.rows.clone() {
+                    pictures.push_row(self.segments(row).map(|segment| segment.excerpt));
+                }
+                pictures.finish()
+            }
             RowColumn::TargetSeqLengths => made::target_lengths(gathered, rows.clone(), layout),
             RowColumn::DecoderAttentionMask => made::target_masks(gathered, rows.clone(), layout),
             RowColumn::SeqLengths => self.per_segment::<Int32Type>(|it| it.room.cast_signed()),

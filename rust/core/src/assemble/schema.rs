@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::compact::{COMPACT, LABEL_SPANS, Stored, Width};
 use super::lists::{LABEL_WEIGHTS, item};
+use super::pictures::picture_type;
 use crate::config::{Number, Per, RowColumn};
 
 /// The metadata key under which `datasets` keeps the features of a table, as JSON.
@@ -35,6 +36,7 @@ fn numbers(column: Stored, kind: impl Fn(RowColumn) -> (Number, Per)) -> (DataTy
                 Number::Int64 => DataType::Int64,
                 Number::Float32 => DataType::Float32,
                 Number::Bool => DataType::Boolean,
+                Number::Picture => picture_type(),
             };
             (number, per != Per::Row)
         }
@@ -94,16 +96,27 @@ pub fn with_metadata(schema: &Schema, key: &str, text: impl Into<String>) -> Sch
     Arc::new(schema.clone().with_metadata(metadata))
 }
 
+/// A value of a type as `datasets` spells it.
+fn value_of(kind: &DataType) -> Value {
+    let dtype = match kind {
+        DataType::Boolean => "bool".to_owned(),
+        DataType::Utf8 => "string".to_owned(),
+        number => number.to_string().to_lowercase(),
+    };
+    json!({ "dtype": dtype, "_type": "Value" })
+}
+
 /// The features as `datasets` spells them: `Sequence`, which every release reads; `List`, its name since
 /// 4.0, is an error to older ones.
 fn features(columns: &[Stored], kind: impl Fn(RowColumn) -> (Number, Per)) -> Map<String, Value> {
     let feature = |column| {
         let (number, lists) = numbers(column, &kind);
-        let dtype = match number {
-            DataType::Boolean => "bool".to_owned(),
-            number => number.to_string().to_lowercase(),
-        };
-        let value = json!({ "dtype": dtype, "_type": "Value" });
+        if let DataType::Struct(fields) = &number {
+            let value = |field: &Arc<Field>| (field.name().clone(), value_of(field.data_type()));
+            // A list of objects; `Sequence` would be an object of lists.
+            return json!([fields.iter().map(value).collect::<Map<_, _>>()]);
+        }
+        let value = value_of(&number);
         if lists { json!({ "feature": value, "_type": "Sequence" }) } else { value }
     };
     columns.iter().map(|&column| (stored_name(column).to_owned(), feature(column))).collect()

@@ -37,6 +37,10 @@ option_words! {
         AttentionMask = "attention_mask",
         /// The number of the text of a pair that each token is of: 0 where there are no pairs.
         TokenTypeIds = "token_type_ids",
+        /// The kind of each token in a model of pictures: 1 for one of a picture.
+        MmTokenTypeIds = "mm_token_type_ids",
+        /// The pictures of the row, in the order of their tokens.
+        Images = "images",
         /// The length of each document in the row's targets.
         TargetSeqLengths = "target_seq_lengths",
         /// 1 for each token of the targets, 0 for padding.
@@ -65,6 +69,8 @@ pub enum Number {
     Float32,
     /// True or false.
     Bool,
+    /// Pictures: a struct each.
+    Picture,
 }
 
 /// Bytes of a value that a row has for each of its tokens.
@@ -94,7 +100,9 @@ impl RowColumn {
             | Self::PositionIds
             | Self::DocumentIds
             | Self::AttentionMask
+            | Self::MmTokenTypeIds
             | Self::TokenTypeIds => (Number::Int32, Per::Token),
+            Self::Images => (Number::Picture, Per::List),
             Self::DecoderAttentionMask => (Number::Int32, Per::Target),
             Self::PromptIds | Self::ChosenIds | Self::RejectedIds | Self::CompletionIds => {
                 (Number::Int32, Per::List)

@@ -293,7 +293,7 @@ pub(crate) type Explain<'e> = &'e dyn Fn(&str, &Value, &Value) -> Option<String>
 /// The options by which the caller set the fields of an identity.
 ///
 /// The path of a field is without the numbers of entries in lists. A field that is not listed has the name of its option.
-const PLACES: [(&str, &str); 67] = [
+const PLACES: [(&str, &str); 73] = [
     ("sources", "files"),
     ("made_by.largest_id", "tokenizer"),
     ("made_by.special_tokens", "tokenizer"),
@@ -358,6 +358,12 @@ const PLACES: [(&str, &str); 67] = [
     ("token_options.decode_arguments", "chat_template.decode_arguments"),
     ("token_options.documents", "objective"),
     ("token_options.eos", "special_tokens.eos"),
+    ("token_options.images", "images"),
+    ("token_options.images.adds_special_tokens", "images"),
+    ("token_options.images.delimiters", "images"),
+    ("token_options.images.folder", "images.folder"),
+    ("token_options.images.marker", "images"),
+    ("token_options.images.processor", "images"),
     ("token_options.now", "chat_template.now"),
     ("token_options.special_in_text", "special_tokens.in_text"),
     ("token_options.train_on_eos", "special_tokens.train_on_eos"),
@@ -584,6 +590,10 @@ mod tests {
             ("/token_options/decode_arguments", json!(true)),
             ("/token_options/documents", json!("prompts")),
             ("/token_options/classes", json!(3)),
+            (
+                "/token_options/images",
+                json!({ "marker": "<image>", "delimiters": ["", ""], "adds_special_tokens": true, "processor": {}, "token_types": [], "folder": "photos" }),
+            ),
             ("/row_options/packing/max_target_length", json!(8)),
             ("/row_options/epochs", json!(2)),
             (

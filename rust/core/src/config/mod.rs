@@ -19,12 +19,14 @@ mod work;
 use chrono::NaiveDateTime;
 
 use crate::error::{Error, Result};
+use crate::util::wording::{message, set};
 pub(crate) use words::option_words;
 
 pub use classes::Classes;
 pub(crate) use columns::BYTES_OF_VALUE;
 pub use columns::{Number, Per, RowColumn};
 pub use documents::DocumentKind;
+pub use inputs::images::{ImageOptions, TokenTypes};
 pub use inputs::shares::{ShareUnit, Shares, SourceShare, StoppingStrategy};
 pub use inputs::{
     Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, RecordSource, ShapeName, Source,
@@ -60,8 +62,39 @@ impl Options {
     pub fn validate(&self) -> Result<()> {
         self.rows.validate()?;
         self.tokens.validate()?;
+        self.validate_images()?;
         if self.work.threads.get() > MOST_THREADS {
             return Err(Error::option("threads", format!("must be at most {MOST_THREADS}")));
+        }
+        Ok(())
+    }
+
+    /// Checks that rows of pictures can be made.
+    fn validate_images(&self) -> Result<()> {
+        let RowOptions { objective, packing, columns, .. } = &self.rows;
+        if self.tokens.images.is_none() {
+            let of_pictures = [RowColumn::Images, RowColumn::MmTokenTypeIds];
+            let named = columns.iter().find(|column| of_pictures.contains(column));
+            return named.map_or(Ok(()), |column| {
+                let reason =
+                    format!("names `{}`, which only rows with `images` have", column.name());
+                Err(Error::option("columns", reason))
+            });
+        }
+        if !objective.is_causal() {
+            let reason = message![
+                "means nothing with ",
+                set("objective", objective.name().name()),
+                ", whose rows hold no pictures",
+            ];
+            return Err(Error::option("images", reason));
+        }
+        if packing.strategy.cuts_at_row_end() {
+            let reason = format!(
+                "is \"{}\", which cuts documents inside pictures; leave it out, or pass another",
+                packing.strategy.name()
+            );
+            return Err(Error::option("strategy", reason));
         }
         Ok(())
     }

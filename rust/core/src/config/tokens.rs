@@ -3,7 +3,7 @@
 use chrono::NaiveDateTime;
 use serde::{Deserialize, Serialize};
 
-use super::{Classes, DocumentKind, TrainOn, TrainedTokens, option_words};
+use super::{Classes, DocumentKind, ImageOptions, TrainOn, TrainedTokens, option_words};
 use crate::error::{Error, Result};
 use crate::util::wording::{message, set};
 
@@ -138,6 +138,9 @@ pub struct TokenOptions {
     /// The classes of labels.
     #[serde(default, skip_serializing_if = "Classes::is_unknown")]
     pub classes: Classes,
+    /// The pictures of conversations; without it, a record with one is bad.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<ImageOptions>,
 }
 
 impl TokenOptions {

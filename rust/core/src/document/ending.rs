@@ -31,6 +31,9 @@ pub struct Ending {
     pub begin: Option<Arc<str>>,
     /// The text of the token that ends a text.
     pub end: Option<Arc<str>>,
+    /// True if the tokenizer puts its tokens around a conversation that does not begin with the beginning-of-text token, as
+    /// processors of pictures have it.
+    pub frames_conversations: bool,
 }
 
 impl Ending {
@@ -51,6 +54,14 @@ impl Ending {
     pub(super) fn begins(&self, text: &str, ordinary: &[Range<usize>]) -> bool {
         let begun = self.begin.as_ref().is_some_and(|it| !it.is_empty() && text.starts_with(&**it));
         begun && ordinary.first().is_none_or(|first| first.start > 0)
+    }
+
+    /// True if the tokenizer puts its tokens around a text of this kind.
+    pub(super) fn frames(&self, text: &str, kind: TextKind) -> bool {
+        match kind {
+            TextKind::Text => true,
+            TextKind::Conversation => self.frames_conversations && !self.begins(text, &[]),
+        }
     }
 
     /// True if a text ends with the end-of-text token, before white space; `ordinary` as above.

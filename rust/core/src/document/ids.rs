@@ -68,7 +68,7 @@ pub fn take(
         let origin = || documents.origin_of(line);
         ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
     } else {
-        push(documents, &ids, &[], runs, line);
+        push(documents, [&ids, &[], &[]], runs, line);
     }
     Ok(())
 }

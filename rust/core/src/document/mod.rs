@@ -9,6 +9,7 @@ pub mod ids;
 pub(crate) mod labels;
 mod literals;
 mod ordinary;
+pub mod pictures;
 mod several;
 pub mod store;
 pub mod tokenize;
@@ -25,6 +26,7 @@ use crate::util::random::{hash_of_ids, key_of};
 
 pub use crate::record::TrainedRun;
 
+pub use pictures::DocumentPicture;
 pub use several::{PartKind, Several, Whole};
 pub(crate) use words::{FIXED as RECORD_HEAD, RecordHead};
 
@@ -53,10 +55,13 @@ pub const MADE_LABELS: ColumnName = ColumnName("made_labels");
 /// Not ids, but the token types that a function of the caller gave the tokens; empty where it gave none.
 pub const MADE_TYPES: ColumnName = ColumnName("made_token_types");
 
+/// Not ids, but the pictures of the document, as [`pictures`] writes them.
+pub const PICTURES: ColumnName = ColumnName("pictures");
+
 impl ColumnName {
     /// The column of this name, if there is such a column.
     pub fn known(name: &str) -> Option<Self> {
-        [INPUTS, TURN_ENDS, PARTS, KINDS, LABELS, MADE_LABELS, MADE_TYPES]
+        [INPUTS, TURN_ENDS, PARTS, KINDS, LABELS, MADE_LABELS, MADE_TYPES, PICTURES]
             .into_iter()
             .find(|known| known.0 == name)
     }
@@ -143,6 +148,12 @@ impl<'a> Document<'a> {
     pub fn turn_ends(&self) -> &'a [u32] {
         let found = self.documents.columns.iter().find(|(column, _)| *column == TURN_ENDS);
         found.map_or(&[], |(_, ends)| ends.document(self.index))
+    }
+
+    /// Its pictures, in the order of their tokens.
+    pub fn pictures(&self) -> impl Iterator<Item = DocumentPicture> + use<'a> {
+        let found = self.documents.columns.iter().find(|(column, _)| *column == PICTURES);
+        pictures::read(found.map_or(&[], |(_, words)| words.document(self.index)))
     }
 
     /// The trained runs of the first column: ascending, disjoint, none empty.

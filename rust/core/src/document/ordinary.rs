@@ -49,7 +49,7 @@ impl DocumentMaker {
         ranges: &[Range<usize>],
     ) -> Result<(), Fault> {
         let Rendered { text, ordinary, .. } = rendered;
-        let frame = if kind == TextKind::Text { self.frames.parts(1)? } else { Vec::new() };
+        let frame = if self.ending.frames(text, kind) { self.frames.parts(1)? } else { Vec::new() };
         let (before, after) = match frame.iter().position(|part| part.text.is_some()) {
             Some(at) => (&frame[..at], &frame[at + 1..]),
             None => (&frame[..], &[][..]),

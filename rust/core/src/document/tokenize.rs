@@ -8,10 +8,10 @@ use super::ending::{Ending, TextKind};
 use super::frames::SurroundingTokens;
 use super::literals::Literals;
 use super::turns::Edges;
-use super::{Documents, TURN_ENDS, TrainedRun};
+use super::{Documents, PICTURES, TURN_ENDS, TrainedRun, pictures};
 use crate::config::Bos;
 use crate::record::Fault;
-use crate::report::ledger::{Ledger, Reason};
+use crate::report::ledger::{Ledger, PictureCount, Reason};
 use crate::template::{Rendered, Span, Trained};
 use crate::util::control::Control;
 
@@ -31,6 +31,8 @@ pub struct DocumentMaker {
     edges: Edges,
     /// The number of tokens before each place at which the document may be cut.
     turn_ends: Vec<u32>,
+    /// The tokens of each picture.
+    pictures: Vec<Range<u32>>,
     runs: Vec<TrainedRun>,
 }
 
@@ -46,6 +48,7 @@ impl DocumentMaker {
             ranges: Vec::new(),
             edges: Edges::default(),
             turn_ends: Vec::new(),
+            pictures: Vec::new(),
             runs: Vec::new(),
         }
     }
@@ -86,7 +89,18 @@ impl DocumentMaker {
             ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
         } else {
             ledger.straddling += self.straddling();
-            push(documents, &self.encoding.ids, &self.turn_ends, self.runs.drain(..), line);
+            let of_pictures =
+                self.pictures.iter().map(|tokens| u64::from(tokens.end - tokens.start));
+            ledger.pictures.merge(PictureCount {
+                pictures: rendered.pictures.len() as u64,
+                tokens: of_pictures.sum(),
+            });
+            let mut words = Vec::new();
+            for (picture, tokens) in rendered.pictures.iter().zip(&self.pictures) {
+                pictures::write(picture, tokens, &mut words);
+            }
+            let columns = [&self.encoding.ids[..], &self.turn_ends, &words];
+            push(documents, columns, self.runs.drain(..), line);
             documents.mark_turn(rendered.turn);
             if kind != TextKind::Conversation {
                 documents.mark_text();
@@ -137,14 +151,18 @@ impl DocumentMaker {
             }
             self.ranges.push(reached..rendered.text.len());
         }
-        let special = match kind {
-            TextKind::Conversation => SpecialTokens::Omit,
-            TextKind::Text => SpecialTokens::Add,
+        let special = if self.ending.frames(&rendered.text, kind) {
+            SpecialTokens::Add
+        } else {
+            SpecialTokens::Omit
         };
-        let spans = rendered.turn_ends.first().map(|_| std::mem::take(&mut self.ranges));
+        let has_places = !(rendered.turn_ends.is_empty() && rendered.pictures.is_empty());
+        let spans = has_places.then(|| std::mem::take(&mut self.ranges));
         if let Some(spans) = &spans {
-            let Rendered { text, turn_ends, .. } = rendered;
-            self.edges.stretches(spans, turn_ends, text.len(), &mut self.ranges);
+            let Rendered { text, turn_ends, pictures, .. } = rendered;
+            let ends = pictures.iter().flat_map(|it| [it.range.start, it.range.end]);
+            let cuts: Vec<usize> = turn_ends.iter().copied().chain(ends).collect();
+            self.edges.stretches(spans, &cuts, text.len(), &mut self.ranges);
         }
         if rendered.ordinary.is_empty() {
             let Self { encoder, literals, ranges, encoding, .. } = self;
@@ -158,6 +176,7 @@ impl DocumentMaker {
             self.ranges = ranges;
         }
         self.turn_ends.clear();
+        self.pictures.clear();
         if let Some(spans) = spans {
             let stretches = std::mem::take(&mut self.encoding.touched);
             let touched = spans.iter().map(|span| self.edges.touched(span, &stretches));
@@ -166,6 +185,10 @@ impl DocumentMaker {
             let before = cuts.filter_map(|&cut| self.edges.tokens_before(cut, &stretches));
             self.turn_ends.extend(before.map_while(|tokens| u32::try_from(tokens).ok()));
             self.turn_ends.dedup();
+            let pictures = rendered.pictures.iter();
+            let tokens = pictures.map(|it| self.edges.touched(&it.range, &stretches));
+            let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+            self.pictures.extend(tokens.map(|it| number(it.start)..number(it.end)));
             self.ranges = spans;
         }
         let Rendered { text, ordinary, .. } = rendered;
@@ -180,6 +203,9 @@ impl DocumentMaker {
             }
             for end in &mut self.turn_ends {
                 *end = end.saturating_add(1);
+            }
+            for tokens in &mut self.pictures {
+                *tokens = tokens.start.saturating_add(1)..tokens.end.saturating_add(1);
             }
         }
         let due = self.eos_due(text, ordinary, kind);
@@ -260,6 +286,9 @@ impl DocumentMaker {
             }
             self.runs.retain(|run| run.start < run.end);
         }
+        for picture in &self.pictures {
+            leave_out(picture, &mut self.runs);
+        }
     }
 
     /// The number of tokens before the one that ends the text.
@@ -294,14 +323,24 @@ impl DocumentMaker {
 /// Appends a document, with the places at which it may be cut if such are kept.
 pub(super) fn push(
     documents: &mut Documents,
-    ids: &[u32],
-    turn_ends: &[u32],
+    [ids, turn_ends, pictures]: [&[u32]; 3],
     runs: impl IntoIterator<Item = TrainedRun>,
     line: u64,
 ) {
-    let columns = [ids, turn_ends];
-    let kept = if documents.has(TURN_ENDS) { &columns[..] } else { &columns[..1] };
-    documents.push(kept, runs, line);
+    let mut columns = vec![ids];
+    columns.extend(documents.has(TURN_ENDS).then_some(turn_ends));
+    columns.extend(documents.has(PICTURES).then_some(pictures));
+    documents.push(&columns, runs, line);
+}
+
+/// Cuts the tokens of a picture out of trained runs.
+fn leave_out(picture: &Range<u32>, runs: &mut Vec<TrainedRun>) {
+    let cut = runs.iter().flat_map(|run| {
+        let before = TrainedRun { end: run.end.min(picture.start), ..*run };
+        let after = TrainedRun { start: run.start.max(picture.end), ..*run };
+        [before, after]
+    });
+    *runs = cut.filter(|run| run.start < run.end).collect();
 }
 
 /// Appends the part of a run that comes after the runs so far, to the last of them where they meet.

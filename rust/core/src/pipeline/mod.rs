@@ -19,7 +19,7 @@ mod runs;
 
 pub use documents::made::DocumentFunction;
 pub use documents::rendering::chat::{Chat, chat, render};
-pub use documents::transform::{Mapping, RowFilter, Transform};
+pub use documents::transform::{Mapping, PictureFunction, RowFilter, Transform};
 pub use groups::status::{GroupCount, Status, status, status_in_bucket, status_of_manifest};
 pub use job::{Job, JobTemplate};
 pub use runs::append::append_dir;

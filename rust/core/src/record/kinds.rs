@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fastpack_picture::Size;
 use fastpack_template::json::{Json, Map};
 
 use super::shapes::flags::speaks;
@@ -67,6 +68,17 @@ pub struct Conversation {
     /// The number of messages in the prompt, which the other messages complete; `None` where the record has
     /// no prompt.
     pub prompt: Option<usize>,
+    /// The pictures of its parts, in their order.
+    pub pictures: Vec<Picture>,
+}
+
+/// A picture of a conversation, as its record has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Picture {
+    /// A file or URL. A relative path begins at the folder of the record's file.
+    File(Arc<str>),
+    /// Bytes in the record itself, with the size of the picture.
+    Held(Size),
 }
 
 impl Conversation {

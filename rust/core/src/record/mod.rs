@@ -13,7 +13,7 @@ mod tables;
 mod unread;
 
 pub(crate) use content::of_text;
-pub use kinds::{Answers, Conversation, Pair, Prompted, Record};
+pub use kinds::{Answers, Conversation, Pair, Picture, Prompted, Record};
 pub use parsing::fast_reader::FastReader;
 pub use parsing::fault::Fault;
 pub use parsing::json::MAX_DEPTH;
@@ -30,6 +30,7 @@ pub use shape::{Expectation, Shape, TokenColumns};
 pub use shapes::flags::is_assistant;
 pub use shapes::labelled::Labelled;
 pub use shapes::messages::MessageForms;
+pub(crate) use shapes::pictures::{is_column as is_picture_column, pictures_in};
 pub use shapes::text::read_text_fast;
 pub use shapes::tokens::{Tokens, TrainedRun};
 pub use tables::table::{MappedRows, RecordTable};

@@ -12,7 +12,7 @@ use super::parsing::{cbor, json};
 use super::shape::{self, Expectation, Shape};
 use super::shapes::messages;
 use super::shapes::messages::MessageForms;
-use super::shapes::{labelled, loss_mask, pair, preference, text, tokens};
+use super::shapes::{labelled, loss_mask, pair, pictures, preference, text, tokens};
 use super::tables::row;
 use crate::config::inputs::usual;
 use crate::config::{Fields, Part, ShapeName};
@@ -60,7 +60,14 @@ pub fn as_messages(
     list.push(message("assistant", &pair.answer));
     weights.resize(list.len(), None);
     let weights = Some(weights).filter(|weights| weights.iter().any(Option::is_some));
-    Conversation { messages: list, tools: None, template_kwargs: Map::default(), weights, prompt }
+    Conversation {
+        messages: list,
+        tools: None,
+        template_kwargs: Map::default(),
+        weights,
+        prompt,
+        pictures: Vec::new(),
+    }
 }
 
 /// A raw record as an object. Of a table, only the columns that are `wanted`. In fields of JSON that are not wanted, halves
@@ -183,7 +190,12 @@ pub fn read_telling(
     {
         return checked(parts);
     }
-    let record = &*object(raw, |field| shape.is_none_or(|shape| shape.reads(field)))?;
+    let is_row = matches!(raw, Raw::Row { .. });
+    let reads = |field: &str| {
+        let is_picture = takes.pictures && !is_row && pictures::is_column(field);
+        is_picture || shape.is_none_or(|shape| shape.reads(field))
+    };
+    let record = &*object(raw, reads)?;
     let Some(shape) = shape else { return Err(shape::unknown(record, expected)) };
     if let Raw::Json(_) = raw {
         let mut fields = record.keys();
@@ -208,7 +220,7 @@ pub fn read_telling(
     if !is_masked(shape.name) {
         loss_mask::refuse(record, shape)?;
     }
-    match shape.name {
+    let mut read = match shape.name {
         ShapeName::Conversations => {
             let field = shape.field(Part::Messages);
             messages::read(record, field, shape, takes).map(Record::Conversation)
@@ -225,5 +237,21 @@ pub fn read_telling(
         ShapeName::Prompt => preference::read_prompt(record, shape, takes),
         ShapeName::LabelledText => labelled::read_text(record, shape).map(Record::Labelled),
         ShapeName::LabelledPair => labelled::read_pair(record, shape).map(Record::Labelled),
+    }?;
+    if takes.pictures {
+        let beside = match raw {
+            Raw::Row { batch, row } => pictures::of_row(batch, row)?,
+            _ => pictures::of_record(record)?,
+        };
+        match &mut read {
+            Record::Conversation(conversation) => pictures::place(conversation, beside)?,
+            _ if beside.is_some_and(|beside| !beside.is_empty()) => {
+                let message =
+                    "the record has pictures beside texts; they have a place in messages alone";
+                return Err(Fault::new(Reason::Picture, message));
+            }
+            _ => {}
+        }
     }
+    Ok(read)
 }

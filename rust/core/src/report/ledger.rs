@@ -33,6 +33,28 @@ pub struct DroppedRecord {
     pub message: String,
 }
 
+/// Some pictures and their tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PictureCount {
+    /// The pictures; one that several documents have counts in each.
+    pub pictures: u64,
+    /// Their tokens.
+    pub tokens: u64,
+}
+
+impl PictureCount {
+    /// True if there is no picture.
+    pub fn is_empty(&self) -> bool {
+        self.pictures == 0
+    }
+
+    /// Adds other pictures.
+    pub(crate) fn merge(&mut self, others: Self) {
+        self.pictures += others.pictures;
+        self.tokens += others.tokens;
+    }
+}
+
 /// The counts of documents and tokens read, kept, and dropped by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
@@ -48,6 +70,9 @@ pub struct Ledger {
     pub repeated: Count,
     /// Tokens that straddle the boundary of a trained span. They are trained.
     pub straddling: u64,
+    /// The pictures of the documents that were read.
+    #[serde(default, skip_serializing_if = "PictureCount::is_empty")]
+    pub pictures: PictureCount,
     /// The places of the first records that could not be read.
     pub places: Vec<DroppedRecord>,
     /// The first place of each reason for a loss.
@@ -101,6 +126,7 @@ impl Ledger {
         self.truncated.merge(later.truncated);
         self.repeated.merge(later.repeated);
         self.straddling += later.straddling;
+        self.pictures.merge(later.pictures);
         self.notes.merge(later.notes);
         for (reason, count) in later.dropped {
             self.dropped.entry(reason).or_default().merge(count);

@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::config::{MaxLost, Options};
 use crate::error::{Origin, Result};
 use crate::report::ledger::{
-    Count, DroppedRecord, Ledger, Note, NotedReport, SplitConversations, check_lost,
+    Count, DroppedRecord, Ledger, Note, NotedReport, PictureCount, SplitConversations, check_lost,
 };
 use crate::report::timing::{Timing, Work, ratio};
 use crate::util::message::{counted, in_one_line};
@@ -87,6 +87,9 @@ pub struct Report {
     /// trained.
     #[serde(default)]
     pub straddling_tokens: u64,
+    /// The pictures in all documents that were read, and their tokens.
+    #[serde(default, skip_serializing_if = "PictureCount::is_empty")]
+    pub pictures: PictureCount,
     /// Lengths of the documents that were read, in tokens.
     pub lengths: Lengths,
     /// Steps of an epoch, by the number of rows in a step.
@@ -301,6 +304,7 @@ impl Report {
             trained_tokens: tally.trained_tokens,
             trained_share: ratio(tally.trained_tokens, ledger.kept.tokens),
             straddling_tokens: ledger.straddling,
+            pictures: ledger.pictures,
             lengths: lengths.lengths(),
             steps_per_epoch: BATCH_SIZES
                 .into_iter()

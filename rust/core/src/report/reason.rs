@@ -33,6 +33,8 @@ pub enum Reason {
     UnknownRole,
     /// A message holds something that is not text, such as an image.
     NotText,
+    /// A picture is missing, is no picture, or has no place in its conversation.
+    Picture,
     /// The record is empty: it has no message, text, answer or id. It does not count as a bad record.
     Empty,
     /// The chat template refused the conversation, or could not render it.
@@ -74,6 +76,7 @@ impl Reason {
             Self::WrongType => "wrong_type",
             Self::UnknownRole => "unknown_role",
             Self::NotText => "not_text",
+            Self::Picture => "picture",
             Self::Empty => "empty",
             Self::Template => "template",
             Self::Unmaskable => "unmaskable",

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use fastpack_picture::Size;
+
 use super::conversation::left_out::LeftOut;
 use super::trained::documents::WholeText;
 use crate::report::ledger::NoteSet;
@@ -24,6 +26,28 @@ pub enum Trained {
     All,
     /// The tokens that these spans overlap: ascending, disjoint.
     Spans(Vec<Span>),
+}
+
+/// A picture in a rendered text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedPicture {
+    /// Its bytes in the text.
+    pub range: Range<usize>,
+    /// Its number among the pictures of its record.
+    pub number: u32,
+    /// Its size.
+    pub size: Size,
+    /// The file of its bytes.
+    pub file: PictureFile,
+}
+
+/// The file that holds the bytes of a picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PictureFile {
+    /// A picture's own file.
+    At(Arc<str>),
+    /// The file of the record.
+    Record,
 }
 
 /// A text ready to be tokenized.
@@ -53,6 +77,8 @@ pub struct Rendered {
     pub left_out: LeftOut,
     /// The text fields of the record that are not read.
     pub unread: Vec<Arc<str>>,
+    /// Its pictures, in their order.
+    pub pictures: Vec<PlacedPicture>,
     /// The notes of the record.
     pub notes: NoteSet,
 }

@@ -13,7 +13,7 @@ impl ChatTemplate {
     pub fn message_forms(&self) -> MessageForms {
         let serving = std::iter::once(self).chain(self.tool_use.as_deref());
         let calls = serving.into_iter().any(|it| it.source.contains("tool_calls"));
-        MessageForms { calls, masks_calls: false }
+        MessageForms { calls, ..MessageForms::ALL }
     }
 
     /// True if the render of a conversation of two messages ends with `end`, trailing whitespace aside.

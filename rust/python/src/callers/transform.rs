@@ -5,16 +5,18 @@ use std::sync::Arc;
 use arrow::array::{ArrayData, ArrayRef, AsArray, BooleanArray, RecordBatch, make_array};
 use arrow_pyarrow::PyArrowType;
 use fastpack_core::Result;
+use fastpack_core::picture::Size;
 use fastpack_core::pipeline::Transform;
 use pyo3::prelude::*;
 
 use crate::error;
 use crate::supervise::Caller;
 
-/// The functions `filter`, `map` and that of the objective over Arrow data, their identity, and a warning for each
-/// function without one.
+/// The functions `filter`, `map` and that of the objective over Arrow data, the one that makes the texts of pictures, the
+/// identity of the first three, and a warning for each without one.
 #[derive(Debug, FromPyObject)]
 pub(crate) struct PyTransform(
+    Option<Py<PyAny>>,
     Option<Py<PyAny>>,
     Option<Py<PyAny>>,
     Option<Py<PyAny>>,
@@ -25,7 +27,7 @@ pub(crate) struct PyTransform(
 impl PyTransform {
     /// Wraps the functions for a job, so that `caller` runs them.
     pub(crate) fn run_by(self, caller: &Caller) -> Transform {
-        let Self(filter, map, objective, identity, warnings) = self;
+        let Self(filter, map, objective, pictures, identity, warnings) = self;
         let filter = filter.map(|filter| {
             let call = function::<PyArrowType<ArrayData>>("filter", filter, caller);
             Box::new(move |rows| {
@@ -46,7 +48,18 @@ impl PyTransform {
             let made = of_batches("objective.function", objective);
             Box::new(made) as fastpack_core::pipeline::DocumentFunction
         });
-        Transform { filter, map, objective, identity, warnings }
+        let pictures = pictures.map(|pictures| {
+            let (pictures, caller) = (Arc::new(pictures), caller.clone());
+            Box::new(move |size: Size, count: usize| {
+                let pictures = Arc::clone(&pictures);
+                caller.call(move |py| {
+                    let made = pictures.call1(py, (size.width, size.height, count))?;
+                    let (text, refused): (Option<String>, String) = made.extract(py)?;
+                    Ok(text.ok_or(refused))
+                })
+            }) as fastpack_core::pipeline::PictureFunction
+        });
+        Transform { filter, map, objective, pictures, identity, warnings }
     }
 }
 

@@ -13,9 +13,9 @@ use std::num::{NonZeroU64, NonZeroUsize};
 
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
-    Bos, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, PackOptions, PadTo, RowColumn,
-    RowOptions, SpecialInText, TokenOptions, TrainOn, TrainOnEos, TrainedTokens, TurnParts, Turns,
-    WorkOptions,
+    Bos, Eos, ImageOptions, MOST_THREADS, MaxLost, OnBadRecord, Options, PackOptions, PadTo,
+    RowColumn, RowOptions, SpecialInText, TokenOptions, TokenTypes, TrainOn, TrainOnEos,
+    TrainedTokens, TurnParts, Turns, WorkOptions,
 };
 use fastpack_core::json::{Json, Map};
 use fastpack_core::pipeline::JobTemplate;
@@ -38,7 +38,7 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, packing, objective, padding, train_on, turns, special_tokens, decode_arguments, on_bad_record, max_lost, columns, now, verify, threads, sources, weight_unit, stopping_strategy))]
+    #[pyo3(signature = (*, packing, objective, padding, train_on, turns, special_tokens, decode_arguments, on_bad_record, max_lost, columns, now, verify, threads, images, sources, weight_unit, stopping_strategy))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         packing: &PyPackOptions,
@@ -54,11 +54,18 @@ impl PyOptions {
         now: Option<NaiveDateTime>,
         verify: PyVerify,
         threads: PyThreads,
+        images: Option<PyImages>,
         sources: Option<Vec<(String, Option<f64>, f64)>>,
         weight_unit: PyShareUnit,
         stopping_strategy: PyStoppingStrategy,
     ) -> PyResult<Self> {
         let padded = padding.to != PadTo::Nothing;
+        let images = images.map(|images| images.0);
+        let mut columns =
+            columns.map_or_else(|| objective.objective.columns(padded), |columns| columns.0);
+        if let Some(images) = &images {
+            images.add_columns(&mut columns);
+        }
         let options = Options {
             tokens: TokenOptions {
                 train_on: if objective.objective.takes_all() {
@@ -76,6 +83,7 @@ impl PyOptions {
                 now,
                 documents: objective.objective.documents(),
                 classes: objective.classes.clone(),
+                images,
             },
             rows: RowOptions {
                 packing: PackOptions {
@@ -86,8 +94,7 @@ impl PyOptions {
                 padding_side: padding.side,
                 pad_token_id: padding.token_id,
                 shift_labels: objective.shift_labels,
-                columns: columns
-                    .map_or_else(|| objective.objective.columns(padded), |columns| columns.0),
+                columns,
                 objective: objective.objective.clone(),
                 epochs: objective.copies,
                 shares: sources.map(|it| shares(it, &weight_unit, &stopping_strategy)),
@@ -136,6 +143,31 @@ impl<'py> FromPyObject<'_, 'py> for PyTrainOn {
         })))
     }
 }
+/// The pictures of conversations, of a `fastpack.tokenizer.pictures.native.NativeImages`.
+pub(crate) struct PyImages(ImageOptions);
+
+impl<'py> FromPyObject<'_, 'py> for PyImages {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let processor: String = field(&value, "configuration")?;
+        let processor = ImageOptions::processor(&processor).map_err(error::to_py)?;
+        let types: Vec<(PyColumn, Vec<(u32, i32)>)> = field(&value, "token_types")?;
+        let token_types = types.into_iter().map(|(PyColumn(column), mut types)| {
+            types.sort_unstable();
+            TokenTypes { column, types }
+        });
+        Ok(Self(ImageOptions {
+            marker: field(&value, "marker")?,
+            delimiters: field(&value, "delimiters")?,
+            adds_special_tokens: field(&value, "adds_special_tokens")?,
+            processor,
+            token_types: token_types.collect(),
+            folder: field(&value, "folder")?,
+        }))
+    }
+}
+
 words!(
     /// The documents that a conversation becomes.
     PyTurns(Turns), "turns"

@@ -1,5 +1,6 @@
 //! The inputs: sources, and the options by which their records are read.
 
+pub(super) mod images;
 pub(super) mod shares;
 pub(crate) mod usual;
 

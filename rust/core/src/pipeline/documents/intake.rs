@@ -6,17 +6,18 @@ use std::time::{Duration, Instant};
 
 use fastpack_tokenize::{Engine, Tokenizer};
 
-use crate::config::{OnBadRecord, Source};
+use crate::config::{OnBadRecord, Source, TokenOptions};
 use crate::document::store::{Log, LoggedBlock};
 use crate::document::tokenize::DocumentMaker;
-use crate::document::{Documents, INPUTS, Pass, TURN_ENDS};
+use crate::document::{Documents, INPUTS, PICTURES, Pass, TURN_ENDS};
 use crate::error::{Error, Origin, Result};
 use crate::objective::document_columns;
 use crate::pipeline::documents::made::{DocumentFunction, made};
 use crate::pipeline::documents::per_record::{Verification, ending, take_record};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
 use crate::pipeline::documents::rendering::choices::{TurnChoices, TurnRenderers};
-use crate::pipeline::documents::rendering::renderer::{RecordFailure, Renderer};
+use crate::pipeline::documents::rendering::failure::RecordFailure;
+use crate::pipeline::documents::rendering::renderer::Renderer;
 use crate::pipeline::documents::side::SplitSide;
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::{Job, JobTemplate};
@@ -155,10 +156,12 @@ impl<'a> Intake<'a> {
         let verified = reference.as_ref().map_or(0, |_| u64::from(self.job.options.work.verify));
         let mut seen = before;
         if self.job.transform.is_empty() {
-            blocks = blocks.choosing(chooser(self.job.options.tokens.documents));
+            let TokenOptions { documents, images, .. } = &self.job.options.tokens;
+            blocks = blocks.choosing(chooser(*documents, images.is_some()));
         }
         let sources = blocks.sources().to_vec();
         let renderers = self.renderers(&sources)?;
+        let are_of_files = blocks.are_of_files();
         let compared = if self.compares_turns {
             TurnRenderers::of(self.job, &sources, self.control)?
         } else {
@@ -184,7 +187,8 @@ impl<'a> Intake<'a> {
             Ok(Some(BlockTask { number, block, shape, read, verify, wanted: None }))
         };
         let worker = || {
-            let mut work = self.worker(&sources, &renderers, reference.as_ref(), log);
+            let mut work =
+                self.worker(&sources, &renderers, (reference.as_ref(), log), are_of_files);
             let mut counter = compared.as_ref().map(TurnRenderers::counter);
             let sources = &sources;
             move |task: BlockTask| {
@@ -222,7 +226,7 @@ impl<'a> Intake<'a> {
         most: Duration,
     ) -> Result<(u64, [Stages; 2])> {
         let renderers = self.renderers(sources)?;
-        let mut work = self.worker(sources, &renderers, None, None);
+        let mut work = self.worker(sources, &renderers, (None, None), true);
         let (started, mut tokens, mut done, mut took) =
             (Instant::now(), 0, 0, [Stages::default(); 2]);
         for task in tasks.iter().take_while(|_| started.elapsed() < most) {
@@ -242,13 +246,13 @@ impl<'a> Intake<'a> {
         sources.iter().map(|source| Renderer::new(self.job, &source.reading)).collect()
     }
 
-    /// The function of one thread that makes documents from a block.
+    /// The function of one thread that makes documents from a block. Without `are_of_files`, the records are in memory.
     pub(super) fn worker(
         &self,
         sources: &[Source],
         renderers: &[Renderer<'a>],
-        reference: Option<&Tokenizer>,
-        log: Option<&Log>,
+        (reference, log): (Option<&Tokenizer>, Option<&Log>),
+        are_of_files: bool,
     ) -> impl FnMut(&BlockTask) -> Result<Outcome> {
         let ending = ending(self.job);
         let made =
@@ -259,6 +263,7 @@ impl<'a> Intake<'a> {
             reference.map(|reference| DocumentMaker::new(reference, ending.clone()));
         let mut columns = document_columns(self.job.options.tokens.documents).to_vec();
         columns.extend(self.job.options.rows.trims().then_some(TURN_ENDS));
+        columns.extend(self.job.options.tokens.images.as_ref().map(|_| PICTURES));
         move |BlockTask { number, block, shape, read, verify, wanted }| {
             let mut clock = Clock::start();
             let mut verify = if reference.is_some() { *verify } else { 0 };
@@ -289,6 +294,7 @@ impl<'a> Intake<'a> {
                 renderer: &renderers[block.source],
                 reading: &sources[block.source].reading,
                 shape: shape.as_deref(),
+                path: are_of_files.then_some(&*block.path),
                 hashes: self.hashes,
                 side: self.side,
             };
@@ -369,6 +375,7 @@ impl<'a> Intake<'a> {
         }
         match (failure, self.job.options.tokens.on_bad_record) {
             (RecordFailure::OtherSplit, _) => Ok(()),
+            (RecordFailure::Run(error), _) => Err(error),
             (RecordFailure::NoTemplate(error), _) => Err(error.asked_by(&origin, "a conversation")),
             (RecordFailure::NoTokenizer, _) => {
                 Err(Error::no_tokenizer().asked_by(&origin, "a text"))

@@ -8,7 +8,8 @@ use crate::document::ending::{Ending, TextKind};
 use crate::document::tokenize::DocumentMaker;
 use crate::document::{Documents, ids};
 use crate::error::Origin;
-use crate::pipeline::documents::rendering::renderer::{RecordFailure, RenderedRecord};
+use crate::pipeline::documents::rendering::failure::RecordFailure;
+use crate::pipeline::documents::rendering::renderer::RenderedRecord;
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::Job;
 use crate::report::ledger::{Ledger, RecordNotes, SplitDocuments};
@@ -107,6 +108,12 @@ pub(super) fn ending(job: &Job) -> Ending {
         bos_id: job.bos_id,
         begin: job.begin.as_deref().map(Arc::from),
         end: job.end.as_deref().map(Arc::from),
+        frames_conversations: job
+            .options
+            .tokens
+            .images
+            .as_ref()
+            .is_some_and(|it| it.adds_special_tokens),
     }
 }
 

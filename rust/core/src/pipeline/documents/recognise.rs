@@ -12,7 +12,7 @@ use crate::assemble::LABEL_SPANS;
 use crate::config::{DocumentKind, Reading, RowColumn, Source};
 use crate::pipeline::documents::rendering::prompt_names::{prompt_name, unprompted_kind};
 use crate::pipeline::job::Job;
-use crate::record::{Expectation, FoundShape, Shape, TokenColumns, find_shape};
+use crate::record::{Expectation, FoundShape, Shape, TokenColumns, find_shape, is_picture_column};
 use crate::report::InputReport;
 use crate::source::{Block, Chooser, Raw};
 use crate::util::message::ShownPath;
@@ -34,9 +34,16 @@ pub(in crate::pipeline) fn expectation(reading: &Reading, kind: DocumentKind) ->
     Expectation { shape: reading.shape, fields: &reading.fields, columns, shapes: kind.shapes() }
 }
 
-/// The function that finds the columns to read of a table, for documents of a kind.
-pub(in crate::pipeline) fn chooser(kind: DocumentKind) -> Chooser {
+/// The function that finds the columns to read of a table, for documents of a kind; with `pictures` those of pictures too.
+pub(in crate::pipeline) fn chooser(kind: DocumentKind, pictures: bool) -> Chooser {
     match kind {
+        DocumentKind::Texts if pictures => |reading, rows| {
+            let mut columns = columns_read(reading, rows, DocumentKind::Texts)?;
+            let schema = rows.schema();
+            let names = schema.fields().iter().map(|field| field.name());
+            columns.extend(names.filter(|name| is_picture_column(name)).cloned());
+            Some(columns)
+        },
         DocumentKind::Texts | DocumentKind::Made => {
             |reading, rows| columns_read(reading, rows, DocumentKind::Texts)
         }

@@ -97,7 +97,7 @@ impl<'a> SingleBlocks<'a> {
         &self,
     ) -> impl FnMut(Block, Option<Arc<Shape>>, WantedRecords) -> Result<Outcome> + '_ {
         let reference = self.reference.as_ref();
-        let mut work = self.intake.worker(&self.sources, &self.renderers, reference, None);
+        let mut work = self.intake.worker(&self.sources, &self.renderers, (reference, None), true);
         move |block, shape, wanted| {
             let verify = u64::from(
                 reference.is_some()

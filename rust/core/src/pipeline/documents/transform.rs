@@ -5,6 +5,8 @@ use std::fmt;
 use arrow::array::{Array, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 
+use fastpack_picture::Size;
+
 use super::made::DocumentFunction;
 use crate::error::{Error, Result};
 use crate::record::RecordTable;
@@ -16,6 +18,10 @@ pub type RowFilter = Box<dyn Fn(RecordBatch) -> Result<BooleanArray> + Send + Sy
 /// Changes each row of a table.
 pub type Mapping = Box<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
 
+/// Makes the text of a picture of this size among several of its conversation, or the reason that the processor refuses it.
+pub type PictureFunction =
+    Box<dyn Fn(Size, usize) -> Result<std::result::Result<String, String>> + Send + Sync>;
+
 /// The caller's functions. They are called a block at a time: those of records in input order, that of documents in
 /// any order.
 #[derive(Default)]
@@ -26,6 +32,8 @@ pub struct Transform {
     pub map: Option<Mapping>,
     /// Makes the documents of the objective `function`.
     pub objective: Option<DocumentFunction>,
+    /// Makes the texts of pictures.
+    pub pictures: Option<PictureFunction>,
     /// The identity of the functions, for the identity of a job.
     pub identity: Option<String>,
     /// A warning for each function without an identity. With one, no two runs count as the same job.

@@ -5,11 +5,14 @@
 //! [`read_telling`]. Where possible, a recorded program replays the chat template; otherwise the [`Renderer`]
 //! renders. All paths give the same text.
 
+use std::path::Path;
+
 use crate::config::{Reading, ShapeName, Turns};
 use crate::document::Several;
 use crate::document::ending::TextKind;
 use crate::pipeline::documents::recognise::expectation;
-use crate::pipeline::documents::rendering::renderer::{RecordFailure, RenderedRecord, Renderer};
+use crate::pipeline::documents::rendering::failure::RecordFailure;
+use crate::pipeline::documents::rendering::renderer::{RenderedRecord, Renderer};
 use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::documents::side::SplitSide;
 use crate::pipeline::job::{Job, JobTemplate};
@@ -49,6 +52,8 @@ pub(in crate::pipeline) struct ReadOptions<'r, 'a> {
     pub(in crate::pipeline) reading: &'r Reading,
     /// The shape of the file, if known.
     pub(in crate::pipeline) shape: Option<&'r Shape>,
+    /// The file of the records, if they are not in memory.
+    pub(in crate::pipeline) path: Option<&'r Path>,
     /// True if the content of records is hashed.
     pub(in crate::pipeline) hashes: bool,
     /// The split whose records alone are taken; all are by default.
@@ -69,11 +74,14 @@ impl<'a> Worker<'a> {
         };
         Self {
             texts: trained_part.takes_whole_texts(),
-            replayer: template.filter(|_| trained_part.replays()).map(|template| {
-                let (wanted, turns) = (trained_part.wanted(), trained_part.turns());
-                let replayer = Replayer::new(template, wanted, turns, trained_part.cuts());
-                replayer.noting(trained_part.note_options())
-            }),
+            // A program writes no pictures.
+            replayer: template
+                .filter(|_| trained_part.replays() && job.options.tokens.images.is_none())
+                .map(|template| {
+                    let (wanted, turns) = (trained_part.wanted(), trained_part.turns());
+                    let replayer = Replayer::new(template, wanted, turns, trained_part.cuts());
+                    replayer.noting(trained_part.note_options())
+                }),
             reader: FastReader::default(),
             replayed: Replayed::default(),
             rendered: Rendered::default(),
@@ -125,6 +133,7 @@ impl<'a> Worker<'a> {
         self.rendered.ordinary.clear();
         self.rendered.left_out.clear();
         self.rendered.unread.clear();
+        self.rendered.pictures.clear();
         self.rendered.notes = NoteSet::default();
         (self.rendered.turn, self.rendered.whole) = (0, None);
         let ReadOptions { renderer, reading, shape, hashes, .. } = asked;
@@ -207,7 +216,11 @@ impl<'a> Worker<'a> {
             _ => None,
         };
         let made = made.unwrap_or_else(|| match record {
-            Record::Conversation(conversation) => self.interpret(renderer, &conversation),
+            Record::Conversation(conversation) => {
+                let mut made = self.interpret(renderer, &conversation)?;
+                renderer.put_pictures(&mut made, &conversation, asked.path)?;
+                Ok(made)
+            }
             other => renderer.render(other),
         });
         clock.lap(Stage::Render);

@@ -1,6 +1,6 @@
 //! [`Cutter`]: cuts documents into the pieces that are packed, and reports the rest of each.
 
-use crate::config::{Options, Overlong, RowColumn};
+use crate::config::{Options, Overlong, RowColumn, Side};
 use crate::document::{Document, INPUTS};
 use crate::error::Error;
 use crate::objective::{Limits, Objective, RowPart};
@@ -50,7 +50,10 @@ impl Cutter<'_> {
                 let longest = |start| longest(start).unwrap_or(0);
                 self.cut_by_size(document, (length, most), longest).map(|listed| (None, listed))
             }
-            None => self.cut_evenly(document, length).map(|even| (Some(even), Vec::new())),
+            None => match self.cut_around_pictures(document, length) {
+                Some(cut) => cut.map(|listed| (None, listed)),
+                None => self.cut_evenly(document, length).map(|even| (Some(even), Vec::new())),
+            },
         };
         let (even, listed) = match cut {
             Ok(stretches) => stretches,
@@ -107,6 +110,47 @@ impl Cutter<'_> {
             OverlongCut::Drop => Err(Uncut::Dropped),
             OverlongCut::Refuse => Err(Uncut::Refused),
         }
+    }
+
+    /// The stretches of a document with pictures that is longer than a row, none of which is cut; `None` for another one.
+    fn cut_around_pictures(
+        self,
+        document: Document<'_>,
+        length: u32,
+    ) -> Option<Result<Vec<(u32, u32)>, Uncut>> {
+        let packing = &self.options.rows.packing;
+        let most = packing.row_limit().get();
+        let pictures: Vec<_> = document.pictures().map(|picture| picture.tokens).collect();
+        if length <= most || pictures.is_empty() {
+            return None;
+        }
+        let holding = |at: u32| pictures.iter().find(|tokens| tokens.start < at && at < tokens.end);
+        let cut_before = |at: u32| holding(at).map_or(at, |tokens| tokens.start);
+        let cut_behind = |at: u32| holding(at).map_or(at, |tokens| tokens.end);
+        let overlong = packing.overlong.unwrap_or(unsaid(document));
+        let mut stretches = Vec::new();
+        match (overlong, packing.truncation_side) {
+            (Overlong::Truncate, Side::Right) => stretches.push((0, cut_before(most))),
+            (Overlong::Truncate, Side::Left) => {
+                let start = cut_behind(length - most);
+                stretches.push((start, length - start));
+            }
+            (Overlong::Split, _) => {
+                let mut start = 0;
+                while start < length {
+                    let end =
+                        if length - start <= most { length } else { cut_before(start + most) };
+                    if end <= start {
+                        return Some(Err(Uncut::Dropped));
+                    }
+                    stretches.push((start, end - start));
+                    start = end;
+                }
+            }
+            (Overlong::Trim | Overlong::Drop | Overlong::Error, _) => return None,
+        }
+        stretches.retain(|(_, tokens)| *tokens > 0);
+        Some(if stretches.is_empty() { Err(Uncut::Dropped) } else { Ok(stretches) })
     }
 
     /// The stretches of a document whose parts the objective resizes: each the `longest` that a row can hold; the first

@@ -11,7 +11,6 @@ use arrow::record_batch::RecordBatch;
 
 use crate::assemble::{Gathered, Layout, assembled, batch_ranges};
 use crate::config::{BYTES_OF_VALUE, OnRemainder, Options, Validation};
-use crate::document::INPUTS;
 use crate::document::store::Store;
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Pieces, Plan, plan};
@@ -220,7 +219,7 @@ impl<'a> Packing<'a> {
         while let Some(window) = window(&mut ranges, plan, store.window()) {
             let rows_of = window[0].start..window[window.len() - 1].end;
             let clock = Clock::start();
-            let whole = layout.objective().reads() != [INPUTS];
+            let whole = layout.needs_whole_documents();
             let gathered =
                 Gathered::of(store, plan, (rows_of, whole), options.work.threads, control)?;
             books.work.stages += clock.stop_after(Stage::Gather);

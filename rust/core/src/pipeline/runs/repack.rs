@@ -41,9 +41,15 @@ pub fn repack(
     vocabulary: Vocabulary<'_>,
     control: &Control,
 ) -> Result<Report> {
+    let kept = kept(source)?;
+    let mut options = options.clone();
+    if let Some(images) = &kept.job.token_options.images {
+        images.add_columns(&mut options.rows.columns);
+        options.tokens.images = Some(images.clone());
+    }
+    let options = &options;
     options.validate()?;
     output.validate(&options.rows)?;
-    let kept = kept(source)?;
     let made_with = kept.job.made_by.as_ref().and_then(|made_by| made_by.tokenizer.as_deref());
     if let Some(tokenizer) = vocabulary.tokenizer
         && made_with != Some(tokenizer.fingerprint())

@@ -450,7 +450,7 @@ impl FastReader {
             } else {
                 let (found, bytes) = place.value(IN_MESSAGE)?;
                 if matches!(key, CONTENT | VALUE) {
-                    check_content(&found, "").ok()?;
+                    check_content(&found, "", false).ok()?;
                 }
                 if let Some(flag) = flag {
                     *flag = Some(found.clone());

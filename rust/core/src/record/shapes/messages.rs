@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::pictures::is_picture;
 use super::{flags, loss_mask};
 use crate::config::Part;
 use crate::config::inputs::usual::TEMPLATE_KWARGS;
@@ -37,11 +38,13 @@ pub struct MessageForms {
     pub calls: bool,
     /// Calls are to be told from other words: one that stays text is refused.
     pub masks_calls: bool,
+    /// Parts may be pictures.
+    pub pictures: bool,
 }
 
 impl MessageForms {
     /// Messages are left as they are.
-    pub const ALL: Self = Self { calls: true, masks_calls: false };
+    pub const ALL: Self = Self { calls: true, masks_calls: false, pictures: false };
 }
 
 /// The conversation in `field`.
@@ -77,6 +80,7 @@ pub(crate) fn read_unmasked(
         weights,
         messages,
         prompt: None,
+        pictures: Vec::new(),
         tools: read_tools(record, shape.field(Part::Tools))?,
         template_kwargs: read_template_kwargs(record)?,
     };
@@ -152,7 +156,7 @@ pub(crate) fn read_message(
         other => return Err(wrong_type(&format!("{}.role", place()), "a string", other)),
     }
     if let Some(content) = message.get("content") {
-        check_content(content, &place())?;
+        check_content(content, &place(), takes.pictures)?;
     }
     Ok(message)
 }
@@ -226,7 +230,11 @@ fn tool_calls(text: &Json) -> Option<Json> {
 
 /// Content must be text, a list of parts, an object or null. The template decides whether it takes it, and the
 /// types of its parts; only images, sounds, films and files are refused, because a model does not see them as text.
-pub(crate) fn check_content(content: &Json, place: &str) -> Result<(), Fault> {
+pub(crate) fn check_content(
+    content: &Json,
+    place: &str,
+    takes_pictures: bool,
+) -> Result<(), Fault> {
     match content {
         Json::Null | Json::String(_) | Json::Map(_) => Ok(()),
         Json::List(parts) => parts.iter().enumerate().try_for_each(|(at, part)| match part {
@@ -234,11 +242,14 @@ pub(crate) fn check_content(content: &Json, place: &str) -> Result<(), Fault> {
             Json::Map(part) => match part.get("type") {
                 None => Ok(()),
                 Some(Json::String(kind)) if !is_media(kind) => Ok(()),
+                Some(Json::String(kind)) if takes_pictures && is_picture(kind) => Ok(()),
                 Some(Json::String(kind)) => Err(Fault::new(
                     Reason::NotText,
-                    format!(
-                        "`{place}.content[{at}]` is of type `{kind}`; fastpack packs text only"
-                    ),
+                    if is_picture(kind) && !takes_pictures {
+                        format!("`{place}.content[{at}]` is of type `{kind}`; pictures are packed with `images`")
+                    } else {
+                        format!("`{place}.content[{at}]` is of type `{kind}`; fastpack packs text and pictures")
+                    },
                 )),
                 Some(other) => {
                     Err(wrong_type(&format!("{place}.content[{at}].type"), "a string", Some(other)))

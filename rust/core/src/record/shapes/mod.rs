@@ -5,6 +5,7 @@ pub(super) mod labelled;
 pub(super) mod loss_mask;
 pub(super) mod messages;
 pub(super) mod pair;
+pub(super) mod pictures;
 pub(super) mod preference;
 pub(super) mod text;
 pub(super) mod tokens;

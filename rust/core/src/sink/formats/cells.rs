@@ -1,6 +1,6 @@
 //! [`ColumnNumbers`]: the numbers of a column of packed rows, row by row, for formats that are written by row.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StructArray};
 use arrow::datatypes::{DataType, Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type};
 
 /// A column of packed rows: an integer a row, or a list of numbers.
@@ -19,6 +19,7 @@ pub(crate) enum CellValues<'a> {
     ShortIds(&'a [u16]),
     LongIds(&'a [u32]),
     Truths(&'a BooleanArray),
+    Pictures(&'a StructArray),
 }
 
 /// The value of a column in one row.
@@ -31,6 +32,8 @@ pub(crate) enum Cell<'a> {
     Real(&'a [f32]),
     ShortIds(&'a [u16]),
     LongIds(&'a [u32]),
+    /// The pictures in a range of an array.
+    Pictures(&'a StructArray, usize, usize),
 }
 
 impl<'a> ColumnNumbers<'a> {
@@ -56,11 +59,13 @@ impl<'a> ColumnNumbers<'a> {
                     CellValues::LongIds(values) => Cell::LongIds(&values[range]),
                     // No column has lists of truths.
                     CellValues::Truths(values) => Cell::Truth(values.value(range.start)),
+                    CellValues::Pictures(values) => Cell::Pictures(values, range.start, range.end),
                 }
             }
             Self::Integers(CellValues::Narrow(values)) => Cell::Integer(values[row].into()),
             Self::Integers(CellValues::Wide(values)) => Cell::Integer(values[row]),
             Self::Integers(CellValues::Truths(values)) => Cell::Truth(values.value(row)),
+            Self::Integers(CellValues::Pictures(values)) => Cell::Pictures(values, row, row + 1),
             // No column has a single float or id for each row.
             Self::Integers(CellValues::Real(values)) => Cell::Real(&values[row..=row]),
             Self::Integers(CellValues::ShortIds(values)) => Cell::ShortIds(&values[row..=row]),
@@ -71,6 +76,8 @@ impl<'a> ColumnNumbers<'a> {
     /// The bytes that Arrow stores for a row: its integers, and an offset for a list.
     pub(crate) fn bytes(&self, row: usize) -> u64 {
         const OFFSET: u64 = 4;
+        /// The offset of a path, and the other fields of a picture.
+        const PICTURE: u64 = 4 + 8 + 5 * 4;
         match (self, self.cell(row)) {
             (_, Cell::Narrow(values)) => OFFSET + 4 * values.len() as u64,
             (_, Cell::Real(values)) => OFFSET + 4 * values.len() as u64,
@@ -80,6 +87,11 @@ impl<'a> ColumnNumbers<'a> {
             (Self::Integers(CellValues::Narrow(_)), Cell::Integer(_)) => 4,
             (_, Cell::Integer(_)) => 8,
             (_, Cell::Truth(_)) => 1,
+            (_, Cell::Pictures(values, start, end)) => {
+                let paths = values.column(0).as_string::<i32>().value_offsets();
+                let text = (paths[end] - paths[start]).cast_unsigned();
+                OFFSET + u64::from(text) + PICTURE * (end - start) as u64
+            }
         }
     }
 }
@@ -91,6 +103,7 @@ impl<'a> CellValues<'a> {
             DataType::UInt16 => Self::ShortIds(values.as_primitive::<UInt16Type>().values()),
             DataType::UInt32 => Self::LongIds(values.as_primitive::<UInt32Type>().values()),
             DataType::Boolean => Self::Truths(values.as_boolean()),
+            DataType::Struct(_) => Self::Pictures(values.as_struct()),
             DataType::Int64 => Self::Wide(values.as_primitive::<Int64Type>().values()),
             _ => Self::Narrow(values.as_primitive::<Int32Type>().values()),
         }

@@ -1,7 +1,10 @@
 //! Rows as JSON lines: an object for each row, a list of numbers or an integer for each column.
 
+use arrow::array::{Array, ArrayRef, AsArray, StructArray};
 use arrow::buffer::Buffer;
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use arrow::record_batch::RecordBatch;
+use serde_json::{Map, Value, json};
 
 use super::cells::{Cell, ColumnNumbers};
 
@@ -25,10 +28,25 @@ pub(super) fn encode(rows: &[RecordBatch]) -> serde_json::Result<Buffer> {
                     Cell::ShortIds(ids) => serde_json::to_writer(&mut lines, ids)?,
                     Cell::LongIds(ids) => serde_json::to_writer(&mut lines, ids)?,
                     Cell::Wide(values) => serde_json::to_writer(&mut lines, values)?,
+                    Cell::Pictures(values, start, end) => {
+                        let pictures: Vec<_> = (start..end).map(|at| picture(values, at)).collect();
+                        serde_json::to_writer(&mut lines, &pictures)?;
+                    }
                 }
             }
             lines.extend_from_slice(b"}\n");
         }
     }
     Ok(Buffer::from_vec(lines))
+}
+
+/// A picture as an object.
+fn picture(pictures: &StructArray, at: usize) -> Map<String, Value> {
+    let fields = pictures.fields().iter().zip(pictures.columns());
+    let value = |column: &ArrayRef| match column.data_type() {
+        DataType::Utf8 => json!(column.as_string::<i32>().value(at)),
+        DataType::Int64 => json!(column.as_primitive::<Int64Type>().value(at)),
+        _ => json!(column.as_primitive::<Int32Type>().value(at)),
+    };
+    fields.map(|(field, column)| (field.name().clone(), value(column))).collect()
 }

@@ -24,7 +24,7 @@ use crate::config::Options;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::pipeline::Books;
-use crate::report::ledger::{Count, Notes};
+use crate::report::ledger::{Count, Notes, PictureCount};
 use crate::util::state_dict;
 use crate::util::wording::Message;
 
@@ -88,6 +88,9 @@ pub(super) struct Counts {
     /// The tokens of the rows, without padding, and those that straddle the boundary of a trained span.
     filled: u64,
     straddling: u64,
+    /// The pictures of the documents.
+    #[serde(default, skip_serializing_if = "PictureCount::is_empty")]
+    pictures: PictureCount,
     /// The notes on records.
     #[serde(default, skip_serializing_if = "Notes::is_empty")]
     notes: Notes,
@@ -114,6 +117,7 @@ impl Counts {
             trained_tokens: books.trained_tokens,
             filled: books.filled,
             straddling: ledger.straddling,
+            pictures: ledger.pictures,
             notes: ledger.notes.clone(),
             shares,
         }
@@ -132,12 +136,12 @@ impl Counts {
     /// Restores the counts, on one rank only, so that the ranks together count everything once.
     pub(super) fn put_into(&self, books: &mut Books) {
         let Self { read, kept, truncated, dropped, notes, .. } = self.clone();
-        let Self { rows, trained_tokens, filled, straddling, .. } = *self;
+        let Self { rows, trained_tokens, filled, straddling, pictures, .. } = *self;
         let ledger = &mut books.ledger;
         ledger.notes = notes;
         (ledger.read, ledger.kept, ledger.truncated, ledger.dropped) =
             (read, kept, truncated, dropped);
-        ledger.straddling = straddling;
+        (ledger.straddling, ledger.pictures) = (straddling, pictures);
         (books.rows, books.trained_tokens, books.filled) = (rows, trained_tokens, filled);
     }
 
@@ -157,6 +161,7 @@ impl Counts {
         self.trained_tokens += other.trained_tokens;
         self.filled += other.filled;
         self.straddling += other.straddling;
+        self.pictures.merge(other.pictures);
     }
 }
 

@@ -201,6 +201,7 @@ impl TurnCounter<'_, '_> {
                 renderer,
                 reading: &source.reading,
                 shape,
+                path: Some(&block.path),
                 hashes: false,
                 side: None,
             };

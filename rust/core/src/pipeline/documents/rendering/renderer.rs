@@ -1,5 +1,6 @@
 //! [`Renderer`]: renders a record as text, and finds the trained part of it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use fastpack_template::json::Map;
@@ -14,8 +15,10 @@ use crate::pipeline::documents::rendering::answers::asked_and_answered;
 use crate::pipeline::documents::rendering::arguments::{
     decode_answers, decode_arguments, has_calls,
 };
+use crate::pipeline::documents::rendering::failure::RecordFailure;
 use crate::pipeline::documents::rendering::formatted::MarkersInTexts;
 use crate::pipeline::documents::rendering::ordinary::{pair_with_ordinary, with_ordinary};
+use crate::pipeline::documents::rendering::pictures::PictureTexts;
 use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
@@ -35,24 +38,6 @@ pub(crate) enum RenderedRecord {
     Tokens(Tokens, TrainedIds),
     /// Texts that are tokenized one by one.
     Several(Several),
-}
-
-/// The reason that a record has no result.
-pub(crate) enum RecordFailure<'a> {
-    /// The record is at fault.
-    Record(Fault),
-    /// The job has no template for conversations.
-    NoTemplate(&'a Error),
-    /// The job has no tokenizer for texts.
-    NoTokenizer,
-    /// The record is of the other split.
-    OtherSplit,
-}
-
-impl From<Fault> for RecordFailure<'_> {
-    fn from(fault: Fault) -> Self {
-        Self::Record(fault)
-    }
 }
 
 /// Renders the records of a source as text.
@@ -88,6 +73,8 @@ pub(crate) struct Renderer<'a> {
     end: Option<String>,
     /// The markers of prompts that are formatted already, and of answers that are ended already.
     markers: MarkersInTexts,
+    /// The texts of pictures, if they are packed.
+    pictures: Option<PictureTexts<'a>>,
 }
 
 impl<'a> Renderer<'a> {
@@ -121,6 +108,7 @@ impl<'a> Renderer<'a> {
                     .train_on
                     .parts()
                     .is_some_and(|it| it.mask_tool_calls),
+                pictures: job.options.tokens.images.is_some(),
             },
             named: match &reading.prompt {
                 Some(prompt) => Some(Prompts::new(prompt, &reading.examples)?),
@@ -130,6 +118,7 @@ impl<'a> Renderer<'a> {
             examples: reading.examples.clone(),
             end: written_end(job),
             markers: MarkersInTexts::of(job),
+            pictures: PictureTexts::of(job),
             alpaca: Prompts::new(&Prompt::Alpaca, &reading.examples)?,
         })
     }
@@ -368,6 +357,21 @@ impl<'a> Renderer<'a> {
             render(conversation)?
         };
         Ok(self.conversation_texts(rendered, notes))
+    }
+
+    /// Puts the pictures of a conversation, a record of the file at `path` or in memory, into its texts.
+    pub(crate) fn put_pictures(
+        &self,
+        made: &mut RenderedRecord,
+        conversation: &Conversation,
+        path: Option<&Path>,
+    ) -> std::result::Result<(), RecordFailure<'a>> {
+        match (&self.pictures, made) {
+            (Some(pictures), RenderedRecord::Texts(texts)) => {
+                pictures.put(texts, conversation, path)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The conversation with its lists of texts joined, if the template refuses it with them.

@@ -42,6 +42,7 @@ fn openings(template: &ChatTemplate) -> Vec<String> {
             template_kwargs: Map::default(),
             weights: None,
             prompt: None,
+            pictures: Vec::new(),
         };
         let probe = Probe::new(template, &conversation)?;
         let before = probe.render(&["user"], false)?;

@@ -41,6 +41,7 @@ impl ChatTemplate {
             template_kwargs: Map::default(),
             weights: None,
             prompt: None,
+            pictures: Vec::new(),
         };
         Some(self.run(&prepared(&conversation), &conversation, None).ok()?.text)
     }

@@ -66,6 +66,7 @@ impl ChatTemplate {
             template_kwargs: conversation.template_kwargs.clone(),
             weights: None,
             prompt: (prompt > 0).then_some(prompt),
+            pictures: Vec::new(),
         };
         MadeUp { form, conversation, places, numbers }
     }

@@ -1,0 +1,92 @@
+"""The arguments of the native module that a processor of pictures makes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fastpack.errors import OptionError
+from fastpack.tokenizer.pictures.processor import PictureError, PictureProcessor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastpack.options.tokens import Images
+
+__all__ = ["NativeImages", "loaded_processor", "native_images", "texts_of"]
+
+
+class NativeImages(NamedTuple):
+    """What the core knows of a processor.
+
+    Attributes:
+        marker: The text that the chat template writes for a picture.
+        delimiters: The texts that it writes around that.
+        adds_special_tokens: Whether a rendered conversation gets the special tokens of the tokenizer.
+        configuration: The processor and its options, as JSON.
+        token_types: The columns with a type for each token, each with the ids that have one.
+        folder: Where relative paths begin, if it is given.
+    """
+
+    marker: str
+    delimiters: tuple[str, str]
+    adds_special_tokens: bool
+    configuration: str
+    token_types: list[tuple[str, list[tuple[int, int]]]]
+    folder: str | None
+
+
+def loaded_processor(
+    images: Images, tokenizer: object, *, revision: str | None, token: str | bool | None
+) -> PictureProcessor:
+    """The processor of a call; that of the last call if nothing has changed since."""
+    if tokenizer is None:
+        message = "needs the model folder of a processor as tokenizer"
+        raise OptionError(message, "images")
+    options = json.dumps(images.processor_kwargs, sort_keys=True)
+    if isinstance(tokenizer, (str, os.PathLike)):
+        path = os.fspath(tokenizer)
+        return _loaded(path, options, revision, token, _files(path))
+    return PictureProcessor.load(tokenizer, images.processor_kwargs, revision=revision, token=token)
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(
+    path: str, options: str, revision: str | None, token: str | bool | None, _files: tuple[object, ...]
+) -> PictureProcessor:
+    """A processor of a folder, of which several parts of a call ask."""
+    return PictureProcessor.load(path, json.loads(options), revision=revision, token=token)
+
+
+def _files(path: str) -> tuple[object, ...]:
+    """The state of the files of a folder: another one means another processor."""
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        return ()
+    found = ((entry.name, entry.stat()) for entry in sorted(folder.iterdir()))
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
+
+
+def native_images(images: Images, processor: PictureProcessor) -> NativeImages:
+    """The facts about a processor for the core."""
+    types = [(name, sorted(types.items())) for name, types in processor.token_types.items()]
+    folder = None if images.folder is None else os.path.expanduser(os.fspath(images.folder))
+    configuration = json.dumps(processor.configuration, sort_keys=True)
+    return NativeImages(
+        processor.marker, processor.delimiters, processor.adds_special_tokens, configuration, types, folder
+    )
+
+
+def texts_of(processor: PictureProcessor) -> Callable[[int, int, int], tuple[str | None, str]]:
+    """The function that makes the text of a picture, or says why the processor refuses its size."""
+
+    def text(width: int, height: int, pictures: int) -> tuple[str | None, str]:
+        try:
+            return processor.replacement(width, height, pictures), ""
+        except PictureError as refused:
+            return None, refused.reason
+
+    return text

@@ -1,0 +1,273 @@
+//! [`PictureTexts`]: puts the processor's text of each picture in its place in a rendered conversation.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fastpack_picture::Size;
+use memchr::memmem;
+
+use crate::config::ImageOptions;
+use crate::pipeline::documents::rendering::failure::RecordFailure;
+use crate::pipeline::documents::transform::PictureFunction;
+use crate::pipeline::job::Job;
+use crate::record::{Conversation, Fault, Picture};
+use crate::report::ledger::Reason;
+use crate::template::{PictureFile, PlacedPicture, Rendered, Trained};
+use crate::util::message::counted;
+
+/// Most texts that are kept: sizes of pictures repeat, and a text may have thousands of tokens.
+const MOST_TEXTS: usize = 1 << 14;
+
+/// The texts of pictures, which all threads share.
+pub(crate) struct PictureTexts<'a> {
+    options: &'a ImageOptions,
+    function: &'a PictureFunction,
+    known: Mutex<HashMap<PictureKey, Arc<str>>>,
+}
+
+/// The size of a picture, and the number of pictures of its conversation.
+type PictureKey = (Size, usize);
+
+impl<'a> PictureTexts<'a> {
+    /// The texts of a job, if it takes pictures.
+    pub(crate) fn of(job: &'a Job) -> Option<Self> {
+        let options = job.options.tokens.images.as_ref()?;
+        let function = job.transform.pictures.as_ref()?;
+        Some(Self { options, function, known: Mutex::default() })
+    }
+
+    /// Replaces the marker of each picture in the texts of a conversation, a record of the file at `path` or in memory.
+    pub(crate) fn put(
+        &self,
+        texts: &mut [Rendered],
+        conversation: &Conversation,
+        path: Option<&Path>,
+    ) -> Result<(), RecordFailure<'a>> {
+        let pictures = conversation.pictures.iter().map(|picture| self.sized(picture, path));
+        let pictures = pictures.collect::<Result<Vec<_>, Fault>>()?;
+        let before = pictures_before(conversation);
+        for rendered in texts {
+            let marker = self.options.marker.as_bytes();
+            let places: Vec<usize> = memmem::find_iter(rendered.text.as_bytes(), marker).collect();
+            let count = places.len();
+            if count != pictures.len() && !before.contains(&count) {
+                return Err(self.misplaced(count, pictures.len()).into());
+            }
+            if count == 0 {
+                continue;
+            }
+            self.replace(rendered, &places, &pictures[..count])?;
+        }
+        Ok(())
+    }
+
+    /// The fault of a text with another number of markers than its conversation has pictures.
+    fn misplaced(&self, markers: usize, pictures: usize) -> Fault {
+        let marker = &self.options.marker;
+        let message = match (markers, pictures) {
+            (0, _) => format!(
+                "the chat template writes no `{marker}` for {}",
+                counted(pictures as u64, "picture")
+            ),
+            (_, 0) => format!("a text has `{marker}`, the token of a picture, and there is none"),
+            _ => format!(
+                "the text has `{marker}` {markers} times for {}",
+                counted(pictures as u64, "picture")
+            ),
+        };
+        Fault::new(Reason::Picture, message)
+    }
+
+    /// The file of a picture with its size.
+    fn sized(&self, picture: &Picture, path: Option<&Path>) -> Result<(Size, PictureFile), Fault> {
+        let name = match picture {
+            Picture::Held(size) if path.is_some() => return Ok((*size, PictureFile::Record)),
+            Picture::Held(_) => {
+                let message = "the bytes of the picture are in memory alone, where no row can name them; write them to a file";
+                return Err(Fault::new(Reason::Picture, message));
+            }
+            Picture::File(name) => name,
+        };
+        if name.contains("://") && !name.starts_with("file://") {
+            let message = format!(
+                "the picture `{name}` is not on this machine; fetch it first, or keep its bytes in the record"
+            );
+            return Err(Fault::new(Reason::Picture, message));
+        }
+        let name = name.strip_prefix("file://").unwrap_or(name);
+        let folder = self.options.folder.as_deref().or_else(|| path?.parent());
+        let file: PathBuf = folder.map_or_else(|| name.into(), |folder| folder.join(name));
+        // Training may begin in another folder.
+        let file = std::path::absolute(&file).unwrap_or(file);
+        let fault = |what: &dyn std::fmt::Display| {
+            Fault::new(Reason::Picture, format!("the picture `{}`: {what}", file.display()))
+        };
+        let opened = File::open(&file).map_err(|error| fault(&error))?;
+        let size = fastpack_picture::size(BufReader::new(opened)).map_err(|error| fault(&error))?;
+        Ok((size, PictureFile::At(file.display().to_string().into())))
+    }
+
+    /// The text of a picture among several of its conversation.
+    fn text(&self, size: Size, count: usize) -> Result<Arc<str>, RecordFailure<'a>> {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (size, count);
+        if let Some(text) = known().get(&key) {
+            return Ok(Arc::clone(text));
+        }
+        let made = (self.function)(size, count).map_err(RecordFailure::Run)?;
+        let text: Arc<str> = made
+            .map_err(|refused| {
+                let message =
+                    format!("a picture of {} x {} pixels: {refused}", size.width, size.height);
+                Fault::new(Reason::Picture, message)
+            })?
+            .into();
+        let mut known = known();
+        if known.len() < MOST_TEXTS {
+            known.insert(key, Arc::clone(&text));
+        }
+        Ok(text)
+    }
+
+    /// Replaces the markers at these places, one for each picture.
+    fn replace(
+        &self,
+        rendered: &mut Rendered,
+        places: &[usize],
+        pictures: &[(Size, PictureFile)],
+    ) -> Result<(), RecordFailure<'a>> {
+        let mut moved = MovedPlaces::default();
+        let mut text = String::with_capacity(rendered.text.len());
+        let mut reached = 0;
+        for ((number, (size, file)), &place) in (0..).zip(pictures).zip(places) {
+            text.push_str(&rendered.text[reached..place]);
+            let start = text.len();
+            text.push_str(&self.text(*size, pictures.len())?);
+            reached = place + self.options.marker.len();
+            moved.replacements.push((place..reached, start..text.len()));
+            let (before, behind) = &self.options.delimiters;
+            let is_preceded = text[..start].ends_with(before.as_str());
+            let first = start - if is_preceded { before.len() } else { 0 };
+            let is_followed = rendered.text[reached..].starts_with(behind.as_str());
+            let last = text.len() + if is_followed { behind.len() } else { 0 };
+            rendered.pictures.push(PlacedPicture {
+                range: first..last,
+                number,
+                size: *size,
+                file: file.clone(),
+            });
+        }
+        text.push_str(&rendered.text[reached..]);
+        rendered.text = text;
+        // The places that a template writes by itself are known for the text without pictures.
+        rendered.literals.clear();
+        for range in &mut rendered.ordinary {
+            *range = moved.start(range.start)..moved.end(range.end);
+        }
+        if let Trained::Spans(spans) = &mut rendered.trained {
+            for span in spans {
+                span.range = moved.start(span.range.start)..moved.end(span.range.end);
+            }
+        }
+        for end in &mut rendered.turn_ends {
+            *end = moved.end(*end);
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of pictures up to and with each message.
+fn pictures_before(conversation: &Conversation) -> Vec<usize> {
+    let counts = conversation.messages.iter().scan(0, |count, message| {
+        *count += crate::record::pictures_in(message);
+        Some(*count)
+    });
+    counts.collect()
+}
+
+/// Places of a text in which some ranges are replaced.
+#[derive(Default)]
+struct MovedPlaces {
+    /// The replaced ranges, ascending, and the ranges in their place.
+    replacements: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl MovedPlaces {
+    /// The new place of the beginning of a range.
+    fn start(&self, at: usize) -> usize {
+        self.place(at, |replaced, put| if at == replaced.end { put.end } else { put.start })
+    }
+
+    /// The new place of the end of a range.
+    fn end(&self, at: usize) -> usize {
+        self.place(at, |_, put| put.end)
+    }
+
+    fn place(&self, at: usize, inside: impl Fn(&Range<usize>, &Range<usize>) -> usize) -> usize {
+        let before = self.replacements.partition_point(|(replaced, _)| replaced.start < at);
+        match before.checked_sub(1).map(|last| &self.replacements[last]) {
+            None => at,
+            Some((replaced, put)) if at > replaced.end => at - replaced.end + put.end,
+            Some((replaced, put)) => inside(replaced, put),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MARKER: &str = "<image>";
+
+    /// The places of a text whose markers become the texts `put`, and the new text.
+    fn replaced(text: &str, put: &[String]) -> (MovedPlaces, String) {
+        let (mut moved, mut made, mut reached) = (MovedPlaces::default(), String::new(), 0);
+        for ((at, _), put) in text.match_indices(MARKER).zip(put) {
+            made.push_str(&text[reached..at]);
+            let start = made.len();
+            made.push_str(put);
+            reached = at + MARKER.len();
+            moved.replacements.push((at..reached, start..made.len()));
+        }
+        made.push_str(&text[reached..]);
+        (moved, made)
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_keep_their_text(
+            pieces in prop::collection::vec("[ab]{0,3}", 1..6),
+            put in prop::collection::vec("[xy]{0,5}", 5),
+            from in 0..6_usize,
+            to in 0..6_usize,
+        ) {
+            let text = pieces.join(MARKER);
+            let (moved, made) = replaced(&text, &put);
+            // Ranges between the edges of pieces: these are the places that a template gives.
+            let mut edges = vec![0];
+            for (at, _) in text.match_indices(MARKER) {
+                edges.extend([at, at + MARKER.len()]);
+            }
+            edges.push(text.len());
+            let (first, last) = (from.min(to).min(edges.len() - 1), from.max(to).min(edges.len() - 1));
+            let (start, end) = (edges[first], edges[last]);
+            let mut inside = put.iter().skip(text[..start].matches(MARKER).count());
+            let mut wanted = String::new();
+            for (number, piece) in text[start..end].split(MARKER).enumerate() {
+                if number > 0 {
+                    wanted.push_str(inside.next().expect("a text for each marker"));
+                }
+                wanted.push_str(piece);
+            }
+            if start < end {
+                prop_assert_eq!(&made[moved.start(start)..moved.end(end)], wanted);
+            }
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The pictures of a conversation: parts of messages, or `<image>` in their texts, with a file or bytes each.
+//!
+//! A picture stands in its part, as `transformers` and `OpenAI` write it, or beside the messages in a column, as `TRL`, `LLaVA`
+//! and LLaMA-Factory write it. All forms become parts `{"type": "image"}`, and a list of pictures in their order.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::DataType;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use fastpack_picture::Size;
+use fastpack_template::json::{Json, Map};
+
+use crate::record::kinds::{Conversation, Picture};
+use crate::record::parsing::fault::{Fault, wrong_type};
+use crate::record::parsing::json;
+use crate::report::ledger::Reason;
+
+/// The columns of pictures beside the messages.
+const COLUMNS: [&str; 2] = ["images", "image"];
+
+/// The types of parts that are pictures.
+const TYPES: [&str; 3] = ["image", "image_url", "input_image"];
+
+/// The keys of a picture's file or bytes, in a part and in an object of a column. The first that has one is taken.
+const SOURCES: [&str; 6] = ["image", "url", "path", "base64", "image_url", "bytes"];
+
+/// The keys whose texts are bytes in base64.
+const ENCODED: [&str; 2] = ["base64", "bytes"];
+
+/// The place of a picture in a text.
+const MARK: &str = "<image>";
+
+/// The longest path or URL. A longer text is bytes in base64.
+const LONGEST_PATH: usize = 4096;
+
+/// Characters of base64 that are decoded first: most headers are shorter.
+const FIRST_CHARACTERS: usize = 1 << 17;
+
+/// True for a type of parts that are pictures.
+pub(crate) fn is_picture(kind: &str) -> bool {
+    TYPES.contains(&kind)
+}
+
+/// True for a column that may hold pictures.
+pub(crate) fn is_column(name: &str) -> bool {
+    COLUMNS.contains(&name)
+}
+
+/// Finds the pictures of a conversation. Those `beside` it belong to the parts without a file or bytes, or to the marks in the
+/// texts, in their order.
+pub(crate) fn place(
+    conversation: &mut Conversation,
+    beside: Option<Vec<Picture>>,
+) -> Result<(), Fault> {
+    let messages = &mut conversation.messages;
+    let given = beside.as_ref().map_or(0, Vec::len);
+    if given > 0 && !messages.iter().any(|message| has_pictures(message)) {
+        make_parts(messages, given);
+    }
+    let mut beside = beside.unwrap_or_default().into_iter();
+    let mut pictures = Vec::new();
+    for (at, message) in messages.iter_mut().enumerate().filter(|(_, it)| has_pictures(it)) {
+        let Some(Json::List(parts)) = message.get("content") else { continue };
+        let mut made = Vec::with_capacity(parts.len());
+        for (number, part) in parts.iter().enumerate() {
+            let Json::Map(map) = part else {
+                made.push(part.clone());
+                continue;
+            };
+            if !has_picture(part) {
+                made.push(part.clone());
+                continue;
+            }
+            let place = format!("messages[{at}].content[{number}]");
+            let own = source(map, &place)?;
+            let picture = own.or_else(|| beside.next()).ok_or_else(|| {
+                let more = if given > 0 { "more " } else { "" };
+                let message = format!(
+                    "`{place}` is a picture without `image`, `path`, `url` or `base64`, and `images` beside the messages has no {more}pictures"
+                );
+                Fault::new(Reason::Picture, message)
+            })?;
+            pictures.push(picture);
+            made.push(Json::Map(Arc::new(without_source(map))));
+        }
+        let mut changed = Map::clone(message);
+        changed.insert(Arc::from("content"), Json::List(Arc::new(made)));
+        *message = Arc::new(changed);
+    }
+    let left = beside.len();
+    if left > 0 {
+        let message = format!(
+            "`images` holds {given} pictures, and the messages have places for {}",
+            given - left
+        );
+        return Err(Fault::new(Reason::Picture, message));
+    }
+    conversation.pictures = pictures;
+    Ok(())
+}
+
+/// The number of pictures in a message.
+pub(crate) fn pictures_in(message: &Map) -> usize {
+    let Some(Json::List(parts)) = message.get("content") else { return 0 };
+    parts.iter().filter(|part| has_picture(part)).count()
+}
+
+/// True if a message has a part that is a picture.
+fn has_pictures(message: &Map) -> bool {
+    pictures_in(message) > 0
+}
+
+fn has_picture(part: &Json) -> bool {
+    let Json::Map(part) = part else { return false };
+    matches!(part.get("type"), Some(Json::String(kind)) if is_picture(kind))
+}
+
+/// A part that is a picture without its file or bytes.
+fn without_source(part: &Map) -> Map {
+    let others = part.iter().filter(|(key, _)| !SOURCES.contains(&&***key));
+    others
+        .map(|(key, value)| match &**key {
+            "type" => (Arc::clone(key), Json::String(TYPES[0].into())),
+            _ => (Arc::clone(key), value.clone()),
+        })
+        .collect()
+}
+
+/// Makes parts of texts with marks. Without any mark, the pictures come before the first text of a user, as in TRL.
+fn make_parts(messages: &mut [Arc<Map>], count: usize) {
+    let has_mark = |message: &Map| matches!(message.get("content"), Some(Json::String(text)) if text.contains(MARK));
+    if messages.iter().any(|message| has_mark(message)) {
+        for message in messages.iter_mut().filter(|message| has_mark(message)) {
+            let Some(Json::String(text)) = message.get("content") else { continue };
+            let parts = parts_of(text);
+            let mut changed = Map::clone(message);
+            changed.insert(Arc::from("content"), parts);
+            *message = Arc::new(changed);
+        }
+        return;
+    }
+    let is_user = |message: &&mut Arc<Map>| matches!(message.get("role"), Some(Json::String(role)) if **role == *"user");
+    let Some(first) = messages.iter_mut().find(is_user) else { return };
+    let pictures = std::iter::repeat_n(picture_part(), count);
+    let others = match first.get("content") {
+        Some(Json::String(text)) => vec![text_part(text)],
+        Some(Json::List(parts)) => parts.to_vec(),
+        _ => Vec::new(),
+    };
+    let mut changed = Map::clone(first);
+    let parts: Vec<Json> = pictures.chain(others).collect();
+    changed.insert(Arc::from("content"), Json::List(Arc::new(parts)));
+    *first = Arc::new(changed);
+}
+
+/// The parts of a text with marks. The line break that sets a mark apart from the text goes with the mark.
+fn parts_of(text: &str) -> Json {
+    let mut parts = Vec::new();
+    for (number, piece) in text.split(MARK).enumerate() {
+        let mut piece = piece;
+        if number > 0 {
+            parts.push(picture_part());
+            piece = piece.strip_prefix('\n').unwrap_or(piece);
+        }
+        if !piece.is_empty() {
+            parts.push(text_part(piece));
+        }
+    }
+    if let [.., Json::Map(before), Json::Map(last)] = &parts[..]
+        && last.get("type") == Some(&Json::String(TYPES[0].into()))
+        && let Some(Json::String(text)) = before.get("text")
+        && let Some(text) = text.strip_suffix('\n')
+    {
+        let part = text_part(text);
+        let at = parts.len() - 2;
+        parts[at] = part;
+    }
+    Json::List(Arc::new(parts))
+}
+
+fn picture_part() -> Json {
+    let kind = (Arc::from("type"), Json::String(TYPES[0].into()));
+    Json::Map(Arc::new([kind].into_iter().collect()))
+}
+
+fn text_part(text: &str) -> Json {
+    let kind = (Arc::from("type"), Json::String("text".into()));
+    let text = (Arc::from("text"), Json::String(text.into()));
+    Json::Map(Arc::new([kind, text].into_iter().collect()))
+}
+
+/// The picture of a part or of an object of a column; `None` if it names no file and has no bytes.
+fn source(map: &Map, place: &str) -> Result<Option<Picture>, Fault> {
+    let bytes_first =
+        map.get("bytes").filter(|bytes| **bytes != Json::Null).map(|it| ("bytes", it));
+    let named = SOURCES.iter().filter_map(|key| Some((*key, map.get(*key)?)));
+    let mut named = bytes_first.into_iter().chain(named).filter(|(_, value)| **value != Json::Null);
+    let Some((key, value)) = named.next() else { return Ok(None) };
+    match value {
+        Json::Map(inner) => source(inner, &format!("{place}.{key}")),
+        Json::String(text) if ENCODED.contains(&key) => encoded(text, place).map(Some),
+        Json::String(text) => named_by(text, place).map(Some),
+        other => Err(wrong_type(
+            &format!("{place}.{key}"),
+            "a path, a URL or bytes in base64",
+            Some(other),
+        )),
+    }
+}
+
+/// The picture that a text names or is.
+fn named_by(text: &Arc<str>, place: &str) -> Result<Picture, Fault> {
+    if text.starts_with("data:") {
+        let Some((_, bytes)) = text.split_once(";base64,") else {
+            let message = format!("`{place}` is a `data:` URL that is not in base64");
+            return Err(Fault::new(Reason::Picture, message));
+        };
+        return encoded(bytes, place);
+    }
+    if text.len() > LONGEST_PATH {
+        return encoded(text, place);
+    }
+    Ok(Picture::File(Arc::clone(text)))
+}
+
+/// A picture whose bytes the record holds in base64.
+fn encoded(text: &str, place: &str) -> Result<Picture, Fault> {
+    let decode = |text: &str| STANDARD.decode(text.trim_end());
+    let fault = |what: String| Fault::new(Reason::Picture, format!("`{place}`: {what}"));
+    let whole = || decode(text).map_err(|error| fault(format!("no base64: {error}")));
+    let first = text.get(..FIRST_CHARACTERS).filter(|_| text.len() > FIRST_CHARACTERS);
+    if let Some(Ok(bytes)) = first.map(decode)
+        && let Ok(size) = fastpack_picture::size(Cursor::new(bytes))
+    {
+        return Ok(Picture::Held(size));
+    }
+    held(&whole()?).map_err(|error| fault(error.to_string())).map(Picture::Held)
+}
+
+fn held(bytes: &[u8]) -> Result<Size, fastpack_picture::Fault> {
+    fastpack_picture::size(Cursor::new(bytes))
+}
+
+/// The pictures beside the messages of a record; `None` if it has no such column.
+pub(crate) fn of_record(record: &Map) -> Result<Option<Vec<Picture>>, Fault> {
+    let found =
+        COLUMNS.iter().find(|column| record.get(**column).is_some_and(|it| *it != Json::Null));
+    let Some(column) = found else { return Ok(None) };
+    let unfolded = match &record[*column] {
+        // Cells of CSV hold lists as JSON.
+        Json::String(text) if text.trim_start().starts_with('[') => {
+            json::parse(text.as_bytes()).ok()
+        }
+        _ => None,
+    };
+    match unfolded.as_ref().unwrap_or(&record[*column]) {
+        Json::List(items) => {
+            let items = items.iter().enumerate();
+            let pictures = items.map(|(at, item)| of_value(item, &format!("{column}[{at}]")));
+            pictures.collect::<Result<_, _>>().map(Some)
+        }
+        item => Ok(Some(vec![of_value(item, column)?])),
+    }
+}
+
+fn of_value(value: &Json, place: &str) -> Result<Picture, Fault> {
+    let picture = match value {
+        Json::String(text) => return named_by(text, place),
+        Json::Map(map) => source(map, place)?,
+        _ => None,
+    };
+    picture.ok_or_else(|| {
+        wrong_type(place, "a path, a URL, or an object with `path`, `url` or `bytes`", Some(value))
+    })
+}
+
+/// The pictures of a row of a table, which may hold bytes; `None` if it has no such column.
+pub(crate) fn of_row(batch: &RecordBatch, row: usize) -> Result<Option<Vec<Picture>>, Fault> {
+    let held = |column: &&&str| batch.column_by_name(column).is_some_and(|it| it.is_valid(row));
+    let Some(column) = COLUMNS.iter().find(held) else { return Ok(None) };
+    let array = batch.column_by_name(column).expect("found above");
+    let items = match array.data_type() {
+        DataType::List(_) => array.as_list::<i32>().value(row),
+        DataType::LargeList(_) => array.as_list::<i64>().value(row),
+        DataType::FixedSizeList(..) => array.as_fixed_size_list().value(row),
+        _ => return Ok(Some(vec![of_cell(array.as_ref(), row, column)?])),
+    };
+    let pictures =
+        (0..items.len()).map(|at| of_cell(items.as_ref(), at, &format!("{column}[{at}]")));
+    pictures.collect::<Result<_, _>>().map(Some)
+}
+
+/// The picture in a cell: a text, bytes, or a struct of `bytes` and `path`, as `datasets` keeps pictures.
+fn of_cell(array: &dyn Array, at: usize, place: &str) -> Result<Picture, Fault> {
+    let misfit = || {
+        let message = format!("`{place}` must be a path, bytes, or a struct of `bytes` and `path`");
+        Fault::new(Reason::Picture, message)
+    };
+    if array.is_null(at) {
+        return Err(misfit());
+    }
+    let bytes = match array.data_type() {
+        DataType::Utf8 => return named_by(&array.as_string::<i32>().value(at).into(), place),
+        DataType::LargeUtf8 => return named_by(&array.as_string::<i64>().value(at).into(), place),
+        DataType::Utf8View => return named_by(&array.as_string_view().value(at).into(), place),
+        DataType::Binary => array.as_binary::<i32>().value(at),
+        DataType::LargeBinary => array.as_binary::<i64>().value(at),
+        DataType::BinaryView => array.as_binary_view().value(at),
+        DataType::Struct(_) => {
+            let fields = array.as_struct();
+            let valid = |name: &str| fields.column_by_name(name).filter(|field| field.is_valid(at));
+            let field = valid("bytes").or_else(|| valid("path")).ok_or_else(misfit)?;
+            return of_cell(field.as_ref(), at, place);
+        }
+        _ => return Err(misfit()),
+    };
+    let size = held(bytes);
+    size.map(Picture::Held)
+        .map_err(|error| Fault::new(Reason::Picture, format!("`{place}`: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_become_parts_with_the_line_breaks_that_set_them_apart() {
+        let parts = |text: &str| match parts_of(text) {
+            Json::List(parts) => parts
+                .iter()
+                .map(|part| match part {
+                    Json::Map(part) => match part.get("text") {
+                        Some(Json::String(text)) => text.to_string(),
+                        _ => MARK.to_owned(),
+                    },
+                    other => panic!("{other:?}"),
+                })
+                .collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(parts("<image>\nwhat?"), ["<image>", "what?"]);
+        assert_eq!(parts("what?\n<image>"), ["what?", "<image>"]);
+        assert_eq!(parts("<image>\n<image>\n\na"), ["<image>", "<image>", "\na"]);
+        assert_eq!(parts("a <image> b"), ["a ", "<image>", " b"]);
+        assert_eq!(parts("<image>"), ["<image>"]);
+        assert_eq!(parts("\n<image>"), ["", "<image>"]);
+    }
+}

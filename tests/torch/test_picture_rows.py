@@ -1,0 +1,417 @@
+"""Rows of conversations with pictures: the ids, types and pictures are those of the processor, and no picture is cut."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import transformers
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from picture_models import FAMILIES, save_processor
+from PIL import Image
+
+import fastpack
+from fastpack.errors import OptionError, RecordError
+
+VARIANTS = [(name, variant) for name, family in FAMILIES.items() for variant in family.options]
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory):
+    return cache(lambda name: save_processor(name, tmp_path_factory.mktemp(name)))
+
+
+@pytest.fixture(scope="module")
+def processor_of(folder_of):
+    return cache(lambda name: transformers.AutoProcessor.from_pretrained(folder_of(name)))
+
+
+def png(width, height, seed=0, **saved):
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    written = io.BytesIO()
+    Image.fromarray(pixels).save(written, **{"format": "PNG", **saved})
+    return written.getvalue()
+
+
+def picture(folder, width, height):
+    path = folder / f"{width}x{height}.png"
+    if not path.exists():
+        path.write_bytes(png(width, height))
+    return path
+
+
+def write(folder, records, name="data.jsonl"):
+    path = folder / name
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def packed(path, folder, **options):
+    usual = {
+        "max_length": 16384,
+        "strategy": "none",
+        "images": "reference",
+        "progress": False,
+        "max_lost": "100%",
+    }
+    return fastpack.pack_files(path, folder, **{**usual, **options}).to_pylist()
+
+
+def user(*parts):
+    return {"role": "user", "content": list(parts)}
+
+
+def text(said):
+    return {"type": "text", "text": said}
+
+
+def answer(said):
+    return {"role": "assistant", "content": [text(said)]}
+
+
+SIZES = st.tuples(st.integers(20, 120), st.integers(20, 120))
+WORDS = st.sampled_from(["a river", "the boat\n", " é", "", "two\n\nlines", "<b>日本</b>"])
+PARTS = st.lists(st.one_of(SIZES, WORDS), min_size=1, max_size=4)
+TURNS = st.lists(st.tuples(PARTS, WORDS.filter(str.strip)), min_size=1, max_size=3)
+
+
+def content(part, folder):
+    if isinstance(part, str):
+        return text(part)
+    return {"type": "image", "path": str(picture(folder, *part))}
+
+
+def messages_of(turns, folder):
+    messages = []
+    for parts, said in turns:
+        messages += [user(*(content(part, folder) for part in parts)), answer(said)]
+    return messages
+
+
+def by_processor(processor, messages, options, **given):
+    made = processor.apply_chat_template(
+        messages,
+        tokenize=True,
+        return_dict=True,
+        return_tensors="pt",
+        processor_kwargs={"images_kwargs": options},
+        **given,
+    )
+    return {name: made[name][0].tolist() for name in made if name.endswith("ids")}
+
+
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+@given(conversations=st.lists(TURNS, min_size=3, max_size=3))
+@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_rows_are_those_of_the_processor(name, variant, conversations, folder_of, processor_of, tmp_path):
+    options = FAMILIES[name].options[variant]
+    records = [{"messages": messages_of(turns, tmp_path)} for turns in conversations]
+    rows = packed(
+        write(tmp_path, records), folder_of(name), images=fastpack.Images(processor_kwargs=options or None)
+    )
+    assert len(rows) == len(records)
+    for row, record, turns in zip(rows, records, conversations, strict=True):
+        wanted = by_processor(processor_of(name), record["messages"], options)
+        assert row["input_ids"] == wanted["input_ids"]
+        for column in wanted.keys() - {"input_ids"}:
+            assert row[column] == wanted[column], column
+        sizes = [part for parts, _ in turns for part in parts if not isinstance(part, str)]
+        if name == "llava":  # whose template writes the pictures of a message before its texts
+            assert sorted((it["width"], it["height"]) for it in row["images"]) == sorted(sizes)
+        else:
+            assert [(it["width"], it["height"]) for it in row["images"]] == sizes
+        assert [it["number"] for it in row["images"]] == list(range(len(sizes)))
+        assert {(it["pictures"], it["document"]) for it in row["images"]} <= {(len(sizes), 0)}
+
+
+@pytest.mark.parametrize("name", ["qwen2_5_vl", "qwen3_vl", "gemma3", "internvl"])
+@given(turns=TURNS)
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_trained_stands_behind_the_prompt(name, turns, folder_of, processor_of, tmp_path):
+    messages = messages_of(turns, tmp_path)
+    [row] = packed(write(tmp_path, [{"messages": messages}]), folder_of(name))
+    processor = processor_of(name)
+    wanted = [-100] * len(row["input_ids"])
+    for at in range(1, len(messages), 2):
+        before = by_processor(processor, messages[:at], {}, add_generation_prompt=True)["input_ids"]
+        behind = by_processor(processor, messages[: at + 1], {})["input_ids"]
+        assert behind[: len(before)] == before
+        assert row["input_ids"][: len(behind)] == behind
+        stop = len(behind)
+        while not processor.tokenizer.decode(behind[stop - 1]).strip():  # behind the end of the turn
+            stop -= 1
+        wanted[len(before) : stop] = behind[len(before) : stop]
+    assert row["labels"] == wanted
+
+
+@pytest.fixture(scope="module")
+def forms(tmp_path_factory):
+    """The same conversation with two pictures in every form, and the folder of its files."""
+    folder = tmp_path_factory.mktemp("forms")
+    first, second = picture(folder, 60, 90), picture(folder, 120, 50)
+    whole = [base64.b64encode(path.read_bytes()).decode() for path in (first, second)]
+    blank, asked, said = {"type": "image"}, text("a boat"), answer("the river")
+
+    def parts(one, two):
+        return {"messages": [user(one, two, asked), said]}
+
+    def of(key, values):
+        return parts(*({"type": "image", key: value} for value in values))
+
+    names = [first.name, second.name]
+    paths = [str(first), str(second)]
+    urls = [f"data:image/png;base64,{it}" for it in whole]
+    plain = [{"from": "human", "value": "<image>\n<image>\na boat"}, {"from": "gpt", "value": "the river"}]
+    return folder, {
+        "path": of("path", names),
+        "url of a file": of("url", [f"file://{path}" for path in paths]),
+        "image": of("image", paths),
+        "base64": of("base64", whole),
+        "data url": of("url", urls),
+        "image_url": parts(*({"type": "image_url", "image_url": {"url": url}} for url in urls)),
+        "column": {"images": names, **parts(blank, blank)},
+        "column of objects": {"images": [{"path": name} for name in names], **parts(blank, blank)},
+        "column of bytes": {"images": [{"bytes": it, "path": None} for it in whole], **parts(blank, blank)},
+        "column, no parts": {"images": names, "messages": [{"role": "user", "content": "a boat"}, said]},
+        "marks": {"images": names, "conversations": plain},
+        "prompt": {"images": names, "prompt": [user(blank, blank, asked)], "completion": [said]},
+    }
+
+
+def test_all_forms_of_pictures_give_the_same_rows(forms, folder_of, processor_of):
+    folder, records = forms
+    made = {}
+    for form, record in records.items():
+        path = write(folder, [record], f"{form.replace(' ', '_')}.jsonl")
+        [made[form]] = packed(path, folder_of("qwen2_5_vl"))
+    wanted = made["path"]
+    messages = records["image"]["messages"]
+    assert wanted["input_ids"] == by_processor(processor_of("qwen2_5_vl"), messages, {})["input_ids"]
+    for form, row in made.items():
+        assert row["input_ids"] == wanted["input_ids"], form
+        if form != "prompt":  # of which all of the completion is trained
+            assert row["labels"] == wanted["labels"], form
+        sizes = [(it["number"], it["width"], it["height"]) for it in row["images"]]
+        assert sizes == [(0, 60, 90), (1, 120, 50)], form
+        is_held = form in {"base64", "data url", "image_url", "column of bytes"}
+        here = str(folder / f"{form.replace(' ', '_')}.jsonl")
+        places = [(it["path"], it["row"]) for it in row["images"]]
+        files = [(str(folder / "60x90.png"), 0), (str(folder / "120x50.png"), 0)]
+        assert places == ([(here, 1)] * 2 if is_held else files), form
+
+
+def test_tables_hold_pictures_as_datasets_keeps_them(folder_of, tmp_path):
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    said = [user({"type": "image", "text": None}, text("a boat")), answer("the river")]
+    for record in said:
+        record["content"] = [{"type": it["type"], "text": it.get("text")} for it in record["content"]]
+    table = pa.table(
+        {
+            "messages": [said, said],
+            "images": pa.array(
+                [[{"bytes": png(60, 90), "path": None}], [{"bytes": png(90, 30), "path": "x"}]],
+                pa.list_(kind),
+            ),
+        }
+    )
+    pq.write_table(table, tmp_path / "data.parquet", row_group_size=1)
+    with pa.OSFile(str(tmp_path / "data.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table, max_chunksize=1)
+    for name in ("data.parquet", "data.arrow"):
+        rows = packed(tmp_path / name, folder_of("qwen2_5_vl"))
+        places = [(it["path"], it["row"], it["width"], it["height"]) for row in rows for it in row["images"]]
+        here = str(tmp_path / name)
+        assert places == [(here, 1, 60, 90), (here, 2, 90, 30)]
+    with pytest.raises(RecordError, match="in memory alone"):
+        fastpack.pack_table(table, tokenizer=folder_of("qwen2_5_vl"), max_length=512, images="reference")
+
+
+@pytest.mark.parametrize("turn", range(1, 9))
+def test_a_turned_picture_has_the_size_that_it_is_shown_in(turn, folder_of, processor_of, tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    path = tmp_path / "turned.jpg"
+    path.write_bytes(png(90, 40, format="JPEG", exif=exif.tobytes()))
+    messages = [user({"type": "image", "path": str(path)}, text("a boat")), answer("the river")]
+    [row] = packed(write(tmp_path, [{"messages": messages}]), folder_of("qwen2_5_vl"))
+    [seen] = row["images"]
+    assert (seen["width"], seen["height"]) == ((40, 90) if turn > 4 else (90, 40))
+    assert row["input_ids"] == by_processor(processor_of("qwen2_5_vl"), messages, {})["input_ids"]
+
+
+BAD = {
+    "missing": ({"type": "image", "path": "none.png"}, "none.png`: No such file"),
+    "no picture": ({"type": "image", "path": "data.jsonl"}, "no picture"),
+    "cut": ({"type": "image", "path": "cut.png"}, "cut.png"),
+    "far": ({"type": "image", "url": "https://example.org/a.png"}, "is not on this machine"),
+    "no base64": ({"type": "image", "base64": "****"}, "no base64"),
+    "without a file": ({"type": "image"}, "is a picture without"),
+    "thin": ({"type": "image", "path": "thin.png"}, "takes no picture of 1 x 900 pixels"),
+    "video": ({"type": "video", "path": "a.mp4"}, "is of type `video`; fastpack packs text and pictures"),
+    "audio": ({"type": "input_audio"}, "is of type `input_audio`"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_picture_is_refused_by_name(case, folder_of, tmp_path):
+    part, reason = BAD[case]
+    (tmp_path / "cut.png").write_bytes(png(60, 90)[:20])
+    (tmp_path / "thin.png").write_bytes(png(1, 900))
+    good = user({"type": "image", "path": str(picture(tmp_path, 60, 90))}, text("a boat"))
+    records = [{"messages": [good, answer("ok")]}, {"messages": [user(part, text("a boat")), answer("ok")]}]
+    path = write(tmp_path, records)
+    with pytest.raises(RecordError, match=reason) as refused:
+        packed(path, folder_of("qwen2_5_vl"))
+    assert f"{path}:2: " in str(refused.value)
+    assert len(packed(path, folder_of("qwen2_5_vl"), on_bad_record="skip")) == 1
+
+
+def test_a_marker_in_a_text_is_no_picture(folder_of, tmp_path):
+    said = user(text("look at <|image_pad|> this"))
+    path = write(tmp_path, [{"messages": [said, answer("ok")]}])
+    with pytest.raises(RecordError, match="the token of a picture, and there is none"):
+        packed(path, folder_of("qwen2_5_vl"))
+
+
+def test_pictures_without_the_option_are_refused(forms, folder_of):
+    folder, records = forms
+    with pytest.raises(RecordError, match="pictures are packed with `images`"):
+        packed(write(folder, [records["path"]]), folder_of("qwen2_5_vl"), images=None)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"strategy": "concat"}, "cuts documents inside pictures"),
+        ({"objective": "mlm"}, 'means nothing with objective="mlm"'),
+        ({"images": "embed"}, "images"),
+        ({"images": fastpack.Images(processor_kwargs={"max_pixel": 3})}, "max_pixel"),
+    ],
+)
+def test_what_pictures_cannot_go_with_is_refused(options, reason, forms, folder_of):
+    folder, records = forms
+    with pytest.raises(OptionError, match=reason):
+        packed(write(folder, [records["path"]]), folder_of("qwen2_5_vl"), **options)
+
+
+def test_a_tokenizer_without_a_processor_is_refused(forms, tmp_path):
+    folder, records = forms
+    with pytest.raises(OptionError, match="processor"):
+        packed(write(folder, [records["path"]]), "examples/tokenizer")
+
+
+@pytest.mark.parametrize("overlong", ["truncate", "split", "trim", "drop"])
+@pytest.mark.parametrize("side", ["left", "right"])
+@given(turns=st.lists(TURNS, min_size=4, max_size=4), max_length=st.integers(12, 80))
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_picture_is_cut(overlong, side, turns, max_length, folder_of, processor_of, tmp_path):
+    if side == "left" and overlong != "truncate":
+        return
+    path = write(tmp_path, [{"messages": messages_of(it, tmp_path)} for it in turns])
+    cut = fastpack.Truncate(side=side) if overlong == "truncate" else overlong
+    token = processor_of("qwen2_5_vl").image_token_id
+    begin, close = processor_of("qwen2_5_vl").tokenizer.convert_tokens_to_ids(
+        ["<|vision_start|>", "<|vision_end|>"]
+    )
+    lengths = {
+        (it["width"], it["height"]): by_processor(
+            processor_of("qwen2_5_vl"), [user(content((it["width"], it["height"]), tmp_path))], {}
+        )["input_ids"].count(token)
+        for row in packed(path, folder_of("qwen2_5_vl"))
+        for it in row["images"]
+    }
+    rows = packed(path, folder_of("qwen2_5_vl"), max_length=max_length, strategy="mix", overlong=cut)
+    for row in rows:
+        assert len(row["input_ids"]) <= max_length
+        assert row["input_ids"].count(token) == sum(
+            lengths[it["width"], it["height"]] for it in row["images"]
+        )
+        assert [it == token for it in row["input_ids"]] == [it == 1 for it in row["mm_token_type_ids"]]
+        ends = np.cumsum(row["seq_lengths"])
+        for at, (end, length) in enumerate(zip(ends, row["seq_lengths"], strict=True)):
+            ids = row["input_ids"][end - length : end]
+            assert ids.count(begin) == ids.count(close) == sum(it["document"] == at for it in row["images"])
+
+
+def many(folder, count=60):
+    random = np.random.default_rng(0)
+    for _ in range(count):
+        turns = [
+            (
+                [
+                    tuple(int(it) for it in random.integers(20, 120, 2)),
+                    "a river " * int(random.integers(1, 9)),
+                ],
+                "the boat " * int(random.integers(1, 5)),
+            )
+            for _ in range(random.integers(1, 3))
+        ]
+        yield {"messages": messages_of(turns, folder)}
+
+
+def test_every_road_gives_the_same_pictures(folder_of, tmp_path):
+    model, path = folder_of("qwen2_5_vl"), write(tmp_path, many(tmp_path))
+    options = {"max_length": 256, "strategy": "mix"}
+    rows = packed(path, model, **options)
+    assert packed(path, model, threads=3, **options) == rows
+    common = {"tokenizer": model, "images": "reference", "max_length": 256, "progress": False}
+    for form in ("arrow", "parquet", "jsonl"):
+        fastpack.pack_dir(path, tmp_path / form, format=form, keep_tokens=True, memory="1MB", **common)
+        assert fastpack.read(tmp_path / form).to_pylist() == rows
+    assert fastpack.verify(tmp_path / "arrow", tokenizer=model)
+    compact = fastpack.Format("arrow", layout="compact")
+    fastpack.pack_dir(path, tmp_path / "compact", format=compact, **common)
+    assert fastpack.read(tmp_path / "compact").to_pylist() == rows
+    fastpack.repack(tmp_path / "arrow", tmp_path / "again", max_length=512, progress=False)
+    assert fastpack.read(tmp_path / "again").to_pylist() == packed(
+        path, model, **{**options, "max_length": 512}
+    )
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert fastpack.pack_records(records, **common).to_pylist() == rows
+    assert fastpack.pack_table(pa.Table.from_pylist(records), **common).to_pylist() == rows
+
+
+def test_a_stream_goes_on_with_its_pictures(folder_of, tmp_path):
+    model, path = folder_of("qwen2_5_vl"), write(tmp_path, many(tmp_path))
+    options = {"tokenizer": model, "images": "reference", "max_length": 256, "batch_size": 4}
+    whole = [table.to_pylist() for table in fastpack.stream(path, **options)]
+    assert sum(len(row["images"]) for rows in whole for row in rows) > 60
+    stream = fastpack.stream(path, **options)
+    first = [next(stream).to_pylist() for _ in range(3)]
+    state = json.loads(json.dumps(stream.state_dict()))
+    resumed = fastpack.stream(path, **options)
+    resumed.load_state_dict(state)
+    assert first + [table.to_pylist() for table in resumed] == whole
+    other = fastpack.stream(
+        path,
+        **{
+            **options,
+            "images": fastpack.Images(
+                processor_kwargs={"size": {"shortest_edge": 784, "longest_edge": 7840}}
+            ),
+        },
+    )
+    other.load_state_dict(state)
+    with pytest.raises(OptionError, match="images"):
+        next(other)
+
+
+def test_the_report_counts_pictures(folder_of, processor_of, tmp_path):
+    path = write(tmp_path, many(tmp_path))
+    usual = {"max_length": 256, "images": "reference", "progress": False}
+    table = fastpack.pack_files(path, folder_of("qwen2_5_vl"), **usual)
+    report, rows = fastpack.Report.of(table), table.to_pylist()
+    token = processor_of("qwen2_5_vl").image_token_id
+    assert report.pictures == sum(len(row["images"]) for row in rows)
+    shown = sum(row["input_ids"].count(token) for row in rows)
+    assert report.picture_tokens == shown + 2 * report.pictures  # the marks around each picture
+    assert f"pictures     {report.pictures} of {report.picture_tokens:,} tokens" in str(report)
+    scanned = fastpack.scan(path, folder_of("qwen2_5_vl"), **usual)
+    assert scanned.fits[0].kept.tokens == report.tokens.kept
