@@ -13,10 +13,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("script", sorted(path.name for path in ROOT.glob("examples/train_*.py")))
+@pytest.mark.parametrize(
+    "script", sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("examples/**/train_*.py"))
+)
 def test_an_example_trains(script, tmp_path):
     done = subprocess.run(
-        [sys.executable, f"examples/{script}"],
+        [sys.executable, script],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": "python", "TMPDIR": str(tmp_path), "HF_HUB_OFFLINE": "1"},
         capture_output=True,

@@ -60,11 +60,14 @@ def check_settings(args: object, collator: object, folders: Sequence[Folder]) ->
 
 
 def is_ours(collator: object) -> bool:
-    """True if a collator is `fastpack.torch.collate`, if not with other options. Asks without importing torch."""
+    """True if a collator is `fastpack.torch.collate`, if not with other options, or one of pictures. Asks without importing torch."""
     while isinstance(collator, partial):
         collator = collator.func
     batches = sys.modules.get("fastpack.torch.batches")
-    return batches is not None and collator is batches.collate
+    if batches is not None and collator is batches.collate:
+        return True
+    pictures = sys.modules.get("fastpack.torch.pictures")
+    return pictures is not None and isinstance(collator, pictures.PictureCollator)
 
 
 def refuse_unfit_trainer(folders: Sequence[Folder]) -> None:

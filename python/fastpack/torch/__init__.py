@@ -27,6 +27,7 @@ from fastpack.torch.streams import StreamDataset
 
 if TYPE_CHECKING:
     from fastpack.torch.callback import CheckCallback
+    from fastpack.torch.pictures import PictureCollator
     from fastpack.torch.stream_callback import StreamCallback
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "MicroBatch",
     "PackSampler",
     "PackedDataset",
+    "PictureCollator",
     "Row",
     "Step",
     "StreamCallback",
@@ -51,11 +53,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Loads the callbacks, which need `transformers`, where they are used."""
+    """Loads what needs `transformers` where it is used."""
     if name == "CheckCallback":
         from fastpack.torch.callback import CheckCallback  # noqa: PLC0415  slow to import
 
         return CheckCallback
+    if name == "PictureCollator":
+        from fastpack.torch.pictures import PictureCollator  # noqa: PLC0415  likewise
+
+        return PictureCollator
     if name == "StreamCallback":
         from fastpack.torch.stream_callback import StreamCallback  # noqa: PLC0415  likewise
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["Batch", "Mask", "PaddedTo", "collate"]
+__all__ = ["IMAGES", "Batch", "Mask", "PaddedTo", "collate"]
 
 Mask: TypeAlias = Literal["documents", "flex", "padding"]
 PaddedTo: TypeAlias = Literal["longest"] | int
@@ -29,6 +29,9 @@ Batch: TypeAlias = "dict[str, torch.Tensor]"
 
 _TOKENS: Final = ("input_ids", "labels", "loss_weights")
 """The columns with a value for each token."""
+
+IMAGES: Final = "images"
+"""The column of pictures."""
 
 _WEIGHTS: Final = ("loss_weights", "label_weights")
 """The columns of weights, in the full and the compact layout."""
@@ -93,10 +96,11 @@ def collate(
         message = f"must be a list of packed rows, not `{shown(rows)}`"
         raise OptionTypeError(message, "rows")
     rows = list(rows)
-    lengths = [_lengths_of(row, number) for number, row in enumerate(rows)]
+    lengths = [lengths_of(row, number) for number, row in enumerate(rows)]
     if not lengths:
         message = "no rows to make a batch of; give `collate` one row at least"
         raise BatchError(message)
+    _refuse_pictures(rows)
     rows = [full_row(row, number) for number, row in enumerate(rows)]
     names = [name for name in _TOKENS if any(name in row for row in rows)]
     columns = {name: [_column(rows, name, number) for number in range(len(rows))] for name in names}
@@ -161,7 +165,19 @@ def _check_options(
         check_switch(option, value)
 
 
-def _lengths_of(row: Mapping[str, object], number: int) -> npt.NDArray[np.int64]:
+def _refuse_pictures(rows: Sequence[Mapping[str, object]]) -> None:
+    """Refuses rows with pictures, whose tokens alone would be trained on."""
+    for number, row in enumerate(rows):
+        pictures = row.get(IMAGES)
+        if pictures is not None and len(pictures):  # type: ignore[arg-type]  # a list
+            message = (
+                f"row {number} of the batch has pictures in `{IMAGES}`, which `collate` does not open; use a "
+                "fastpack.torch.PictureCollator"
+            )
+            raise BatchError(message)
+
+
+def lengths_of(row: Mapping[str, object], number: int) -> npt.NDArray[np.int64]:
     """The lengths of the documents of a row."""
     check_type("rows", row, Mapping, "packed rows, which map columns to values")
     if "input_ids" not in row:

@@ -16,6 +16,7 @@ from fastpack.errors import BatchError
 from fastpack.hf.trainers import check_settings, folders_of, is_ours
 from fastpack.torch.batches import full_row
 from fastpack.torch.checking.checks import check
+from fastpack.torch.pictures import PictureCollator
 from fastpack.torch.rows import PackedDataset
 from fastpack.types import NOT_TRAINED
 
@@ -75,6 +76,9 @@ class CheckCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
         trainer = calling_trainer()
         folders = [self._folder] if self._folder else _folders_of(trainer.train_dataset)
         check_settings(trainer.args, trainer.data_collator, folders)
+        if isinstance(trainer.data_collator, PictureCollator):
+            for folder in folders:
+                trainer.data_collator.check_folder(folder)
         if (
             state.global_step
             and hasattr(trainer.train_dataset, "load_state_dict")

@@ -20,6 +20,7 @@ from fastpack.arguments.counted import counted
 from fastpack.dataset.folder import TRAIN, Folder, expanded, shown_columns, with_columns
 from fastpack.dataset.packed_files import Access
 from fastpack.errors import OptionError
+from fastpack.torch.batches import IMAGES
 from fastpack.torch.reading.columns import Row, columns_of
 from fastpack.torch.reading.epochs import Repacked, check_repackable
 from fastpack.torch.reading.shards import Shards
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["PADDING", "PackedDataset"]
 
 _LENGTHS: Final = "seq_lengths"
+
+_TYPES: Final = "token_type_ids"
+"""The end of the names of columns with the types of tokens."""
 
 
 class Gathered(Mapping[str, object]):
@@ -321,9 +325,11 @@ def _paths_of(source: object) -> list[StrPath] | None:
 def _blank(row: Mapping[str, object], pad_token_id: int) -> dict[str, object]:
     """A row of padding: the lengths and positions of a row, without its tokens, labels and origins."""
     values = dict(padding_values(pad_token_id))
-    return {
+    blank = {
         name: np.full_like(value, values[name]) if name in values else value for name, value in row.items()
     }
+    blank |= {name: np.zeros_like(row[name]) for name in row if name.endswith(_TYPES)}
+    return {**blank, IMAGES: []} if IMAGES in row else blank
 
 
 def _check_unpacked(table: pa.Table) -> None:

@@ -12,6 +12,7 @@ import torch
 from fastpack.arguments.checks import check_type, shown
 from fastpack.errors import BatchError, OptionError
 from fastpack.torch.checking.labels import check_labels
+from fastpack.torch.checking.media import changed_ids, has_media, media_in, token_positions
 from fastpack.torch.checking.passes import evaluating, forward, movement, on_device, tolerance, vocabulary_of
 from fastpack.types import NOT_TRAINED
 
@@ -178,7 +179,7 @@ def _boundaries_of(
 
 def _is_padding(batch: Mapping[str, torch.Tensor], row: int, start: int) -> bool:
     """True if the tokens of a row from `start` on are padding: without labels, and one run of positions or masked."""
-    labels, positions, mask = batch.get("labels"), batch.get("position_ids"), batch.get("attention_mask")
+    labels, positions, mask = batch.get("labels"), token_positions(batch), batch.get("attention_mask")
     if isinstance(labels, torch.Tensor) and bool(
         (labels.as_subclass(torch.Tensor)[row, start:] != NOT_TRAINED).any()
     ):
@@ -207,13 +208,13 @@ def _lengths_of(
         return [list(chain.from_iterable(lengths))] if rows == 1 else lengths, "seq_lengths"
     if rows == 1 and batch.get("cu_seq_lens_q") is not None:
         return [batch["cu_seq_lens_q"].diff().tolist()], "cu_seq_lens_q"
-    if batch.get("position_ids") is None:
+    positions = token_positions(batch)
+    if positions is None:
         message = (
             "the batch does not say where documents begin: it has neither `cu_seq_lens_q` nor `position_ids`; use "
             "fastpack.torch.collate, or pass seq_lengths= of its rows"
         )
         raise BatchError(message)
-    positions = batch["position_ids"]
     if positions.dim() > 2 or (positions.dim() == 2 and len(positions) not in {1, rows}):  # noqa: PLR2004  rows and tokens
         message = f"`position_ids` has the shape {list(positions.shape)}, which is none of rows; pass seq_lengths= of its rows"
         raise BatchError(message)
@@ -263,7 +264,7 @@ def _leak(
     Of each two documents, either is changed in some pass in which the other is not.
     """
     ids = batch["input_ids"]
-    vocabulary = vocabulary_of(model, logits)
+    others_ids = changed_ids(model, ids, vocabulary_of(model, logits))
     # The number of each token's document; padding, which may attend to anything, is changed in each pass.
     numbers = torch.full(ids.shape, -1, dtype=torch.long, device=ids.device)
     for number, (row, start, length) in enumerate(boundaries.documents):
@@ -272,12 +273,11 @@ def _leak(
     for part in range(passes):
         is_changed = torch.tensor([*(part in code for code in codes), True], device=ids.device)
         chosen = is_changed[numbers]
-        # Each token is replaced by one half a vocabulary away, since neighbouring ids may have similar embeddings.
-        changed = torch.where(chosen, (ids + vocabulary // 2) % vocabulary, ids)
+        changed = torch.where(chosen, others_ids, ids)
         perturbed = forward(model, {**batch, "input_ids": changed}).logits
         moved = movement(logits, perturbed)
         own, others = moved[chosen].max() if chosen.any() else moved.max(), torch.where(chosen, 0, moved)
-        if (chosen & (numbers >= 0)).any() and not float(own):
+        if ((changed != ids) & (numbers >= 0)).any() and not float(own):
             message = (
                 "the logits of the model do not depend on its tokens, so nothing can be said of its documents; if its output "
                 "begins at zero, check it after a step"
@@ -309,6 +309,8 @@ def _remedy(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundarie
     """The remedy that keeps the documents apart, found by trials."""
     if _is_shared():
         return _WITHOUT_TRYING  # a rank alone must not run a model that all ranks share
+    if has_media(batch):
+        return _WITH_PICTURES
     changes = _changes(batch, boundaries)
     together = {name: value for change, _ in changes for name, value in change.items()}
     for change, words in [*changes, (together, " and ".join(words for _, words in changes))]:
@@ -328,6 +330,11 @@ def _remedy(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundarie
     )
 
 
+_WITH_PICTURES: Final = (
+    "use a fastpack.torch.PictureCollator that was made for this model, and use_cache=False; a model that ignores "
+    "`position_ids` needs rows of one document each"
+)
+
 _WITHOUT_TRYING: Final = (
     "use fastpack.torch.collate, without an `attention_mask`, and use_cache=False; a model that ignores `position_ids` "
     "needs rows of one document each"
@@ -337,7 +344,7 @@ _WITHOUT_TRYING: Final = (
 def _changes(batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> list[tuple[Batch, str]]:
     """Possible faults of a batch: for each, the corrected values and the remedy."""
     changes: list[tuple[Batch, str]] = []
-    ids, mask, positions = batch["input_ids"], batch.get("attention_mask"), batch.get("position_ids")
+    ids, mask, positions = batch["input_ids"], batch.get("attention_mask"), token_positions(batch)
     if isinstance(mask, torch.Tensor) and mask.dim() == 2:  # noqa: PLR2004  zeros and ones, a row each
         words = (
             "leave out `attention_mask`, which makes a row one document: use fastpack.torch.collate (in a TRL trainer, "
@@ -396,6 +403,16 @@ def _check_alone(
     ids = batch["input_ids"]
     # The last document that is not alone in its row: if positions do not restart, its are the most wrong.
     found = [place for place in boundaries.documents if place[1] > 0 and place[2] > 1]
+    if has_media(batch):
+        # Pictures cannot be told apart here, so a document without any is taken.
+        shows = media_in(model, ids)
+        found = [
+            (row, start, length)
+            for row, start, length in found
+            if not shows[row, start : start + length].any()
+        ]
+        if not found:
+            return
     if not found and not _is_shared():
         return
     row, start, length = (found or boundaries.documents)[-1]

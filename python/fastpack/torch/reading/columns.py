@@ -20,7 +20,7 @@ __all__ = ["Columns", "Row", "columns_of"]
 
 Values: TypeAlias = "npt.NDArray[np.int64 | np.float32]"
 
-Columns: TypeAlias = "Mapping[str, _Column | _MadeColumn]"
+Columns: TypeAlias = "Mapping[str, _Column | _StructColumn | _MadeColumn]"
 """The columns of a record batch by their names."""
 
 
@@ -38,7 +38,7 @@ class Row(Mapping[str, object]):
         self._at = at
 
     def __getitem__(self, name: str) -> object:
-        """The value of a column: an array, or a number."""
+        """The value of a column: an array, a number, or a list of structs as `dict`."""
         return self._columns[name].of(self._at)
 
     def __contains__(self, name: object) -> bool:
@@ -78,6 +78,18 @@ class _Column:
         return self._values[self._offsets[at] : self._offsets[at + 1]]
 
 
+class _StructColumn:
+    """A column of lists of structs, such as the pictures of rows: a `dict` for each."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, column: pa.Array[pa.Scalar[pa.DataType]]) -> None:
+        self._values = column
+
+    def of(self, at: int) -> object:
+        return self._values[at].as_py()
+
+
 class _MadeColumn:
     """A full-layout column of rows in the compact layout, computed when a row is read."""
 
@@ -93,9 +105,17 @@ class _MadeColumn:
 def columns_of(batch: pa.RecordBatch, shown: Sequence[str] | None) -> Columns:
     """The columns of a batch; `shown` names the full-layout columns of rows in the compact layout."""
     if shown is None:
-        return {name: _Column(name, batch.column(name)) for name in batch.schema.names}
+        return {name: _stored(name, batch) for name in batch.schema.names}
     rows = CompactRows(batch)
-    return {
-        name: _MadeColumn(name, rows) if name in MADE_COLUMNS else _Column(name, batch.column(name))
-        for name in shown
-    }
+    return {name: _MadeColumn(name, rows) if name in MADE_COLUMNS else _stored(name, batch) for name in shown}
+
+
+def _stored(name: str, batch: pa.RecordBatch) -> _Column | _StructColumn:
+    """A column as a batch holds it."""
+    column = batch.column(name)
+    is_list = isinstance(column, (pa.ListArray, pa.LargeListArray))
+    return (
+        _StructColumn(column)
+        if is_list and pa.types.is_struct(column.type.value_type)
+        else _Column(name, column)
+    )

@@ -32,7 +32,8 @@ def check_repackable(folders: Sequence[Folder]) -> None:
     """Refuses rows that cannot be packed anew.
 
     Raises:
-        OptionError: The rows are not from a folder, their tokens were not kept, or documents were cut at the ends of rows.
+        OptionError: The rows are not from a folder, their tokens were not kept, they have pictures, or documents were cut at
+            the ends of rows.
     """
     if not folders:
         message = "a table has no folder with kept tokens; pack_dir(keep_tokens=True) writes one"
@@ -40,6 +41,9 @@ def check_repackable(folders: Sequence[Folder]) -> None:
     for folder in folders:
         if not folder.keeps_tokens:
             message = f"{folder.name} keeps no tokens; pack it with keep_tokens=True"
+            raise OptionError(message, "repack")
+        if folder.options.get("images"):
+            message = f"{folder.name} has pictures, which are not gathered anew; use fastpack.repack"
             raise OptionError(message, "repack")
         if cuts_at_row_end(strategy := folder.options.get("strategy")):
             message = (

@@ -1,0 +1,269 @@
+"""`PictureCollator`: packed rows with pictures to the tensors of one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import torch
+
+from fastpack.arguments.checks import check_switch, check_type, is_series, shown
+from fastpack.errors import BatchError, OptionTypeError
+from fastpack.runtime.ranks import rank_of
+from fastpack.tokenizer.pictures.loading import reason_of
+from fastpack.torch.batches import IMAGES, collate, full_row, lengths_of
+from fastpack.torch.pictures.files import PictureFiles
+from fastpack.torch.pictures.masks import document_masks_of
+from fastpack.torch.pictures.packed import folders_in, packed_processor
+from fastpack.torch.pictures.positions import rope_index_of
+from fastpack.torch.pictures.processing import PictureProcessing, joined
+from fastpack.torch.pictures.references import documents_of, references_of
+from fastpack.types import NOT_TRAINED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+    from PIL.Image import Image
+    from transformers import PreTrainedConfig, ProcessorMixin
+
+    from fastpack.dataset.folder import Folder
+    from fastpack.torch.batches import Batch
+    from fastpack.torch.pictures.processing import Values
+    from fastpack.torch.pictures.references import PictureReference
+    from fastpack.types import StrPath
+
+__all__ = ["PictureCollator"]
+
+Lengths: TypeAlias = "npt.NDArray[np.int64]"
+"""The lengths of documents, or a number for each token."""
+
+_OF_FLASH: Final = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
+"""What `collate` gives flash attention. Models hand it to their vision part too, which has other boundaries."""
+
+
+class PictureCollator:
+    """Makes a batch of packed rows with pictures: opens the pictures, and runs the processor on those of each document.
+
+    As `collate_fn` of a `DataLoader`, whose workers then open the pictures, or `data_collator` of a `Trainer` or of
+    TRL's `SFTTrainer` (with the settings of `fastpack.hf.sft_config(images=True)`). Rows are laid end to end, as by
+    `collate`, and each attention implementation finds the documents by `position_ids`.
+
+    Examples:
+        >>> from fastpack.torch import PackedDataset, PictureCollator
+        >>> rows = PackedDataset("packed")  # doctest: +SKIP
+        >>> collator = PictureCollator("model", model, packed=rows)  # doctest: +SKIP
+        >>> loader = DataLoader(rows, batch_size=2, collate_fn=collator, num_workers=4)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        processor: StrPath | ProcessorMixin,
+        model: torch.nn.Module | PreTrainedConfig,
+        *,
+        packed: object = None,
+        processor_kwargs: Mapping[str, object] | None = None,
+        moved: Mapping[StrPath, StrPath] | None = None,
+        stand_in: bool | None = None,
+        shift_labels: bool = False,
+        loss_weights: bool = False,
+        seq_idx: bool = False,
+    ) -> None:
+        """Loads a processor.
+
+        Args:
+            processor: The folder of a model with its processor, or a live processor.
+            model: The model that is trained, or its configuration: it says how positions are made. Its weights are not
+                kept.
+            packed: The packed folder of the rows, its `PackedDataset` or its data set of `fastpack.hf.load`. The
+                processor has to be configured as the folder's manifest says.
+            processor_kwargs: Options of the image processor that the rows were packed with; those in the manifest of
+                `packed` if not given.
+            moved: Folders of pictures that lie elsewhere now: the path of each when the rows were packed, and its path
+                now.
+            stand_in: Adds a small grey picture, as a document without labels, to a batch without pictures, so that each
+                rank runs the vision part of the model, as DDP and FSDP need; the gradients of that part are then zero
+                rather than missing. If not given, it is added where a run has several ranks.
+            shift_labels: As in `collate`.
+            loss_weights: As in `collate`.
+            seq_idx: As in `collate`.
+
+        Raises:
+            OptionError: The processor does not serve, or is another one than the rows were packed with.
+            InputNotFoundError: There is no such folder.
+        """
+        for option, value in {
+            "shift_labels": shift_labels,
+            "loss_weights": loss_weights,
+            "seq_idx": seq_idx,
+        }.items():
+            check_switch(option, value)
+        check_type("moved", moved, (Mapping, type(None)), "a mapping of folders to folders")
+        check_type("stand_in", stand_in, (bool, type(None)), "True, False or None")
+        folders = folders_in(packed)
+        recorded = [packed_processor(folder) for folder in folders]
+        if processor_kwargs is None and recorded:
+            options = recorded[0].get("options")
+            processor_kwargs = options if isinstance(options, dict) else None
+        self._processing = PictureProcessing(processor, processor_kwargs)
+        for folder in folders:
+            self.check_folder(folder)
+        self._rope_index = rope_index_of(model)
+        self._masks = document_masks_of(model, self._processing.token_columns)
+        self._files = PictureFiles(moved)
+        self._collate = partial(
+            collate, shift_labels=shift_labels, loss_weights=loss_weights, seq_idx=seq_idx
+        )
+        if stand_in is None:
+            # Of the process that makes the collator: worker processes know nothing of ranks.
+            stand_in = rank_of(None, None).world_size > 1
+        self._stand_in = self._processing.stand_in() if stand_in else None
+
+    def check_folder(self, folder: Folder) -> None:
+        """Refuses a folder whose rows were packed with another processor, or with other options of it.
+
+        Raises:
+            OptionError: They were.
+        """
+        self._processing.check_configuration(packed_processor(folder), folder.name)
+
+    def __call__(self, rows: Sequence[Mapping[str, object]]) -> Batch:
+        """Makes a batch.
+
+        Args:
+            rows: Packed rows with `input_ids`, `seq_lengths`, `images`, and the columns that the processor returns for
+                each token, such as `mm_token_type_ids`.
+
+        Returns:
+            What `collate` returns but for the arguments of flash attention, which takes `position_ids`; what the
+            processor returns of pictures, such as `pixel_values` and `image_grid_thw`; and its columns of tokens. For a
+            model whose positions have three dimensions, `position_ids` are [4, 1, T]: the first ones count the tokens of
+            each document, the others are those of the model. For a model whose own masks of packed rows are wrong, as those
+            of Gemma 3 are in transformers 5.24, `attention_mask` has the right one for each kind of layers.
+
+        Raises:
+            BatchError: A picture cannot be opened, or has another size than when it was packed; or as in `collate`.
+        """
+        if not is_series(rows):
+            message = f"must be a list of packed rows, not `{shown(rows)}`"
+            raise OptionTypeError(message, "rows")
+        lengths = [lengths_of(row, number) for number, row in enumerate(rows)]
+        rows = [full_row(row, number) for number, row in enumerate(rows)]
+        made = [
+            values for number, row in enumerate(rows) for values in self._of_row(row, lengths[number], number)
+        ]
+        if self._stand_in and rows and not any(made):
+            values, tokens = self._stand_in
+            rows.append(self._stand_in_row(tokens, rows[0]))
+            lengths.append(np.array(rows[-1]["seq_lengths"], np.int64))
+            made.append(values)
+        batch = self._collate([_without_pictures(row) for row in rows])
+        for name in _OF_FLASH:
+            batch.pop(name, None)
+        for name in self._processing.token_columns:
+            batch[name] = torch.from_numpy(
+                np.concatenate([_tokens(row, name, at) for at, row in enumerate(rows)])
+            )[None]
+        of_documents = np.concatenate(lengths)
+        if self._masks is not None:
+            batch["attention_mask"] = self._masks.of_batch(batch, of_documents.tolist())
+        if self._rope_index is not None:
+            rope = self._rope_positions(batch, of_documents, made)
+            batch["position_ids"] = torch.cat([batch["position_ids"][None], rope])
+        return batch | joined([values for values in made if values])
+
+    def _of_row(self, row: Mapping[str, object], lengths: Lengths, number: int) -> list[Values]:
+        """What the processor makes of the pictures of each document of a row; nothing of one without pictures."""
+        ids = _tokens(row, "input_ids", number)
+        placeholder = self._processing.placeholder
+        documents = documents_of(references_of(row, number), ids, lengths, placeholder, number)
+        made: list[Values] = []
+        for references, end, length in zip(documents, lengths.cumsum(), lengths, strict=True):
+            places = int((ids[end - length : end] == placeholder).sum())
+            made.append(self._of_document(references, places, number) if references else {})
+        return made
+
+    def _of_document(self, references: Sequence[PictureReference], places: int, number: int) -> Values:
+        """What the processor makes of the pictures of a document of row `number`, which has so many `places` for them."""
+        pictures = [self._opened(reference, number) for reference in references]
+        named = f"the {references[0]}" + (f" and {len(references) - 1} more" if len(references) > 1 else "")
+        try:
+            values, tokens = self._processing.of_document(pictures)
+        except MemoryError:
+            raise
+        except Exception as raised:
+            message = f"row {number} of the batch: the processor cannot process {named}: {reason_of(raised)}"
+            raise BatchError(message) from raised
+        needed = int((tokens["input_ids"] == self._processing.placeholder).sum())
+        if needed != places:
+            message = (
+                f"row {number} of the batch: the processor makes {needed:,} tokens of {named}, but the row has "
+                f"{places:,}; give the processor and the options that the rows were packed with"
+            )
+            raise BatchError(message)
+        return values
+
+    def _opened(self, reference: PictureReference, number: int) -> Image:
+        """A picture of row `number`."""
+        try:
+            picture = self._files.opened(reference)
+        except MemoryError:
+            raise
+        except Exception as raised:
+            message = (
+                f"row {number} of the batch: the {reference} cannot be opened: {reason_of(raised)}; "
+                "pass `moved` if it lies elsewhere now"
+            )
+            raise BatchError(message) from raised
+        if picture.size != (reference.width, reference.height):
+            message = (
+                f"row {number} of the batch: the {reference} has {picture.width} x {picture.height} pixels, but had "
+                f"{reference.width} x {reference.height} when it was packed; pack again"
+            )
+            raise BatchError(message)
+        return picture
+
+    def _stand_in_row(self, tokens: Values, row: Mapping[str, object]) -> dict[str, object]:
+        """A row of one document without labels that shows the picture that stands in."""
+        ids = tokens["input_ids"][0].numpy()
+        made: dict[str, object] = {"input_ids": ids, "seq_lengths": [len(ids)]}
+        fills = {"labels": NOT_TRAINED, "loss_weights": 0.0}
+        made |= {name: np.full(len(ids), fill) for name, fill in fills.items() if name in row}
+        return made | {name: tokens[name][0].numpy() for name in self._processing.token_columns}
+
+    def _rope_positions(self, batch: Batch, lengths: Lengths, made: Sequence[Values]) -> torch.Tensor:
+        """The positions in three dimensions of the documents of a batch, [3, 1, T], each document alone."""
+        columns = {name: batch[name] for name in ("input_ids", *self._processing.token_columns)}
+        positions = []
+        for values, end, length in zip(made, lengths.cumsum(), lengths, strict=True):
+            if values and self._rope_index is not None:
+                tokens = {name: column[:, end - length : end] for name, column in columns.items()}
+                positions.append(self._rope_index.of_document(tokens | values))
+            else:
+                positions.append(torch.arange(length).expand(3, -1))
+        return torch.cat(positions, 1)[:, None]
+
+
+def _without_pictures(row: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in row.items() if name != IMAGES}
+
+
+def _tokens(row: Mapping[str, object], name: str, number: int) -> Lengths:
+    """A column of a row that has a whole number for each token.
+
+    Raises:
+        BatchError: The row has no such column, or another number of values.
+    """
+    if name not in row:
+        message = (
+            f"row {number} of the batch has no column `{name}`, which the processor returns for each token; pack with "
+            "`images` and the processor of the model"
+        )
+        raise BatchError(message)
+    values = np.asarray(row[name], np.int64)
+    if len(values) != len(np.asarray(row["input_ids"])):
+        message = f"row {number} of the batch has other tokens in `{name}` than in `input_ids`; something has cut it"
+        raise BatchError(message)
+    return values
