@@ -38,6 +38,9 @@ def prepare(folder):
             _model(folder / name)
     chat = folder / "Qwen/Qwen3-0.6B"
     (chat / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
+    # The tests of `fastpack.torch` have processors; those without torch run no page that needs one.
+    if importlib.util.find_spec("picture_models"):
+        _model_of_pictures(folder / "Qwen/Qwen2.5-VL-3B-Instruct")
 
 
 def _tokenizer(folder, tokens):
@@ -76,3 +79,13 @@ def _model(folder):
     else:
         config = transformers.Qwen3Config(**sizes, intermediate_size=64, num_key_value_heads=2, head_dim=16)
         transformers.Qwen3ForCausalLM(config).save_pretrained(folder)
+
+
+def _model_of_pictures(folder):
+    """A small Qwen2.5-VL with random weights, and its processor."""
+    import picture_models
+    import transformers
+
+    picture_models.save_processor("qwen2_5_vl", folder)
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    picture_models.model_of("qwen2_5_vl", processor).save_pretrained(folder)
