@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fastpack.streaming.stats import StreamStats
 
 __all__ = [
+    "IMAGES",
     "NOT_TRAINED",
     "ArrowArray",
     "ArrowStream",
@@ -89,6 +90,9 @@ __all__ = [
     "WeightUnit",
     "Where",
 ]
+
+IMAGES: Final = "images"
+"""The column of the pictures of a row."""
 
 NOT_TRAINED: Final = -100
 """The label of a token that is not trained: the `ignore_index` of `torch.nn.CrossEntropyLoss`."""

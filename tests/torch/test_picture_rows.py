@@ -415,3 +415,21 @@ def test_the_report_counts_pictures(folder_of, processor_of, tmp_path):
     assert f"pictures     {report.pictures} of {report.picture_tokens:,} tokens" in str(report)
     scanned = fastpack.scan(path, folder_of("qwen2_5_vl"), **usual)
     assert scanned.fits[0].kept.tokens == report.tokens.kept
+
+
+def test_inspect_names_the_pictures_of_each_document(forms, folder_of):
+    folder, records = forms
+    path = write(
+        folder, [records["path"], records["base64"], {"messages": [user(text("a boat")), answer("ok")]}]
+    )
+    table = fastpack.pack_files(
+        path, folder_of("qwen2_5_vl"), max_length=512, images="reference", progress=False
+    )
+    row = fastpack.inspect(table, tokenizer=folder_of("qwen2_5_vl"))
+    shown = {tuple(map(str, document.pictures)) for document in row.documents}
+    files = (f"picture 0: {folder / '60x90.png'}, 60 x 90", f"picture 1: {folder / '120x50.png'}, 120 x 50")
+    held = (f"picture 0: {path}:2, 60 x 90", f"picture 1: {path}:2, 120 x 50")
+    assert shown == {files, held, ()}
+    assert all(line in str(row) for line in (*files, *held))
+    assert all(line in row._repr_html_() for line in (*files, *held))
+    assert sorted(len(each.get("pictures", [])) for each in row.to_dict()["documents"]) == [0, 2, 2]

@@ -17,7 +17,7 @@ from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError, OptionTypeError
 from fastpack.report.report import Report
 from fastpack.storage.remote_options import public
-from fastpack.types import NOT_TRAINED, Splits
+from fastpack.types import IMAGES, NOT_TRAINED, Splits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,7 +31,30 @@ if TYPE_CHECKING:
     from fastpack.tokenizer.tokenizer import Tokenizer
     from fastpack.types import JsonValue, StrPath
 
-__all__ = ["PackedDocument", "PackedRow", "inspect"]
+__all__ = ["PackedDocument", "PackedPicture", "PackedRow", "inspect"]
+
+
+class PackedPicture(NamedTuple):
+    """A picture of a document.
+
+    Attributes:
+        path: Its file, or the file of the record that holds its bytes.
+        row: The record in that file, from 1; 0 if the file is the picture.
+        number: Its number among the pictures of its record, from 0.
+        width: Its width in pixels, after its turn.
+        height: Its height.
+    """
+
+    path: str
+    row: int
+    number: int
+    width: int
+    height: int
+
+    def __str__(self) -> str:
+        """Its number, place and size."""
+        place = f"{self.path}:{self.row}" if self.row else self.path
+        return f"picture {self.number}: {place}, {self.width:,} x {self.height:,}"
 
 
 class PackedDocument(NamedTuple):
@@ -48,6 +71,7 @@ class PackedDocument(NamedTuple):
         label: The label or labels of the document as a whole: a class, a truth for each class, or a judgement; `None`
             where rows have none.
         classes: The names of the classes that `label` tells of; empty where no names are known.
+        pictures: Its pictures, in the order of their tokens.
     """
 
     start: int
@@ -58,6 +82,7 @@ class PackedDocument(NamedTuple):
     has_targets: bool = False
     label: int | bool | tuple[float, ...] | None = None
     classes: tuple[str, ...] = ()
+    pictures: tuple[PackedPicture, ...] = ()
 
     @property
     def trained(self) -> int:
@@ -142,6 +167,7 @@ class PackedRow:
                     "labels": list(document.labels),
                     **_labelled(document.label),
                     **({"classes": list(document.classes)} if document.classes else {}),
+                    **_shown_pictures(document.pictures),
                     "stretches": [
                         {"trained": trained, "text": text} for trained, text in self.stretches(document)
                     ],
@@ -362,11 +388,29 @@ def _documents(found: _Found, row: int) -> Iterator[PackedDocument]:
     except FastpackError as broken:
         message = f"{found.where}, row {row}: {broken}"
         raise FastpackError(message) from broken
-    for start, ids, labels, file, line, has_targets, label in documents:
+    pictures = list(_pictures(found.table.slice(row, 1)))
+    for at, (start, ids, labels, file, line, has_targets, label) in enumerate(documents):
         source = found.sources[file] if 0 <= file < len(found.sources) else ""
         whole = tuple(label) if isinstance(label, list) else label
         classes = tuple(_named(whole, found.classes))
-        yield PackedDocument(start, ids, labels, source, line, has_targets, whole, classes)
+        own = tuple(picture for document, picture in pictures if document == at)
+        yield PackedDocument(start, ids, labels, source, line, has_targets, whole, classes, own)
+
+
+def _pictures(row: pa.Table) -> Iterator[tuple[int, PackedPicture]]:
+    """The pictures of a row, each with the number of its document."""
+    if IMAGES not in row.column_names:
+        return
+    for picture in row.column(IMAGES)[0].as_py() or ():
+        if not isinstance(picture, dict) or not picture.keys() >= {*PackedPicture._fields, "document"}:
+            message = f"column `{IMAGES}` holds no pictures as fastpack writes them"
+            raise FastpackError(message)
+        yield picture["document"], PackedPicture(*(picture[name] for name in PackedPicture._fields))
+
+
+def _shown_pictures(pictures: tuple[PackedPicture, ...]) -> dict[str, JsonValue]:
+    """The pictures of a document as JSON, if it has any."""
+    return {"pictures": [picture._asdict() for picture in pictures]} if pictures else {}
 
 
 def _labelled(label: int | bool | tuple[float, ...] | None) -> dict[str, JsonValue]:

@@ -12,14 +12,14 @@ from fastpack._fastpack import LABEL_SPANS, expand_row, row_boundaries
 from fastpack.arguments.checks import check_choice, check_switch, check_type, is_series, shown, whole_number
 from fastpack.errors import BatchError, FastpackError, OptionError, OptionTypeError
 from fastpack.torch.losses import WeightedLabels
-from fastpack.types import NOT_TRAINED
+from fastpack.types import IMAGES, NOT_TRAINED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-__all__ = ["IMAGES", "Batch", "Mask", "PaddedTo", "collate"]
+__all__ = ["Batch", "Mask", "PaddedTo", "collate"]
 
 Mask: TypeAlias = Literal["documents", "flex", "padding"]
 PaddedTo: TypeAlias = Literal["longest"] | int
@@ -29,9 +29,6 @@ Batch: TypeAlias = "dict[str, torch.Tensor]"
 
 _TOKENS: Final = ("input_ids", "labels", "loss_weights")
 """The columns with a value for each token."""
-
-IMAGES: Final = "images"
-"""The column of pictures."""
 
 _WEIGHTS: Final = ("loss_weights", "label_weights")
 """The columns of weights, in the full and the compact layout."""

@@ -20,11 +20,11 @@ from fastpack.arguments.counted import counted
 from fastpack.dataset.folder import TRAIN, Folder, expanded, shown_columns, with_columns
 from fastpack.dataset.packed_files import Access
 from fastpack.errors import OptionError
-from fastpack.torch.batches import IMAGES
 from fastpack.torch.reading.columns import Row, columns_of
 from fastpack.torch.reading.epochs import Repacked, check_repackable
 from fastpack.torch.reading.shards import Shards
 from fastpack.torch.shared import SharedNumbers
+from fastpack.types import IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

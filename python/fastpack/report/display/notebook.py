@@ -210,7 +210,9 @@ def row_body(row: PackedRow, most: int | None = None) -> str:
             if left == 0:
                 break
         joined = ("" if row.has_text else " ").join(shown)
-        parts.append(f'<p class="faint">{escaped(heading(number, document))}</p><pre>{joined}</pre>')
+        titles = [heading(number, document), *map(str, document.pictures)]
+        above = "<br>".join(map(escaped, titles))
+        parts.append(f'<p class="faint">{above}</p><pre>{joined}</pre>')
     return "".join(parts)
 
 

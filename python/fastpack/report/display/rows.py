@@ -65,6 +65,8 @@ def _lines(row: PackedRow, *, color: bool, ids: bool) -> Iterator[str]:
         yield ""
         line = f"── {heading(number, document)} ──"
         yield f"{_DIM}{line}{_PLAIN}" if color else line
+        for picture in document.pictures:
+            yield one_line(str(picture))
         stretches = row.stretches(document, ids=ids)
         # A text of others may hold characters that move the cursor of a terminal, or worse.
         texts = ((trained, printable(text)) for trained, text in stretches)

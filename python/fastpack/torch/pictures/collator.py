@@ -13,14 +13,14 @@ from fastpack.arguments.checks import check_switch, check_type, is_series, shown
 from fastpack.errors import BatchError, OptionTypeError
 from fastpack.runtime.ranks import rank_of
 from fastpack.tokenizer.pictures.loading import reason_of
-from fastpack.torch.batches import IMAGES, collate, full_row, lengths_of
+from fastpack.torch.batches import collate, full_row, lengths_of
 from fastpack.torch.pictures.files import PictureFiles
 from fastpack.torch.pictures.masks import document_masks_of
 from fastpack.torch.pictures.packed import folders_in, packed_processor
 from fastpack.torch.pictures.positions import rope_index_of
 from fastpack.torch.pictures.processing import PictureProcessing, joined
 from fastpack.torch.pictures.references import documents_of, references_of
-from fastpack.types import NOT_TRAINED
+from fastpack.types import IMAGES, NOT_TRAINED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

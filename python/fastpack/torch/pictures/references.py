@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastpack.arguments.checks import is_series, shown
 from fastpack.errors import BatchError
-from fastpack.torch.batches import IMAGES
+from fastpack.types import IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
