@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
+import os
 from functools import cache
 
 import numpy as np
@@ -229,7 +231,7 @@ def test_tables_hold_pictures_as_datasets_keeps_them(folder_of, tmp_path):
         places = [(it["path"], it["row"], it["width"], it["height"]) for row in rows for it in row["images"]]
         here = str(tmp_path / name)
         assert places == [(here, 1, 60, 90), (here, 2, 90, 30)]
-    with pytest.raises(RecordError, match="in memory alone"):
+    with pytest.raises(RecordError, match="no row can name the bytes"):
         fastpack.pack_table(table, tokenizer=folder_of("qwen2_5_vl"), max_length=512, images="reference")
 
 
@@ -249,6 +251,8 @@ def test_a_turned_picture_has_the_size_that_it_is_shown_in(turn, folder_of, proc
 BAD = {
     "missing": ({"type": "image", "path": "none.png"}, "none.png`: No such file"),
     "no picture": ({"type": "image", "path": "data.jsonl"}, "no picture"),
+    "folder": ({"type": "image", "path": "."}, "it is no file"),
+    "pipe": ({"type": "image", "path": "pipe"}, "it is no file"),
     "cut": ({"type": "image", "path": "cut.png"}, "cut.png"),
     "far": ({"type": "image", "url": "https://example.org/a.png"}, "is not on this machine"),
     "no base64": ({"type": "image", "base64": "****"}, "no base64"),
@@ -264,6 +268,7 @@ def test_a_bad_picture_is_refused_by_name(case, folder_of, tmp_path):
     part, reason = BAD[case]
     (tmp_path / "cut.png").write_bytes(png(60, 90)[:20])
     (tmp_path / "thin.png").write_bytes(png(1, 900))
+    os.mkfifo(tmp_path / "pipe")
     good = user({"type": "image", "path": str(picture(tmp_path, 60, 90))}, text("a boat"))
     records = [{"messages": [good, answer("ok")]}, {"messages": [user(part, text("a boat")), answer("ok")]}]
     path = write(tmp_path, records)
@@ -433,3 +438,96 @@ def test_inspect_names_the_pictures_of_each_document(forms, folder_of):
     assert all(line in str(row) for line in (*files, *held))
     assert all(line in row._repr_html_() for line in (*files, *held))
     assert sorted(len(each.get("pictures", [])) for each in row.to_dict()["documents"]) == [0, 2, 2]
+
+
+def test_bytes_that_no_row_can_name_are_refused(forms, folder_of, tmp_path):
+    _, records = forms
+    model, record = folder_of("qwen2_5_vl"), records["column of bytes"]
+    lines = json.dumps(record)
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    (tmp_path / "a.json").write_text(f"[{lines}]")
+    for name in ("a.jsonl.gz", "a.json"):
+        with pytest.raises(RecordError, match="no row can name the bytes"):
+            packed(tmp_path / name, model)
+    with pytest.raises(RecordError, match="no row can name the bytes"):
+        packed(
+            write(tmp_path, [record]), model, map=fastpack.Function(lambda batch: batch, fingerprint="same")
+        )
+    column = pa.array([[png(60, 90)]], pa.list_(pa.binary()))
+    said = [{"role": "user", "content": "<image>a boat"}, {"role": "assistant", "content": "ok"}]
+    pq.write_table(pa.table({"messages": [said], "images": column}), tmp_path / "a.parquet")
+    assert len(packed(tmp_path / "a.parquet", model)[0]["images"]) == 1
+    with pytest.raises(RecordError, match="bytes of pictures, which `map` cannot pass on"):
+        packed(tmp_path / "a.parquet", model, map=fastpack.Function(lambda batch: batch, fingerprint="same"))
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        (
+            "{% for m in messages %}{{ m.role }}: {{ m.content if m.content is string else 'x' }}\n{% endfor %}",
+            "writes no",
+        ),
+        (
+            "{% for m in messages %}{{ m.role }}: {% if m.role == 'user' %}<|image_pad|>{% endif %}\n{% endfor %}",
+            "1 times for 2 pictures",
+        ),
+    ],
+)
+def test_a_template_that_leaves_pictures_out_is_refused(template, reason, forms, folder_of):
+    folder, records = forms
+    [asked, said] = records["path"]["messages"]
+    [first, second, words] = asked["content"]
+    messages = [{"role": "system", "content": [first]}, user(second, words), said]
+    path = write(folder, [{"messages": messages}], "system.jsonl")
+    with pytest.raises(RecordError, match=reason):
+        packed(path, folder_of("qwen2_5_vl"), chat_template=template)
+
+
+def test_marks_are_places_and_columns_fill_them(forms, folder_of, tmp_path):
+    folder, records = forms
+    model, names = folder_of("qwen2_5_vl"), records["column"]["images"]
+    wanted = packed(write(folder, [records["path"]]), model)[0]["input_ids"]
+    listed = {"images": names, "messages": [user(text("<image>\n<image>\na boat")), answer("the river")]}
+    assert packed(write(folder, [listed]), model)[0]["input_ids"] == wanted
+    without = {"images": [], "messages": [user(text("<image>\na boat")), answer("ok")]}
+    with pytest.raises(RecordError, match="is a picture without"):
+        packed(write(folder, [without]), model)
+    alone = {"messages": [{"role": "user", "content": {"type": "image", "path": names[0]}}, answer("ok")]}
+    with pytest.raises(RecordError, match="write it as a list of parts"):
+        packed(write(folder, [alone]), model)
+    with pytest.raises(RecordError, match="pictures beside texts"):
+        packed(write(folder, [{"text": "a boat", "image": names[0]}]), model)
+
+
+def test_tables_may_have_no_picture_in_a_row_and_keep_paths_as_categories(forms, folder_of):
+    _, records = forms
+    model, [first, _] = folder_of("qwen2_5_vl"), records["image"]["messages"][0]["content"][:2]
+    said = [{"role": "user", "content": "<image>a boat"}, {"role": "assistant", "content": "ok"}]
+    usual = {"max_length": 512, "strategy": "none", "images": "reference", "progress": False}
+    table = pa.table({"messages": [said], "image": pa.array([first["image"]]).dictionary_encode()})
+    assert len(fastpack.pack_table(table, tokenizer=model, **usual).to_pylist()[0]["images"]) == 1
+    plain = [{**it, "content": "a boat"} if it["role"] == "user" else it for it in said]
+    table = pa.Table.from_pylist([{"messages": plain, "images": None}])
+    assert fastpack.pack_table(table, tokenizer=model, **usual).to_pylist()[0]["images"] == []
+    table = pa.Table.from_pylist([{"messages": said, "images": [{"bytes": None, "path": first["image"]}]}])
+    assert len(fastpack.pack_table(table, tokenizer=model, **usual).to_pylist()[0]["images"]) == 1
+
+
+def test_the_validation_split_looks_at_pictures(folder_of, tmp_path):
+    def record(number):
+        name = picture(tmp_path, 30 + number, 40).name
+        said = [{"role": "user", "content": "<image>what is it?"}, {"role": "assistant", "content": "a boat"}]
+        return {"images": [name], "messages": said}
+
+    path = write(tmp_path, map(record, range(40)))
+    splits = fastpack.pack_files(
+        path, folder_of("qwen2_5_vl"), max_length=256, images="reference", validation=0.3, progress=False
+    )
+    assert 0 < sum(len(row["images"]) for row in splits.validation.to_pylist()) < 40
+
+
+def test_a_cache_of_tokens_is_refused(forms, folder_of, tmp_path):
+    folder, records = forms
+    with pytest.raises(OptionError, match="pictures, whose files may change"):
+        packed(write(folder, [records["path"]]), folder_of("qwen2_5_vl"), cache_dir=tmp_path / "cache")

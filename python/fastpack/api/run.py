@@ -13,6 +13,7 @@ from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_
 from fastpack.errors import OptionError
 from fastpack.options.native import (
     flat,
+    images_of,
     native_folder,
     native_inputs,
     native_model,
@@ -151,6 +152,9 @@ def _refuse_made(given: Given) -> None:
 def _cache(given: Given) -> StrPath | None:
     """The folder of the token cache, if one is given."""
     folder = given["cache_dir"]
+    if folder is not None and images_of(given) is not None:
+        message = "keeps tokens of pictures, whose files may change; leave it out, or `images`"
+        raise OptionError(message, "cache_dir")
     return None if folder is None else folder_of("cache_dir", folder)
 
 

@@ -58,6 +58,7 @@ __all__ = [
     "chat_template_of",
     "flat",
     "flat_arguments",
+    "images_of",
     "native_folder",
     "native_inputs",
     "native_model",

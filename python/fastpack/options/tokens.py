@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Mapping
 from datetime import datetime
@@ -157,6 +158,11 @@ class Images(Value):
         """Refuses what a field cannot be, by the name of the field."""
         wanted = "a dict with names as keys"
         check_type("images.processor_kwargs", self.processor_kwargs, (Mapping, type(None)), wanted)
+        try:
+            json.dumps(self.processor_kwargs, allow_nan=False, sort_keys=True, default=dict)
+        except (TypeError, ValueError) as refused:
+            message = f"must be what JSON can hold, which the manifest keeps: {refused}"
+            raise OptionError(message, "images.processor_kwargs") from None
 
 
 def _moment(text: str) -> datetime:

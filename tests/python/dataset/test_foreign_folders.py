@@ -260,4 +260,5 @@ def test_nothing_trusts_code_of_others():
         for word in words
         if word in path.read_text(encoding="utf-8")
     }
-    assert found == {("passes.py", "eval(")}, "model.eval() alone, which is torch's"
+    # `model.eval()` of torch, and `trust_remote_code=False`.
+    assert found == {("passes.py", "eval("), ("loading.py", "trust_remote_code")}

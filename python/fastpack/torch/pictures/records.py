@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordFiles", "picture_in"]
 
+_CONVERSATIONS: Final = ("messages", "conversation", "conversations")
+"""The fields of a conversation; the first that a record has is read."""
+
 _COLUMNS: Final = ("images", "image")
 """The columns of pictures beside the messages; the first that there is holds them."""
 
@@ -177,10 +180,9 @@ def picture_in(record: Mapping[str, object], number: int) -> bytes:
     """
     column = next((name for name in _COLUMNS if record.get(name) is not None), None)
     beside = [] if column is None else _listed(record[column])
-    messages = {name: value for name, value in record.items() if name not in _COLUMNS}
     following = iter(beside)
     found: list[bytes | str | None] = [
-        _source(part) or _source(next(following, None)) for part in _parts(messages)
+        _source(part) or _source(next(following, None)) for part in _parts(_messages(record))
     ] or [_source(each) for each in beside]
     held = found[number] if number < len(found) else None
     if isinstance(held, bytes):
@@ -189,10 +191,26 @@ def picture_in(record: Mapping[str, object], number: int) -> bytes:
     raise ValueError(message)
 
 
+def _messages(record: Mapping[str, object]) -> list[object]:
+    """The messages of a record: those of its conversation, or of a prompt and its completion.
+
+    Where a job has named other fields, all of them are looked through.
+    """
+    given = [name for name in _CONVERSATIONS if record.get(name) is not None][:1]
+    given = given or [name for name in ("prompt", "completion") if record.get(name) is not None]
+    names = given or [name for name in record if name not in _COLUMNS]
+    return [_unfolded(record[name]) for name in names]
+
+
+def _unfolded(value: object) -> object:
+    """A value, or what a text of JSON holds."""
+    is_json = isinstance(value, str) and value.lstrip().startswith("[")
+    return json.loads(value) if is_json else value  # type: ignore[arg-type]  # the line above asks
+
+
 def _listed(value: object) -> list[object]:
     """The pictures in a column: a list, a text that is one, or a single picture."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        value = json.loads(value)
+    value = _unfolded(value)
     return list(value) if is_series(value) else [value]
 
 
@@ -202,9 +220,8 @@ def _parts(value: object) -> Iterator[Mapping[str, object]]:
         if value.get("type") in _TYPES:
             yield value
             return
-        # A prompt comes before its answer, wherever its column stands.
-        for name in sorted(value, key=lambda name: name != "prompt"):
-            yield from _parts(value[name])
+        for each in value.values():
+            yield from _parts(each)
     elif isinstance(value, list):
         for each in value:
             yield from _parts(each)

@@ -286,9 +286,7 @@ impl DocumentMaker {
             }
             self.runs.retain(|run| run.start < run.end);
         }
-        for picture in &self.pictures {
-            leave_out(picture, &mut self.runs);
-        }
+        leave_out(&self.pictures, &mut self.runs);
     }
 
     /// The number of tokens before the one that ends the text.
@@ -333,14 +331,26 @@ pub(super) fn push(
     documents.push(&columns, runs, line);
 }
 
-/// Cuts the tokens of a picture out of trained runs.
-fn leave_out(picture: &Range<u32>, runs: &mut Vec<TrainedRun>) {
-    let cut = runs.iter().flat_map(|run| {
-        let before = TrainedRun { end: run.end.min(picture.start), ..*run };
-        let after = TrainedRun { start: run.start.max(picture.end), ..*run };
-        [before, after]
-    });
-    *runs = cut.filter(|run| run.start < run.end).collect();
+/// Cuts the tokens of pictures out of trained runs. Both are ascending.
+fn leave_out(pictures: &[Range<u32>], runs: &mut Vec<TrainedRun>) {
+    if pictures.is_empty() {
+        return;
+    }
+    let mut kept = Vec::with_capacity(runs.len());
+    let mut pictures = pictures.iter().peekable();
+    for run in runs.iter() {
+        let mut start = run.start;
+        while let Some(picture) = pictures.next_if(|picture| picture.start < run.end) {
+            if start < picture.start {
+                kept.push(TrainedRun { start, end: picture.start, ..*run });
+            }
+            start = start.max(picture.end);
+        }
+        if start < run.end {
+            kept.push(TrainedRun { start, ..*run });
+        }
+    }
+    *runs = kept;
 }
 
 /// Appends the part of a run that comes after the runs so far, to the last of them where they meet.

@@ -204,7 +204,12 @@ pub fn read_telling(
             .set(fields.any(|field| shape.is_unread_text(field) && !shape.takes(field, record)));
     }
     if facts.hashes && shape.name != ShapeName::Tokens {
-        facts.content.set(Some(content::of_record(record, shape)));
+        let pictures = match raw {
+            _ if !takes.pictures => 0,
+            Raw::Row { batch, row } => pictures::hash_of_row(batch, row),
+            _ => pictures::hash_of_record(record),
+        };
+        facts.content.set(Some(content::of_record(record, shape).wrapping_add(pictures)));
     }
     let beside = || match raw {
         // Columns that no shape reads may hold any type.

@@ -28,6 +28,7 @@ pub use discovery::discover::discover;
 pub(crate) use discovery::found::{FilePart, shared_folder};
 pub use discovery::found::{FoundFiles, SourceFile};
 pub(crate) use discovery::index::Index;
+pub(crate) use formats::format::by_name as format_by_name;
 pub use formats::format::{Container, InputFormat};
 pub use reindex::{Onward, Reindexed, reindex};
 pub use sampling::sample::Sample;

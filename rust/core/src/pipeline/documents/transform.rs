@@ -100,10 +100,11 @@ impl Transform {
             let mapped = table.mapped(&mapped);
             for (at, row) in (0..rows.num_rows()).filter(|&row| chosen.value(row)).enumerate() {
                 let start = bytes.len();
-                changes[table.number(row)] = match mapped.write(row, at, &mut bytes) {
-                    Ok(()) => RecordChange::Becomes(start..bytes.len()),
-                    Err(fault) => RecordChange::Refused(fault.reason, fault.message),
-                };
+                changes[table.number(row)] =
+                    match mapped.write(row, at, self.pictures.is_some(), &mut bytes) {
+                        Ok(()) => RecordChange::Becomes(start..bytes.len()),
+                        Err(fault) => RecordChange::Refused(fault.reason, fault.message),
+                    };
             }
         }
         Ok(block.with_changes(changes, bytes))

@@ -159,7 +159,7 @@ impl<'a> Worker<'a> {
                 done.then_some(TextKind::Conversation)
             }
             (Raw::Json(line), Some(shape)) => match shape.name() {
-                ShapeName::Text if self.texts => {
+                ShapeName::Text if self.texts && !renderer.takes().pictures => {
                     let text = &mut self.rendered.text;
                     text.clear();
                     read_text_fast(line, shape, text).then_some(TextKind::Text)

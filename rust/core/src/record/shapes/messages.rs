@@ -236,6 +236,10 @@ pub(crate) fn check_content(
     takes_pictures: bool,
 ) -> Result<(), Fault> {
     match content {
+        Json::Map(part) if matches!(part.get("type"), Some(Json::String(kind)) if is_media(kind)) => {
+            let reason = format!("`{place}.content` is one part; write it as a list of parts");
+            Err(Fault::new(Reason::NotText, reason))
+        }
         Json::Null | Json::String(_) | Json::Map(_) => Ok(()),
         Json::List(parts) => parts.iter().enumerate().try_for_each(|(at, part)| match part {
             Json::String(_) => Ok(()),

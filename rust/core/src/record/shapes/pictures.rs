@@ -6,17 +6,21 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fastpack_picture::Size;
 use fastpack_template::json::{Json, Map};
+use twox_hash::XxHash64;
 
+use crate::record::content;
 use crate::record::kinds::{Conversation, Picture};
 use crate::record::parsing::fault::{Fault, wrong_type};
 use crate::record::parsing::json;
 use crate::report::ledger::Reason;
+use crate::util::random::STEP;
 
 /// The columns of pictures beside the messages.
 const COLUMNS: [&str; 2] = ["images", "image"];
@@ -57,7 +61,7 @@ pub(crate) fn place(
 ) -> Result<(), Fault> {
     let messages = &mut conversation.messages;
     let given = beside.as_ref().map_or(0, Vec::len);
-    if given > 0 && !messages.iter().any(|message| has_pictures(message)) {
+    if beside.is_some() && !messages.iter().any(|message| has_pictures(message)) {
         make_parts(messages, given);
     }
     let mut beside = beside.unwrap_or_default().into_iter();
@@ -131,19 +135,18 @@ fn without_source(part: &Map) -> Map {
 
 /// Makes parts of texts with marks. Without any mark, the pictures come before the first text of a user, as in TRL.
 fn make_parts(messages: &mut [Arc<Map>], count: usize) {
-    let has_mark = |message: &Map| matches!(message.get("content"), Some(Json::String(text)) if text.contains(MARK));
-    if messages.iter().any(|message| has_mark(message)) {
-        for message in messages.iter_mut().filter(|message| has_mark(message)) {
-            let Some(Json::String(text)) = message.get("content") else { continue };
-            let parts = parts_of(text);
-            let mut changed = Map::clone(message);
-            changed.insert(Arc::from("content"), parts);
-            *message = Arc::new(changed);
-        }
-        return;
+    let mut has_marks = false;
+    for message in messages.iter_mut() {
+        let Some(content) = message.get("content").and_then(split_at_marks) else { continue };
+        has_marks = true;
+        let mut changed = Map::clone(message);
+        changed.insert(Arc::from("content"), content);
+        *message = Arc::new(changed);
     }
     let is_user = |message: &&mut Arc<Map>| matches!(message.get("role"), Some(Json::String(role)) if **role == *"user");
-    let Some(first) = messages.iter_mut().find(is_user) else { return };
+    let Some(first) = messages.iter_mut().find(is_user).filter(|_| !has_marks && count > 0) else {
+        return;
+    };
     let pictures = std::iter::repeat_n(picture_part(), count);
     let others = match first.get("content") {
         Some(Json::String(text)) => vec![text_part(text)],
@@ -156,8 +159,30 @@ fn make_parts(messages: &mut [Arc<Map>], count: usize) {
     *first = Arc::new(changed);
 }
 
+/// A content whose texts have marks with these as parts; `None` without any.
+fn split_at_marks(content: &Json) -> Option<Json> {
+    let marked = |part: &Json| match part {
+        Json::Map(part) => match part.get("text") {
+            Some(Json::String(text)) => text.contains(MARK).then(|| Arc::clone(text)),
+            _ => None,
+        },
+        _ => None,
+    };
+    match content {
+        Json::String(text) => text.contains(MARK).then(|| Json::List(Arc::new(parts_of(text)))),
+        Json::List(parts) if parts.iter().any(|part| marked(part).is_some()) => {
+            let split = parts.iter().flat_map(|part| match marked(part) {
+                Some(text) => parts_of(&text),
+                None => vec![part.clone()],
+            });
+            Some(Json::List(Arc::new(split.collect())))
+        }
+        _ => None,
+    }
+}
+
 /// The parts of a text with marks. The line break that sets a mark apart from the text goes with the mark.
-fn parts_of(text: &str) -> Json {
+fn parts_of(text: &str) -> Vec<Json> {
     let mut parts = Vec::new();
     for (number, piece) in text.split(MARK).enumerate() {
         let mut piece = piece;
@@ -178,7 +203,7 @@ fn parts_of(text: &str) -> Json {
         let at = parts.len() - 2;
         parts[at] = part;
     }
-    Json::List(Arc::new(parts))
+    parts
 }
 
 fn picture_part() -> Json {
@@ -250,7 +275,8 @@ pub(crate) fn of_record(record: &Map) -> Result<Option<Vec<Picture>>, Fault> {
         COLUMNS.iter().find(|column| record.get(**column).is_some_and(|it| *it != Json::Null));
     let Some(column) = found else { return Ok(None) };
     let unfolded = match &record[*column] {
-        // Cells of CSV hold lists as JSON.
+        // Cells of CSV hold lists as JSON, and nothing where there is no picture.
+        Json::String(text) if text.trim().is_empty() => return Ok(None),
         Json::String(text) if text.trim_start().starts_with('[') => {
             json::parse(text.as_bytes()).ok()
         }
@@ -277,11 +303,62 @@ fn of_value(value: &Json, place: &str) -> Result<Picture, Fault> {
     })
 }
 
+/// The column of pictures of a row of a table, if the row has a value there.
+fn column_of_row(batch: &RecordBatch, row: usize) -> Option<(&'static str, &ArrayRef)> {
+    let columns = COLUMNS.iter().filter_map(|name| Some((*name, batch.column_by_name(name)?)));
+    let mut present = columns.filter(|(_, array)| is_present(array.as_ref(), row));
+    present.next()
+}
+
+/// True for a value that is not null.
+fn is_present(array: &dyn Array, at: usize) -> bool {
+    *array.data_type() != DataType::Null && array.is_valid(at)
+}
+
+/// The hash of the pictures beside the messages of a record; 0 if it has no such column.
+pub(crate) fn hash_of_record(record: &Map) -> u64 {
+    let found = COLUMNS.iter().filter_map(|column| Some((*column, record.get(*column)?)));
+    let mut present = found.filter(|(_, value)| **value != Json::Null);
+    present.next().map_or(0, |(_, value)| content::entry(COLUMNS[0], content::of_value(value)))
+}
+
+/// The hash of the pictures in a row of a table; 0 if it has no such column.
+pub(crate) fn hash_of_row(batch: &RecordBatch, row: usize) -> u64 {
+    let Some((_, array)) = column_of_row(batch, row) else { return 0 };
+    content::entry(COLUMNS[0], hash_of_cell(array.as_ref(), row))
+}
+
+fn hash_of_cell(array: &dyn Array, at: usize) -> u64 {
+    if !is_present(array, at) {
+        return 0;
+    }
+    let of_all = |items: &dyn Array| {
+        (0..items.len())
+            .fold(0_u64, |hash, at| hash.wrapping_mul(STEP).wrapping_add(hash_of_cell(items, at)))
+    };
+    match array.data_type() {
+        DataType::List(_) => of_all(array.as_list::<i32>().value(at).as_ref()),
+        DataType::LargeList(_) => of_all(array.as_list::<i64>().value(at).as_ref()),
+        DataType::FixedSizeList(..) => of_all(array.as_fixed_size_list().value(at).as_ref()),
+        DataType::Struct(_) => {
+            let fields = array.as_struct().columns().iter();
+            fields.fold(0, |hash, field| {
+                hash.wrapping_mul(STEP).wrapping_add(hash_of_cell(field.as_ref(), at))
+            })
+        }
+        DataType::Binary => XxHash64::oneshot(0, array.as_binary::<i32>().value(at)),
+        DataType::LargeBinary => XxHash64::oneshot(0, array.as_binary::<i64>().value(at)),
+        DataType::BinaryView => XxHash64::oneshot(0, array.as_binary_view().value(at)),
+        DataType::Utf8 => content::of_string(array.as_string::<i32>().value(at)),
+        DataType::LargeUtf8 => content::of_string(array.as_string::<i64>().value(at)),
+        DataType::Utf8View => content::of_string(array.as_string_view().value(at)),
+        _ => 0,
+    }
+}
+
 /// The pictures of a row of a table, which may hold bytes; `None` if it has no such column.
 pub(crate) fn of_row(batch: &RecordBatch, row: usize) -> Result<Option<Vec<Picture>>, Fault> {
-    let held = |column: &&&str| batch.column_by_name(column).is_some_and(|it| it.is_valid(row));
-    let Some(column) = COLUMNS.iter().find(held) else { return Ok(None) };
-    let array = batch.column_by_name(column).expect("found above");
+    let Some((column, array)) = column_of_row(batch, row) else { return Ok(None) };
     let items = match array.data_type() {
         DataType::List(_) => array.as_list::<i32>().value(row),
         DataType::LargeList(_) => array.as_list::<i64>().value(row),
@@ -299,8 +376,12 @@ fn of_cell(array: &dyn Array, at: usize, place: &str) -> Result<Picture, Fault> 
         let message = format!("`{place}` must be a path, bytes, or a struct of `bytes` and `path`");
         Fault::new(Reason::Picture, message)
     };
-    if array.is_null(at) {
+    if !is_present(array, at) {
         return Err(misfit());
+    }
+    if let DataType::Dictionary(_, values) = array.data_type() {
+        let plain = cast(&array.slice(at, 1), values).map_err(|_| misfit())?;
+        return of_cell(plain.as_ref(), 0, place);
     }
     let bytes = match array.data_type() {
         DataType::Utf8 => return named_by(&array.as_string::<i32>().value(at).into(), place),
@@ -311,7 +392,9 @@ fn of_cell(array: &dyn Array, at: usize, place: &str) -> Result<Picture, Fault> 
         DataType::BinaryView => array.as_binary_view().value(at),
         DataType::Struct(_) => {
             let fields = array.as_struct();
-            let valid = |name: &str| fields.column_by_name(name).filter(|field| field.is_valid(at));
+            let valid = |name: &str| {
+                fields.column_by_name(name).filter(|field| is_present(field.as_ref(), at))
+            };
             let field = valid("bytes").or_else(|| valid("path")).ok_or_else(misfit)?;
             return of_cell(field.as_ref(), at, place);
         }
@@ -328,19 +411,14 @@ mod tests {
 
     #[test]
     fn marks_become_parts_with_the_line_breaks_that_set_them_apart() {
-        let parts = |text: &str| match parts_of(text) {
-            Json::List(parts) => parts
-                .iter()
-                .map(|part| match part {
-                    Json::Map(part) => match part.get("text") {
-                        Some(Json::String(text)) => text.to_string(),
-                        _ => MARK.to_owned(),
-                    },
-                    other => panic!("{other:?}"),
-                })
-                .collect::<Vec<_>>(),
+        let told = |part: &Json| match part {
+            Json::Map(part) => match part.get("text") {
+                Some(Json::String(text)) => text.to_string(),
+                _ => MARK.to_owned(),
+            },
             other => panic!("{other:?}"),
         };
+        let parts = |text: &str| parts_of(text).iter().map(told).collect::<Vec<_>>();
         assert_eq!(parts("<image>\nwhat?"), ["<image>", "what?"]);
         assert_eq!(parts("what?\n<image>"), ["what?", "<image>"]);
         assert_eq!(parts("<image>\n<image>\n\na"), ["<image>", "<image>", "\na"]);

@@ -12,6 +12,7 @@ use super::row;
 use crate::record::parsing::fault::Fault;
 use crate::record::parsing::write;
 use crate::record::read::object;
+use crate::record::shapes::pictures::is_column as is_picture_column;
 use crate::report::ledger::Reason;
 use crate::source::Block;
 use crate::source::formats::json_field::returned;
@@ -97,8 +98,14 @@ impl MappedRows<'_> {
     ///
     /// # Errors
     ///
-    /// The fault of a value of type JSON that is none.
-    pub fn write(&self, row: usize, at: usize, bytes: &mut Vec<u8>) -> Result<(), Fault> {
+    /// The fault of a value of type JSON that is none; with `keeps_pictures`, of pictures that are bytes.
+    pub fn write(
+        &self,
+        row: usize,
+        at: usize,
+        keeps_pictures: bool,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
         let RecordTable { rows: given, records, .. } = self.table;
         let mut record = Map::default();
         for (field, column) in self.fields.iter().zip(self.rows.columns()) {
@@ -108,6 +115,13 @@ impl MappedRows<'_> {
             });
             let made = row::value(field, column, at).map_err(|fault| row::named(field, &fault));
             let (given, made) = match (given.transpose(), made) {
+                (_, Err(_)) if keeps_pictures && is_picture_column(field.name()) => {
+                    let message = format!(
+                        "`{}` holds bytes of pictures, which `map` cannot pass on; keep paths in it",
+                        field.name()
+                    );
+                    return Err(Fault::new(Reason::Picture, message));
+                }
                 // No shape uses a column that JSON cannot hold.
                 (_, Err(fault)) if fault.reason == Reason::WrongType => continue,
                 (Err(fault), Ok(made)) if fault.reason == Reason::WrongType => (None, made),

@@ -16,6 +16,7 @@ use crate::pipeline::documents::transform::PictureFunction;
 use crate::pipeline::job::Job;
 use crate::record::{Conversation, Fault, Picture};
 use crate::report::ledger::Reason;
+use crate::source::{Container, format_by_name};
 use crate::template::{PictureFile, PlacedPicture, Rendered, Trained};
 use crate::util::message::counted;
 
@@ -26,6 +27,8 @@ const MOST_TEXTS: usize = 1 << 14;
 pub(crate) struct PictureTexts<'a> {
     options: &'a ImageOptions,
     function: &'a PictureFunction,
+    /// True if a function of the caller changes the records.
+    is_mapped: bool,
     known: Mutex<HashMap<PictureKey, Arc<str>>>,
 }
 
@@ -37,7 +40,8 @@ impl<'a> PictureTexts<'a> {
     pub(crate) fn of(job: &'a Job) -> Option<Self> {
         let options = job.options.tokens.images.as_ref()?;
         let function = job.transform.pictures.as_ref()?;
-        Some(Self { options, function, known: Mutex::default() })
+        let is_mapped = job.transform.map.is_some();
+        Some(Self { options, function, is_mapped, known: Mutex::default() })
     }
 
     /// Replaces the marker of each picture in the texts of a conversation, a record of the file at `path` or in memory.
@@ -49,12 +53,11 @@ impl<'a> PictureTexts<'a> {
     ) -> Result<(), RecordFailure<'a>> {
         let pictures = conversation.pictures.iter().map(|picture| self.sized(picture, path));
         let pictures = pictures.collect::<Result<Vec<_>, Fault>>()?;
-        let before = pictures_before(conversation);
         for rendered in texts {
             let marker = self.options.marker.as_bytes();
             let places: Vec<usize> = memmem::find_iter(rendered.text.as_bytes(), marker).collect();
             let count = places.len();
-            if count != pictures.len() && !before.contains(&count) {
+            if count != pictures.len() && count != pictures_up_to(conversation, rendered.turn) {
                 return Err(self.misplaced(count, pictures.len()).into());
             }
             if count == 0 {
@@ -82,30 +85,49 @@ impl<'a> PictureTexts<'a> {
         Fault::new(Reason::Picture, message)
     }
 
+    /// True if training finds the records of the file at `path` again, so that rows can name the bytes in them.
+    fn names_records(&self, path: Option<&Path>) -> bool {
+        path.is_some_and(|path| {
+            let is_found = matches!(
+                format_by_name(path),
+                (Some(Container::Lines | Container::Parquet | Container::Arrow), None)
+            );
+            is_found && !is_url(path) && !self.is_mapped
+        })
+    }
+
     /// The file of a picture with its size.
     fn sized(&self, picture: &Picture, path: Option<&Path>) -> Result<(Size, PictureFile), Fault> {
         let name = match picture {
-            Picture::Held(size) if path.is_some() => return Ok((*size, PictureFile::Record)),
+            Picture::Held(size) if self.names_records(path) => {
+                return Ok((*size, PictureFile::Record));
+            }
             Picture::Held(_) => {
-                let message = "the bytes of the picture are in memory alone, where no row can name them; write them to a file";
+                let message = "no row can name the bytes of the picture: records that hold some lie uncompressed in JSON Lines, \
+                               Parquet or Arrow on this machine, and no `map` changes them";
                 return Err(Fault::new(Reason::Picture, message));
             }
             Picture::File(name) => name,
         };
-        if name.contains("://") && !name.starts_with("file://") {
+        let name = name.strip_prefix("file://").unwrap_or(name);
+        let folder = self.options.folder.as_deref().or_else(|| path?.parent());
+        if is_url(Path::new(name)) || Path::new(name).is_relative() && folder.is_some_and(is_url) {
             let message = format!(
                 "the picture `{name}` is not on this machine; fetch it first, or keep its bytes in the record"
             );
             return Err(Fault::new(Reason::Picture, message));
         }
-        let name = name.strip_prefix("file://").unwrap_or(name);
-        let folder = self.options.folder.as_deref().or_else(|| path?.parent());
         let file: PathBuf = folder.map_or_else(|| name.into(), |folder| folder.join(name));
         // Training may begin in another folder.
         let file = std::path::absolute(&file).unwrap_or(file);
         let fault = |what: &dyn std::fmt::Display| {
             Fault::new(Reason::Picture, format!("the picture `{}`: {what}", file.display()))
         };
+        // A pipe would be waited for without end.
+        let facts = std::fs::metadata(&file).map_err(|error| fault(&error))?;
+        if !facts.is_file() {
+            return Err(fault(&"it is no file"));
+        }
         let opened = File::open(&file).map_err(|error| fault(&error))?;
         let size = fastpack_picture::size(BufReader::new(opened)).map_err(|error| fault(&error))?;
         Ok((size, PictureFile::At(file.display().to_string().into())))
@@ -180,13 +202,17 @@ impl<'a> PictureTexts<'a> {
     }
 }
 
-/// The numbers of pictures up to and with each message.
-fn pictures_before(conversation: &Conversation) -> Vec<usize> {
-    let counts = conversation.messages.iter().scan(0, |count, message| {
-        *count += crate::record::pictures_in(message);
-        Some(*count)
-    });
-    counts.collect()
+/// True for a place in remote storage.
+fn is_url(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| path.contains("://"))
+}
+
+/// The number of pictures up to and with a turn of the assistant, counted from 1; of all messages if there is no such turn.
+fn pictures_up_to(conversation: &Conversation, turn: u32) -> usize {
+    let turns = conversation.speaking().enumerate().filter(|(_, speaks)| *speaks);
+    let last = turns.map(|(at, _)| at).nth((turn as usize).wrapping_sub(1));
+    let messages = &conversation.messages[..last.map_or(conversation.messages.len(), |at| at + 1)];
+    messages.iter().map(|message| crate::record::pictures_in(message)).sum()
 }
 
 /// Places of a text in which some ranges are replaced.
