@@ -233,7 +233,7 @@ class Report(Facts):
 
     @property
     def picture_tokens(self) -> int:
-        """The number of their tokens."""
+        """The number of their tokens, the marks around them included."""
         return whole(self._mapping("pictures").get("tokens"))
 
     @property
