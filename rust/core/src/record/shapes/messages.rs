@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::pictures::is_picture;
 use super::{flags, loss_mask};
 use crate::config::Part;
 use crate::config::inputs::usual::TEMPLATE_KWARGS;
@@ -15,6 +14,9 @@ use fastpack_template::json::{Json, Map};
 
 /// The words in the types of parts that are no text, such as `image_url` and `input_audio`.
 const MEDIA: [&str; 4] = ["image", "audio", "video", "file"];
+
+/// The types of parts that are pictures, the usual one first.
+pub(crate) const PICTURE_TYPES: [&str; 3] = ["image", "image_url", "input_image"];
 
 /// The roles of `ShareGPT`, and the roles in templates.
 pub(crate) const ROLES: [(&str, &str); 8] = [
@@ -271,6 +273,11 @@ pub(crate) fn check_content(
             Some(other),
         )),
     }
+}
+
+/// True for a type of parts that are pictures.
+pub(crate) fn is_picture(kind: &str) -> bool {
+    PICTURE_TYPES.contains(&kind)
 }
 
 /// Tells types of media from types of text.

@@ -15,6 +15,7 @@ use fastpack_picture::Size;
 use fastpack_template::json::{Json, Map};
 use twox_hash::XxHash64;
 
+use super::messages::{PICTURE_TYPES, is_picture};
 use crate::record::content;
 use crate::record::kinds::{Conversation, Picture};
 use crate::record::parsing::fault::{Fault, wrong_type};
@@ -24,9 +25,6 @@ use crate::util::random::STEP;
 
 /// The columns of pictures beside the messages.
 const COLUMNS: [&str; 2] = ["images", "image"];
-
-/// The types of parts that are pictures.
-const TYPES: [&str; 3] = ["image", "image_url", "input_image"];
 
 /// The keys of a picture's file or bytes, in a part and in an object of a column. The first that has one is taken.
 const SOURCES: [&str; 6] = ["image", "url", "path", "base64", "image_url", "bytes"];
@@ -42,11 +40,6 @@ const LONGEST_PATH: usize = 4096;
 
 /// Characters of base64 that are decoded first: most headers are shorter.
 const FIRST_CHARACTERS: usize = 1 << 17;
-
-/// True for a type of parts that are pictures.
-pub(crate) fn is_picture(kind: &str) -> bool {
-    TYPES.contains(&kind)
-}
 
 /// True for a column that may hold pictures.
 pub(crate) fn is_column(name: &str) -> bool {
@@ -127,7 +120,7 @@ fn without_source(part: &Map) -> Map {
     let others = part.iter().filter(|(key, _)| !SOURCES.contains(&&***key));
     others
         .map(|(key, value)| match &**key {
-            "type" => (Arc::clone(key), Json::String(TYPES[0].into())),
+            "type" => (Arc::clone(key), Json::String(PICTURE_TYPES[0].into())),
             _ => (Arc::clone(key), value.clone()),
         })
         .collect()
@@ -195,7 +188,7 @@ fn parts_of(text: &str) -> Vec<Json> {
         }
     }
     if let [.., Json::Map(before), Json::Map(last)] = &parts[..]
-        && last.get("type") == Some(&Json::String(TYPES[0].into()))
+        && last.get("type") == Some(&Json::String(PICTURE_TYPES[0].into()))
         && let Some(Json::String(text)) = before.get("text")
         && let Some(text) = text.strip_suffix('\n')
     {
@@ -207,7 +200,7 @@ fn parts_of(text: &str) -> Vec<Json> {
 }
 
 fn picture_part() -> Json {
-    let kind = (Arc::from("type"), Json::String(TYPES[0].into()));
+    let kind = (Arc::from("type"), Json::String(PICTURE_TYPES[0].into()));
     Json::Map(Arc::new([kind].into_iter().collect()))
 }
 
