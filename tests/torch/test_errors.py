@@ -8,7 +8,9 @@ import traceback
 import datasets
 import pytest
 import torch
+import transformers
 from conftest import documents, pack
+from picture_models import FAMILIES
 from small_models import model_of
 
 import fastpack
@@ -226,8 +228,9 @@ CALLS = {
 }
 
 
-#: Public names without a call of their own: the type of a row, which `PackedDataset` makes, and the types of `pack_step`.
-TYPES = {"Row", "MicroBatch", "Step"}
+#: Public names without a call of their own: the type of a row, which `PackedDataset` makes, and the types of `pack_step`. The
+#: collator of pictures tries a processor whenever it is made, so it has a test of its own below.
+TYPES = {"Row", "MicroBatch", "Step", "PictureCollator"}
 
 
 def test_every_public_name_is_tried():
@@ -256,6 +259,20 @@ def test_wrong_values_are_refused_by_our_errors(name):
         for value in WRONG:
             given = {each: make() if callable(make) else make for each, make in usual.items()}
             found.append((option, value, fault_of(call, **{**given, option: value})))
+    assert [fault for fault in found if fault[-1]] == []
+
+
+def test_a_collator_of_pictures_refuses_by_our_errors():
+    processor = FAMILIES["llava"].make()
+    config = transformers.LlavaConfig()
+    options = ("processor_kwargs", "moved", "packed", "stand_in", "shift_labels", "loss_weights", "seq_idx")
+    found = [
+        (option, value, fault_of(fastpack.torch.PictureCollator, processor, config, **{option: value}))
+        for option in options
+        for value in (7, "x", object())
+    ]
+    others = [(7, config), ("none", config), (processor, 7), (processor, None)]
+    found += [(each, "", fault_of(fastpack.torch.PictureCollator, *each)) for each in others]
     assert [fault for fault in found if fault[-1]] == []
 
 
