@@ -164,9 +164,14 @@ pub struct ReadFacts {
 }
 
 /// The hash of the fields that the shape of a record reads; `None` for a record that cannot be read.
-pub(crate) fn content_of(raw: Raw<'_>, shape: &Shape, expected: Expectation<'_>) -> Option<u64> {
+pub(crate) fn content_of(
+    raw: Raw<'_>,
+    shape: &Shape,
+    expected: Expectation<'_>,
+    takes: MessageForms,
+) -> Option<u64> {
     let facts = ReadFacts { hashes: true, ..ReadFacts::default() };
-    let _ = read_telling(raw, Some(shape), expected, MessageForms::ALL, &facts);
+    let _ = read_telling(raw, Some(shape), expected, takes, &facts);
     facts.content.get()
 }
 

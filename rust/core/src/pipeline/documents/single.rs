@@ -76,7 +76,8 @@ impl<'a> SingleBlocks<'a> {
         self.side.is_none_or(|side| {
             let reading = &self.sources[source].reading;
             let expected = expectation(reading, self.job.options.tokens.documents);
-            side.takes(shape.and_then(|shape| content_of(raw, shape, expected)))
+            let takes = self.renderers[source].takes();
+            side.takes(shape.and_then(|shape| content_of(raw, shape, expected, takes)))
         })
     }
 
