@@ -19,7 +19,7 @@ report = fastpack.pack_dir(
     folder / "packed",
     tokenizer=folder / "model",
     max_length=256,
-    images="reference",
+    reading=fastpack.Reading(images="reference"),
     progress=False,
 )
 print(report)

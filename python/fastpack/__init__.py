@@ -64,10 +64,10 @@ if TYPE_CHECKING:
         Truncate,
         Unpacked,
     )
-    from fastpack.options.records import Reading
+    from fastpack.options.records import Images, Reading
     from fastpack.options.rows import Padding
     from fastpack.options.storage import Storage
-    from fastpack.options.tokens import ChatTemplate, Images, SpecialTokens
+    from fastpack.options.tokens import ChatTemplate, SpecialTokens
     from fastpack.options.train_on import TrainOn
     from fastpack.options.work import Ranks, Select, Weights
     from fastpack.report.report import Report
@@ -95,7 +95,7 @@ _HOMES = {
     "Generation": "options.objective",
     "Groups": "options.output",
     "Heap": "options.packing",
-    "Images": "options.tokens",
+    "Images": "options.records",
     "JobStatus": "dataset.status",
     "MaskedLM": "options.objective",
     "Mix": "options.packing",

@@ -301,11 +301,26 @@ def test_a_template_without_pictures_is_refused():
 
 def test_options_that_the_image_processor_does_not_take_are_refused():
     processor = FAMILIES["qwen2_5_vl"].make()
-    refused(processor, "images", "did you mean `max_pixels`?", {"max_pixel": 5})
-    refused(processor, "images", "`'colour'` is no option of `Qwen2VLImageProcessor`", {"colour": 5})
-    refused(processor, "images", "takes no picture with {'max_pixels': 'many'}", {"max_pixels": "many"})
-    refused(processor, "images", "must have values that JSON can write", {"max_pixels": object()})
-    refused(processor, "images", "must be a mapping", [("max_pixels", 5)])
+    refused(processor, "reading.images.processor_kwargs", "did you mean `max_pixels`?", {"max_pixel": 5})
+    refused(
+        processor,
+        "reading.images.processor_kwargs",
+        "`'colour'` is no option of `Qwen2VLImageProcessor`",
+        {"colour": 5},
+    )
+    refused(
+        processor,
+        "reading.images.processor_kwargs",
+        "takes no picture with {'max_pixels': 'many'}",
+        {"max_pixels": "many"},
+    )
+    refused(
+        processor,
+        "reading.images.processor_kwargs",
+        "must have values that JSON can write",
+        {"max_pixels": object()},
+    )
+    refused(processor, "reading.images.processor_kwargs", "must be a mapping", [("max_pixels", 5)])
 
 
 class Shown(NamedTuple):

@@ -87,7 +87,7 @@ class Packed:
             self.rows,
             tokenizer=self.folder,
             max_length=700,
-            images=fastpack.Images(processor_kwargs=self.options or None),
+            reading=fastpack.Reading(images=fastpack.Images(processor_kwargs=self.options or None)),
             progress=False,
         )
 
@@ -299,7 +299,11 @@ def test_pictures_that_records_hold_are_found(packed, tmp_path, kind):
         picture(path, (60 + number, 50), number)
     data = held_by_records(kind, tmp_path, paths)
     table = fastpack.pack_files(
-        data, tokenizer=given.folder, max_length=400, images="reference", progress=False
+        data,
+        tokenizer=given.folder,
+        max_length=400,
+        reading=fastpack.Reading(images="reference"),
+        progress=False,
     )
     rows = table.to_pylist()
     assert [(each["path"], each["row"] > 0) for row in rows for each in row["images"]] == [
@@ -329,7 +333,11 @@ def small(packed, tmp_path):
     messages = [{"role": "user", "content": content}, {"role": "assistant", "content": "A boat."}]
     (tmp_path / "data.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
     table = fastpack.pack_files(
-        tmp_path / "data.jsonl", tokenizer=given.folder, max_length=400, images="reference", progress=False
+        tmp_path / "data.jsonl",
+        tokenizer=given.folder,
+        max_length=400,
+        reading=fastpack.Reading(images="reference"),
+        progress=False,
     )
     return given, table.to_pylist()[0], path
 

@@ -28,6 +28,7 @@ from fastpack.options.value import (
     fields_of,
     from_table,
     marked,
+    names_of,
     paths_of,
     to_table,
 )
@@ -290,12 +291,15 @@ def _of_files(value: Value) -> Value:
 
 
 def _with_paths(value: Value, change: Callable[..., str]) -> Value:  # type: ignore[explicit-any]  # called with a name
-    """A value with its paths changed."""
-    changed = {
+    """A value with its paths changed, also those of values in it."""
+    held_values = {name: getattr(value, name) for name in names_of(type(value))}
+    inner = {name: _with_paths(held, change) for name, held in held_values.items() if isinstance(held, Value)}
+    changed: dict[str, object] = {
         name: change(os.fspath(held), always=how == "always")
         for name, how in paths_of(type(value)).items()
         if isinstance(held := getattr(value, name), (str, os.PathLike))
     }
+    changed |= {name: held for name, held in inner.items() if held is not held_values[name]}
     return dataclasses.replace(value, **changed) if changed else value  # type: ignore[type-var]  # a dataclass
 
 

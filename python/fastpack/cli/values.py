@@ -14,7 +14,7 @@ from fastpack.arguments import functions
 from fastpack.arguments.checks import regular_file
 from fastpack.errors import OptionError
 from fastpack.options.train_on import train_on_of
-from fastpack.options.value import parts_of
+from fastpack.options.value import Value, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,8 @@ def of_type(wanted: object) -> Callable[[str], object]:
 def _parsed(wanted: object, text: str) -> object:
     """The value of a type that a text stands for. Of several types the narrowest that fits is taken."""
     kinds = [kind for kind in parts_of(wanted) if kind is not type(None)]
+    if text.startswith("{") and any(isinstance(kind, type) and issubclass(kind, Value) for kind in kinds):
+        return json_object(text)
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
     meanings: dict[str, object] = {word: word for word in words if isinstance(word, str)}
     if bool in kinds or True in words:

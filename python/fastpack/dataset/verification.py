@@ -48,7 +48,6 @@ _SAME: Final = (
     "special_tokens",
     "overlong",
     "objective",
-    "images",
 )
 """The options of a recipe that decide the tokens and labels of a document."""
 
@@ -468,7 +467,10 @@ def _packed_again(
             tokenizer=tokenizer,
             max_length=options["max_length"],  # type: ignore[arg-type]  # as the manifest has it
             files=sources,  # type: ignore[arg-type]  # likewise
-            reading=Reading(examples=getattr(recipe.get("reading"), "examples", None)),
+            reading=Reading(
+                examples=getattr(recipe.get("reading"), "examples", None),
+                images=getattr(recipe.get("reading"), "images", None),
+            ),
             strategy=Unpacked(align_to=getattr(recipe.get("strategy"), "align_to", None)),
             padding=Padding(token_id=getattr(recipe.get("padding"), "token_id", None)),
             on_bad_record="skip",

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fastpack import _fastpack
-from fastpack.arguments.checks import check_switch, folder_of, shown
+from fastpack.arguments.checks import check_switch, folder_of
 from fastpack.arguments.message import Message, Setting
 from fastpack.arguments.urls import is_url
 from fastpack.errors import OptionError, OutputError
@@ -29,7 +29,7 @@ from fastpack.options.output import Format
 from fastpack.options.records import Reading
 from fastpack.options.rows import CAUSAL_COLUMNS
 from fastpack.options.storage import storage_of
-from fastpack.options.tokens import ChatTemplate, Images
+from fastpack.options.tokens import ChatTemplate
 from fastpack.options.value import Value, flat_names, flattened, heeded_by
 from fastpack.records.sources import choose_inputs, choose_reading
 from fastpack.records.transform import transform, warn_of_unknown
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastpack.options.objective import Objective
+    from fastpack.options.records import Images
     from fastpack.records.transform import NativeTransform
     from fastpack.runtime.ranks import Rank
     from fastpack.tokenizer.arguments import NativeTemplate
@@ -72,7 +73,7 @@ __all__ = [
 ]
 
 
-_READING: Final = tuple(name for name in flat_names(Reading) if name != "recursive")
+_READING: Final = tuple(name for name in flat_names(Reading) if name not in {"recursive", "images"})
 """The settings that the native module takes with each source."""
 
 _OUTPUT: Final = (*flat_names(Format), "overwrite", "wait")
@@ -144,11 +145,7 @@ def native_options(
 
 def images_of(given: Mapping[str, object]) -> Images | None:
     """The pictures of a call, if it takes any."""
-    value = OPTIONS["images"].value_in(given)
-    if value is None or isinstance(value, Images):
-        return value
-    message = f'must be "reference", an Images or None, not `{shown(value)}`'
-    raise OptionError(message, "images")
+    return flat(given)["images"]  # type: ignore[no-any-return]  # `Reading` checks it
 
 
 def processor_of(given: Mapping[str, object]) -> PictureProcessor | None:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from fastpack.arguments.checks import check_choice, check_switch
+from fastpack.arguments.checks import check_choice, check_switch, check_type
 from fastpack.options.function import FUNCTION
 from fastpack.options.option import (
     FILE_CALLS,
@@ -19,10 +19,43 @@ from fastpack.options.option import (
     Flag,
     Option,
 )
-from fastpack.options.value import Value, option_field
-from fastpack.types import Examples, Fields, Part, Prompt, Shape
+from fastpack.options.value import Value, as_value, from_table, option_field
+from fastpack.types import Examples, Fields, ImageChoice, JsonValue, Part, Prompt, Shape, StrPath
 
-__all__ = ["RECORD_OPTIONS", "Reading"]
+__all__ = ["RECORD_OPTIONS", "Images", "Reading"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class Images(Value):
+    """Pictures of conversations are packed as references: `Reading(images="reference")` is `Reading(images=Images())`.
+
+    The tokenizer is a model folder with its processor, or a live processor of `transformers`. Of each picture only the
+    header is read. Rows have a column `images` that says where each picture lies, and the columns that the processor
+    returns for each token, such as `mm_token_type_ids`.
+
+    Args:
+        folder: Where relative paths of pictures begin; the folder of the file that names them if not given.
+        processor_kwargs: Options of the image processor by its own names, such as `max_pixels` or `size`.
+
+    Raises:
+        OptionError: A value is none that the option takes.
+
+    Examples:
+        >>> import fastpack
+        >>> fastpack.Images(processor_kwargs={"max_pixels": 401408})
+        Images(processor_kwargs={'max_pixels': 401408})
+    """
+
+    option: ClassVar[str] = "reading.images"
+    kind: ClassVar[str] = "reference"
+
+    folder: StrPath | None = option_field(None, path="always")
+    processor_kwargs: Mapping[str, JsonValue] | None = None
+
+    def check(self) -> None:
+        """Refuses what a field cannot be, by the name of the field."""
+        wanted = "a dict with names as keys"
+        check_type("reading.images.processor_kwargs", self.processor_kwargs, (Mapping, type(None)), wanted)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -43,6 +76,9 @@ class Reading(Value):
             them where there is none; a prompt and its completion are joined as they are.
         examples: Requests with their answers that stand before each request, and are not trained.
         separator: The text between the documents of a `.txt` or `.md` file; each is one document if not given.
+        images: What becomes of pictures in conversations: `reference` packs them, with a column that says where they lie; a
+            record with a picture is a bad one if not given. An `Images` says where paths begin, and has options of the
+            processor.
         recursive: Whether the folders inside a folder are read too.
 
     Raises:
@@ -65,15 +101,25 @@ class Reading(Value):
     prompt: Prompt | None = option_field(None, path="exists")
     examples: Examples | None = None
     separator: str | None = option_field(None, calls=FILE_CALLS)
+    images: ImageChoice | Images | None = option_field(None, objectives=("causal",))
     recursive: bool = option_field(False, calls=FILE_CALLS)
 
     def check(self) -> None:
         """Refuses words that are none; the rest is known with the files."""
+        object.__setattr__(self, "images", _images_of(self.images))
         self.check_words()
         check_switch("reading.recursive", self.recursive)
         if isinstance(self.fields, Mapping):
             for part in self.fields:
                 check_choice("reading.fields", part, Part)
+
+
+def _images_of(given: object) -> object:
+    """The pictures that a word, a table of TOML or an object of JSON stands for; any other value is returned unchanged."""
+    kinds = {Images.kind: Images}
+    if isinstance(given, Mapping):
+        return from_table(Images.option, given, kinds)
+    return as_value(Images.option, given, kinds)
 
 
 RECORD_OPTIONS: Final[tuple[Option, ...]] = (
@@ -122,8 +168,8 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         TOKENIZING_CALLS,
         (
             "The shape of the records, such as `conversations` or `text`; found for each file by its first records if not given. "
-            "A `Reading` has names of fields, a prompt, examples and a separator of texts too, and reads folders inside "
-            "folders."
+            "A `Reading` has names of fields, a prompt, examples and a separator of texts too, packs pictures, and reads "
+            "folders inside folders."
         ),
         flag=Flag(
             "--reading",

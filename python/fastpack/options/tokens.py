@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
 from datetime import datetime
@@ -32,7 +31,7 @@ from fastpack.types import (
     TrainOnEos,
 )
 
-__all__ = ["TOKEN_OPTIONS", "ChatTemplate", "Images", "SpecialTokens"]
+__all__ = ["TOKEN_OPTIONS", "ChatTemplate", "SpecialTokens"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -125,44 +124,6 @@ class ChatTemplate(Value):
         wanted = "a datetime.datetime such as datetime(2026, 1, 31, 12)"
         check_type("chat_template.now", self.now, (datetime, type(None)), wanted)
         check_switch("chat_template.decode_arguments", self.decode_arguments)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class Images(Value):
-    """Pictures of conversations are packed as references: `images="reference"` is `images=Images()`.
-
-    The tokenizer is a model folder with its processor, or a live processor of `transformers`. Of each picture only the
-    header is read. Rows have a column `images` that says where each picture lies, and the columns that the processor
-    returns for each token, such as `mm_token_type_ids`.
-
-    Args:
-        folder: Where relative paths of pictures begin; the folder of the file that names them if not given.
-        processor_kwargs: Options of the image processor by its own names, such as `max_pixels` or `size`.
-
-    Raises:
-        OptionError: A value is none that the option takes.
-
-    Examples:
-        >>> import fastpack
-        >>> fastpack.Images(processor_kwargs={"max_pixels": 401408})
-        Images(processor_kwargs={'max_pixels': 401408})
-    """
-
-    option: ClassVar[str] = "images"
-    kind: ClassVar[str] = "reference"
-
-    folder: StrPath | None = option_field(None, path="always")
-    processor_kwargs: Mapping[str, JsonValue] | None = None
-
-    def check(self) -> None:
-        """Refuses what a field cannot be, by the name of the field."""
-        wanted = "a dict with names as keys"
-        check_type("images.processor_kwargs", self.processor_kwargs, (Mapping, type(None)), wanted)
-        try:
-            json.dumps(self.processor_kwargs, allow_nan=False, sort_keys=True, default=dict)
-        except (TypeError, ValueError) as refused:
-            message = f"must be what JSON can hold, which the manifest keeps: {refused}"
-            raise OptionError(message, "images.processor_kwargs") from None
 
 
 def _moment(text: str) -> datetime:
@@ -260,24 +221,5 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
             unset="the tokenizer's own",
         ),
         kinds={ChatTemplate.kind: ChatTemplate},
-    ),
-    Option(
-        "images",
-        "ImageChoice | Images | None",
-        None,
-        TOKENIZING_CALLS,
-        (
-            "What becomes of pictures in conversations: `reference` packs them, with a column that says where they lie; if not "
-            "given, a record with a picture is a bad one. An `Images` says where paths begin, and has options of the processor."
-        ),
-        group=RUN,
-        flag=Flag(
-            "--images",
-            "what becomes of pictures in conversations",
-            words="ImageChoice",
-            unset="a record with one is refused",
-        ),
-        objectives=("causal",),
-        kinds={Images.kind: Images},
     ),
 )

@@ -119,6 +119,7 @@ class Value:
             parts = parts_of(field.type)
             takes_dicts = any(typing.get_origin(part) is Mapping for part in parts)
             takes_others = {str, int} & {*parts} or (takes_dicts and isinstance(given, Mapping))
+            takes_others = takes_others or (isinstance(given, Value) and type(given) in parts)
             is_word = isinstance(given, str) and given in words
             if words and not (is_word or takes_others or _is_same(given, field.default)):
                 choices = ", ".join(f'"{word}"' for word in words)
@@ -503,6 +504,8 @@ def _made(option: str, kind: Kind, given: Mapping[str, object]) -> Value:
 
 def _plain(field: object) -> object:
     """A field as JSON and TOML have it."""
+    if isinstance(field, Value):
+        return to_table(field)
     if callable(field):
         return place_of(field)
     if isinstance(field, (datetime, os.PathLike)):

@@ -42,4 +42,4 @@ def test_every_option_whose_type_is_words_has_them_of_the_core():
     # Words beside booleans and numbers, and words of Python alone.
     python = {name for name in worded - WORDS.keys() if name != "padding"}
     # Words of a field, which the core has by the name of the field; and words of Python alone.
-    assert python == {"exists", "images", "reading"}
+    assert python == {"exists", "reading"}

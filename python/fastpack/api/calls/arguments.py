@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from fastpack.options.records import Reading
     from fastpack.options.rows import Padding
     from fastpack.options.storage import Storage
-    from fastpack.options.tokens import ChatTemplate, Images, SpecialTokens
+    from fastpack.options.tokens import ChatTemplate, SpecialTokens
     from fastpack.options.train_on import TrainOn
     from fastpack.options.work import Weights
     from fastpack.types import (
         Existing,
         FormatName,
-        ImageChoice,
         MaxLost,
         ObjectiveName,
         OnBadRecord,
@@ -57,7 +56,6 @@ class RowArguments(TypedDict, total=False):
     turns: Turns
     special_tokens: SpecialTokens | None
     chat_template: StrPath | ChatTemplate | None
-    images: ImageChoice | Images | None
     reading: Shape | Reading | None
     filter: RecordFilter | Function[bool] | None
     map: RecordMap | Function[dict[str, object]] | None

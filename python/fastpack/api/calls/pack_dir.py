@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fastpack.options.records import Reading
     from fastpack.options.rows import Padding
     from fastpack.options.storage import Storage
-    from fastpack.options.tokens import ChatTemplate, Images, SpecialTokens
+    from fastpack.options.tokens import ChatTemplate, SpecialTokens
     from fastpack.options.train_on import TrainOn
     from fastpack.options.work import Weights
     from fastpack.report.report import Report
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         Column,
         Existing,
         FormatName,
-        ImageChoice,
         MaxLost,
         NamedSources,
         ObjectiveName,
@@ -70,7 +69,6 @@ def pack_dir(
     turns: Turns = "auto",
     special_tokens: SpecialTokens | None = None,
     chat_template: StrPath | ChatTemplate | None = None,
-    images: ImageChoice | Images | None = None,
     reading: Shape | Reading | None = None,
     filter: RecordFilter | Function[bool] | None = None,
     map: RecordMap | Function[dict[str, object]] | None = None,

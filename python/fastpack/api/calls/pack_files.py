@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from fastpack.options.records import Reading
     from fastpack.options.rows import Padding
     from fastpack.options.storage import Storage
-    from fastpack.options.tokens import ChatTemplate, Images, SpecialTokens
+    from fastpack.options.tokens import ChatTemplate, SpecialTokens
     from fastpack.options.train_on import TrainOn
     from fastpack.options.work import Weights
     from fastpack.tokenizer.arguments import TokenizerArgument
     from fastpack.tokenizer.tokenizer import Tokenizer
     from fastpack.types import (
         Column,
-        ImageChoice,
         MaxLost,
         NamedSources,
         ObjectiveName,
@@ -88,7 +87,6 @@ def pack_files(
     turns: Turns = "auto",
     special_tokens: SpecialTokens | None = None,
     chat_template: StrPath | ChatTemplate | None = None,
-    images: ImageChoice | Images | None = None,
     reading: Shape | Reading | None = None,
     filter: RecordFilter | Function[bool] | None = None,
     map: RecordMap | Function[dict[str, object]] | None = None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fastpack.options.records import Reading
     from fastpack.options.rows import Padding
     from fastpack.options.storage import Storage
-    from fastpack.options.tokens import ChatTemplate, Images, SpecialTokens
+    from fastpack.options.tokens import ChatTemplate, SpecialTokens
     from fastpack.options.train_on import TrainOn
     from fastpack.report.report import Report
     from fastpack.tokenizer.arguments import TokenizerArgument
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         Column,
         Existing,
         FormatName,
-        ImageChoice,
         JsonValue,
         MaxLost,
         ObjectiveName,
@@ -102,7 +101,6 @@ def pack_records(
     turns: Turns = "auto",
     special_tokens: SpecialTokens | None = None,
     chat_template: StrPath | ChatTemplate | None = None,
-    images: ImageChoice | Images | None = None,
     reading: Shape | Reading | None = None,
     filter: RecordFilter | Function[bool] | None = None,
     map: RecordMap | Function[dict[str, object]] | None = None,

@@ -15,13 +15,12 @@ if TYPE_CHECKING:
     from fastpack.options.packing import Packing, Truncate
     from fastpack.options.records import Reading
     from fastpack.options.storage import Storage
-    from fastpack.options.tokens import ChatTemplate, Images, SpecialTokens
+    from fastpack.options.tokens import ChatTemplate, SpecialTokens
     from fastpack.options.train_on import TrainOn
     from fastpack.report.scan import ScanReport
     from fastpack.tokenizer.arguments import TokenizerArgument
     from fastpack.tokenizer.tokenizer import Tokenizer
     from fastpack.types import (
-        ImageChoice,
         Overlong,
         ProgressOption,
         RecordFilter,
@@ -50,7 +49,6 @@ def scan(
     turns: Turns = "auto",
     special_tokens: SpecialTokens | None = None,
     chat_template: StrPath | ChatTemplate | None = None,
-    images: ImageChoice | Images | None = None,
     reading: Shape | Reading | None = None,
     filter: RecordFilter | Function[bool] | None = None,
     map: RecordMap | Function[dict[str, object]] | None = None,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fastpack.options.records import Reading
     from fastpack.options.rows import Padding
     from fastpack.options.storage import Storage
-    from fastpack.options.tokens import ChatTemplate, Images, SpecialTokens
+    from fastpack.options.tokens import ChatTemplate, SpecialTokens
     from fastpack.options.train_on import TrainOn
     from fastpack.options.work import Ranks, Select, Weights
     from fastpack.streaming.stream import PackStream
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fastpack.tokenizer.tokenizer import Tokenizer
     from fastpack.types import (
         Column,
-        ImageChoice,
         MaxLost,
         NamedSources,
         ObjectiveName,
@@ -68,7 +67,6 @@ def stream(
     turns: Turns = "auto",
     special_tokens: SpecialTokens | None = None,
     chat_template: StrPath | ChatTemplate | None = None,
-    images: ImageChoice | Images | None = None,
     reading: Shape | Reading | None = None,
     filter: RecordFilter | Function[bool] | None = None,
     map: RecordMap | Function[dict[str, object]] | None = None,

@@ -57,25 +57,19 @@ def try_conversations(runs: Runs) -> list[Trial]:
 
 def delimiters(runs: Runs) -> tuple[str, str]:
     """The texts that the template writes before and behind the marker of each picture, and nowhere without one."""
-    one, two = (
-        runs.rendered([text("A"), *[{"type": "image", "image": noise((64, 64))}] * count, text("B")])
-        for count in (1, 2)
-    )
+    first, last = (dict[str, object](type="text", text=letter) for letter in "AB")
+    picture = dict[str, object](type="image", image=noise((64, 64)))
+    one, two = (runs.rendered([first, *[picture] * count, last]) for count in (1, 2))
     [before, behind] = one.split(runs.marker)
     _, between, _ = two.split(runs.marker)
-    last = _shared(between[::-1], before[::-1])[::-1]
-    return last, _shared(between[: len(between) - len(last)], behind)
+    opening = _shared(between[::-1], before[::-1])[::-1]
+    return opening, _shared(between[: len(between) - len(opening)], behind)
 
 
 def _shared(one: str, other: str) -> str:
     """The text that both begin with."""
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     return "".join(character for character, _ in alike)
-
-
-def text(said: str) -> dict[str, object]:
-    """A part that is text."""
-    return {"type": "text", "text": said}
 
 
 def adds_special_tokens(runs: Runs, trials: list[Trial]) -> bool:

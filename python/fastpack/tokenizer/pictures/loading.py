@@ -83,11 +83,19 @@ def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None)
         raise OptionError(message, "tokenizer") from raised
 
 
-def options_of(processor: ProcessorMixin, options: Mapping[str, object] | None) -> dict[str, JsonValue]:
-    """The options of a processor's image part; refuses those that it does not know, and values that JSON has not."""
+def options_of(
+    processor: ProcessorMixin, options: Mapping[str, object] | None, option: str
+) -> dict[str, JsonValue]:
+    """The options of a processor's image part; refuses those that it does not know, and values that JSON has not.
+
+    Args:
+        processor: The live processor.
+        options: The options, if any are given.
+        option: The argument that they were given as, for messages.
+    """
     if options is None:
         return {}
-    check_type("images", options, Mapping, "a mapping of options of the image processor")
+    check_type(option, options, Mapping, "a mapping of options of the image processor")
     known = _known_options(processor)
     for name in options:
         if name not in known:
@@ -95,12 +103,12 @@ def options_of(processor: ProcessorMixin, options: Mapping[str, object] | None) 
             remedy = f"did you mean `{near}`?" if near else f"it knows {', '.join(sorted(known))}"
             named = type(processor.image_processor).__name__
             message = f"`{shown(name)}` is no option of `{named}`; {remedy}"
-            raise OptionError(message, "images")
+            raise OptionError(message, option)
     try:
         kept: dict[str, JsonValue] = json.loads(json.dumps(dict(options), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as refused:
         message = f"must have values that JSON can write, for the manifest: {reason_of(refused)}"
-        raise OptionError(message, "images") from refused
+        raise OptionError(message, option) from refused
     return kept
 
 

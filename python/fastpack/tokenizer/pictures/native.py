@@ -14,13 +14,13 @@ from fastpack.tokenizer.pictures.processor import PictureError, PictureProcessor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastpack.options.tokens import Images
+    from fastpack.options.records import Images
 
 __all__ = ["NativeImages", "loaded_processor", "native_images", "texts_of"]
 
 
 class NativeImages(NamedTuple):
-    """What the core knows of a processor.
+    """The facts of a processor for the core.
 
     Attributes:
         marker: The text that the chat template writes for a picture.
@@ -45,24 +45,23 @@ def loaded_processor(
     """The processor of a call; that of the last call if nothing has changed since."""
     if tokenizer is None:
         message = "needs the model folder of a processor as tokenizer"
-        raise OptionError(message, "images")
-    options = json.dumps(images.processor_kwargs, sort_keys=True)
+        raise OptionError(message, "reading.images")
     if isinstance(tokenizer, (str, os.PathLike)):
         path = os.fspath(tokenizer)
-        return _loaded(path, options, revision, token, _files(path))
+        return _of_path(path, images, revision, token, _files(path))
     return PictureProcessor.load(tokenizer, images.processor_kwargs, revision=revision, token=token)
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(
-    path: str, options: str, revision: str | None, token: str | bool | None, _files: tuple[object, ...]
+def _of_path(
+    path: str, images: Images, revision: str | None, token: str | bool | None, _files: tuple[object, ...]
 ) -> PictureProcessor:
-    """A processor of a folder, of which several parts of a call ask."""
-    return PictureProcessor.load(path, json.loads(options), revision=revision, token=token)
+    """The processor of a folder: several parts of a call use it."""
+    return PictureProcessor.load(path, images.processor_kwargs, revision=revision, token=token)
 
 
 def _files(path: str) -> tuple[object, ...]:
-    """The state of the files of a folder: another one means another processor."""
+    """The names, times and sizes of the files of a folder, which change with its processor."""
     folder = Path(path).expanduser()
     if not folder.is_dir():
         return ()
@@ -81,7 +80,7 @@ def native_images(images: Images, processor: PictureProcessor) -> NativeImages:
 
 
 def texts_of(processor: PictureProcessor) -> Callable[[int, int, int], tuple[str | None, str]]:
-    """The function that makes the text of a picture, or says why the processor refuses its size."""
+    """The function that makes the text of a picture, or the reason that the processor refuses its size."""
 
     def text(width: int, height: int, pictures: int) -> tuple[str | None, str]:
         try:

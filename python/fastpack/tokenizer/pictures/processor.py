@@ -86,7 +86,7 @@ class PictureProcessor:
     def __init__(self, processor: ProcessorMixin, options: Mapping[str, object] | None) -> None:
         """Tries a loaded processor; `load` takes a folder too."""
         self.processor = processor
-        self.options = options_of(processor, options)
+        self.options = options_of(processor, options, "reading.images.processor_kwargs")
         self.chat_template = _template_of(processor)
         self._runs = Runs(processor, self.options)
         self.marker = self._runs.marker

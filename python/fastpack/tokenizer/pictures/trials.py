@@ -59,7 +59,7 @@ _MORE: Final = 24
 
 
 class Number(Enum):
-    """What the number of pictures in a conversation has to do with the text of each."""
+    """The part of the number of pictures in the text of each picture of a conversation."""
 
     NOTHING = "nothing"
     """The text is the same in any company."""
@@ -107,7 +107,6 @@ def try_processor(runs: Runs) -> Findings:
         if _empty(runs, size, weightless=False) != sole[size]:
             fault = f"writes other texts for a blank picture of {_named(size)} than for noise"
             raise refusal(runs.processor, fault, _FITTING)
-    # Where the usual sizes differ, none is odd.
     few = [size for size in _USUAL if size in taken] + [size for size in _ODD if size in taken][:3]
     by_number = {number: _among(runs, few, number, weightless=weightless) for number in (2, 3, 4)}
     if attempt(lambda: runs.expanded([noise(size) for size in few[:3]])) != [
@@ -160,7 +159,8 @@ def _takes_none(runs: Runs) -> OptionError:
     reason = reason_of(made) if isinstance(made, Exception) else "it refuses all sizes"
     if runs.options and _empty(Runs(runs.processor, {}), _USUAL[0], weightless=False):
         named = type(runs.processor).__name__
-        return OptionError(f"`{named}` takes no picture with {shown(runs.options)}: {reason}", "images")
+        message = f"`{named}` takes no picture with {shown(runs.options)}: {reason}"
+        return OptionError(message, "reading.images.processor_kwargs")
     return refusal(runs.processor, f"takes no picture: {reason}")
 
 

@@ -41,7 +41,7 @@ Lengths: TypeAlias = "npt.NDArray[np.int64]"
 """The lengths of documents, or a number for each token."""
 
 _OF_FLASH: Final = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
-"""What `collate` gives flash attention. Models hand it to their vision part too, which has other boundaries."""
+"""The arguments of flash attention that `collate` makes. Models pass them to their vision part too, whose boundaries differ."""
 
 
 class PictureCollator:
@@ -175,7 +175,7 @@ class PictureCollator:
         return batch | joined([values for values in made if values])
 
     def _of_row(self, row: Mapping[str, object], lengths: Lengths, number: int) -> list[Values]:
-        """What the processor makes of the pictures of each document of a row; nothing of one without pictures."""
+        """The tensors of the pictures of each document of a row; none for a document without pictures."""
         ids = _tokens(row, "input_ids", number)
         placeholder = self._processing.placeholder
         documents = documents_of(references_of(row, number), ids, lengths, placeholder, number)
@@ -186,7 +186,7 @@ class PictureCollator:
         return made
 
     def _of_document(self, references: Sequence[PictureReference], places: int, number: int) -> Values:
-        """What the processor makes of the pictures of a document of row `number`, which has so many `places` for them."""
+        """The tensors of the pictures of a document of row `number`, whose tokens have this number of `places`."""
         pictures = [self._opened(reference, number) for reference in references]
         named = f"the {references[0]}" + (f" and {len(references) - 1} more" if len(references) > 1 else "")
         try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["PictureProcessing", "Values"]
 
 Values: TypeAlias = "dict[str, torch.Tensor]"
-"""What a processor returns, by the names of the model's arguments."""
+"""The tensors of a processor, by the names of the model's arguments."""
 
 _TRIED: Final = (((60, 40),), ((40, 90), (30, 30)), ((90, 90),))
 """The sizes of pictures in the documents on which joining is tried: one and several, of unlike sizes."""
@@ -56,7 +56,7 @@ class PictureProcessing:
             OptionError: The processor does not serve.
         """
         self.processor = load_processor(processor, revision=None, token=None)
-        self._options = options_of(self.processor, options)
+        self._options = options_of(self.processor, options, "processor_kwargs")
         self._marker = str(self.processor.image_token)
         tokenizer = self.processor.tokenizer
         named = getattr(self.processor, "image_token_id", None)
@@ -71,7 +71,7 @@ class PictureProcessing:
         self._try_joining()
 
     def of_document(self, pictures: Sequence[Image]) -> tuple[Values, Values]:
-        """What the processor makes of the pictures of one document: of their pixels, and of the tokens in their places.
+        """The tensors of the pictures of one document: those of their pixels, and those of the tokens in their places.
 
         Raises whatever the processor raises.
         """

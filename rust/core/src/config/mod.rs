@@ -76,8 +76,10 @@ impl Options {
             let of_pictures = [RowColumn::Images, RowColumn::MmTokenTypeIds];
             let named = columns.iter().find(|column| of_pictures.contains(column));
             return named.map_or(Ok(()), |column| {
-                let reason =
-                    format!("names `{}`, which only rows with `images` have", column.name());
+                let reason = format!(
+                    "names `{}`, which only rows with `reading.images` have",
+                    column.name()
+                );
                 Err(Error::option("columns", reason))
             });
         }
@@ -87,7 +89,7 @@ impl Options {
                 set("objective", objective.name().name()),
                 ", whose rows hold no pictures",
             ];
-            return Err(Error::option("images", reason));
+            return Err(Error::option("reading.images", reason));
         }
         if packing.strategy.cuts_at_row_end() {
             let reason = format!(

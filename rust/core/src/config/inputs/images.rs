@@ -51,7 +51,7 @@ impl ImageOptions {
     pub fn processor(json: &str) -> Result<serde_json::Value> {
         serde_json::from_str(json).map_err(|error| {
             Error::option(
-                "images",
+                "reading.images",
                 format!("has a processor whose configuration is no JSON: {error}"),
             )
         })

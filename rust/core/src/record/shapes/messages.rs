@@ -252,7 +252,7 @@ pub(crate) fn check_content(
                 Some(Json::String(kind)) => Err(Fault::new(
                     Reason::NotText,
                     if is_picture(kind) && !takes_pictures {
-                        format!("`{place}.content[{at}]` is of type `{kind}`; pictures are packed with `images`")
+                        format!("`{place}.content[{at}]` is of type `{kind}`; pictures are packed with `reading.images`")
                     } else {
                         format!("`{place}.content[{at}]` is of type `{kind}`; fastpack packs text and pictures")
                     },
