@@ -1,10 +1,12 @@
-"""Packs a table together with further columns: values of each token or of each document."""
+"""Packs a table together with further columns: values of each token, of each document or of each row."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from fastpack.errors import OptionError
+from fastpack.options.objective import objective_of
+from fastpack.options.option import PACKED_OBJECTIVES
 from fastpack.types import Column, Splits
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     Given: TypeAlias = "Mapping[str, Any]"  # type: ignore[explicit-any]  # as the calls have it
     Numbers: TypeAlias = "npt.NDArray[np.int64]"
     AnyArray: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
+    AnyColumn: TypeAlias = "pa.ChunkedArray[pa.Scalar[pa.DataType]] | AnyArray"
 
 __all__ = ["carried_columns", "pack_carrying"]
 
@@ -27,6 +30,9 @@ _OURS: Final = frozenset(get_args(Column))
 
 _PLACES: Final = ("seq_lengths", "unpadded_lengths", "source_row", "source_start")
 """The columns that locate the tokens of a row in the records of the table."""
+
+_PLACES_OF_RECORDS: Final = ("source_row",)
+"""The column that locates the record of a row that holds one document."""
 
 
 def carried_columns(given: Given) -> list[str]:
@@ -61,12 +67,23 @@ def pack_carrying(
         raise OptionError(message, "columns")
     columns: list[str] = list(given["columns"])
     ours = [name for name in columns if name in _OURS]
-    needed = [*ours, *(name for name in _PLACES if name not in ours)]
-    made = pack({**given, "table": table, "columns": needed})
-    sources = {name: _source(table, name, given) for name in carried}
-    train, validation = made if isinstance(made, Splits) else (made, None)
-    rows = _carrying(train, sources, columns)  # type: ignore[arg-type]  # without `output` there are tables
-    return rows if validation is None else Splits(rows, _carrying(validation, sources, columns))
+    is_packed = objective_of(given).kind in PACKED_OBJECTIVES
+    places = _PLACES if is_packed else _PLACES_OF_RECORDS
+    made = pack({**given, "table": table, "columns": [*ours, *(name for name in places if name not in ours)]})
+    if is_packed:
+        lists = {name: _source(table, name, given) for name in carried}
+
+        def carrying(rows: pa.Table) -> pa.Table:
+            return _carrying(rows, lists, columns)
+
+    else:
+
+        def carrying(rows: pa.Table) -> pa.Table:
+            return _carrying_records(rows, table, columns)
+
+    if isinstance(made, Splits):
+        return Splits(carrying(made.train), carrying(made.validation))
+    return carrying(made)  # type: ignore[arg-type]  # without `output` it is a table
 
 
 def _whole(table: object) -> pa.Table:
@@ -126,7 +143,7 @@ def _carrying(rows: pa.Table, sources: Mapping[str, AnyArray], columns: list[str
     lengths, unpadded, records, starts = (pc.list_flatten(each).to_numpy().astype(np.int64) for each in found)
     documents = np.append(0, np.cumsum(pc.list_value_length(found[0]).to_numpy(), dtype=np.int64))
     tokens = np.append(0, lengths.cumsum())[documents]
-    made: dict[str, pa.ChunkedArray[pa.Scalar[pa.DataType]] | AnyArray] = {}
+    made: dict[str, AnyColumn] = {}
     for name in columns:
         column = sources.get(name)
         if column is None:
@@ -139,8 +156,24 @@ def _carrying(rows: pa.Table, sources: Mapping[str, AnyArray], columns: list[str
             made[name] = _lists(column.values, *taken, tokens)
         else:
             made[name] = _lists(column, records - 1, records < 0, documents)
+    return _like(rows, made)
+
+
+def _carrying_records(rows: pa.Table, table: pa.Table, columns: list[str]) -> pa.Table:
+    """Adds the further columns to rows that hold one document each: the value of its record, of any type."""
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    records = pc.subtract(pc.list_flatten(rows["source_row"].combine_chunks()), pa.scalar(1, pa.int64()))
+    return _like(rows, {name: rows[name] if name in _OURS else table[name].take(records) for name in columns})
+
+
+def _like(rows: pa.Table, columns: Mapping[str, AnyColumn]) -> pa.Table:
+    """A table of some columns with the report of `rows`."""
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
     kept = {key: value for key, value in (rows.schema.metadata or {}).items() if key != b"huggingface"}
-    return pa.table(made).replace_schema_metadata(kept)
+    return pa.table(dict(columns)).replace_schema_metadata(kept)
 
 
 def _lists(values: AnyArray, places: Numbers, padding: npt.NDArray[np.bool_], offsets: Numbers) -> AnyArray:

@@ -87,7 +87,8 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
                 doc=(
                     "As in `pack_files`, and further columns of the table, which rows in memory carry: a column of lists "
                     "as long as `input_ids` becomes a list as long as those of the row, any other column a list with an "
-                    "entry for each document; both are null for padding."
+                    "entry for each document; both are null for padding. Where rows hold one document each, as with "
+                    "`generation`, any column is carried as it is."
                 ),
             )
         },

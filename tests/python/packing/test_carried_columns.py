@@ -107,6 +107,70 @@ def test_documents_that_are_set_aside_carry_too():
     assert sum(map(len, splits.validation["name"].to_pylist())) == 4
 
 
+def test_rows_of_prompts_carry_messages_and_whatever_a_reward_needs(tokenizer_dir):
+    """The rows are a data set for `GRPOTrainer` of TRL: each has its prompt as it was, and the ids that it has there."""
+    from transformers_tokenizer import transformers_tokenizer
+
+    prompts = [[{"role": "user", "content": "a river " * number}] for number in range(1, 9)]
+    table = pa.table(
+        {
+            "prompt": prompts,
+            "answer": [{"value": number, "steps": ["a"] * number} for number in range(8)],
+            "level": [None, *range(7)],
+        }
+    )
+    template = "{% for m in messages %}{{ m.content }}|{% endfor %}{% if add_generation_prompt %}>{% endif %}"
+    rows = fastpack.pack_table(
+        pa.concat_tables([table[:3], table[3:]]),
+        tokenizer_dir,
+        objective="generation",
+        chat_template=fastpack.ChatTemplate(template),
+        columns=["prompt", "input_ids", "answer", "level"],
+        max_length=12,
+        max_lost="100%",
+        progress=False,
+    )
+    assert rows.column_names == ["prompt", "input_ids", "answer", "level"]
+    tokenizer = transformers_tokenizer(tokenizer_dir)
+    ids = [
+        tokenizer.apply_chat_template(
+            prompt, chat_template=template, add_generation_prompt=True, return_dict=False
+        )
+        for prompt in prompts
+    ]
+    fitting = [at for at, each in enumerate(ids) if len(each) <= 12]
+    assert 0 < len(fitting) < len(prompts)
+    assert rows["input_ids"].to_pylist() == [ids[at] for at in fitting]
+    assert rows.drop_columns("input_ids").to_pylist() == table.take(fitting).to_pylist()
+    assert datasets.Dataset(rows)[1]["prompt"] == prompts[fitting[1]]
+
+
+@pytest.mark.parametrize(
+    ("objective", "records"),
+    [
+        ("generation", [{"prompt": f"river {number}"} for number in range(9)]),
+        ("classification", [{"text": f"river {number}", "label": number % 2} for number in range(9)]),
+        (
+            "preference",
+            [{"prompt": "a", "chosen": f"river {number}", "rejected": "boat"} for number in range(9)],
+        ),
+        (
+            fastpack.Preference(form="kto"),
+            [{"prompt": "a", "completion": f"river {number}", "label": True} for number in range(9)],
+        ),
+    ],
+)
+@pytest.mark.parametrize("validation", [None, 3])
+def test_a_row_of_one_document_carries_its_value(objective, records, validation, tokenizer_dir):
+    table = pa.Table.from_pylist([{**record, "note": [{"n": at}]} for at, record in enumerate(records)])
+    options = {"objective": objective, "max_length": 64, "validation": validation, "progress": False}
+    names = ["source_row", "note"]
+    made = fastpack.pack_table(table, tokenizer_dir, columns=names, **options)
+    found = [row for part in ([made] if validation is None else made) for row in part.to_pylist()]
+    assert all(row["note"] == [{"n": row["source_row"][0] - 1}] for row in found)
+    assert sorted(row["note"][0]["n"] for row in found) == list(range(9))
+
+
 @pytest.mark.parametrize(
     ("change", "options", "said"),
     [
