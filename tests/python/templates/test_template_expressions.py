@@ -199,6 +199,9 @@ def test_no_expression_renders_differently(expression: str, shape: str, a: Any, 
 
 
 WORDS = st.sampled_from(["x", "y", "z"])
+FILTERS = st.sampled_from(
+    ["trim", "upper | trim", "indent(2)", "replace('t', 'T')", "length", "safe", "list | last"]
+)
 BLOCKS = st.deferred(
     lambda: st.lists(
         st.one_of(
@@ -247,6 +250,11 @@ BLOCKS = st.deferred(
             ),
             st.tuples(WORDS, WORDS, BLOCKS).map(lambda p: "{%% with %s = %s %%}%s{%% endwith %%}" % p),
             st.tuples(WORDS, BLOCKS).map(lambda p: "{%% set %s %%}%s{%% endset %%}" % p),
+            st.tuples(WORDS, FILTERS, BLOCKS).map(lambda p: "{%% set %s | %s %%}%s{%% endset %%}" % p),
+            st.tuples(FILTERS, BLOCKS).map(lambda p: "{%% filter %s %%}%s{%% endfilter %%}" % p),
+            st.tuples(FILTERS, WORDS, BLOCKS).map(
+                lambda p: "{%% filter %s | replace('t', %s) %%}%s{%% endfilter %%}" % p
+            ),
             BLOCKS.map(lambda b: "{%% generation %%}%s{%% endgeneration %%}\n" % b),
             st.tuples(WORDS, BLOCKS).map(lambda p: "{%% macro m(a=%s) %%}%s{{ a }}{%% endmacro %%}\n" % p),
             BLOCKS.map(lambda b: "{%% macro n(x, y) %%}%s{%% endmacro %%}" % b),
@@ -271,6 +279,40 @@ def test_no_arrangement_of_blocks_renders_differently(body: str, x: Any, y: Any)
     }
     kind, reason = tried(source, record)
     assert kind != "DIFFERENT", f"{source}\n{reason}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% filter trim %}  a{{ x }}  {% endfilter %}|",
+        "{%- filter upper | replace('A', x) -%} ab {%- endfilter -%}",
+        "{% filter replace('a', x) %}{% set x = 'w' %}ba{% endfilter %}{{ x }}",
+        "{% for v in [1, 2, 3] %}{% filter trim %} {{ v }}{% if v == 2 %}{% break %}{% endif %} {% endfilter %},{% endfor %}",
+        "{% filter trim %}{% set y | upper %} a{{ x }} {% endset %}[{{ y }}]  {% endfilter %}",
+        "{% set ns = namespace() %}{% set ns.y | trim | upper %} {{ x }}q {% endset %}{{ ns.y }}",
+        "{% set y | length %}{{ x }}abc{% endset %}{{ y + 1 }}",
+        "{% macro m() %}{% filter indent(3) %}a\n{{ x }}{% endfilter %}{% endmacro %}{{ m() }}",
+        "{% for c in x %}{% filter upper %}{{ c.text }}s{% endfilter %}{% endfor %}",
+    ],
+)
+@pytest.mark.parametrize("x", ["X", " text\n", ""])
+def test_filters_of_blocks_render_alike(source: str, x: str) -> None:
+    record = {"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"x": x}}
+    assert outcome(source, record) == ("identical", "")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% filter length %}abc{% endfilter %}",
+        "{% filter | trim %}abc{% endfilter %}",
+        "{% filter trim %}abc{% endset %}",
+        "{% filter nothing %}abc{% endfilter %}",
+    ],
+)
+def test_filters_of_blocks_that_jinja_refuses_are_refused(source: str) -> None:
+    kind, _ = outcome(source, {"messages": [{"role": "user", "content": "x"}]})
+    assert kind == "both refuse"
 
 
 EDGES = [0, 1, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 + 1, 10**25, 10**400]

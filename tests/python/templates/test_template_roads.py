@@ -320,6 +320,9 @@ MADE_OF_TEXTS = [
     "{{ messages[0].content == messages[1].content }}{{ messages[0].content in messages[1].content }}",
     "{% set all = [messages[0].content, 'x'] %}{{ all|join('-') }}{{ '+'.join(all) }}",
     "{{ {'a': 1, 'abc': 2}[messages[0].content] }}",
+    "{% for m in messages %}{% filter trim %} {{ m.content }} {% endfilter %}|{% endfor %}",
+    "{% filter upper | replace('B', messages[1].content) %}b{{ messages[0].content }}{% endfilter %}",
+    "{% set text | trim %} {{ messages[0].content }} {% endset %}{{ text }}{{ text|length }}",
 ]
 
 

@@ -86,9 +86,14 @@ impl<'r, 't> Interpreter<'r, 't> {
         } else {
             self.evaluate(expression)?
         };
-        self.write(&value)?;
+        self.print_value(&value)
+    }
+
+    /// Prints a value.
+    pub(crate) fn print_value(&mut self, value: &Value<'r>) -> Outcome<()> {
+        self.write(value)?;
         if let Some(trace) = &mut self.trace {
-            trace.print(&value);
+            trace.print(value);
         }
         Ok(())
     }

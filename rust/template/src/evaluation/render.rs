@@ -8,7 +8,7 @@ use crate::evaluation::input::Input;
 use crate::evaluation::sources::{PrintedInputs, TextSources};
 use crate::failure::{Failure, Outcome};
 use crate::language::tree::{
-    AssignmentTarget, Load, Scope, Slot, Statement, StatementKind, Template,
+    AssignmentTarget, Captured, Load, Scope, Slot, Statement, StatementKind, Template,
 };
 use crate::limits::Meter;
 use crate::programs::trace::Trace;
@@ -225,13 +225,21 @@ impl<'r> Interpreter<'r, '_> {
                 let value = self.evaluate(expression)?;
                 self.assign(target, value)?;
             }
-            StatementKind::Capture(target, scope) => {
-                let (flow, text) = self.capture(|renderer| renderer.run_scope(scope))?;
-                if flow != Flow::Next {
-                    return Ok(flow);
+            StatementKind::Capture(target, captured) => match self.run_captured(captured)? {
+                (Flow::Next, made) => self.assign(target, made)?,
+                (flow, _) => return Ok(flow),
+            },
+            StatementKind::Filter(captured) => match self.run_captured(captured)? {
+                (Flow::Next, made @ (Value::String(_) | Value::Safe(_))) => {
+                    self.print_value(&made)?;
                 }
-                self.assign(target, text)?;
-            }
+                // Jinja joins what it prints.
+                (Flow::Next, other) => {
+                    let kind = other.type_name();
+                    return Err(Failure::error(format!("a filter block makes {kind}, not a text")));
+                }
+                (flow, _) => return Ok(flow),
+            },
             StatementKind::With(variables, scope) => {
                 let mut values = Vec::with_capacity(variables.len());
                 self.enter(&scope.enter)?;
@@ -247,10 +255,7 @@ impl<'r> Interpreter<'r, '_> {
             StatementKind::Call(call) => {
                 let (function, arguments, body) = &**call;
                 let text = self.call_with_body(function, arguments, body)?;
-                self.write(&text)?;
-                if let Some(trace) = &mut self.trace {
-                    trace.print(&text);
-                }
+                self.print_value(&text)?;
             }
             StatementKind::Generation(scope) => {
                 let start = self.output.text.len();
@@ -268,6 +273,18 @@ impl<'r> Interpreter<'r, '_> {
             StatementKind::Continue => return Ok(Flow::Continue),
         }
         Ok(Flow::Next)
+    }
+
+    /// The output of a block, or what its filters make of it.
+    fn run_captured(&mut self, captured: &'r Captured) -> Outcome<(Flow, Value<'r>)> {
+        let (flow, text) = self.capture(|renderer| renderer.run_scope(&captured.scope))?;
+        match &captured.filtered {
+            Some((output, filters)) if flow == Flow::Next => {
+                self.set(output.slot, text);
+                Ok((flow, self.evaluate(filters)?))
+            }
+            _ => Ok((flow, text)),
+        }
     }
 
     /// Runs `run`, and returns its output as a value.

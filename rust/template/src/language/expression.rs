@@ -233,7 +233,10 @@ impl Parser {
     fn filtered(&mut self, mut value: Expression) -> Parsed {
         loop {
             value = match self.peek() {
-                Token::Operator("|") => self.filter(value)?,
+                Token::Operator("|") => {
+                    self.next();
+                    self.filter(value)?
+                }
                 Token::Operator("(") => self.call(value)?,
                 Token::Name(word) if word == "is" => self.test(value)?,
                 _ => return Ok(value),
@@ -332,9 +335,9 @@ impl Parser {
         Ok(arguments)
     }
 
-    fn filter(&mut self, value: Expression) -> Parsed {
+    /// Parses a filter of a value, from its name on.
+    pub(crate) fn filter(&mut self, value: Expression) -> Parsed {
         self.link()?;
-        self.next();
         let line = self.line();
         let name = self.expect_name()?;
         if self.at_operator(".") {

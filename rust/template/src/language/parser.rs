@@ -4,9 +4,10 @@ use crate::failure::Refusal;
 use crate::language::enclosing::{EnclosingBlocks, EnclosingScope};
 use crate::language::lexer::{Token, tokenize};
 use crate::language::tree::{
-    AssignmentTarget, Expression, For, Macro, Name, Scope, Slot, Statement, StatementKind,
+    AssignmentTarget, Captured, Expression, For, Macro, Name, Scope, Slot, Statement, StatementKind,
 };
 use crate::language::uniform_loops::is_uniform;
+use crate::language::visit::visit;
 
 /// Most levels that statements and expressions may nest: far more than templates do, far less than a thread's
 /// stack takes.
@@ -15,6 +16,9 @@ const MAX_DEPTH: usize = 60;
 /// Most operators, attributes, calls and filters that one tag may chain. Each makes its tree one level
 /// deeper.
 const MAX_LINKS: usize = 400;
+
+/// The variable that holds the output of a block for its filters: no template can name it.
+const OUTPUT: &str = "the output";
 
 /// A parser, and its position in the tokens.
 #[derive(Debug)]
@@ -213,6 +217,7 @@ impl Parser {
             "if" => self.parse_if(),
             "for" => self.parse_for(),
             "set" => self.parse_set(),
+            "filter" => self.parse_filter(),
             "with" => self.parse_with(),
             "macro" if enclosing.scope > EnclosingScope::Template => {
                 Err(Refusal::new(line, "a macro inside of another block is not supported"))
@@ -306,14 +311,46 @@ impl Parser {
         if self.skip_operator("=") {
             return Ok(StatementKind::Set(target, self.tuple(true, &[])?));
         }
-        if self.at_operator("|") {
-            return self.refuse("a filter on a `set` block is not supported");
+        let line = self.line();
+        let filtered = self.skip_operator("|").then(|| self.filters()).transpose()?;
+        if let Some((_, filters)) = &filtered {
+            let mut names = 0;
+            visit(filters, &mut |_| names += 1);
+            // Jinja fails for such a name, unless the block or what stands before it names it, too.
+            if names > 1 {
+                let reason = "a variable in the filter of a `set` block is not supported";
+                return Err(Refusal::new(line, reason));
+            }
         }
+        Ok(StatementKind::Capture(target, self.captured("endset", filtered)?))
+    }
+
+    fn parse_filter(&mut self) -> Result<StatementKind, Refusal> {
+        let filtered = self.filters()?;
+        Ok(StatementKind::Filter(self.captured("endfilter", Some(filtered))?))
+    }
+
+    /// Parses filters of the output of a block: the variable that holds the output, and their expression.
+    fn filters(&mut self) -> Result<(Name, Expression), Refusal> {
+        let output = || Name { name: OUTPUT.into(), slot: Slot::default() };
+        let mut made = self.filter(Expression::Name(output()))?;
+        while self.skip_operator("|") {
+            made = self.filter(made)?;
+        }
+        Ok((output(), made))
+    }
+
+    /// Parses the rest of a tag and the body of a block whose output is captured.
+    fn captured(
+        &mut self,
+        end: &str,
+        filtered: Option<(Name, Expression)>,
+    ) -> Result<Captured, Refusal> {
         let enclosing =
             EnclosingBlocks { in_loop: self.enclosing.in_loop, ..EnclosingBlocks::CAPTURED };
-        let body = self.block(&["endset"], enclosing)?;
+        let body = self.block(&[end], enclosing)?;
         self.next();
-        Ok(StatementKind::Capture(target, Scope { enter: Vec::new(), body }))
+        Ok(Captured { scope: Scope { enter: Vec::new(), body }, filtered })
     }
 
     fn parse_with(&mut self) -> Result<StatementKind, Refusal> {

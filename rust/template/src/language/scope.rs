@@ -9,8 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use indexmap::IndexMap;
 
 use crate::language::tree::{
-    AssignmentTarget, Expression, For, Load, Macro, Name, Scope, Slot, Statement, StatementKind,
-    Template,
+    AssignmentTarget, Captured, Expression, For, Load, Macro, Name, Scope, Slot, Statement,
+    StatementKind, Template,
 };
 use crate::language::visit::{visit, visit_arguments, visit_arguments_mut, visit_mut};
 
@@ -159,6 +159,7 @@ impl Resolver {
                 self.collect_target(target);
             }
             StatementKind::Capture(target, _) => self.collect_target(target),
+            StatementKind::Filter(captured) => self.collect_filters(captured),
             StatementKind::With(variables, _) => {
                 for (_, value) in variables {
                     self.collect_expression(value);
@@ -204,6 +205,16 @@ impl Resolver {
         visit(expression, &mut |name| self.load(&name.name));
     }
 
+    /// Collects the variables in the filters of a block, not the one that holds its output.
+    fn collect_filters(&mut self, captured: &Captured) {
+        let Some((output, filters)) = &captured.filtered else { return };
+        visit(filters, &mut |name| {
+            if name.name != output.name {
+                self.load(&name.name);
+            }
+        });
+    }
+
     fn collect_parameters(&mut self, target: &AssignmentTarget) {
         match target {
             AssignmentTarget::Name(name) => self.parameter(&name.name),
@@ -239,10 +250,11 @@ impl Resolver {
                 self.bind_expression(value);
                 self.bind_target(target);
             }
-            StatementKind::Capture(target, scope) => {
-                self.bind_scope(scope, |_| {});
+            StatementKind::Capture(target, captured) => {
+                self.bind_captured(captured);
                 self.bind_target(target);
             }
+            StatementKind::Filter(captured) => self.bind_captured(captured),
             StatementKind::With(variables, scope) => {
                 for (_, value) in variables.iter_mut() {
                     self.bind_expression(value);
@@ -278,6 +290,21 @@ impl Resolver {
         self.collect_all(&scope.body);
         self.bind_all(&mut scope.body);
         scope.enter = self.pop();
+    }
+
+    fn bind_captured(&mut self, captured: &mut Captured) {
+        self.push();
+        if let Some((output, _)) = &captured.filtered {
+            self.parameter(&output.name);
+        }
+        self.collect_filters(captured);
+        self.collect_all(&captured.scope.body);
+        self.bind_all(&mut captured.scope.body);
+        if let Some((output, filters)) = &mut captured.filtered {
+            self.bind_name(output);
+            self.bind_expression(filters);
+        }
+        captured.scope.enter = self.pop();
     }
 
     fn bind_for(&mut self, statement: &mut For) {
@@ -384,7 +411,11 @@ fn uses(wanted: &str, body: &[Statement]) -> bool {
                 || uses(&inner.scope.body)
                 || uses(&inner.otherwise.body)
         }
-        StatementKind::Capture(_, scope) | StatementKind::Generation(scope) => uses(&scope.body),
+        StatementKind::Capture(_, captured) | StatementKind::Filter(captured) => {
+            uses(&captured.scope.body)
+                || captured.filtered.as_ref().is_some_and(|(_, filters)| reads(filters))
+        }
+        StatementKind::Generation(scope) => uses(&scope.body),
         StatementKind::With(variables, scope) => {
             variables.iter().any(|(_, value)| reads(value)) || uses(&scope.body)
         }

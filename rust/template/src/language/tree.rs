@@ -77,8 +77,10 @@ pub(crate) enum StatementKind {
     For(Box<For>),
     /// `{% set a = b %}`
     Set(AssignmentTarget, Expression),
-    /// `{% set a %}…{% endset %}`
-    Capture(AssignmentTarget, Scope),
+    /// `{% set a %}…{% endset %}`, `{% set a | filter %}…{% endset %}`
+    Capture(AssignmentTarget, Captured),
+    /// `{% filter name %}…{% endfilter %}`
+    Filter(Captured),
     /// `{% with %}`: its variables, then its body.
     With(Vec<(AssignmentTarget, Expression)>, Scope),
     /// `{% macro %}`
@@ -91,6 +93,15 @@ pub(crate) enum StatementKind {
     Break,
     /// `{% continue %}`
     Continue,
+}
+
+/// The body of a block whose output is captured.
+#[derive(Debug)]
+pub(crate) struct Captured {
+    /// The body.
+    pub(crate) scope: Scope,
+    /// What is made of its output by filters: the variable that holds the output, and their expression.
+    pub(crate) filtered: Option<(Name, Expression)>,
 }
 
 /// The condition of a loop: its own target and variables, and its expression.

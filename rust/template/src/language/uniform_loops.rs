@@ -6,7 +6,9 @@
 use super::methods::{OTHER_STRING, STRING_METHODS};
 use super::operators::Comparison;
 use super::predicates::Predicate;
-use super::tree::{AssignmentTarget, Expression, Literal, LoopTest, Statement, StatementKind};
+use super::tree::{
+    AssignmentTarget, Captured, Expression, Literal, LoopTest, Statement, StatementKind,
+};
 use super::visit::children;
 
 /// True if a loop treats all texts of one character alike.
@@ -46,7 +48,10 @@ fn all_uniform(item: &str, body: &[Statement]) -> bool {
                     && all(&inner.otherwise.body)
             }
             StatementKind::Set(target, value) => !sets(item, target) && uniform(value),
-            StatementKind::Capture(target, scope) => !sets(item, target) && all(&scope.body),
+            StatementKind::Capture(target, captured) => {
+                !sets(item, target) && all_captured(item, captured)
+            }
+            StatementKind::Filter(captured) => all_captured(item, captured),
             StatementKind::With(variables, scope) => {
                 let mut variables = variables.iter();
                 variables.all(|(target, value)| !sets(item, target) && uniform(value))
@@ -56,6 +61,12 @@ fn all_uniform(item: &str, body: &[Statement]) -> bool {
             StatementKind::Macro(..) | StatementKind::Call(_) => false,
         }
     })
+}
+
+fn all_captured(item: &str, captured: &Captured) -> bool {
+    let filtered = captured.filtered.as_ref();
+    filtered.is_none_or(|(_, filters)| reads_uniformly(item, filters))
+        && all_uniform(item, &captured.scope.body)
 }
 
 /// True if an assignment changes the item, or the variable `loop`.
