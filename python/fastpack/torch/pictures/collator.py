@@ -16,7 +16,7 @@ from fastpack.tokenizer.pictures.loading import reason_of
 from fastpack.torch.batches import collate, full_row, lengths_of
 from fastpack.torch.pictures.files import PictureFiles
 from fastpack.torch.pictures.masks import document_masks_of
-from fastpack.torch.pictures.packed import folders_in, packed_processor
+from fastpack.torch.pictures.packed import folders_in, packed_processor, readings_of
 from fastpack.torch.pictures.positions import rope_index_of
 from fastpack.torch.pictures.processing import PictureProcessing, joined
 from fastpack.torch.pictures.references import documents_of, references_of
@@ -78,7 +78,8 @@ class PictureCollator:
             model: The model that is trained, or its configuration: it says how positions are made. Its weights are not
                 kept.
             packed: The packed folder of the rows, its `PackedDataset` or its data set of `fastpack.hf.load`. The
-                processor has to be configured as the folder's manifest says.
+                processor has to be configured as the folder's manifest says, which also names the fields in which records
+                hold pictures, where these are not the usual ones.
             processor_kwargs: Options of the image processor that the rows were packed with; those in the manifest of
                 `packed` if not given.
             moved: Folders of pictures that lie elsewhere now: the path of each when the rows were packed, and its path
@@ -112,7 +113,7 @@ class PictureCollator:
             self.check_folder(folder)
         self._rope_index = rope_index_of(model)
         self._masks = document_masks_of(model, self._processing.token_columns)
-        self._files = PictureFiles(moved)
+        self._files = PictureFiles(moved, readings_of(folders))
         self._collate = partial(
             collate, shift_labels=shift_labels, loss_weights=loss_weights, seq_idx=seq_idx
         )
@@ -259,7 +260,7 @@ def _tokens(row: Mapping[str, object], name: str, number: int) -> Lengths:
     if name not in row:
         message = (
             f"row {number} of the batch has no column `{name}`, which the processor returns for each token; pack with "
-            "`images` and the processor of the model"
+            "`reading.images` and the processor of the model"
         )
         raise BatchError(message)
     values = np.asarray(row[name], np.int64)

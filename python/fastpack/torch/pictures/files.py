@@ -7,11 +7,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fastpack import _fastpack
 from fastpack.arguments.checks import check_type
-from fastpack.torch.pictures.records import RecordFiles, picture_in
+from fastpack.torch.pictures.records import RecordFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from PIL.Image import Image
 
@@ -24,20 +25,26 @@ __all__ = ["PictureFiles"]
 class PictureFiles:
     """The files of pictures, and of records that hold pictures."""
 
-    def __init__(self, moved: Mapping[StrPath, StrPath] | None) -> None:
-        """Takes the folders that lie elsewhere now: the path of each when rows were packed, and its path now."""
+    def __init__(self, moved: Mapping[StrPath, StrPath] | None, readings: Sequence[str]) -> None:
+        """Takes what names the pictures of rows.
+
+        Args:
+            moved: The folders that lie elsewhere now: the path of each when rows were packed, and its path now.
+            readings: The options by which records were read, in the JSON of manifests.
+        """
         given = {} if moved is None else dict(moved)
         pairs = [(_path("moved", before), _path("moved", now)) for before, now in given.items()]
         # The innermost folder says where a file lies.
         self._moved = sorted(pairs, key=lambda pair: len(pair[0].parts), reverse=True)
+        self._readings = list(readings)
         self._records = RecordFiles()
 
     def __getstate__(self) -> dict[str, object]:
         """The pickled state: each process opens files itself."""
-        return {"_moved": self._moved}
+        return {"_moved": self._moved, "_readings": self._readings}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """Takes the folders, with no file open."""
+        """Takes the state, with no file open."""
         self.__dict__.update(state)
         self._records = RecordFiles()
 
@@ -50,9 +57,8 @@ class PictureFiles:
 
         path = self._now(reference.path)
         if reference.row:
-            source: BytesIO | Path = BytesIO(
-                picture_in(self._records.record(path, reference.row), reference.number)
-            )
+            record = self._records.record(path, reference.row)
+            source: BytesIO | Path = BytesIO(_fastpack.held_picture(record, self._readings, reference.number))
         else:
             source = path
         with Image.open(source) as picture:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,11 @@ from fastpack.hf.trainers import folders_of
 from fastpack.torch.rows import PackedDataset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from fastpack.types import JsonValue
 
-__all__ = ["folders_in", "packed_processor"]
+__all__ = ["folders_in", "packed_processor", "readings_of"]
 
 
 def folders_in(packed: object) -> list[Folder]:
@@ -50,8 +51,13 @@ def packed_processor(folder: Folder) -> Mapping[str, JsonValue]:
     images = folder.options.get("images")
     found = images.get("processor") if isinstance(images, dict) else None
     if not isinstance(found, dict):
-        message = (
-            f"{folder.name} was packed without pictures; use fastpack.torch.collate, or pack with `images`"
-        )
+        message = f"{folder.name} was packed without pictures; use fastpack.torch.collate, or pack with `reading.images`"
         raise OptionError(message, "packed")
     return found
+
+
+def readings_of(folders: Iterable[Folder]) -> list[str]:
+    """The options by which the records of folders were read, in the JSON of their manifests, each once."""
+    jobs = [folder.manifest.get("job") for folder in folders]
+    sources = [source for job in jobs if isinstance(job, dict) for source in job.get("sources", [])]
+    return list(dict.fromkeys(json.dumps(source["reading"]) for source in sources))

@@ -1,44 +1,24 @@
-"""Pictures whose bytes stand in a record: base64, a `data:` URL, or a cell of a Parquet or Arrow file."""
+"""`RecordFiles`: finds records in files by their numbers."""
 
 from __future__ import annotations
 
-import base64
-import json
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-from fastpack.arguments.checks import is_series
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy.typing as npt
 
-__all__ = ["RecordFiles", "picture_in"]
+__all__ = ["RecordFiles"]
 
-_CONVERSATIONS: Final = ("messages", "conversation", "conversations")
-"""The fields of a conversation; the first that a record has is read."""
-
-_COLUMNS: Final = ("images", "image")
-"""The columns of pictures beside the messages; the first that there is holds them."""
-
-_TYPES: Final = frozenset({"image", "image_url", "input_image"})
-"""The types of parts that are pictures."""
-
-_SOURCES: Final = ("bytes", "image", "url", "path", "base64", "image_url")
-"""The keys of a picture's file or bytes, in the order in which they are asked."""
-
-_ENCODED: Final = ("base64", "bytes")
-"""The keys whose texts are base64."""
-
-_LONGEST_PATH: Final = 4096
-"""The longest path, in characters. A longer text is base64."""
+RawRecord: TypeAlias = "bytes | pa.RecordBatch"
+"""A record as its file has it: a line of JSON, or a table of one row."""
 
 _MOST_FILES: Final = 16
 """The most files that are kept open."""
@@ -50,7 +30,7 @@ _CHUNK: Final = 1 << 24
 class _Records(Protocol):
     """The records of a file."""
 
-    def record(self, row: int) -> Mapping[str, object]:
+    def record(self, row: int) -> RawRecord:
         """A record, counted from 0."""
 
 
@@ -61,7 +41,7 @@ class RecordFiles:
         """Opens nothing yet."""
         self._opened: dict[tuple[str, int, int], _Records] = {}
 
-    def record(self, path: Path, row: int) -> Mapping[str, object]:
+    def record(self, path: Path, row: int) -> RawRecord:
         """A record of a file, counted from 1.
 
         Raises:
@@ -101,13 +81,12 @@ class _JsonRecords:
         self._path = path
         self._starts = _line_starts(path)
 
-    def record(self, row: int) -> Mapping[str, object]:
+    def record(self, row: int) -> RawRecord:
         if not 0 <= row < len(self._starts) - 1:
             raise IndexError(row)
         with self._path.open("rb") as file:
             file.seek(int(self._starts[row]))
-            line = file.read(int(self._starts[row + 1] - self._starts[row]))
-        return _object(json.loads(line))
+            return file.read(int(self._starts[row + 1] - self._starts[row]))
 
 
 def _line_starts(path: Path) -> npt.NDArray[np.int64]:
@@ -130,11 +109,11 @@ class _ParquetRecords:
         self._ends = list(accumulate(self._file.metadata.row_group(group).num_rows for group in groups))
         self._kept: tuple[int, pa.Table] | None = None
 
-    def record(self, row: int) -> Mapping[str, object]:
+    def record(self, row: int) -> RawRecord:
         group, at = _place(self._ends, row)
         if self._kept is None or self._kept[0] != group:
             self._kept = group, self._file.read_row_group(group)
-        return _object(self._kept[1].slice(at, 1).to_pylist()[0])
+        return self._kept[1].slice(at, 1).combine_chunks().to_batches()[0]
 
 
 class _ArrowRecords:
@@ -147,9 +126,9 @@ class _ArrowRecords:
         )
         self._ends = list(accumulate(batch.num_rows for batch in self._batches))
 
-    def record(self, row: int) -> Mapping[str, object]:
+    def record(self, row: int) -> RawRecord:
         batch, at = _place(self._ends, row)
-        return _object(self._batches[batch].slice(at, 1).to_pylist()[0])
+        return self._batches[batch].slice(at, 1)
 
 
 def _place(ends: list[int], row: int) -> tuple[int, int]:
@@ -158,84 +137,3 @@ def _place(ends: list[int], row: int) -> tuple[int, int]:
         raise IndexError(row)
     part = bisect_right(ends, row)
     return part, row - (ends[part - 1] if part else 0)
-
-
-def _object(value: object) -> Mapping[str, object]:
-    if isinstance(value, Mapping):
-        return value
-    message = "the record is no object"
-    raise ValueError(message)
-
-
-def picture_in(record: Mapping[str, object], number: int) -> bytes:
-    """The bytes of a picture that a record holds.
-
-    Args:
-        record: The record.
-        number: The picture's number in it, from 0: in the order of the messages, where parts without a file or bytes
-            take those of the column beside them.
-
-    Raises:
-        ValueError: The record holds no such picture.
-    """
-    column = next((name for name in _COLUMNS if record.get(name) is not None), None)
-    beside = [] if column is None else _listed(record[column])
-    following = iter(beside)
-    found: list[bytes | str | None] = [
-        _source(part) or _source(next(following, None)) for part in _parts(_messages(record))
-    ] or [_source(each) for each in beside]
-    held = found[number] if number < len(found) else None
-    if isinstance(held, bytes):
-        return held
-    message = f"the record has no bytes of a picture {number}"
-    raise ValueError(message)
-
-
-def _messages(record: Mapping[str, object]) -> list[object]:
-    """The messages of a record: those of its conversation, or of a prompt and its completion.
-
-    Where a job has named other fields, all of them are looked through.
-    """
-    given = [name for name in _CONVERSATIONS if record.get(name) is not None][:1]
-    given = given or [name for name in ("prompt", "completion") if record.get(name) is not None]
-    names = given or [name for name in record if name not in _COLUMNS]
-    return [_unfolded(record[name]) for name in names]
-
-
-def _unfolded(value: object) -> object:
-    """A value, or what a text of JSON holds."""
-    is_json = isinstance(value, str) and value.lstrip().startswith("[")
-    return json.loads(value) if is_json else value  # type: ignore[arg-type]  # the line above asks
-
-
-def _listed(value: object) -> list[object]:
-    """The pictures in a column: a list, a text that is one, or a single picture."""
-    value = _unfolded(value)
-    return list(value) if is_series(value) else [value]
-
-
-def _parts(value: object) -> Iterator[Mapping[str, object]]:
-    """The parts of messages that are pictures, in the order of the conversation."""
-    if isinstance(value, Mapping):
-        if value.get("type") in _TYPES:
-            yield value
-            return
-        for each in value.values():
-            yield from _parts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _parts(each)
-
-
-def _source(value: object, key: str = "") -> bytes | str | None:
-    """The bytes of a picture, or its path; `None` if it has neither."""
-    if isinstance(value, Mapping):
-        named = next((name for name in _SOURCES if value.get(name) is not None), None)
-        return None if named is None else _source(value[named], named)
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value)
-    if not isinstance(value, str):
-        return None
-    if value.startswith("data:"):
-        return base64.b64decode(value.partition(";base64,")[2])
-    return base64.b64decode(value) if key in _ENCODED or len(value) > _LONGEST_PATH else value

@@ -54,7 +54,7 @@ def references_of(row: Mapping[str, object], number: int) -> list[PictureReferen
     """
     if IMAGES not in row:
         message = (
-            f"row {number} of the batch has no column `{IMAGES}`; pack with `images`, and pass "
+            f"row {number} of the batch has no column `{IMAGES}`; pack with `reading.images`, and pass "
             "remove_unused_columns=False where a Trainer has removed it"
         )
         raise BatchError(message)

@@ -17,6 +17,7 @@ pub(crate) mod job;
 pub(crate) mod rows;
 mod runs;
 
+pub use documents::held_pictures::held_picture;
 pub use documents::made::DocumentFunction;
 pub use documents::rendering::chat::{Chat, chat, render};
 pub use documents::transform::{Mapping, PictureFunction, RowFilter, Transform};

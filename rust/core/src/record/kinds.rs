@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fastpack_picture::Size;
 use fastpack_template::json::{Json, Map};
 
+use super::picture::Picture;
 use super::shapes::flags::speaks;
 use super::shapes::labelled::Labelled;
 use super::shapes::tokens::Tokens;
@@ -70,15 +70,6 @@ pub struct Conversation {
     pub prompt: Option<usize>,
     /// The pictures of its parts, in their order.
     pub pictures: Vec<Picture>,
-}
-
-/// A picture of a conversation, as its record has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Picture {
-    /// A file or URL. A relative path begins at the folder of the record's file.
-    File(Arc<str>),
-    /// Bytes in the record itself, with the size of the picture.
-    Held(Size),
 }
 
 impl Conversation {

@@ -6,6 +6,7 @@
 mod content;
 mod kinds;
 mod parsing;
+mod picture;
 mod read;
 mod shape;
 mod shapes;
@@ -13,13 +14,14 @@ mod tables;
 mod unread;
 
 pub(crate) use content::of_text;
-pub use kinds::{Answers, Conversation, Pair, Picture, Prompted, Record};
+pub use kinds::{Answers, Conversation, Pair, Prompted, Record};
 pub use parsing::fast_reader::FastReader;
 pub use parsing::fault::Fault;
 pub use parsing::json::MAX_DEPTH;
 pub(crate) use parsing::json::parse as parse_json;
 pub(crate) use parsing::write::json as write_json;
 pub use parsing::write::{float as write_float, string as write_string};
+pub use picture::{HeldPicture, Picture};
 pub(crate) use read::content_of;
 pub(crate) use read::object as object_of;
 pub use read::{

@@ -249,13 +249,13 @@ pub fn read_telling(
         ShapeName::LabelledPair => labelled::read_pair(record, shape).map(Record::Labelled),
     }?;
     if takes.pictures {
-        let beside = match raw {
+        let column = match raw {
             Raw::Row { batch, row } => pictures::of_row(batch, row)?,
             _ => pictures::of_record(record)?,
         };
         match &mut read {
-            Record::Conversation(conversation) => pictures::place(conversation, beside)?,
-            _ if beside.is_some_and(|beside| !beside.is_empty()) => {
+            Record::Conversation(conversation) => pictures::attach(conversation, column)?,
+            _ if column.is_some_and(|column| !column.is_empty()) => {
                 let message =
                     "the record has pictures beside texts; they have a place in messages alone";
                 return Err(Fault::new(Reason::Picture, message));

@@ -5,6 +5,7 @@ pub(super) mod groups;
 pub(super) mod hash;
 pub(super) mod pack;
 pub(super) mod packed_folder;
+pub(super) mod pictures;
 pub(super) mod plan;
 pub(super) mod pretrained;
 pub(super) mod reindex;

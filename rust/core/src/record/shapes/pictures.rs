@@ -3,23 +3,21 @@
 //! A picture stands in its part, as `transformers` and `OpenAI` write it, or beside the messages in a column, as `TRL`, `LLaVA`
 //! and LLaMA-Factory write it. All forms become parts `{"type": "image"}`, and a list of pictures in their order.
 
-use std::io::Cursor;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, GenericBinaryArray, OffsetSizeTrait, RecordBatch};
+use arrow::buffer::Buffer;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use fastpack_picture::Size;
 use fastpack_template::json::{Json, Map};
 use twox_hash::XxHash64;
 
 use super::messages::{PICTURE_TYPES, is_picture};
 use crate::record::content;
-use crate::record::kinds::{Conversation, Picture};
+use crate::record::kinds::Conversation;
 use crate::record::parsing::fault::{Fault, wrong_type};
 use crate::record::parsing::json;
+use crate::record::picture::Picture;
 use crate::report::ledger::Reason;
 use crate::util::random::STEP;
 
@@ -27,7 +25,7 @@ use crate::util::random::STEP;
 const COLUMNS: [&str; 2] = ["images", "image"];
 
 /// The keys of a picture's file or bytes, in a part and in an object of a column. The first that has one is taken.
-const SOURCES: [&str; 6] = ["image", "url", "path", "base64", "image_url", "bytes"];
+const SOURCES: [&str; 6] = ["bytes", "image", "url", "path", "base64", "image_url"];
 
 /// The keys whose texts are bytes in base64.
 const ENCODED: [&str; 2] = ["base64", "bytes"];
@@ -35,29 +33,23 @@ const ENCODED: [&str; 2] = ["base64", "bytes"];
 /// The place of a picture in a text.
 const MARK: &str = "<image>";
 
-/// The longest path or URL. A longer text is bytes in base64.
-const LONGEST_PATH: usize = 4096;
-
-/// Characters of base64 that are decoded first: most headers are shorter.
-const FIRST_CHARACTERS: usize = 1 << 17;
-
 /// True for a column that may hold pictures.
 pub(crate) fn is_column(name: &str) -> bool {
     COLUMNS.contains(&name)
 }
 
-/// Finds the pictures of a conversation. Those `beside` it belong to the parts without a file or bytes, or to the marks in the
-/// texts, in their order.
-pub(crate) fn place(
+/// Finds the pictures of a conversation. Those of the `column` beside it belong to the parts without a file or bytes, or to the
+/// marks in the texts, in their order.
+pub(crate) fn attach(
     conversation: &mut Conversation,
-    beside: Option<Vec<Picture>>,
+    column: Option<Vec<Picture>>,
 ) -> Result<(), Fault> {
     let messages = &mut conversation.messages;
-    let given = beside.as_ref().map_or(0, Vec::len);
-    if beside.is_some() && !messages.iter().any(|message| has_pictures(message)) {
-        make_parts(messages, given);
+    let given = column.as_ref().map_or(0, Vec::len);
+    if column.is_some() && !messages.iter().any(|message| has_pictures(message)) {
+        add_parts(messages, given);
     }
-    let mut beside = beside.unwrap_or_default().into_iter();
+    let mut column = column.unwrap_or_default().into_iter();
     let mut pictures = Vec::new();
     for (at, message) in messages.iter_mut().enumerate().filter(|(_, it)| has_pictures(it)) {
         let Some(Json::List(parts)) = message.get("content") else { continue };
@@ -73,7 +65,7 @@ pub(crate) fn place(
             }
             let place = format!("messages[{at}].content[{number}]");
             let own = source(map, &place)?;
-            let picture = own.or_else(|| beside.next()).ok_or_else(|| {
+            let picture = own.or_else(|| column.next()).ok_or_else(|| {
                 let more = if given > 0 { "more " } else { "" };
                 let message = format!(
                     "`{place}` is a picture without `image`, `path`, `url` or `base64`, and `images` beside the messages has no {more}pictures"
@@ -87,7 +79,7 @@ pub(crate) fn place(
         changed.insert(Arc::from("content"), Json::List(Arc::new(made)));
         *message = Arc::new(changed);
     }
-    let left = beside.len();
+    let left = column.len();
     if left > 0 {
         let message = format!(
             "`images` holds {given} pictures, and the messages have places for {}",
@@ -126,8 +118,8 @@ fn without_source(part: &Map) -> Map {
         .collect()
 }
 
-/// Makes parts of texts with marks. Without any mark, the pictures come before the first text of a user, as in TRL.
-fn make_parts(messages: &mut [Arc<Map>], count: usize) {
+/// Puts parts in the places of marks. Without any mark, the pictures come before the first text of a user, as in TRL.
+fn add_parts(messages: &mut [Arc<Map>], count: usize) {
     let mut has_marks = false;
     for message in messages.iter_mut() {
         let Some(content) = message.get("content").and_then(split_at_marks) else { continue };
@@ -212,54 +204,19 @@ fn text_part(text: &str) -> Json {
 
 /// The picture of a part or of an object of a column; `None` if it names no file and has no bytes.
 fn source(map: &Map, place: &str) -> Result<Option<Picture>, Fault> {
-    let bytes_first =
-        map.get("bytes").filter(|bytes| **bytes != Json::Null).map(|it| ("bytes", it));
     let named = SOURCES.iter().filter_map(|key| Some((*key, map.get(*key)?)));
-    let mut named = bytes_first.into_iter().chain(named).filter(|(_, value)| **value != Json::Null);
+    let mut named = named.filter(|(_, value)| **value != Json::Null);
     let Some((key, value)) = named.next() else { return Ok(None) };
     match value {
         Json::Map(inner) => source(inner, &format!("{place}.{key}")),
-        Json::String(text) if ENCODED.contains(&key) => encoded(text, place).map(Some),
-        Json::String(text) => named_by(text, place).map(Some),
+        Json::String(text) if ENCODED.contains(&key) => Ok(Some(Picture::encoded(text, place))),
+        Json::String(text) => Ok(Some(Picture::named_by(text, place))),
         other => Err(wrong_type(
             &format!("{place}.{key}"),
             "a path, a URL or bytes in base64",
             Some(other),
         )),
     }
-}
-
-/// The picture that a text names or is.
-fn named_by(text: &Arc<str>, place: &str) -> Result<Picture, Fault> {
-    if text.starts_with("data:") {
-        let Some((_, bytes)) = text.split_once(";base64,") else {
-            let message = format!("`{place}` is a `data:` URL that is not in base64");
-            return Err(Fault::new(Reason::Picture, message));
-        };
-        return encoded(bytes, place);
-    }
-    if text.len() > LONGEST_PATH {
-        return encoded(text, place);
-    }
-    Ok(Picture::File(Arc::clone(text)))
-}
-
-/// A picture whose bytes the record holds in base64.
-fn encoded(text: &str, place: &str) -> Result<Picture, Fault> {
-    let decode = |text: &str| STANDARD.decode(text.trim_end());
-    let fault = |what: String| Fault::new(Reason::Picture, format!("`{place}`: {what}"));
-    let whole = || decode(text).map_err(|error| fault(format!("no base64: {error}")));
-    let first = text.get(..FIRST_CHARACTERS).filter(|_| text.len() > FIRST_CHARACTERS);
-    if let Some(Ok(bytes)) = first.map(decode)
-        && let Ok(size) = fastpack_picture::size(Cursor::new(bytes))
-    {
-        return Ok(Picture::Held(size));
-    }
-    held(&whole()?).map_err(|error| fault(error.to_string())).map(Picture::Held)
-}
-
-fn held(bytes: &[u8]) -> Result<Size, fastpack_picture::Fault> {
-    fastpack_picture::size(Cursor::new(bytes))
 }
 
 /// The pictures beside the messages of a record; `None` if it has no such column.
@@ -287,7 +244,7 @@ pub(crate) fn of_record(record: &Map) -> Result<Option<Vec<Picture>>, Fault> {
 
 fn of_value(value: &Json, place: &str) -> Result<Picture, Fault> {
     let picture = match value {
-        Json::String(text) => return named_by(text, place),
+        Json::String(text) => Some(Picture::named_by(text, place)),
         Json::Map(map) => source(map, place)?,
         _ => None,
     };
@@ -376,26 +333,31 @@ fn of_cell(array: &dyn Array, at: usize, place: &str) -> Result<Picture, Fault> 
         let plain = cast(&array.slice(at, 1), values).map_err(|_| misfit())?;
         return of_cell(plain.as_ref(), 0, place);
     }
-    let bytes = match array.data_type() {
-        DataType::Utf8 => return named_by(&array.as_string::<i32>().value(at).into(), place),
-        DataType::LargeUtf8 => return named_by(&array.as_string::<i64>().value(at).into(), place),
-        DataType::Utf8View => return named_by(&array.as_string_view().value(at).into(), place),
-        DataType::Binary => array.as_binary::<i32>().value(at),
-        DataType::LargeBinary => array.as_binary::<i64>().value(at),
-        DataType::BinaryView => array.as_binary_view().value(at),
+    let named = |text: &str| Ok(Picture::named_by(&text.into(), place));
+    let of_bytes = |bytes: Buffer| Ok(Picture::of_bytes(bytes, place));
+    match array.data_type() {
+        DataType::Utf8 => named(array.as_string::<i32>().value(at)),
+        DataType::LargeUtf8 => named(array.as_string::<i64>().value(at)),
+        DataType::Utf8View => named(array.as_string_view().value(at)),
+        DataType::Binary => of_bytes(bytes_of(array.as_binary::<i32>(), at)),
+        DataType::LargeBinary => of_bytes(bytes_of(array.as_binary::<i64>(), at)),
+        DataType::BinaryView => of_bytes(array.as_binary_view().value(at).into()),
         DataType::Struct(_) => {
             let fields = array.as_struct();
             let valid = |name: &str| {
                 fields.column_by_name(name).filter(|field| is_present(field.as_ref(), at))
             };
             let field = valid("bytes").or_else(|| valid("path")).ok_or_else(misfit)?;
-            return of_cell(field.as_ref(), at, place);
+            of_cell(field.as_ref(), at, place)
         }
-        _ => return Err(misfit()),
-    };
-    let size = held(bytes);
-    size.map(Picture::Held)
-        .map_err(|error| Fault::new(Reason::Picture, format!("`{place}`: {error}")))
+        _ => Err(misfit()),
+    }
+}
+
+/// The bytes of a cell, which share the memory of the array.
+fn bytes_of<O: OffsetSizeTrait>(array: &GenericBinaryArray<O>, at: usize) -> Buffer {
+    let start = array.value_offsets()[at].as_usize();
+    array.values().slice_with_length(start, array.value(at).len())
 }
 
 #[cfg(test)]

@@ -99,8 +99,8 @@ impl<'a> PictureTexts<'a> {
     /// The file of a picture with its size.
     fn sized(&self, picture: &Picture, path: Option<&Path>) -> Result<(Size, PictureFile), Fault> {
         let name = match picture {
-            Picture::Held(size) if self.names_records(path) => {
-                return Ok((*size, PictureFile::Record));
+            Picture::Held(picture) if self.names_records(path) => {
+                return Ok((picture.size()?, PictureFile::Record));
             }
             Picture::Held(_) => {
                 let message = "no row can name the bytes of the picture: records that hold some lie uncompressed in JSON Lines, \
