@@ -26,6 +26,8 @@ pub(crate) fn options(max_length: u32, strategy: Strategy) -> PackOptions {
     PackOptions {
         max_length: Some(max(max_length)),
         max_target_length: None,
+        max_images_per_pack: None,
+        max_image_tokens_per_pack: None,
         strategy,
         overlong: None,
         truncation_side: Side::Right,

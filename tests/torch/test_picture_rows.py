@@ -7,9 +7,11 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import cache
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +24,8 @@ from picture_models import FAMILIES, save_processor
 from PIL import Image
 
 import fastpack
-from fastpack.errors import OptionError, RecordError
+from fastpack.errors import LossError, OptionError, RecordError
+from fastpack.report.display.rows import picture_line
 
 VARIANTS = [(name, variant) for name, family in FAMILIES.items() for variant in family.options]
 
@@ -430,6 +433,141 @@ def test_the_report_counts_pictures(folder_of, processor_of, tmp_path):
     assert f"pictures     {report.pictures} of {report.picture_tokens:,} tokens" in str(report)
     scanned = fastpack.scan(path, folder_of("qwen2_5_vl"), **usual)
     assert scanned.fits[0].kept.tokens == report.tokens.kept
+    assert (scanned.pictures, scanned.picture_tokens) == (report.pictures, report.picture_tokens)
+    assert f"pictures     {report.pictures} of {report.picture_tokens:,} tokens" in str(scanned)
+
+
+LIMITS = st.tuples(st.none() | st.integers(1, 4), st.none() | st.integers(12, 60)).filter(any)
+
+
+@pytest.mark.parametrize("strategy", ["mix", "best_fit", "heap", "sequential", "none"])
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    limits=LIMITS,
+    overlong=st.sampled_from(["drop", "split", "truncate", "trim"]),
+    conversations=st.lists(TURNS, min_size=3, max_size=8),
+)
+def test_no_row_shows_more_pictures_than_it_may(
+    strategy, limits, overlong, conversations, folder_of, processor_of, tmp_path
+):
+    most, most_tokens = limits
+    images = fastpack.Images(max_images_per_pack=most, max_image_tokens_per_pack=most_tokens)
+    records = [{"messages": messages_of(turns, tmp_path)} for turns in conversations]
+    path, model = write(tmp_path, records), folder_of("qwen2_5_vl")
+    usual = {"max_length": 600, "progress": False, "max_lost": "100%", "overlong": overlong}
+    given_limits = {**usual, "reading": fastpack.Reading(images=images), "strategy": strategy}
+    try:
+        table = fastpack.pack_files(path, model, **given_limits)
+    except LossError:
+        assert overlong in ("drop", "trim") or most_tokens is not None
+        return
+    report, rows = fastpack.Report.of(table), table.to_pylist()
+    token = processor_of("qwen2_5_vl").image_token_id
+    pictures = [len(row["images"]) for row in rows]
+    tokens = [row["input_ids"].count(token) + 2 * len(row["images"]) for row in rows]
+    assert all(most is None or count <= most for count in pictures)
+    assert all(most_tokens is None or count <= most_tokens for count in tokens)
+    assert sum(tokens) == sum(row["input_ids"].count(token) for row in rows) + 2 * sum(pictures)
+    assert report.picture_fill == (most and pytest.approx(sum(pictures) / (most * len(rows)), abs=1e-3))
+    assert report.picture_token_fill == (
+        most_tokens and pytest.approx(sum(tokens) / (most_tokens * len(rows)), abs=1e-3)
+    )
+    assert report.lower_bound <= len(rows)
+    assert report.lower_bound >= max(
+        -(-sum(pictures) // most) if most else 0, -(-sum(tokens) // most_tokens) if most_tokens else 0
+    )
+
+
+def test_limits_of_pictures_hold_on_every_road(folder_of, tmp_path):
+    path, model = write(tmp_path, many(tmp_path)), folder_of("qwen2_5_vl")
+    reading = fastpack.Reading(images=fastpack.Images(max_images_per_pack=3, max_image_tokens_per_pack=40))
+    options = {"max_length": 512, "reading": reading}
+    table = fastpack.pack_files(path, model, progress=False, **options)
+    most = max(len(row["images"]) for row in table.to_pylist())
+    free = fastpack.pack_files(path, model, progress=False, **{**options, "reading": PICTURES})
+    assert most <= 3 < max(len(row["images"]) for row in free.to_pylist())
+    fastpack.pack_dir(path, tmp_path / "rows", tokenizer=model, progress=False, **options)
+    assert fastpack.read(tmp_path / "rows").to_pylist() == table.to_pylist()
+    scanned = fastpack.scan(path, model, progress=False, **options)
+    assert scanned.fits[0].rows == table.num_rows
+    assert scanned.fits[0].lower_bound == fastpack.Report.of(table).lower_bound
+    stream = fastpack.stream(path, model, batch_size=4, **options)
+    first = [next(stream).to_pylist() for _ in range(3)]
+    resumed = fastpack.stream(path, model, batch_size=4, **options)
+    resumed.load_state_dict(json.loads(json.dumps(stream.state_dict())))
+    rest = [batch.to_pylist() for batch in resumed]
+    whole = fastpack.stream(path, model, batch_size=4, **options)
+    assert first + rest == [batch.to_pylist() for batch in whole]
+    shown = [len(row["images"]) for batch in first + rest for row in batch]
+    assert max(shown) <= 3
+    assert sum(shown) == sum(len(row["images"]) for row in table.to_pylist())
+    assert (
+        resumed.report.picture_fill
+        == whole.report.picture_fill
+        == pytest.approx(sum(shown) / (3 * len(shown)))
+    )
+
+
+@pytest.mark.parametrize("memory", ["1GB", "1MB"])
+def test_documents_that_groups_share_keep_their_pictures_and_turns(memory, folder_of, tmp_path):
+    model = folder_of("qwen2_5_vl")
+    paths = [write(tmp_path, many(tmp_path, 5 + at), f"{at}.jsonl") for at in range(4)]
+    options = {
+        "tokenizer": model,
+        "max_length": 256,
+        "order": fastpack.Balanced(5),
+        "turns": "each",
+        "reading": PICTURES,
+        "columns": ["input_ids", "labels", "seq_lengths", "source_file", "source_row", "source_turn"],
+        "progress": False,
+        "memory": memory,
+    }
+    found = []
+    for name, groups in {"groups": fastpack.Groups("10KB"), "whole": None}.items():
+        fastpack.pack_dir(paths, tmp_path / name, groups=groups, **options)
+        documents = []
+        for row in fastpack.read(tmp_path / name).to_pylist():
+            ends = np.cumsum(row["seq_lengths"])
+            for at, (end, length) in enumerate(zip(ends, row["seq_lengths"], strict=True)):
+                shown = [(it["path"], it["width"]) for it in row["images"] if it["document"] == at]
+                origin = [row[name][at] for name in ("source_file", "source_row", "source_turn")]
+                documents.append((*origin, row["input_ids"][end - length : end], shown))
+        found.append(sorted(documents))
+    assert found[0] == found[1]
+
+
+def test_verify_opens_every_picture(forms, folder_of, tmp_path):
+    folder, records = forms
+    model = folder_of("qwen2_5_vl")
+    path = write(folder, [records["path"], records["base64"], records["column of bytes"]], "verified.jsonl")
+    out = tmp_path / "rows"
+    fastpack.pack_dir(path, out, tokenizer=model, max_length=512, reading=PICTURES, progress=False)
+    found = fastpack.verify(out, pictures=True)
+    assert (found.ok, found.pictures) == (True, 6)
+    assert fastpack.verify(out).pictures == 0
+    spoilt = folder / "60x90.png"
+    content = spoilt.read_bytes()
+    try:
+        spoilt.write_bytes(content[: len(content) // 2])
+        assert fastpack.verify(out, sample=0).ok
+        (problem,) = fastpack.verify(out, sample=0, pictures=True).problems
+        assert re.search(r"train-00000.arrow, row 0: the picture `.*60x90.png` cannot be opened: ", problem)
+        spoilt.write_bytes(png(61, 90))
+        (problem,) = fastpack.verify(out, sample=0, pictures=True).problems
+        assert "60x90.png` has 61 x 90 pixels, but had 60 x 90 when it was packed" in problem
+    finally:
+        spoilt.write_bytes(content)
+
+
+@pytest.mark.parametrize("url", ["file://{}", "file://localhost{}"])
+def test_urls_of_files_may_have_escapes(url, folder_of, tmp_path):
+    there = tmp_path / "a folder, 100%"
+    there.mkdir()
+    path = picture(there, 60, 90)
+    source = url.format(quote(str(path)))
+    messages = [user({"type": "image", "url": source}, text("a boat")), answer("ok")]
+    (row,) = packed(write(tmp_path, [{"messages": messages}]), folder_of("qwen2_5_vl"))
+    assert [each["path"] for each in row["images"]] == [str(path)]
 
 
 def test_inspect_names_the_pictures_of_each_document(forms, folder_of):
@@ -441,12 +579,17 @@ def test_inspect_names_the_pictures_of_each_document(forms, folder_of):
         path, folder_of("qwen2_5_vl"), max_length=512, reading=PICTURES, progress=False
     )
     row = fastpack.inspect(table, tokenizer=folder_of("qwen2_5_vl"))
-    shown = {tuple(map(str, document.pictures)) for document in row.documents}
+    shown = {tuple(map(picture_line, document.pictures)) for document in row.documents}
     files = (f"picture 0: {folder / '60x90.png'}, 60 x 90", f"picture 1: {folder / '120x50.png'}, 120 x 50")
     held = (f"picture 0: {path}:2, 60 x 90", f"picture 1: {path}:2, 120 x 50")
     assert shown == {files, held, ()}
     assert all(line in str(row) for line in (*files, *held))
-    assert all(line in row._repr_html_() for line in (*files, *held))
+    page = row._repr_html_()
+    assert all(line in page for line in (*files, *held))
+    small = re.findall(r'<img src="data:image/jpeg;base64,([^"]+)" width="(\d+)" height="(\d+)"', page)
+    assert sorted(tuple(sides) for _, *sides in small) == 2 * [("60", "90")] + 2 * [("96", "40")]
+    for content, *sides in small:
+        assert Image.open(io.BytesIO(base64.b64decode(content))).size == tuple(map(int, sides))
     assert sorted(len(each.get("pictures", [])) for each in row.to_dict()["documents"]) == [0, 2, 2]
 
 

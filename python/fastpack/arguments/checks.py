@@ -34,6 +34,7 @@ __all__ = [
     "local_path",
     "nearest",
     "path_of",
+    "reason_of",
     "refuse_collapsed",
     "regular_file",
     "shortened",
@@ -55,6 +56,9 @@ _REMEDIES: Final = {
 
 #: The most characters of a value that a message quotes: enough to recognise it.
 _SHOWN: Final = 100
+
+#: The most characters of another library's reason in a message.
+_REASON: Final = 200
 
 
 def check_choice(option: str, value: object, literal: object, where: str = "") -> None:
@@ -201,6 +205,12 @@ def shown(value: object) -> str:
     except Exception:  # noqa: BLE001  whatever the `__repr__` of a caller raises: the message is about the option
         text = f"a {type(value).__qualname__} without a repr"
     return shortened(text, _SHOWN)
+
+
+def reason_of(raised: BaseException) -> str:
+    """The first line of another library's reason, shortened."""
+    lines = str(raised).strip().splitlines()
+    return shortened(lines[0].strip() if lines else type(raised).__name__, _REASON)
 
 
 def shortened(text: str, most: int) -> str:

@@ -330,6 +330,7 @@ COMMANDS: Final = {
                 "what the rows were packed with; if not given, what report.json in the folder names, if it is on this disk",
             ),
             Flag("--sample", "about how many documents are tokenized again", type="int", metavar="N"),
+            Flag("--pictures", "open every picture of the rows, and read all its pixels", on=True),
             _JSON,
         ),
         function=lambda: fastpack.verify,

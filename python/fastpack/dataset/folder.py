@@ -13,7 +13,9 @@ from fastpack.arguments.checks import shown
 from fastpack.arguments.failures import about
 from fastpack.dataset.manifest import is_of_fastpack, json_of, manifest_of
 from fastpack.dataset.packed_files import Access, ListedFile, LocalFiles, files_of
+from fastpack.dataset.pictures.references import picture_type
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError
+from fastpack.types import IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -474,14 +476,10 @@ def _from_jsonl(path: Path) -> pa.Table:
 
     # A block holds one line at least, and a line may be long.
     read = pj.read_json(path, pj.ReadOptions(block_size=max(1 << 20, min(path.stat().st_size, 1 << 30))))
-    numbers: dict[str, pa.DataType] = {
-        name: pa.int32() for name in ("number", "pictures", "document", "width", "height")
-    }
-    picture = pa.struct([("path", pa.string()), ("row", pa.int64()), *numbers.items()])
     narrow: dict[str, pa.DataType] = {"source_row": pa.int64(), "loss_weights": pa.float32()}
     for at, field in enumerate(read.schema):
-        if field.name == "images":
-            read = read.set_column(at, field.name, read.column(at).cast(pa.list_(picture)))
+        if field.name == IMAGES:
+            read = read.set_column(at, field.name, read.column(at).cast(pa.list_(picture_type())))
         elif pa.types.is_list(field.type):
             # The truths of several classes are written with a decimal point, all other numbers without.
             is_real = pa.types.is_floating(field.type.value_type)

@@ -14,6 +14,7 @@ from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import ROWS, TRAIN, Folder, expanded, stored_table_of
 from fastpack.dataset.manifest import MANIFEST, report_of
 from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
+from fastpack.dataset.pictures.references import PictureReference, references_of
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError, OptionTypeError
 from fastpack.report.report import Report
 from fastpack.storage.remote_options import public
@@ -31,30 +32,7 @@ if TYPE_CHECKING:
     from fastpack.tokenizer.tokenizer import Tokenizer
     from fastpack.types import JsonValue, StrPath
 
-__all__ = ["PackedDocument", "PackedPicture", "PackedRow", "inspect"]
-
-
-class PackedPicture(NamedTuple):
-    """A picture of a document.
-
-    Attributes:
-        path: Its file, or the file of the record that holds its bytes.
-        row: The record in that file, from 1; 0 if the file is the picture.
-        number: Its number among the pictures of its record, from 0.
-        width: Its width in pixels, after its turn.
-        height: Its height.
-    """
-
-    path: str
-    row: int
-    number: int
-    width: int
-    height: int
-
-    def __str__(self) -> str:
-        """Its number, place and size."""
-        place = f"{self.path}:{self.row}" if self.row else self.path
-        return f"picture {self.number}: {place}, {self.width:,} x {self.height:,}"
+__all__ = ["PackedDocument", "PackedRow", "inspect"]
 
 
 class PackedDocument(NamedTuple):
@@ -82,7 +60,7 @@ class PackedDocument(NamedTuple):
     has_targets: bool = False
     label: int | bool | tuple[float, ...] | None = None
     classes: tuple[str, ...] = ()
-    pictures: tuple[PackedPicture, ...] = ()
+    pictures: tuple[PictureReference, ...] = ()
 
     @property
     def trained(self) -> int:
@@ -388,27 +366,26 @@ def _documents(found: _Found, row: int) -> Iterator[PackedDocument]:
     except FastpackError as broken:
         message = f"{found.where}, row {row}: {broken}"
         raise FastpackError(message) from broken
-    pictures = list(_pictures(found.table.slice(row, 1)))
+    pictures = _pictures(found.table.slice(row, 1))
     for at, (start, ids, labels, file, line, has_targets, label) in enumerate(documents):
         source = found.sources[file] if 0 <= file < len(found.sources) else ""
         whole = tuple(label) if isinstance(label, list) else label
         classes = tuple(_named(whole, found.classes))
-        own = tuple(picture for document, picture in pictures if document == at)
+        own = tuple(picture for picture in pictures if picture.document == at)
         yield PackedDocument(start, ids, labels, source, line, has_targets, whole, classes, own)
 
 
-def _pictures(row: pa.Table) -> Iterator[tuple[int, PackedPicture]]:
-    """The pictures of a row, each with the number of its document."""
+def _pictures(row: pa.Table) -> list[PictureReference]:
+    """The pictures of a row."""
     if IMAGES not in row.column_names:
-        return
-    for picture in row.column(IMAGES)[0].as_py() or ():
-        if not isinstance(picture, dict) or not picture.keys() >= {*PackedPicture._fields, "document"}:
-            message = f"column `{IMAGES}` holds no pictures as fastpack writes them"
-            raise FastpackError(message)
-        yield picture["document"], PackedPicture(*(picture[name] for name in PackedPicture._fields))
+        return []
+    try:
+        return references_of(row.column(IMAGES)[0].as_py() or [])
+    except ValueError as broken:
+        raise FastpackError(str(broken)) from broken
 
 
-def _shown_pictures(pictures: tuple[PackedPicture, ...]) -> dict[str, JsonValue]:
+def _shown_pictures(pictures: tuple[PictureReference, ...]) -> dict[str, JsonValue]:
     """The pictures of a document as JSON, if it has any."""
     return {"pictures": [picture._asdict() for picture in pictures]} if pictures else {}
 

@@ -6,20 +6,24 @@ import dataclasses
 import json
 import re
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack._fastpack import check_rows, document_hashes, one_line
 from fastpack.api.recipes import options_of_manifest
-from fastpack.arguments.checks import check_type, shown
+from fastpack.arguments.checks import check_switch, check_type, shown
 from fastpack.arguments.counted import counted
 from fastpack.arguments.strategy import cuts_at_row_end
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import Folder, column_differences, table_of
 from fastpack.dataset.manifest import MANIFEST, NOT_THERE, change_of, files_beside, report_of
 from fastpack.dataset.packed_files import Access, RemoteFiles
+from fastpack.dataset.pictures.files import PictureFiles
+from fastpack.dataset.pictures.references import references_of
 from fastpack.errors import FastpackError, OptionError
+from fastpack.types import IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
     from fastpack.dataset.folder import Shard
     from fastpack.dataset.packed_files import ListedFile
+    from fastpack.dataset.pictures.references import PictureReference
     from fastpack.options.storage import Storage
     from fastpack.tokenizer.tokenizer import Tokenizer
     from fastpack.types import JsonValue, RecordFilter, RecordMap, StrPath
@@ -68,6 +73,7 @@ class Verification(NamedTuple):
         documents: The number of documents; padding counts as one where it has an entry of its own.
         tokens: The number of tokens, padding included.
         made_again: The number of documents of the inputs that were tokenized again and compared.
+        pictures: The number of pictures that were opened.
         problems: Messages about errors, one line each; empty if there are none.
         notes: Skipped comparisons, each with the reason.
     """
@@ -78,6 +84,7 @@ class Verification(NamedTuple):
     documents: int
     tokens: int
     made_again: int
+    pictures: int
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -110,6 +117,7 @@ class Verification(NamedTuple):
         lines = [
             f"{one_line(self.folder)}: {', '.join(counted(count, noun) for count, noun in counts)}",
             f"documents tokenized again: {self.made_again:,}",
+            *([f"pictures opened: {self.pictures:,}"] if self.pictures else []),
             *(f"not compared: {note}" for note in self.notes),
             *(f"wrong: {problem}" for problem in self.problems[:_SHOWN]),
         ]
@@ -127,6 +135,7 @@ def verify(
     *,
     tokenizer: StrPath | Tokenizer | None = None,
     sample: int = 100,
+    pictures: bool = False,
     filter: RecordFilter | None = None,  # noqa: A002  as in `pack_dir`
     map: RecordMap | None = None,  # noqa: A002  likewise
     storage: Mapping[str, str] | Storage | None = None,
@@ -145,6 +154,8 @@ def verify(
         folder: The folder; also a URL of one in remote storage, whose files are fetched once more, one at a time.
         tokenizer: The tokenizer of the rows; if not given, the one that `report.json` names. Ids need none.
         sample: About how many documents are tokenized again; 0 for none.
+        pictures: Whether every picture of the rows is opened, all its pixels are read, and its size is compared. It needs
+            Pillow.
         filter: The function that chose the records, as it was given to `pack_dir`. Without it, the documents of a job that
             had one are not compared.
         map: The function that changed them, likewise.
@@ -169,12 +180,13 @@ def verify(
         ((), 30)
     """
     check_type("sample", sample, int, "a number of documents")
+    check_switch("pictures", pictures)
     packed = Folder(folder, sized=False, access=Access.of("verify", storage))
     with tempfile.TemporaryDirectory() as fetched:
         if isinstance(packed.files, RemoteFiles):
             largest = max(shard.file.bytes or 0 for shard in packed.shards)
             packed.files = packed.files.checked_afresh(fetched, largest)
-        checked = _Checked(packed)
+        checked = _Checked(packed, PictureFiles([packed]) if pictures else None)
         for shard in packed.shards:
             checked.look_at(shard)
         for file in files_beside(packed.manifest):
@@ -190,8 +202,10 @@ def verify(
 class _Checked:
     """The counts, problems and notes so far."""
 
-    def __init__(self, packed: Folder) -> None:
+    def __init__(self, packed: Folder, pictures: PictureFiles | None) -> None:
         self._packed = packed
+        self._files_of_pictures = pictures
+        self._opened = 0
         self._counts = [0, 0, 0, 0]
         self._first: tuple[str, pa.Schema] | None = None
         self.made_again = 0
@@ -210,6 +224,7 @@ class _Checked:
             documents=documents,
             tokens=tokens,
             made_again=self.made_again,
+            pictures=self._opened,
             problems=tuple(map(one_line, self.problems)),
             notes=tuple(map(one_line, self._notes)),
         )
@@ -225,6 +240,7 @@ class _Checked:
             self._compare_columns(shard, table.schema)
             broken_rules, counts = check_rows(table, json.dumps(dict(self._packed.options)))
             self.problems += [f"{self._packed.shown(shard)}, row {row}: {what}" for row, what in broken_rules]
+            self._open_pictures(shard, table)
         except FastpackError as broken:
             self._add(self._packed.shown(shard), str(broken))
             return
@@ -232,6 +248,27 @@ class _Checked:
         if counts is not None:
             self._counts[2] += counts[0]
             self._counts[3] += counts[1]
+
+    def _open_pictures(self, shard: Shard, table: pa.Table) -> None:
+        """Opens each picture of some rows once, on all threads, if that is wanted."""
+        files = self._files_of_pictures
+        if files is None or IMAGES not in table.column_names:
+            return
+        rows: dict[PictureReference, int] = {}
+        for row, cell in enumerate(table.column(IMAGES)):
+            try:
+                references = references_of(cell.as_py() or [])
+            except ValueError as broken:
+                self._add(f"{self._packed.shown(shard)}, row {row}", str(broken))
+                continue
+            for reference in references:
+                rows.setdefault(reference._replace(document=0, pictures=0), row)
+        with ThreadPoolExecutor() as threads:
+            faults = threads.map(files.fault, rows)
+            for row, fault in zip(rows.values(), faults, strict=True):
+                self._opened += 1
+                if fault:
+                    self._add(f"{self._packed.shown(shard)}, row {row}", fault)
 
     def _rows_of(self, shard: Shard) -> pa.Table:
         """The rows of a shard in the full layout."""

@@ -36,6 +36,9 @@ class Images(Value):
     Args:
         folder: Where relative paths of pictures begin; the folder of the file that names them if not given.
         processor_kwargs: Options of the image processor by its own names, such as `max_pixels` or `size`.
+        max_images_per_pack: The most pictures of a row; any number if not given.
+        max_image_tokens_per_pack: The most tokens of pictures in a row, which bound the work of the model's vision part.
+            What becomes of a document with more is said by `overlong`.
 
     Raises:
         OptionError: A value is none that the option takes.
@@ -51,6 +54,8 @@ class Images(Value):
 
     folder: StrPath | None = option_field(None, path="always")
     processor_kwargs: Mapping[str, JsonValue] | None = None
+    max_images_per_pack: int | None = None
+    max_image_tokens_per_pack: int | None = None
 
     def check(self) -> None:
         """Refuses what a field cannot be, by the name of the field."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     BatchFunction: TypeAlias = Callable[[pa.RecordBatch], object]
 
-    PictureFunction: TypeAlias = Callable[[int, int, int], tuple[str | None, str]]
+    PictureFunction: TypeAlias = Callable[[list[tuple[int, int]], int], list[tuple[str | None, str]]]
     """Makes the text of a picture of a width and a height among several of its conversation, or says why it cannot."""
 
     NativeTransform: TypeAlias = tuple[

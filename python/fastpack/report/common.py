@@ -153,6 +153,16 @@ class Facts:
         ]
 
     @property
+    def pictures(self) -> int:
+        """The number of pictures in all documents that were read."""
+        return whole(self._mapping("pictures").get("pictures"))
+
+    @property
+    def picture_tokens(self) -> int:
+        """The number of their tokens, the marks around them included."""
+        return whole(self._mapping("pictures").get("tokens"))
+
+    @property
     def left_out(self) -> dict[str, Noted]:
         """The records with a field that is missing in the text, by field: `tools`, `system content`, `choices`."""
         fields = self._mapping("left_out").items()

@@ -227,14 +227,18 @@ class Report(Facts):
         return whole(self._values.get("straddling_tokens"))
 
     @property
-    def pictures(self) -> int:
-        """The number of pictures in all documents that were read."""
-        return whole(self._mapping("pictures").get("pictures"))
+    def picture_fill(self) -> float | None:
+        """The share of the most pictures that rows may show; `None` without `max_images_per_pack`."""
+        return self._share("picture_fill")
 
     @property
-    def picture_tokens(self) -> int:
-        """The number of their tokens, the marks around them included."""
-        return whole(self._mapping("pictures").get("tokens"))
+    def picture_token_fill(self) -> float | None:
+        """The share of the most tokens of pictures that rows may have; `None` without `max_image_tokens_per_pack`."""
+        return self._share("picture_token_fill")
+
+    def _share(self, name: str) -> float | None:
+        value = self._values.get(name)
+        return None if value is None else real(value)
 
     @property
     def steps_per_epoch(self) -> dict[int, int]:

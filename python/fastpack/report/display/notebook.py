@@ -9,7 +9,8 @@ from fastpack.arguments.counted import counted
 from fastpack.report.common import Count
 from fastpack.report.display.markup import STYLE, escaped, listed, table, tiles
 from fastpack.report.display.pages import labelled, shown_lengths, split_sentence
-from fastpack.report.display.rows import heading, row_title
+from fastpack.report.display.rows import heading, picture_line, row_title
+from fastpack.report.display.thumbnails import thumbnails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -210,9 +211,10 @@ def row_body(row: PackedRow, most: int | None = None) -> str:
             if left == 0:
                 break
         joined = ("" if row.has_text else " ").join(shown)
-        titles = [heading(number, document), *map(str, document.pictures)]
+        titles = [heading(number, document), *map(picture_line, document.pictures)]
         above = "<br>".join(map(escaped, titles))
-        parts.append(f'<p class="faint">{above}</p><pre>{joined}</pre>')
+        small = thumbnails(document.pictures)
+        parts.append(f'<p class="faint">{above}</p>{small}<pre>{joined}</pre>')
     return "".join(parts)
 
 

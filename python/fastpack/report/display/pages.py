@@ -83,13 +83,11 @@ def _status_lines(status: JobStatus) -> Iterator[tuple[str, str]]:
         yield label, f"group {group}: {error}"
 
 
-def _picture_lines(report: Report) -> Iterator[tuple[str, str]]:
-    if report.pictures:
-        share = report.picture_tokens / max(report.tokens.read, 1)
-        yield (
-            "pictures",
-            f"{report.pictures:,} of {report.picture_tokens:,} tokens, {share:.1%} of those read",
-        )
+def _picture_lines(facts: Report | ScanReport, tokens: int) -> Iterator[tuple[str, str]]:
+    """The pictures, and their part of the `tokens` that were read."""
+    if facts.pictures:
+        share = facts.picture_tokens / max(tokens, 1)
+        yield "pictures", f"{facts.pictures:,} of {facts.picture_tokens:,} tokens, {share:.1%} of those read"
 
 
 def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
@@ -123,10 +121,15 @@ def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
             label,
             f"{name}: {counted(split.documents.kept, 'document')} in {counted(split.rows, 'row')}, {split.fill:.2%} full",
         )
-    yield "fill", f"{report.fill:.2%}; no packing needs fewer than {counted(report.lower_bound, 'row')}"
+    limits = {"pictures": report.picture_fill, "tokens of pictures": report.picture_token_fill}
+    of_pictures = "".join(f", {name} {fill:.2%}" for name, fill in limits.items() if fill is not None)
+    yield (
+        "fill",
+        f"{report.fill:.2%}{of_pictures}; no packing needs fewer than {counted(report.lower_bound, 'row')}",
+    )
     straddling = f"; {report.straddling_tokens:,} straddle a boundary" if report.straddling_tokens else ""
     yield "trained", f"{report.trained_tokens:,} tokens, {report.trained_share:.1%} of those kept{straddling}"
-    yield from _picture_lines(report)
+    yield from _picture_lines(report, report.tokens.read)
     lengths = shown_lengths(report.lengths)
     if lengths:
         yield "lengths", lengths
@@ -236,6 +239,7 @@ def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
                 "",
                 f"  and {lost.documents - _SHOWN_PLACES:,} more, of which `lost` names {len(lost.places) - _SHOWN_PLACES:,}",
             )
+    yield from _picture_lines(scan, scan.read.tokens)
     yield from _left_out(scan)
     yield from _split(scan, scan.read.tokens)
     yield from _choices(scan)

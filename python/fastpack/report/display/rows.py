@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fastpack.dataset.inspection import PackedDocument, PackedRow
+    from fastpack.dataset.pictures.references import PictureReference
 
 __all__ = ["heading", "row_page", "row_title"]
 
@@ -51,6 +52,12 @@ def heading(number: int, document: PackedDocument) -> str:
     return f"document {number}: tokens {document.start:,} to {end - 1:,}{share}{label}{place}"
 
 
+def picture_line(picture: PictureReference) -> str:
+    """A picture of a document: its number, its place and its size."""
+    place = f"{picture.path}:{picture.row}" if picture.row else picture.path
+    return f"picture {picture.number}: {place}, {picture.width:,} x {picture.height:,}"
+
+
 def _shown(label: int | bool | tuple[float, ...]) -> str:
     """The label of a document: of several classes, the numbers of those that it has."""
     if isinstance(label, tuple):
@@ -66,7 +73,7 @@ def _lines(row: PackedRow, *, color: bool, ids: bool) -> Iterator[str]:
         line = f"── {heading(number, document)} ──"
         yield f"{_DIM}{line}{_PLAIN}" if color else line
         for picture in document.pictures:
-            yield one_line(str(picture))
+            yield one_line(picture_line(picture))
         stretches = row.stretches(document, ids=ids)
         # A text of others may hold characters that move the cursor of a terminal, or worse.
         texts = ((trained, printable(text)) for trained, text in stretches)

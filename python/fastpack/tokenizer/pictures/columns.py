@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastpack.tokenizer.pictures.loading import reason_of, refusal
+from fastpack.arguments.checks import reason_of
+from fastpack.tokenizer.pictures.loading import refusal
 from fastpack.tokenizer.pictures.runs import attempt, noise
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from fastpack.arguments.checks import check_type, nearest, path_of, shortened, shown
+from fastpack.arguments.checks import check_type, nearest, path_of, reason_of, shown
 from fastpack.errors import OptionError
 from fastpack.tokenizer.arguments import check_access, hub_name, refuse_revision
 from fastpack.tokenizer.hub import download_processor
@@ -17,18 +17,9 @@ if TYPE_CHECKING:
 
     from fastpack.types import JsonValue, StrPath
 
-__all__ = ["load_processor", "options_of", "reason_of", "refusal"]
-
-_REASON: Final = 200
-"""The most characters of another library's reason in a message."""
+__all__ = ["load_processor", "options_of", "refusal"]
 
 _WANTED: Final = "pass the folder of a model that sees pictures, or its live `AutoProcessor`"
-
-
-def reason_of(raised: BaseException) -> str:
-    """The first line of another library's reason, shortened."""
-    lines = str(raised).strip().splitlines()
-    return shortened(lines[0].strip() if lines else type(raised).__name__, _REASON)
 
 
 def refusal(processor: object, fault: str, remedy: str = _WANTED) -> OptionError:

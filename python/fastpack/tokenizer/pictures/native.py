@@ -29,6 +29,8 @@ class NativeImages(NamedTuple):
         configuration: The processor and its options, as JSON.
         token_types: The columns with a type for each token, each with the ids that have one.
         folder: Where relative paths begin, if it is given.
+        max_images_per_pack: The most pictures of a row.
+        max_image_tokens_per_pack: The most tokens of pictures in a row.
     """
 
     marker: str
@@ -37,6 +39,8 @@ class NativeImages(NamedTuple):
     configuration: str
     token_types: list[tuple[str, list[tuple[int, int]]]]
     folder: str | None
+    max_images_per_pack: int | None
+    max_image_tokens_per_pack: int | None
 
 
 def loaded_processor(
@@ -48,16 +52,17 @@ def loaded_processor(
         raise OptionError(message, "reading.images")
     if isinstance(tokenizer, (str, os.PathLike)):
         path = os.fspath(tokenizer)
-        return _of_path(path, images, revision, token, _files(path))
+        options = json.dumps(images.processor_kwargs, sort_keys=True)
+        return _of_path(path, options, revision, token, _files(path))
     return PictureProcessor.load(tokenizer, images.processor_kwargs, revision=revision, token=token)
 
 
 @functools.lru_cache(maxsize=1)
 def _of_path(
-    path: str, images: Images, revision: str | None, token: str | bool | None, _files: tuple[object, ...]
+    path: str, options: str, revision: str | None, token: str | bool | None, _files: tuple[object, ...]
 ) -> PictureProcessor:
     """The processor of a folder: several parts of a call use it."""
-    return PictureProcessor.load(path, images.processor_kwargs, revision=revision, token=token)
+    return PictureProcessor.load(path, json.loads(options), revision=revision, token=token)
 
 
 def _files(path: str) -> tuple[object, ...]:
@@ -75,17 +80,24 @@ def native_images(images: Images, processor: PictureProcessor) -> NativeImages:
     folder = None if images.folder is None else os.path.expanduser(os.fspath(images.folder))
     configuration = json.dumps(processor.configuration, sort_keys=True)
     return NativeImages(
-        processor.marker, processor.delimiters, processor.adds_special_tokens, configuration, types, folder
+        marker=processor.marker,
+        delimiters=processor.delimiters,
+        adds_special_tokens=processor.adds_special_tokens,
+        configuration=configuration,
+        token_types=types,
+        folder=folder,
+        max_images_per_pack=images.max_images_per_pack,
+        max_image_tokens_per_pack=images.max_image_tokens_per_pack,
     )
 
 
-def texts_of(processor: PictureProcessor) -> Callable[[int, int, int], tuple[str | None, str]]:
-    """The function that makes the text of a picture, or the reason that the processor refuses its size."""
+def texts_of(
+    processor: PictureProcessor,
+) -> Callable[[list[tuple[int, int]], int], list[tuple[str | None, str]]]:
+    """The function that makes the texts of pictures, or the reason that the processor refuses the size of one."""
 
-    def text(width: int, height: int, pictures: int) -> tuple[str | None, str]:
-        try:
-            return processor.replacement(width, height, pictures), ""
-        except PictureError as refused:
-            return None, refused.reason
+    def texts(sizes: list[tuple[int, int]], pictures: int) -> list[tuple[str | None, str]]:
+        made = processor.replacements(sizes, pictures)
+        return [(None, each.reason) if isinstance(each, PictureError) else (each, "") for each in made]
 
-    return text
+    return texts

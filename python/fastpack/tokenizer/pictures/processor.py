@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Final
 
+from fastpack.arguments.checks import reason_of
 from fastpack.errors import FastpackError
 from fastpack.tokenizer.pictures.columns import (
     adds_special_tokens,
@@ -13,7 +14,7 @@ from fastpack.tokenizer.pictures.columns import (
     token_types,
     try_conversations,
 )
-from fastpack.tokenizer.pictures.loading import load_processor, options_of, reason_of, refusal
+from fastpack.tokenizer.pictures.loading import load_processor, options_of, refusal
 from fastpack.tokenizer.pictures.runs import Runs, attempt
 from fastpack.tokenizer.pictures.trials import try_processor
 
@@ -39,6 +40,9 @@ _NO_SETTINGS: Final = frozenset(
     }
 )
 """Keys of a configuration that change no number: where it came from, and which version wrote it."""
+
+_MOST_CHARACTERS: Final = 1 << 25
+"""The most characters of the texts that are kept."""
 
 
 class PictureError(FastpackError, ValueError):
@@ -157,6 +161,8 @@ class PictureProcessor:
         Where texts are computed, a hundred sizes take little longer than one.
         """
         number = self._number.of(pictures)
+        if sum(map(len, self._shared)) > _MOST_CHARACTERS:
+            self._texts, self._shared = {}, {}
         missing = [size for size in dict.fromkeys(sizes) if (*size, number) not in self._texts]
         for size, text in zip(missing, self._computed(missing, number), strict=True):
             if text is not None:

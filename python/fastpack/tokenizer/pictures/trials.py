@@ -10,10 +10,10 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastpack.arguments.checks import shown
+from fastpack.arguments.checks import reason_of, shown
 from fastpack.errors import OptionError
 from fastpack.tokenizer.pictures.frame import Frame, frame_of
-from fastpack.tokenizer.pictures.loading import reason_of, refusal
+from fastpack.tokenizer.pictures.loading import refusal
 from fastpack.tokenizer.pictures.runs import Runs, attempt, noise
 
 if TYPE_CHECKING:

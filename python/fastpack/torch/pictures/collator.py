@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import torch
 
-from fastpack.arguments.checks import check_switch, check_type, is_series, shown
+from fastpack.arguments.checks import check_switch, check_type, is_series, reason_of, shown
+from fastpack.dataset.pictures.files import PictureFiles, other_size
 from fastpack.errors import BatchError, OptionTypeError
 from fastpack.runtime.ranks import rank_of
-from fastpack.tokenizer.pictures.loading import reason_of
 from fastpack.torch.batches import collate, full_row, lengths_of
-from fastpack.torch.pictures.files import PictureFiles
+from fastpack.torch.pictures.documents import documents_of, pictures_of_row
 from fastpack.torch.pictures.masks import document_masks_of
-from fastpack.torch.pictures.packed import folders_in, packed_processor, readings_of
+from fastpack.torch.pictures.packed import folders_in, packed_processor
 from fastpack.torch.pictures.positions import rope_index_of
 from fastpack.torch.pictures.processing import PictureProcessing, joined
-from fastpack.torch.pictures.references import documents_of, references_of
 from fastpack.types import IMAGES, NOT_TRAINED
 
 if TYPE_CHECKING:
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, ProcessorMixin
 
     from fastpack.dataset.folder import Folder
+    from fastpack.dataset.pictures.references import PictureReference
     from fastpack.torch.batches import Batch
     from fastpack.torch.pictures.processing import Values
-    from fastpack.torch.pictures.references import PictureReference
     from fastpack.types import StrPath
 
 __all__ = ["PictureCollator"]
@@ -113,7 +112,7 @@ class PictureCollator:
             self.check_folder(folder)
         self._rope_index = rope_index_of(model)
         self._masks = document_masks_of(model, self._processing.token_columns)
-        self._files = PictureFiles(moved, readings_of(folders))
+        self._files = PictureFiles(folders, moved=moved)
         self._collate = partial(
             collate, shift_labels=shift_labels, loss_weights=loss_weights, seq_idx=seq_idx
         )
@@ -179,7 +178,7 @@ class PictureCollator:
         """The tensors of the pictures of each document of a row; none for a document without pictures."""
         ids = _tokens(row, "input_ids", number)
         placeholder = self._processing.placeholder
-        documents = documents_of(references_of(row, number), ids, lengths, placeholder, number)
+        documents = documents_of(pictures_of_row(row, number), ids, lengths, placeholder, number)
         made: list[Values] = []
         for references, end, length in zip(documents, lengths.cumsum(), lengths, strict=True):
             places = int((ids[end - length : end] == placeholder).sum())
@@ -218,11 +217,8 @@ class PictureCollator:
                 "pass `moved` if it lies elsewhere now"
             )
             raise BatchError(message) from raised
-        if picture.size != (reference.width, reference.height):
-            message = (
-                f"row {number} of the batch: the {reference} has {picture.width} x {picture.height} pixels, but had "
-                f"{reference.width} x {reference.height} when it was packed; pack again"
-            )
+        if fault := other_size(reference, picture):
+            message = f"row {number} of the batch: {fault}"
             raise BatchError(message)
         return picture
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
@@ -13,11 +12,11 @@ from fastpack.hf.trainers import folders_of
 from fastpack.torch.rows import PackedDataset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from fastpack.types import JsonValue
 
-__all__ = ["folders_in", "packed_processor", "readings_of"]
+__all__ = ["folders_in", "packed_processor"]
 
 
 def folders_in(packed: object) -> list[Folder]:
@@ -54,10 +53,3 @@ def packed_processor(folder: Folder) -> Mapping[str, JsonValue]:
         message = f"{folder.name} was packed without pictures; use fastpack.torch.collate, or pack with `reading.images`"
         raise OptionError(message, "packed")
     return found
-
-
-def readings_of(folders: Iterable[Folder]) -> list[str]:
-    """The options by which the records of folders were read, in the JSON of their manifests, each once."""
-    jobs = [folder.manifest.get("job") for folder in folders]
-    sources = [source for job in jobs if isinstance(job, dict) for source in job.get("sources", [])]
-    return list(dict.fromkeys(json.dumps(source["reading"]) for source in sources))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import torch
 
-from fastpack.arguments.checks import shown
+from fastpack.arguments.checks import reason_of, shown
 from fastpack.errors import OptionError
-from fastpack.tokenizer.pictures.loading import load_processor, options_of, reason_of, refusal
+from fastpack.tokenizer.pictures.loading import load_processor, options_of, refusal
 from fastpack.tokenizer.pictures.processor import configuration_of
 from fastpack.tokenizer.pictures.runs import attempt
 

@@ -293,7 +293,7 @@ pub(crate) type Explain<'e> = &'e dyn Fn(&str, &Value, &Value) -> Option<String>
 /// The options by which the caller set the fields of an identity.
 ///
 /// The path of a field is without the numbers of entries in lists. A field that is not listed has the name of its option.
-const PLACES: [(&str, &str); 73] = [
+const PLACES: [(&str, &str); 75] = [
     ("sources", "files"),
     ("made_by.largest_id", "tokenizer"),
     ("made_by.special_tokens", "tokenizer"),
@@ -327,6 +327,8 @@ const PLACES: [(&str, &str); 73] = [
     ("row_options.packing.balance_ranks", "order.ranks"),
     ("row_options.packing.drop_last", "strategy.drop_last"),
     ("row_options.packing.max_documents_per_pack", "strategy.max_documents"),
+    ("row_options.packing.max_image_tokens_per_pack", "reading.images.max_image_tokens_per_pack"),
+    ("row_options.packing.max_images_per_pack", "reading.images.max_images_per_pack"),
     ("row_options.packing.max_target_length", "objective.max_target_length"),
     ("row_options.packing.on_remainder", "order.on_remainder"),
     ("row_options.packing.shuffle", "strategy.shuffle"),
@@ -595,6 +597,8 @@ mod tests {
                 json!({ "marker": "<image>", "delimiters": ["", ""], "adds_special_tokens": true, "processor": {}, "token_types": [], "folder": "photos" }),
             ),
             ("/row_options/packing/max_target_length", json!(8)),
+            ("/row_options/packing/max_images_per_pack", json!(4)),
+            ("/row_options/packing/max_image_tokens_per_pack", json!(64)),
             ("/row_options/epochs", json!(2)),
             (
                 "/row_options/shares",

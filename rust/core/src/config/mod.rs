@@ -38,7 +38,7 @@ pub use objective::{
 pub use output::Output;
 pub use output::coding::{Coding, Compression, Format, RowLayout};
 pub use output::groups::StartingGroups;
-pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy};
+pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, PictureSizes, Side, Strategy};
 pub use rows::RowOptions;
 pub use storage::{FileFacts, FileSystem, GivenFile, RemoteOutput, StorageOptions};
 pub use tokens::{Bos, Eos, OnBadRecord, SpecialInText, TokenOptions, TrainOnEos, Turns};

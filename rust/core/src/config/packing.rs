@@ -155,6 +155,15 @@ impl PadTo {
     }
 }
 
+/// Some pictures and their tokens, which count against the limits of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PictureSizes {
+    /// The pictures.
+    pub pictures: u32,
+    /// Their tokens.
+    pub tokens: u32,
+}
+
 /// The options for packing documents into rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackOptions {
@@ -163,6 +172,12 @@ pub struct PackOptions {
     /// The most tokens of a row's targets, where rows have targets of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_target_length: Option<NonZeroU32>,
+    /// The most pictures of a row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_images_per_pack: Option<NonZeroU32>,
+    /// The most tokens of pictures in a row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_image_tokens_per_pack: Option<NonZeroU32>,
     /// The strategy that packs documents into rows.
     pub strategy: Strategy,
     /// The treatment of documents longer than a row; by default a text is split and anything else dropped.
@@ -279,14 +294,35 @@ impl PackOptions {
         self.align_documents_to.map_or(length, |align| length.next_multiple_of(align.get()))
     }
 
-    /// The share of a row that a piece of `length` tokens and so many `targets` takes, in tokens.
+    /// The share of a row that a piece of `length` tokens takes, with so many `targets` and pictures, in tokens.
     ///
-    /// It is the larger of both shares, so rows that are packed by it exceed neither limit.
-    pub fn share(&self, length: u32, targets: u32) -> u32 {
-        let room = self.room(length);
-        let Some(most) = self.max_target_length.filter(|_| targets > 0) else { return room };
-        let scaled = u64::from(targets) * u64::from(self.row_limit().get());
-        room.max(u32::try_from(scaled.div_ceil(u64::from(most.get()))).unwrap_or(u32::MAX))
+    /// It is the largest of all shares, so rows that are packed by it exceed no limit.
+    pub fn share(&self, length: u32, targets: u32, pictures: PictureSizes) -> u32 {
+        let limit = u64::from(self.row_limit().get());
+        let part = |amount: u32, most: Option<NonZeroU32>| {
+            let Some(most) = most.filter(|_| amount > 0) else { return 0 };
+            let scaled = u64::from(amount) * limit;
+            u32::try_from(scaled.div_ceil(u64::from(most.get()))).unwrap_or(u32::MAX)
+        };
+        let parts = [
+            self.room(length),
+            part(targets, self.max_target_length),
+            part(pictures.pictures, self.max_images_per_pack),
+            part(pictures.tokens, self.max_image_tokens_per_pack),
+        ];
+        parts.into_iter().fold(0, u32::max)
+    }
+
+    /// True if rows have limits of pictures.
+    pub fn limits_pictures(&self) -> bool {
+        self.max_images_per_pack.is_some() || self.max_image_tokens_per_pack.is_some()
+    }
+
+    /// True if pictures of these sizes fit into a row.
+    pub fn holds_pictures(&self, sizes: PictureSizes) -> bool {
+        let fits = |amount: u32, most: Option<NonZeroU32>| most.is_none_or(|it| amount <= it.get());
+        fits(sizes.pictures, self.max_images_per_pack)
+            && fits(sizes.tokens, self.max_image_tokens_per_pack)
     }
 
     /// The most documents of a row that its strategy makes.

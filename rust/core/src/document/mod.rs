@@ -144,16 +144,20 @@ impl<'a> Document<'a> {
         self.documents.column(name).document(self.index)
     }
 
+    /// The numbers of a column; none if the documents have no such column.
+    pub fn numbers(&self, name: ColumnName) -> &'a [u32] {
+        let found = self.documents.columns.iter().find(|(column, _)| *column == name);
+        found.map_or(&[], |(_, numbers)| numbers.document(self.index))
+    }
+
     /// The number of tokens before each place at which it may be cut; empty unless the places were requested.
     pub fn turn_ends(&self) -> &'a [u32] {
-        let found = self.documents.columns.iter().find(|(column, _)| *column == TURN_ENDS);
-        found.map_or(&[], |(_, ends)| ends.document(self.index))
+        self.numbers(TURN_ENDS)
     }
 
     /// Its pictures, in the order of their tokens.
     pub fn pictures(&self) -> impl Iterator<Item = DocumentPicture> + use<'a> {
-        let found = self.documents.columns.iter().find(|(column, _)| *column == PICTURES);
-        pictures::read(found.map_or(&[], |(_, words)| words.document(self.index)))
+        pictures::read(self.numbers(PICTURES))
     }
 
     /// The trained runs of the first column: ascending, disjoint, none empty.

@@ -1,5 +1,7 @@
 //! The lower bound of the number of rows, which plans are compared with.
 
+use std::num::NonZeroU32;
+
 use crate::config::PackOptions;
 
 /// A lower bound of the number of rows of any packing of pieces of these lengths.
@@ -43,4 +45,12 @@ pub fn lower_bound(histogram: &[(u32, u64)], options: &PackOptions) -> u64 {
         small_tokens -= u64::from(least) * count;
     }
     bound
+}
+
+/// A lower bound of the number of rows that show so many pictures of so many tokens.
+pub fn lower_bound_of_pictures(pictures: u64, tokens: u64, options: &PackOptions) -> u64 {
+    let rows = |amount: u64, most: Option<NonZeroU32>| {
+        most.map_or(0, |most| amount.div_ceil(u64::from(most.get())))
+    };
+    rows(pictures, options.max_images_per_pack).max(rows(tokens, options.max_image_tokens_per_pack))
 }

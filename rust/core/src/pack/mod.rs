@@ -17,7 +17,7 @@ mod rows;
 pub mod step;
 mod strategies;
 
-pub use bound::lower_bound;
+pub use bound::{lower_bound, lower_bound_of_pictures};
 pub(crate) use cancellation::TICK;
 pub use cut_overlong::{OverlongCut, Stretches, cut};
 pub use lengths::{DocumentLengths, PlannedLengths};

@@ -2,7 +2,7 @@
 //! documents that are too long are cut.
 
 use super::cancellation::{TICK, collect};
-use crate::config::PackOptions;
+use crate::config::{PackOptions, PictureSizes};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
 use crate::util::random::Random;
@@ -27,6 +27,8 @@ pub struct MadeSizes {
     pub tokens: u32,
     /// The tokens of the piece among the row's targets.
     pub targets: u32,
+    /// The pictures of the piece, if rows have limits of pictures.
+    pub pictures: PictureSizes,
     /// The key of its random numbers.
     pub key: u64,
 }
@@ -43,8 +45,8 @@ impl Piece {
     }
 
     /// The share of a row that it takes, in tokens.
-    pub(super) fn share(&self, options: &PackOptions) -> u32 {
-        options.share(self.tokens(), self.made.targets)
+    pub(crate) fn share(&self, options: &PackOptions) -> u32 {
+        options.share(self.tokens(), self.made.targets, self.made.pictures)
     }
 }
 
@@ -123,10 +125,10 @@ impl Pieces {
         &self.lengths
     }
 
-    /// True if each piece has as many tokens in its row as in its document, and no targets.
+    /// True if each piece takes as much of its row as it has tokens in its document.
     pub(super) fn are_plain(&self) -> bool {
-        let resized = |made: &MadeSizes| made.tokens > 0 || made.targets > 0;
-        !self.made.as_ref().is_some_and(|all| all.iter().any(resized))
+        let plain = |made: &MadeSizes| MadeSizes { key: made.key, ..MadeSizes::default() } == *made;
+        self.made.as_ref().is_none_or(|all| all.iter().all(plain))
     }
 
     /// The piece at `index`.

@@ -48,9 +48,10 @@ enum HeldBytes {
 impl Picture {
     /// The picture that a text names or is.
     pub(super) fn named_by(text: &Arc<str>, place: &str) -> Self {
-        match text.starts_with("data:") || text.len() > LONGEST_PATH {
-            true => Self::encoded(text, place),
-            false => Self::File(Arc::clone(text)),
+        if text.starts_with("data:") || text.len() > LONGEST_PATH {
+            Self::encoded(text, place)
+        } else {
+            Self::File(Arc::clone(text))
         }
     }
 

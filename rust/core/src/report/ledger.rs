@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::MaxLost;
+use crate::config::{MaxLost, PictureSizes};
 use crate::error::{Error, Origin, Result, add_places};
 use crate::util::message::counted;
 use crate::util::wording::{message, set};
@@ -52,6 +52,12 @@ impl PictureCount {
     pub(crate) fn merge(&mut self, others: Self) {
         self.pictures += others.pictures;
         self.tokens += others.tokens;
+    }
+}
+
+impl From<PictureSizes> for PictureCount {
+    fn from(sizes: PictureSizes) -> Self {
+        Self { pictures: u64::from(sizes.pictures), tokens: u64::from(sizes.tokens) }
     }
 }
 

@@ -90,6 +90,12 @@ pub struct Report {
     /// The pictures in all documents that were read, and their tokens.
     #[serde(default, skip_serializing_if = "PictureCount::is_empty")]
     pub pictures: PictureCount,
+    /// The share of the most pictures that rows may have, if they have such a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture_fill: Option<f64>,
+    /// The share of the most tokens of pictures that rows may have, if they have such a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture_token_fill: Option<f64>,
     /// Lengths of the documents that were read, in tokens.
     pub lengths: Lengths,
     /// Steps of an epoch, by the number of rows in a step.
@@ -247,6 +253,8 @@ pub(crate) struct Tally {
     pub(crate) lower_bound: u64,
     /// The tokens of the rows, without padding and repeated rows.
     pub(crate) filled: u64,
+    /// The pictures of the rows, likewise, if rows have limits of pictures.
+    pub(crate) packed_pictures: PictureCount,
     pub(crate) trained_tokens: u64,
 }
 
@@ -305,6 +313,12 @@ impl Report {
             trained_share: ratio(tally.trained_tokens, ledger.kept.tokens),
             straddling_tokens: ledger.straddling,
             pictures: ledger.pictures,
+            picture_fill: packing
+                .max_images_per_pack
+                .map(|most| ratio(tally.packed_pictures.pictures, rows * u64::from(most.get()))),
+            picture_token_fill: packing
+                .max_image_tokens_per_pack
+                .map(|most| ratio(tally.packed_pictures.tokens, rows * u64::from(most.get()))),
             lengths: lengths.lengths(),
             steps_per_epoch: BATCH_SIZES
                 .into_iter()

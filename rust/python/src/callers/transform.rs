@@ -50,12 +50,13 @@ impl PyTransform {
         });
         let pictures = pictures.map(|pictures| {
             let (pictures, caller) = (Arc::new(pictures), caller.clone());
-            Box::new(move |size: Size, count: usize| {
+            Box::new(move |sizes: &[Size], count: usize| {
                 let pictures = Arc::clone(&pictures);
+                let sizes: Vec<_> = sizes.iter().map(|size| (size.width, size.height)).collect();
                 caller.call(move |py| {
-                    let made = pictures.call1(py, (size.width, size.height, count))?;
-                    let (text, refused): (Option<String>, String) = made.extract(py)?;
-                    Ok(text.ok_or(refused))
+                    let made = pictures.call1(py, (sizes, count))?;
+                    let made: Vec<(Option<String>, String)> = made.extract(py)?;
+                    Ok(made.into_iter().map(|(text, refused)| text.ok_or(refused)).collect())
                 })
             }) as fastpack_core::pipeline::PictureFunction
         });

@@ -19,10 +19,9 @@ pub(crate) enum PyRawRecord {
 /// the record was read, as a manifest has them.
 ///
 /// Raises:
-///     ValueError: The record holds no such picture.
+///     `ValueError`: The record holds no such picture.
 #[pyfunction]
 pub(crate) fn held_picture(
-    py: Python<'_>,
     record: PyRawRecord,
     readings: Vec<String>,
     number: usize,
@@ -31,6 +30,6 @@ pub(crate) fn held_picture(
         PyRawRecord::Line(line) => Raw::Json(line),
         PyRawRecord::Row(PyArrowType(batch)) => Raw::Row { batch, row: 0 },
     };
-    let found = py.detach(|| pipeline::held_picture(raw, &readings, number));
+    let found = pipeline::held_picture(raw, &readings, number);
     found.map_err(|fault| PyValueError::new_err(fault.message))
 }

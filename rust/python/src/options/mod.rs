@@ -9,7 +9,7 @@ pub(super) mod storage;
 pub(super) mod values;
 pub(super) mod words;
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
@@ -60,12 +60,14 @@ impl PyOptions {
         stopping_strategy: PyStoppingStrategy,
     ) -> PyResult<Self> {
         let padded = padding.to != PadTo::Nothing;
-        let images = images.map(|images| images.0);
         let mut columns =
             columns.map_or_else(|| objective.objective.columns(padded), |columns| columns.0);
         if let Some(images) = &images {
-            images.add_columns(&mut columns);
+            images.options.add_columns(&mut columns);
         }
+        let (most_images, most_image_tokens) = images
+            .as_ref()
+            .map_or((None, None), |images| (images.most_images, images.most_image_tokens));
         let options = Options {
             tokens: TokenOptions {
                 train_on: if objective.objective.takes_all() {
@@ -83,11 +85,13 @@ impl PyOptions {
                 now,
                 documents: objective.objective.documents(),
                 classes: objective.classes.clone(),
-                images,
+                images: images.map(|images| images.options),
             },
             rows: RowOptions {
                 packing: PackOptions {
                     max_target_length: objective.max_target_length,
+                    max_images_per_pack: most_images,
+                    max_image_tokens_per_pack: most_image_tokens,
                     ..packing.0.clone()
                 },
                 pad_to: padding.to,
@@ -144,7 +148,11 @@ impl<'py> FromPyObject<'_, 'py> for PyTrainOn {
     }
 }
 /// The pictures of conversations, of a `fastpack.tokenizer.pictures.native.NativeImages`.
-pub(crate) struct PyImages(ImageOptions);
+pub(crate) struct PyImages {
+    options: ImageOptions,
+    most_images: Option<NonZeroU32>,
+    most_image_tokens: Option<NonZeroU32>,
+}
 
 impl<'py> FromPyObject<'_, 'py> for PyImages {
     type Error = PyErr;
@@ -157,17 +165,33 @@ impl<'py> FromPyObject<'_, 'py> for PyImages {
             types.sort_unstable();
             TokenTypes { column, types }
         });
-        Ok(Self(ImageOptions {
+        let most_images: Option<PyMostImages> = field(&value, "max_images_per_pack")?;
+        let most_image_tokens: Option<PyMostImageTokens> =
+            field(&value, "max_image_tokens_per_pack")?;
+        let options = ImageOptions {
             marker: field(&value, "marker")?,
             delimiters: field(&value, "delimiters")?,
             adds_special_tokens: field(&value, "adds_special_tokens")?,
             processor,
             token_types: token_types.collect(),
             folder: field(&value, "folder")?,
-        }))
+        };
+        Ok(Self {
+            options,
+            most_images: most_images.map(|most| most.0),
+            most_image_tokens: most_image_tokens.map(|most| most.0),
+        })
     }
 }
 
+counts!(
+    /// The most pictures of a row.
+    PyMostImages(NonZeroU32), "reading.images.max_images_per_pack", i32::MAX.cast_unsigned()
+);
+counts!(
+    /// The most tokens of pictures in a row.
+    PyMostImageTokens(NonZeroU32), "reading.images.max_image_tokens_per_pack", i32::MAX.cast_unsigned()
+);
 words!(
     /// The documents that a conversation becomes.
     PyTurns(Turns), "turns"

@@ -28,6 +28,8 @@ impl PyPackOptions {
         let options = PackOptions {
             max_length: max_length.map(|most| most.0),
             max_target_length: None,
+            max_images_per_pack: None,
+            max_image_tokens_per_pack: None,
             strategy: strategy.strategy,
             overlong: overlong.overlong,
             truncation_side: overlong.side,

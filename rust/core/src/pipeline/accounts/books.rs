@@ -11,10 +11,10 @@ use crate::config::{MaxLost, Options, RowColumn};
 use crate::document::Document;
 use crate::document::store::Store;
 use crate::error::{Origin, Result};
-use crate::pack::{Piece, PlannedRows, UnpackedPiece, lower_bound};
+use crate::pack::{Piece, PlannedRows, UnpackedPiece, lower_bound, lower_bound_of_pictures};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::rows::cutter::{Cutter, DocumentFate};
-use crate::report::ledger::{Ledger, Reason};
+use crate::report::ledger::{Ledger, PictureCount, Reason};
 use crate::report::timing::Work;
 use crate::report::{Histogram, Report, Tally};
 use crate::util::control::Control;
@@ -29,6 +29,9 @@ pub(crate) struct Books {
     packed: Histogram,
     /// The tokens of the rows, without padding.
     pub(crate) filled: u64,
+    /// The pictures of the rows, if rows have limits of pictures.
+    #[serde(default, skip_serializing_if = "PictureCount::is_empty")]
+    pub(crate) packed_pictures: PictureCount,
     /// The lower bound of the number of rows, once the rows are counted.
     lower_bound: u64,
     pub(crate) trained_tokens: u64,
@@ -49,6 +52,7 @@ impl Books {
         self.packed.merge(&later.packed);
         self.lower_bound += later.lower_bound;
         self.filled += later.filled;
+        self.packed_pictures.merge(later.packed_pictures);
         self.trained_tokens += later.trained_tokens;
         self.rows += later.rows;
         self.work += later.work;
@@ -106,7 +110,16 @@ impl Books {
 
     /// The report of the books without times, balanced or not.
     pub(in crate::pipeline) fn timeless(self, options: &Options, about: About) -> Report {
-        let Self { ledger, lengths, lower_bound, filled, trained_tokens, rows, .. } = self;
+        let Self {
+            ledger,
+            lengths,
+            lower_bound,
+            filled,
+            packed_pictures,
+            trained_tokens,
+            rows,
+            ..
+        } = self;
         let About { mut facts, sources } = about;
         if options.rows.columns.contains(&RowColumn::SourceFile) {
             facts.sources = sources.names();
@@ -114,7 +127,8 @@ impl Books {
         if ledger.kept.documents == 0 {
             facts.warnings.push("no document was kept".to_owned());
         }
-        let tally = Tally { ledger, lengths, rows, lower_bound, filled, trained_tokens };
+        let tally =
+            Tally { ledger, lengths, rows, lower_bound, filled, packed_pictures, trained_tokens };
         Report::timeless(facts, tally, options)
     }
 
@@ -161,7 +175,9 @@ impl Books {
         self.lower_bound = if packing.max_length.is_some() {
             let tokens = self.packed.tokens();
             let filled = tokens.div_ceil(u64::from(packing.row_limit().get()));
-            lower_bound(&self.packed.pairs(), packing).max(filled)
+            let PictureCount { pictures, tokens } = self.packed_pictures;
+            let shown = lower_bound_of_pictures(pictures, tokens, packing);
+            lower_bound(&self.packed.pairs(), packing).max(filled).max(shown)
         } else {
             self.rows
         };
@@ -235,6 +251,7 @@ impl Books {
         for piece in gathered.pieces(range.start..repeated) {
             self.packed.add(plan.room(piece.tokens));
             self.filled += u64::from(piece.tokens);
+            self.packed_pictures.merge(piece.made.pictures.into());
             self.ledger.kept.tokens += u64::from(piece.length);
             if labels.is_none() {
                 self.trained_tokens += piece.document.labels(piece.start, piece.length);

@@ -298,6 +298,14 @@ impl<'a> Intake<'a> {
                 hashes: self.hashes,
                 side: self.side,
             };
+            let is_wanted = |at: usize| {
+                wanted.as_ref().is_none_or(|wanted| wanted.get(at).is_some_and(|it| *it))
+            };
+            let records = block.records().enumerate().filter(|(at, _)| is_wanted(*at));
+            let records = records.map(|(_, record)| record.raw);
+            let how = (asked.shape, asked.reading);
+            asked.renderer.prepare_pictures(records, how, asked.path)?;
+            clock.lap(Stage::Render);
             for (at, record) in (0..).zip(block.records()) {
                 self.control.tick()?;
                 if wanted.as_ref().is_some_and(|wanted| !wanted[at as usize]) {

@@ -18,9 +18,9 @@ pub type RowFilter = Box<dyn Fn(RecordBatch) -> Result<BooleanArray> + Send + Sy
 /// Changes each row of a table.
 pub type Mapping = Box<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
 
-/// Makes the text of a picture of this size among several of its conversation, or the reason that the processor refuses it.
+/// Makes the text of a picture of each size among several of its conversation, or the reason that the processor refuses it.
 pub type PictureFunction =
-    Box<dyn Fn(Size, usize) -> Result<std::result::Result<String, String>> + Send + Sync>;
+    Box<dyn Fn(&[Size], usize) -> Result<Vec<std::result::Result<String, String>>> + Send + Sync>;
 
 /// The caller's functions. They are called a block at a time: those of records in input order, that of documents in
 /// any order.

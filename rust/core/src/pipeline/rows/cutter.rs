@@ -1,11 +1,14 @@
 //! [`Cutter`]: cuts documents into the pieces that are packed, and reports the rest of each.
 
-use crate::config::{Options, Overlong, RowColumn, Side};
-use crate::document::{Document, INPUTS};
+use std::ops::Range;
+
+use crate::config::{Options, Overlong, PackOptions, PictureSizes, RowColumn, Side};
+use crate::document::{Document, DocumentPicture, INPUTS};
 use crate::error::Error;
 use crate::objective::{Limits, Objective, RowPart};
 use crate::pack::{MadeSizes, OverlongCut, Piece, Stretches, cut};
 use crate::report::ledger::Reason;
+use crate::util::message::counted;
 
 /// The fate of a document before packing.
 #[derive(Clone, Copy)]
@@ -99,7 +102,12 @@ impl Cutter<'_> {
     fn made(self, part: RowPart<'_>, key: u64) -> MadeSizes {
         let size = self.objective.size(part, key);
         let (tokens, targets) = size.map_or((0, 0), |size| (size.tokens, size.targets));
-        MadeSizes { tokens, targets, key }
+        let pictures = if self.options.rows.packing.limits_pictures() {
+            pictures_in(&part)
+        } else {
+            PictureSizes::default()
+        };
+        MadeSizes { tokens, targets, pictures, key }
     }
 
     /// The stretches of a document whose parts take as many tokens in a row as in the document.
@@ -112,7 +120,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// The stretches of a document with pictures that is longer than a row, none of which is cut; `None` for another one.
+    /// The stretches of a document with pictures that no row can hold, none of which cuts a picture; `None` for another one.
     fn cut_around_pictures(
         self,
         document: Document<'_>,
@@ -121,25 +129,21 @@ impl Cutter<'_> {
         let packing = &self.options.rows.packing;
         let most = packing.row_limit().get();
         let pictures: Vec<_> = document.pictures().map(|picture| picture.tokens).collect();
-        if length <= most || pictures.is_empty() {
+        let whole = PictureStretch { pictures: &pictures, length, packing };
+        if pictures.is_empty() || length <= most && whole.end(0) == length {
             return None;
         }
-        let holding = |at: u32| pictures.iter().find(|tokens| tokens.start < at && at < tokens.end);
-        let cut_before = |at: u32| holding(at).map_or(at, |tokens| tokens.start);
-        let cut_behind = |at: u32| holding(at).map_or(at, |tokens| tokens.end);
-        let overlong = packing.overlong.unwrap_or(unsaid(document));
         let mut stretches = Vec::new();
-        match (overlong, packing.truncation_side) {
-            (Overlong::Truncate, Side::Right) => stretches.push((0, cut_before(most))),
+        match (packing.overlong.unwrap_or(unsaid(document)), packing.truncation_side) {
+            (Overlong::Truncate, Side::Right) => stretches.push((0, whole.end(0))),
             (Overlong::Truncate, Side::Left) => {
-                let start = cut_behind(length - most);
+                let start = whole.start();
                 stretches.push((start, length - start));
             }
             (Overlong::Split, _) => {
                 let mut start = 0;
                 while start < length {
-                    let end =
-                        if length - start <= most { length } else { cut_before(start + most) };
+                    let end = whole.end(start);
                     if end <= start {
                         return Some(Err(Uncut::Dropped));
                     }
@@ -147,7 +151,13 @@ impl Cutter<'_> {
                     start = end;
                 }
             }
-            (Overlong::Trim | Overlong::Drop | Overlong::Error, _) => return None,
+            (Overlong::Trim, _) => {
+                let end = whole.end(0);
+                let ends = document.turn_ends().iter().filter(|at| (1..=end).contains(*at));
+                stretches.extend(ends.max().map(|end| (0, *end)));
+            }
+            (Overlong::Drop, _) => return Some(Err(Uncut::Dropped)),
+            (Overlong::Error, _) => return Some(Err(Uncut::Refused)),
         }
         stretches.retain(|(_, tokens)| *tokens > 0);
         Some(if stretches.is_empty() { Err(Uncut::Dropped) } else { Ok(stretches) })
@@ -190,10 +200,20 @@ impl Cutter<'_> {
 
     /// The error for a document that is longer than a row.
     fn too_long(self, document: Document<'_>, length: u32) -> Error {
-        let message = format!(
-            "the document has {length} tokens, more than the {} of `max_length`; `overlong` says what else to do",
-            self.options.rows.packing.row_limit()
-        );
+        let most = self.options.rows.packing.row_limit().get();
+        let message = if length > most {
+            format!(
+                "the document has {length} tokens, more than the {most} of `max_length`; `overlong` says what else to do"
+            )
+        } else {
+            let whole = RowPart { document, start: 0, length, first: 0 };
+            let PictureSizes { pictures, tokens } = pictures_in(&whole);
+            format!(
+                "the document has {} of {tokens} tokens, more than `reading.images` allows in a row; `overlong` says what \
+                 else to do",
+                counted(u64::from(pictures), "picture")
+            )
+        };
         Error::Record { origin: document.origin(), reason: Reason::TooLong, message }
     }
 
@@ -208,6 +228,62 @@ impl Cutter<'_> {
             "have none for the weight {weight} that {origin} gives; add \"{column}\", or leave weights but 0 and 1 out"
         );
         Err(Error::option("columns", reason))
+    }
+}
+
+/// The pictures of a part of a document.
+fn pictures_in(part: &RowPart<'_>) -> PictureSizes {
+    let (start, end) = (part.start, part.start + part.length);
+    let inside = |it: &DocumentPicture| start <= it.tokens.start && it.tokens.end <= end;
+    let pictures = part.document.pictures().filter(inside);
+    pictures.fold(PictureSizes::default(), |sizes, picture| with_picture(sizes, &picture.tokens))
+}
+
+/// The sizes with one more picture.
+fn with_picture(sizes: PictureSizes, tokens: &Range<u32>) -> PictureSizes {
+    let PictureSizes { pictures, tokens: before } = sizes;
+    PictureSizes { pictures: pictures + 1, tokens: before + (tokens.end - tokens.start) }
+}
+
+/// A document with pictures, to be cut between them.
+struct PictureStretch<'a> {
+    /// The tokens of the pictures, in their order.
+    pictures: &'a [Range<u32>],
+    length: u32,
+    packing: &'a PackOptions,
+}
+
+impl PictureStretch<'_> {
+    /// The last place at which a row can end that begins at `start`.
+    fn end(&self, start: u32) -> u32 {
+        let end = self.length.min(start.saturating_add(self.packing.row_limit().get()));
+        let mut sizes = PictureSizes::default();
+        for tokens in self.pictures.iter().filter(|tokens| tokens.start >= start) {
+            if tokens.start >= end {
+                break;
+            }
+            sizes = with_picture(sizes, tokens);
+            if tokens.end > end || !self.packing.holds_pictures(sizes) {
+                return tokens.start;
+            }
+        }
+        end
+    }
+
+    /// The first place at which a row can begin that goes to the end.
+    fn start(&self) -> u32 {
+        let start = self.length.saturating_sub(self.packing.row_limit().get());
+        let mut sizes = PictureSizes::default();
+        for tokens in self.pictures.iter().rev() {
+            if tokens.end <= start {
+                break;
+            }
+            sizes = with_picture(sizes, tokens);
+            if tokens.start < start || !self.packing.holds_pictures(sizes) {
+                return tokens.end;
+            }
+        }
+        start
     }
 }
 

@@ -178,8 +178,8 @@ impl<'a> Packing<'a> {
             alone.push(&[*piece]);
         }
         let threads = self.options.work.threads;
-        let gathered =
-            Gathered::of(&self.store, &alone, (0..alone.rows(), false), threads, control)?;
+        let asked = (0..alone.rows(), self.layout.needs_whole_documents());
+        let gathered = Gathered::of(&self.store, &alone, asked, threads, control)?;
         let ranks = self.layout.sources().ranks();
         Ok(SharedDocument::of(apart, &gathered, plan, &ranks))
     }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::assemble::{Excerpt, Gathered};
-use crate::document::{ColumnName, Documents, INPUTS, Pass, TrainedRun};
+use crate::config::PictureSizes;
+use crate::document::{ColumnName, Documents, INPUTS, PICTURES, Pass, TrainedRun};
 use crate::pack::{MadeSizes, Piece, Plan};
 
 /// A document, or the pieces of it, that share rows with documents of other groups.
@@ -21,6 +22,10 @@ pub(in crate::pipeline) struct SharedDocument {
     line: u64,
     /// The number of earlier reads of its source.
     repetition: u64,
+    /// The turn that it is of, if it is of one.
+    turn: u32,
+    /// Its pictures, as a column holds them.
+    pictures: Vec<u32>,
     pieces: Vec<SharedPiece>,
     /// True if other pieces of the document are in rows of its group.
     elsewhere: bool,
@@ -36,6 +41,8 @@ struct SharedPiece {
     runs: Vec<(u32, u32, u32)>,
     /// The tokens and targets that its objective makes of it, and the key of its random numbers.
     made: (u32, u32, u64),
+    /// Its pictures, if rows have limits of pictures.
+    pictures: PictureSizes,
 }
 
 impl SharedDocument {
@@ -54,6 +61,8 @@ impl SharedDocument {
                 file: ranks.get(&origin.path).copied().unwrap_or(0),
                 line: origin.line,
                 repetition: excerpt.document.pass().repetition,
+                turn: excerpt.document.turn(),
+                pictures: excerpt.document.numbers(PICTURES).to_vec(),
                 pieces: Vec::new(),
                 elsewhere: false,
             });
@@ -77,8 +86,9 @@ impl SharedPiece {
             let moved = |at: u32| at - start + first;
             (begin < end).then(|| (moved(begin), moved(end), run.weight.to_bits()))
         });
+        let pictures = made.pictures;
         let made = (made.tokens, made.targets, made.key);
-        Self { start: first, ids: ids.to_vec(), runs: inside.collect(), made }
+        Self { start: first, ids: ids.to_vec(), runs: inside.collect(), made, pictures }
     }
 }
 
@@ -112,7 +122,7 @@ impl LeftoverDocuments {
                 ids[start..end].copy_from_slice(&piece.ids);
                 let length = u32::try_from(piece.ids.len()).expect("a piece of a row");
                 let (tokens, targets, key) = piece.made;
-                let made = MadeSizes { tokens, targets, key };
+                let made = MadeSizes { tokens, targets, pictures: piece.pictures, key };
                 leftovers.pieces.push(Piece { document: number, start: piece.start, length, made });
                 runs.extend(piece.runs.into_iter().map(|(start, end, weight)| TrainedRun {
                     start,
@@ -121,10 +131,11 @@ impl LeftoverDocuments {
                 }));
             }
             runs.sort_unstable_by_key(|run: &TrainedRun| run.start);
-            let columns: &[ColumnName] = &[INPUTS];
+            let columns: &[ColumnName] = &[INPUTS, PICTURES];
             let pass = Pass { epoch: 0, repetition: document.repetition };
             let mut alone = Documents::new(path, columns).of_pass(pass);
-            alone.push(&[&ids], runs, document.line);
+            alone.push(&[&ids, &document.pictures], runs, document.line);
+            alone.mark_turn(document.turn);
             leftovers.documents.push(alone);
         }
         leftovers

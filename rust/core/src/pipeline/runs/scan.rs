@@ -14,7 +14,7 @@ use crate::config::{Inputs, Options, RowColumn, Source};
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
 use crate::objective::causal;
-use crate::pack::{Pieces, TICK, lower_bound, plan};
+use crate::pack::{Pieces, TICK, lower_bound, lower_bound_of_pictures, plan};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
 use crate::pipeline::documents::intake::{Intake, Outcome};
@@ -23,7 +23,7 @@ use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::cutter::Cutter;
 use crate::pipeline::runs::time_estimate::{Machine, Scale, TimeEstimate};
 use crate::report::ledger::{
-    Count, DroppedRecord, Ledger, Note, NotedReport, Reason, SplitConversations,
+    Count, DroppedRecord, Ledger, Note, NotedReport, PictureCount, Reason, SplitConversations,
 };
 use crate::report::timing::{Timing, Work, ratio, rounded};
 use crate::report::{Histogram, InputReport, Lengths, PlaceReport};
@@ -48,6 +48,9 @@ pub struct Scan {
     pub read: Count,
     /// Documents with trained tokens.
     pub documents: u64,
+    /// The pictures of the documents, and their tokens.
+    #[serde(skip_serializing_if = "PictureCount::is_empty")]
+    pub pictures: PictureCount,
     /// Records that are lost for any length of rows, by reason.
     pub lost: BTreeMap<String, Lost>,
     /// The records of which the chat template leaves a field out, by field.
@@ -189,6 +192,8 @@ impl Scan {
             all(&mut choice.trained_tokens);
             all(&mut choice.rewritten_turns);
         }
+        all(&mut self.pictures.pictures);
+        all(&mut self.pictures.tokens);
         all(&mut self.documents);
         all(&mut self.trained_tokens);
         self.lost.values_mut().for_each(|lost| counts(&mut lost.count));
@@ -406,6 +411,7 @@ impl ScanState {
             inputs: about.facts.inputs,
             read,
             documents: self.documents,
+            pictures: self.ledger.pictures,
             lost,
             left_out: notes.left_out_report(&place),
             noted: notes.noted_report(&place),
@@ -473,11 +479,13 @@ impl Fitting {
             ledger.dropped.entry(reason).or_default().documents += 1;
         }
         let (plan, mut lengths) = (planned.plan, Histogram::default());
+        let mut shown = PictureCount::default();
         for (at, piece) in plan.pieces(0..plan.distinct_rows()).enumerate() {
             if at % TICK == 0 {
                 control.tick()?;
             }
             lengths.add(plan.room(piece.tokens()));
+            shown.merge(piece.made.pictures.into());
             ledger.kept.tokens += u64::from(piece.length);
         }
         let rows = plan.rows() as u64;
@@ -486,7 +494,11 @@ impl Fitting {
             max_length: packing.row_limit().get(),
             rows,
             fill: ratio(ledger.kept.tokens, rows * u64::from(packing.row_limit().get())),
-            lower_bound: lower_bound(&lengths.pairs(), packing),
+            lower_bound: lower_bound(&lengths.pairs(), packing).max(lower_bound_of_pictures(
+                shown.pictures,
+                shown.tokens,
+                packing,
+            )),
             kept: ledger.kept,
             dropped: dropped.map(|(reason, count)| (reason.name().to_owned(), *count)).collect(),
             truncated: ledger.truncated,

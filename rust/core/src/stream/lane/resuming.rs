@@ -177,7 +177,7 @@ impl Lane {
         let row = |pieces: &[PiecePlace]| -> Result<Vec<Piece>> {
             let row = pieces.iter().map(piece).collect::<Result<Vec<_>>>()?;
             let packing = &bench.options.rows.packing;
-            let rooms = row.iter().map(|it| u64::from(packing.share(it.tokens(), it.made.targets)));
+            let rooms = row.iter().map(|it| u64::from(it.share(packing)));
             let room: u64 = rooms.sum();
             let most = u64::from(packing.row_limit().get());
             if row.is_empty() || room > most { Err(missing()) } else { Ok(row) }

@@ -91,6 +91,9 @@ pub(super) struct Counts {
     /// The pictures of the documents.
     #[serde(default, skip_serializing_if = "PictureCount::is_empty")]
     pictures: PictureCount,
+    /// The pictures of the rows, if rows have limits of pictures.
+    #[serde(default, skip_serializing_if = "PictureCount::is_empty")]
+    packed_pictures: PictureCount,
     /// The notes on records.
     #[serde(default, skip_serializing_if = "Notes::is_empty")]
     notes: Notes,
@@ -118,6 +121,7 @@ impl Counts {
             filled: books.filled,
             straddling: ledger.straddling,
             pictures: ledger.pictures,
+            packed_pictures: books.packed_pictures,
             notes: ledger.notes.clone(),
             shares,
         }
@@ -136,13 +140,15 @@ impl Counts {
     /// Restores the counts, on one rank only, so that the ranks together count everything once.
     pub(super) fn put_into(&self, books: &mut Books) {
         let Self { read, kept, truncated, dropped, notes, .. } = self.clone();
-        let Self { rows, trained_tokens, filled, straddling, pictures, .. } = *self;
+        let Self { rows, trained_tokens, filled, straddling, pictures, packed_pictures, .. } =
+            *self;
         let ledger = &mut books.ledger;
         ledger.notes = notes;
         (ledger.read, ledger.kept, ledger.truncated, ledger.dropped) =
             (read, kept, truncated, dropped);
         (ledger.straddling, ledger.pictures) = (straddling, pictures);
         (books.rows, books.trained_tokens, books.filled) = (rows, trained_tokens, filled);
+        books.packed_pictures = packed_pictures;
     }
 
     fn add(&mut self, other: &Self) {
@@ -162,6 +168,7 @@ impl Counts {
         self.filled += other.filled;
         self.straddling += other.straddling;
         self.pictures.merge(other.pictures);
+        self.packed_pictures.merge(other.packed_pictures);
     }
 }
 

@@ -1,16 +1,18 @@
 //! [`PictureTexts`]: puts the processor's text of each picture in its place in a rendered conversation.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::BufReader;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastpack_picture::Size;
 use memchr::memmem;
+use reqwest::Url;
 
 use crate::config::ImageOptions;
+use crate::error::Error;
 use crate::pipeline::documents::rendering::failure::RecordFailure;
 use crate::pipeline::documents::transform::PictureFunction;
 use crate::pipeline::job::Job;
@@ -20,8 +22,8 @@ use crate::source::{Container, format_by_name};
 use crate::template::{PictureFile, PlacedPicture, Rendered, Trained};
 use crate::util::message::counted;
 
-/// Most texts that are kept: sizes of pictures repeat, and a text may have thousands of tokens.
-const MOST_TEXTS: usize = 1 << 14;
+/// Most bytes of the texts that are kept: sizes of pictures repeat, and a text may have thousands of tokens.
+const MOST_BYTES: usize = 1 << 25;
 
 /// The texts of pictures, which all threads share.
 pub(crate) struct PictureTexts<'a> {
@@ -29,11 +31,29 @@ pub(crate) struct PictureTexts<'a> {
     function: &'a PictureFunction,
     /// True if a function of the caller changes the records.
     is_mapped: bool,
-    known: Mutex<HashMap<PictureKey, Arc<str>>>,
+    known: Mutex<KnownTexts>,
 }
 
 /// The size of a picture, and the number of pictures of its conversation.
 type PictureKey = (Size, usize);
+
+/// Texts of pictures that were made lately.
+#[derive(Default)]
+struct KnownTexts {
+    of: HashMap<PictureKey, Arc<str>>,
+    bytes: usize,
+}
+
+impl KnownTexts {
+    /// Keeps a text, and forgets all others if there are too many.
+    fn keep(&mut self, key: PictureKey, text: Arc<str>) {
+        if self.bytes + text.len() > MOST_BYTES {
+            *self = Self::default();
+        }
+        self.bytes += text.len();
+        self.of.insert(key, text);
+    }
+}
 
 impl<'a> PictureTexts<'a> {
     /// The texts of a job, if it takes pictures.
@@ -109,7 +129,8 @@ impl<'a> PictureTexts<'a> {
             }
             Picture::File(name) => name,
         };
-        let name = name.strip_prefix("file://").unwrap_or(name);
+        let named = file_of(name);
+        let name = named.as_deref().unwrap_or(name);
         let folder = self.options.folder.as_deref().or_else(|| path?.parent());
         if is_url(Path::new(name)) || Path::new(name).is_relative() && folder.is_some_and(is_url) {
             let message = format!(
@@ -133,26 +154,59 @@ impl<'a> PictureTexts<'a> {
         Ok((size, PictureFile::At(file.display().to_string().into())))
     }
 
+    /// Makes the texts of the pictures of conversations that follow, records of the file at `path` or in memory: many sizes
+    /// take the processor little longer than one. Bad pictures are left to those who read the records.
+    pub(crate) fn prepare(
+        &self,
+        conversations: impl Iterator<Item = Conversation>,
+        path: Option<&Path>,
+    ) -> Result<(), Error> {
+        let mut missing: BTreeMap<usize, Vec<Size>> = BTreeMap::new();
+        for conversation in conversations {
+            let count = conversation.pictures.len();
+            for picture in &conversation.pictures {
+                let Ok((size, _)) = self.sized(picture, path) else { break };
+                if !self.known().of.contains_key(&(size, count)) {
+                    missing.entry(count).or_default().push(size);
+                }
+            }
+        }
+        for (count, mut sizes) in missing {
+            sizes.sort_unstable_by_key(|size| (size.width, size.height));
+            sizes.dedup();
+            for (size, made) in sizes.iter().zip((self.function)(&sizes, count)?) {
+                if let Ok(text) = made {
+                    self.known().keep((*size, count), text.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The text of a picture among several of its conversation.
     fn text(&self, size: Size, count: usize) -> Result<Arc<str>, RecordFailure<'a>> {
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (size, count);
-        if let Some(text) = known().get(&key) {
+        if let Some(text) = self.known().of.get(&key) {
             return Ok(Arc::clone(text));
         }
-        let made = (self.function)(size, count).map_err(RecordFailure::Run)?;
+        let made = (self.function)(&[size], count).map_err(RecordFailure::Run)?;
+        let refused = || Err("the processor gives no text".to_owned());
         let text: Arc<str> = made
+            .into_iter()
+            .next()
+            .unwrap_or_else(refused)
             .map_err(|refused| {
                 let message =
                     format!("a picture of {} x {} pixels: {refused}", size.width, size.height);
                 Fault::new(Reason::Picture, message)
             })?
             .into();
-        let mut known = known();
-        if known.len() < MOST_TEXTS {
-            known.insert(key, Arc::clone(&text));
-        }
+        self.known().keep(key, Arc::clone(&text));
         Ok(text)
+    }
+
+    fn known(&self) -> MutexGuard<'_, KnownTexts> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the markers at these places, one for each picture.
@@ -200,6 +254,14 @@ impl<'a> PictureTexts<'a> {
         }
         Ok(())
     }
+}
+
+/// The path that a `file://` URL names; one without a root is taken as it stands.
+fn file_of(url: &str) -> Option<String> {
+    let path = url.strip_prefix("file://")?;
+    let whole = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
+    let whole = whole.and_then(|path| path.into_os_string().into_string().ok());
+    Some(whole.unwrap_or_else(|| path.to_owned()))
 }
 
 /// True for a place in remote storage.

@@ -11,6 +11,7 @@ use crate::document::ending::TextKind;
 use crate::document::ids::TrainedIds;
 use crate::document::{Several, Whole, labels};
 use crate::error::{Error, Result};
+use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::rendering::answers::asked_and_answered;
 use crate::pipeline::documents::rendering::arguments::{
     decode_answers, decode_arguments, has_calls,
@@ -23,9 +24,10 @@ use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
     Answers, Conversation, FastReader, Fault, Labelled, MessageForms, Pair, Prompted, Record,
-    Tokens, as_messages,
+    Shape, Tokens, as_messages, read,
 };
 use crate::report::ledger::{Note, NoteSet, Reason};
+use crate::source::Raw;
 use crate::template::{ChatTemplate, NoteOptions, Prompts, Rendered, Replayed};
 
 /// The result of a record.
@@ -357,6 +359,23 @@ impl<'a> Renderer<'a> {
             render(conversation)?
         };
         Ok(self.conversation_texts(rendered, notes))
+    }
+
+    /// Makes the texts of the pictures of some records, of the file at `path` or in memory, if it takes pictures.
+    pub(crate) fn prepare_pictures<'r>(
+        &self,
+        records: impl Iterator<Item = Raw<'r>>,
+        (shape, reading): (Option<&Shape>, &Reading),
+        path: Option<&Path>,
+    ) -> Result<()> {
+        let Some(pictures) = &self.pictures else { return Ok(()) };
+        let expected = expectation(reading, self.kind());
+        let conversations =
+            records.filter_map(|raw| match read(raw, shape, expected, self.takes) {
+                Ok(Record::Conversation(conversation)) => Some(conversation),
+                _ => None,
+            });
+        pictures.prepare(conversations, path)
     }
 
     /// Puts the pictures of a conversation, a record of the file at `path` or in memory, into its texts.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
@@ -40,6 +41,7 @@ class RecordFiles:
     def __init__(self) -> None:
         """Opens nothing yet."""
         self._opened: dict[tuple[str, int, int], _Records] = {}
+        self._lock = threading.Lock()
 
     def record(self, path: Path, row: int) -> RawRecord:
         """A record of a file, counted from 1.
@@ -50,15 +52,16 @@ class RecordFiles:
         """
         stat = path.stat()
         key = (str(path), stat.st_mtime_ns, stat.st_size)
-        if key not in self._opened:
-            while len(self._opened) >= _MOST_FILES:
-                self._opened.pop(next(iter(self._opened)))
-            self._opened[key] = _records_of(path)
-        try:
-            return self._opened[key].record(row - 1)
-        except IndexError:
-            message = f"the file has no record {row:,}"
-            raise ValueError(message) from None
+        with self._lock:
+            if key not in self._opened:
+                while len(self._opened) >= _MOST_FILES:
+                    self._opened.pop(next(iter(self._opened)))
+                self._opened[key] = _records_of(path)
+            try:
+                return self._opened[key].record(row - 1)
+            except IndexError:
+                message = f"the file has no record {row:,}"
+                raise ValueError(message) from None
 
 
 def _records_of(path: Path) -> _Records:

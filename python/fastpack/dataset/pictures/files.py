@@ -1,0 +1,112 @@
+"""`PictureFiles`: opens the pictures of rows, wherever they lie now."""
+
+from __future__ import annotations
+
+import json
+import os
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastpack import _fastpack
+from fastpack.arguments.checks import check_type, reason_of
+from fastpack.dataset.pictures.records import RecordFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from PIL.Image import Image
+
+    from fastpack.dataset.folder import Folder
+    from fastpack.dataset.pictures.references import PictureReference
+    from fastpack.types import StrPath
+
+__all__ = ["PictureFiles", "other_size"]
+
+
+class PictureFiles:
+    """The files of pictures, and of records that hold pictures."""
+
+    def __init__(
+        self, folders: Iterable[Folder] = (), *, moved: Mapping[StrPath, StrPath] | None = None
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            folders: The packed folders of the rows, whose manifests say how their records were read; without them, fields
+                of conversations have their usual names.
+            moved: The folders of pictures that lie elsewhere now: the path of each when rows were packed, and its path now.
+        """
+        given = {} if moved is None else dict(moved)
+        pairs = [(_path("moved", before), _path("moved", now)) for before, now in given.items()]
+        # The innermost folder says where a file lies.
+        self._moved = sorted(pairs, key=lambda pair: len(pair[0].parts), reverse=True)
+        self._readings = _readings_of(folders)
+        self._records = RecordFiles()
+
+    def __getstate__(self) -> dict[str, object]:
+        """The pickled state: each process opens files itself."""
+        return {"_moved": self._moved, "_readings": self._readings}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Takes the state, with no file open."""
+        self.__dict__.update(state)
+        self._records = RecordFiles()
+
+    def opened(self, reference: PictureReference) -> Image:
+        """A picture, upright and in RGB, as `load_image` of transformers gives it.
+
+        Raises whatever Pillow and the file system raise for what is no picture.
+        """
+        from PIL import Image, ImageOps  # noqa: PLC0415  only pictures need Pillow
+
+        path = self._now(reference.path)
+        if reference.row:
+            record = self._records.record(path, reference.row)
+            source: BytesIO | Path = BytesIO(_fastpack.held_picture(record, self._readings, reference.number))
+        else:
+            source = path
+        with Image.open(source) as picture:
+            # Of a GIF it is the first frame. `convert` reads all pixels, so the file can be closed.
+            return ImageOps.exif_transpose(picture).convert("RGB")
+
+    def fault(self, reference: PictureReference) -> str | None:
+        """The reason that a picture is not as it was when it was packed; `None` if it is: it opens, and has its size."""
+        try:
+            picture = self.opened(reference)
+        except MemoryError:
+            raise
+        except Exception as raised:  # noqa: BLE001  whatever Pillow and the file system raise
+            return f"the {reference} cannot be opened: {reason_of(raised)}"
+        return other_size(reference, picture)
+
+    def _now(self, path: str) -> Path:
+        """The path at which a file lies now."""
+        there = Path(path)
+        for before, now in self._moved:
+            if there.is_relative_to(before):
+                return now / there.relative_to(before)
+        return there
+
+
+def other_size(reference: PictureReference, picture: Image) -> str | None:
+    """The message of a picture that has another size than when it was packed."""
+    if picture.size == (reference.width, reference.height):
+        return None
+    return (
+        f"the {reference} has {picture.width} x {picture.height} pixels, but had "
+        f"{reference.width} x {reference.height} when it was packed; pack again"
+    )
+
+
+def _readings_of(folders: Iterable[Folder]) -> list[str]:
+    """The options by which the records of folders were read, in the JSON of their manifests, each once."""
+    jobs = [folder.manifest.get("job") for folder in folders]
+    sources = [job.get("sources") for job in jobs if isinstance(job, dict)]
+    readings = [source["reading"] for each in sources if isinstance(each, list) for source in each]
+    return list(dict.fromkeys(map(json.dumps, readings)))
+
+
+def _path(option: str, value: StrPath) -> Path:
+    check_type(option, value, (str, os.PathLike), "a mapping of folders to folders")
+    return Path(value).expanduser()
