@@ -117,8 +117,11 @@ pub(super) fn noon() -> NaiveDateTime {
     NaiveDate::from_ymd_opt(2026, 1, 31).and_then(|day| day.and_hms_opt(12, 0, 0)).expect("a day")
 }
 
-pub(super) fn open(output: &Output, job: &Arc<Identity>) -> fastpack_core::Result<Opened> {
-    sink::open(output, job, noon(), &Control::default())
+pub(super) fn open(output: &Output, job: &Arc<Identity>) -> fastpack_core::Result<Opened<Folder>> {
+    Ok(match sink::open(output, job, noon(), &Control::default())? {
+        Opened::Ready(opened) => Opened::Ready(opened.folder),
+        Opened::Finished(report) => Opened::Finished(report),
+    })
 }
 
 pub(super) fn ready(output: &Output, job: &Arc<Identity>) -> Folder {
@@ -531,8 +534,8 @@ fn a_resumed_run_keeps_the_time_of_the_first() {
     killed(dir.path(), &job());
     let later = noon() + Duration::days(1);
     let opened = sink::open(&output(dir.path()), &job(), later, &Control::default());
-    let Opened::Ready(folder) = opened.expect("nothing is in the way") else { panic!("finished") };
-    assert_eq!(folder.now(), noon());
+    let Opened::Ready(opened) = opened.expect("nothing is in the way") else { panic!("finished") };
+    assert_eq!(opened.folder.now(), noon());
 }
 
 #[test]
@@ -546,7 +549,7 @@ fn overwriting_goes_on_with_the_same_job_and_clears_what_another_left() {
 }
 
 /// Opens the folder in another thread that waits for it.
-fn waiting(dir: &Path, job: Arc<Identity>) -> JoinHandle<fastpack_core::Result<Opened>> {
+fn waiting(dir: &Path, job: Arc<Identity>) -> JoinHandle<fastpack_core::Result<Opened<Folder>>> {
     let output = Output { wait: true, ..output(dir) };
     thread::spawn(move || open(&output, &job))
 }

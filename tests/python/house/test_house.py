@@ -318,6 +318,26 @@ def test_the_kinds_of_evidence_are_these():
     } == EVIDENCE.keys()
 
 
+# Words by which code tells an output in a bucket from one on the disk.
+CHOOSES = re.compile(
+    r"(?:\bmatch|\blet (?:Some|None)\b[^=\n]*=|\bif) \(?&?(?:\w+\.)*(?:remote|bucket)\b(?![(.])"
+    r"|\b(?:remote|bucket)\.(?:is_some|is_none|as_ref|map|map_or|and_then)\b|\bOption<Bucket\w*>"
+)
+CHOICES = {
+    "sink/store/mod.rs": "the choice between the two stores",
+    "pipeline/runs/append.rs": "refuses to append in a bucket",
+    "pipeline/runs/dir.rs": "refuses inputs in the output",
+    "pipeline/runs/reindex.rs": "the index of a stream, which is no job",
+}
+
+
+def test_the_place_of_an_output_is_chosen_in_one_home():
+    """Both places take the same steps (`sink/store/machine.rs`) over one small trait, which each of them implements."""
+    stages = [path for path in core_files() if module(path) in {"sink", "pipeline"}]
+    found = {str(path.relative_to(CORE)) for path in stages if CHOOSES.search(code(path))}
+    assert found == CHOICES.keys()
+
+
 @pytest.mark.parametrize(
     "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
 )

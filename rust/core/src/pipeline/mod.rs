@@ -21,7 +21,7 @@ pub use documents::held_pictures::held_picture;
 pub use documents::made::DocumentFunction;
 pub use documents::rendering::chat::{Chat, chat, render};
 pub use documents::transform::{Mapping, PictureFunction, RowFilter, Transform};
-pub use groups::status::{GroupCount, Status, status, status_in_bucket, status_of_manifest};
+pub use groups::status::{GroupCount, Status, status, status_of_manifest};
 pub use job::{Job, JobTemplate};
 pub use runs::append::append_dir;
 pub use runs::dir::{list_groups, pack_dir, pack_group, write_memory};

@@ -37,6 +37,7 @@ mod formats;
 mod groups;
 mod manifest;
 mod shards;
+mod store;
 mod tables;
 mod work_names;
 
@@ -49,16 +50,17 @@ use crate::error::Result;
 use crate::report::timing::Stages;
 
 pub use bucket::placing::BucketFiles;
-pub use bucket::states::{JobInBucket, job_in_bucket};
-pub use bucket::uploads::Uploads;
-pub use bucket::{Bucket, BucketOpened, open_bucket};
 pub use files::{SPLIT_HASHES, TOKENS};
+pub use folder::Folder;
 pub use folder::discard::{discard, exchange_output, is_barred, is_damaged, remove_output};
-pub use folder::survey::{KeptTokens, finished_in, finished_job, kept, tokens_hash};
-pub use folder::{Folder, Opened, open};
-pub use groups::group_states::{GroupState, StepState, Underway, underway};
-pub use groups::{Groups, Joined, PackedGroup, Started, join};
+pub use folder::survey::{KeptTokens, finished_in, kept, tokens_hash};
+pub use groups::group_states::{GroupState, StepState, Underway};
+pub use groups::packed::PackedGroup;
+pub use groups::{Groups, join};
 pub use manifest::{File, Manifest, MetadataFile, TokensFile};
+pub use store::job_store::{OpenOutput, Opened};
+pub use store::machine::JobState;
+pub use store::{find, open};
 pub use tables::Tables;
 
 /// The receiver of the rows of a run, one split after the other.

@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 
 use crate::callers::transform::PyTransform;
 use crate::calls::pretrained::PyPretrained;
-use crate::error;
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::PyOptions;
 use crate::options::inputs::PyInputs;
@@ -25,13 +24,10 @@ pub(crate) fn status(
     folder: PathBuf,
     storage: Option<&PyStorageOptions>,
 ) -> PyResult<String> {
-    let Some(storage) = storage else {
-        return Ok(pipeline::status(&folder).map_err(error::to_py)?.to_json());
-    };
     let url = folder.to_string_lossy().into_owned();
-    let remote = RemoteOutput { url, storage: storage.0.clone() };
+    let remote = storage.map(|storage| RemoteOutput { url, storage: storage.0.clone() });
     supervise::run(py, None, Interrupted::Abandon, move |control, _| {
-        Ok(pipeline::status_in_bucket(&remote, control)?.to_json())
+        Ok(pipeline::status(&folder, remote.as_ref(), control)?.to_json())
     })
 }
 

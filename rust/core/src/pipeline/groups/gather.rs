@@ -42,7 +42,8 @@ pub(super) fn gather(
             match found {
                 Some((mut it, later)) => {
                     record.merge(later);
-                    it.content = named_in_memory(job.files(group), it.content);
+                    let content = std::mem::take(&mut it.manifest.content);
+                    it.manifest.content = named_in_memory(job.files(group), content);
                     packed.push(it);
                 }
                 None => groups.discard(group as u64, GroupStep::Rows.name())?,
@@ -94,23 +95,20 @@ fn adopt(
     (folder, mut shards): (&mut Folder, Vec<(&PackedGroup, File)>),
     control: &Control,
 ) -> Result<()> {
-    if !groups.are_in_bucket() {
-        return folder.adopt(&placed(shards), control);
-    }
     if job.output.hf_layout && !shards.is_empty() {
         // The first shard supplies the description of the columns for `datasets`.
         let (group, first) = shards.remove(0);
         let path = groups.fetched_file(group, &first.name, control)?;
         folder.adopt(&[(path, first)], control)?;
     }
-    folder.adopt_in_bucket(&placed(shards))
+    groups.adopt(folder, &placed(shards), control)
 }
 
 /// The shards of a split of all groups, in their order, each with its group. Of groups without rows one shard is taken, if no group
 /// has any.
 fn shards(packed: &[PackedGroup], split: Split) -> Vec<(&PackedGroup, File)> {
     let all = packed.iter().flat_map(|group| {
-        let of_split = group.files.iter().filter(move |file| split.has_shard(&file.name));
+        let of_split = group.manifest.files.iter().filter(move |file| split.has_shard(&file.name));
         of_split.map(move |file| (group, file.clone()))
     });
     let (full, empty): (Vec<_>, Vec<_>) = all.partition(|(_, file)| file.rows > 0);
@@ -199,7 +197,7 @@ fn named_in_memory(
 /// The hashes of the files of all groups. The hash of a file that several groups read is a hash of all hashes.
 fn content(packed: Vec<PackedGroup>) -> BTreeMap<ListedPath, HexHash> {
     let mut all: BTreeMap<ListedPath, HexHash> = BTreeMap::new();
-    for (path, hash) in packed.into_iter().flat_map(|group| group.content) {
+    for (path, hash) in packed.into_iter().flat_map(|group| group.manifest.content) {
         let both = |before: &HexHash| blake3::hash(format!("{before}{hash}").as_bytes()).into();
         let hash = all.get(&path).map_or(hash, both);
         all.insert(path, hash);

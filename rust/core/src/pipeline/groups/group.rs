@@ -23,7 +23,9 @@ use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::runs::content::ContentHashes;
 use crate::pipeline::runs::repack::take_all;
-use crate::sink::{Folder, Groups, Opened, PackedGroup, SPLIT_HASHES, TokensFile, kept, open};
+use crate::sink::{
+    Folder, Groups, OpenOutput, Opened, PackedGroup, SPLIT_HASHES, TokensFile, kept, open,
+};
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
 use crate::util::ordered::ordered;
@@ -155,10 +157,10 @@ impl<'a> GroupedJob<'a> {
     pub(super) fn packed(
         &self,
         groups: &Groups,
-        group: usize,
-        step: GroupStep,
+        (group, step): (usize, GroupStep),
+        control: &Control,
     ) -> Result<Option<PackedGroup>> {
-        groups.packed(group as u64, step.name(), &self.identity_of(group, step))
+        groups.packed(group as u64, step.name(), &self.identity_of(group, step), control)
     }
 
     /// Hands over some groups in their order, each with its record if it has finished a step. Many are read at a time, since the
@@ -174,7 +176,7 @@ impl<'a> GroupedJob<'a> {
         let read = |group| {
             control.tick()?;
             let packed = match hashed {
-                HashedFiles::Small => self.packed(groups, group, step)?,
+                HashedFiles::Small => self.packed(groups, (group, step), control)?,
                 HashedFiles::All => {
                     let identity = self.identity_of(group, step);
                     groups.unchanged(group as u64, step.name(), &identity, control)?
@@ -216,7 +218,6 @@ impl<'a> GroupedJob<'a> {
             groups.publish(&hold, (group as u64, step.name()), &identity, control)
         });
         groups.forget(group as u64, GroupStep::Tokens.name());
-        groups.release(hold);
         worked
     }
 
@@ -247,7 +248,7 @@ impl<'a> GroupedJob<'a> {
         let identity = Arc::new(self.identity_of(group, step));
         let mut folder = match open(&output, &identity, groups.now(), control)? {
             Opened::Finished(_) => return Ok(()),
-            Opened::Ready(folder) => folder,
+            Opened::Ready(OpenOutput { folder, .. }) => folder,
         };
         let worked = match (step, threshold) {
             (GroupStep::Tokens, _) => self.tokens(&mut folder, group, control),
@@ -356,7 +357,7 @@ impl<'a> GroupedJob<'a> {
         let packer = take_all(&kept, &log, packer, &mut |_| (), &self.options, control)?;
         let seconds = record.seconds + started.elapsed().as_secs_f64();
         let record = GroupRecord { counted: packer.close()?, seconds, ..record };
-        folder.finish(&record.to_json(), made.content, None)
+        folder.finish(&record.to_json(), made.manifest.content, None)
     }
 
     /// The packing of a group, whose documents are kept in `log` too.
@@ -391,11 +392,12 @@ impl<'a> GroupedJob<'a> {
         group: usize,
         control: &Control,
     ) -> Result<PackedGroup> {
-        if let Some(made) = self.packed(groups, group, GroupStep::Tokens)? {
+        let find = || self.packed(groups, (group, GroupStep::Tokens), control);
+        if let Some(made) = find()? {
             return Ok(made);
         }
         self.make_tokens_again(groups, group, control)?;
-        Self::made(groups, group, self.packed(groups, group, GroupStep::Tokens)?)
+        Self::made(groups, group, find()?)
     }
 
     fn make_tokens_again(&self, groups: &Groups, group: usize, control: &Control) -> Result<()> {

@@ -17,9 +17,9 @@ use crate::error::{Error, Result};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::side::SplitThreshold;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::runs::folder::read_report;
+use crate::pipeline::runs::folder::finished_report;
 use crate::report::Report;
-use crate::sink::{self, Groups, Joined, Started};
+use crate::sink::{self, Groups, JobState, Opened};
 use crate::source::FoundFiles;
 use crate::util::control::Control;
 use crate::util::wording::{message, set};
@@ -49,8 +49,10 @@ pub(in crate::pipeline) fn pack(
     let output = &Output { shared, ..output.clone() };
     for _ in 0..ATTEMPTS {
         let groups = match join(job, output, identity, control)? {
-            EnteredJob::Groups(groups) => groups,
-            EnteredJob::Finished(report) => return Ok(report),
+            Opened::Ready(groups) => groups,
+            Opened::Finished(report) => {
+                return finished_report(&report, &output.dir, job.options.work.max_lost);
+            }
         };
         let grouped = GroupedJob::new(job, found, output, identity, most);
         let is_done = work_on_all(&grouped, &groups, control)?;
@@ -63,22 +65,17 @@ pub(in crate::pipeline) fn pack(
         {
             return Ok(report.clone());
         }
-        match (left.gather(output, identity, control), report) {
+        match (left.gather(control), report) {
             (Err(Error::Busy { .. }), Some(report)) => return Ok(report),
             (Err(error), _) => return Err(error),
-            (Ok(Started::Finished(report)), _) => {
+            (Ok(JobState::Finished(report)), _) => {
                 left.tidy(control);
-                return finished(&report, job, output);
+                return finished_report(&report, &output.dir, job.options.work.max_lost);
             }
-            (Ok(Started::Gone), _) => {}
-            (Ok(Started::Ready(mut folder, bucket)), _) => {
-                let gathered = gather(&grouped, &left, &mut folder, control);
-                let elsewhere = folder.in_bucket();
-                drop(folder);
-                if let Some(bucket) = bucket {
-                    bucket.finish_if(matches!(gathered, Ok(Some(_))), &elsewhere, control)?;
-                }
-                if let Some(report) = gathered? {
+            (Ok(JobState::Absent), _) => {}
+            (Ok(JobState::Underway(mut together)), _) => {
+                if let Some(report) = gather(&grouped, &left, &mut together.folder, control)? {
+                    together.finish(control)?;
                     left.tidy(control);
                     return Ok(report);
                 }
@@ -102,8 +99,10 @@ pub(in crate::pipeline) fn pack_one(
     let output = &Output { shared: true, ..output.clone() };
     let identity = Arc::new(identity);
     let groups = match join(job, output, &identity, control)? {
-        EnteredJob::Groups(groups) => groups,
-        EnteredJob::Finished(report) => return Ok(report),
+        Opened::Ready(groups) => groups,
+        Opened::Finished(report) => {
+            return finished_report(&report, &output.dir, job.options.work.max_lost);
+        }
     };
     let grouped = GroupedJob::new(job, found, output, &identity, most);
     let step = GroupStep::of(output.validation).get(step).copied();
@@ -175,37 +174,18 @@ fn refuse_objective(job: &Job, output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// The groups of a job, or its report if it has finished before.
-#[expect(clippy::large_enum_variant, reason = "there is one a run")]
-enum EnteredJob {
-    Groups(Groups),
-    Finished(Report),
-}
-
 /// Joins the processes that pack the groups of a job. Templates see the time at which the first of them began.
 fn join(
     job: &mut Job,
     output: &Output,
     identity: &Arc<Identity>,
     control: &Control,
-) -> Result<EnteredJob> {
-    let groups = match sink::join(output, identity, job.options.now(), control)? {
-        Joined::Groups(groups) => groups,
-        Joined::Finished(report) => {
-            return finished(&report, job, output).map(EnteredJob::Finished);
-        }
-    };
-    if let JobTemplate::Ready(template) = &mut job.template {
+) -> Result<Opened<Groups>> {
+    let joined = sink::join(output, identity, job.options.now(), control)?;
+    if let (Opened::Ready(groups), JobTemplate::Ready(template)) = (&joined, &mut job.template) {
         template.set_now(groups.now());
     }
-    Ok(EnteredJob::Groups(groups))
-}
-
-/// The report of a job that has finished before.
-fn finished(report: &str, job: &Job, output: &Output) -> Result<Report> {
-    let report = read_report(report, &output.dir)?;
-    report.allow(job.options.work.max_lost)?;
-    Ok(report)
+    Ok(joined)
 }
 
 /// Takes all groups through all steps. Returns false if others still work on some, and this process must not wait.

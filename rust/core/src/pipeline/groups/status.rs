@@ -10,10 +10,7 @@ use super::group::GroupStep;
 use crate::config::RemoteOutput;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::sink::{
-    GroupState, JobInBucket, StepState, Underway, finished_in, finished_job, job_in_bucket,
-    underway,
-};
+use crate::sink::{self, GroupState, JobState, StepState, Underway, finished_in};
 use crate::storage::public;
 use crate::util::control::Control;
 
@@ -64,23 +61,14 @@ pub struct GroupCount {
     pub waiting: u64,
 }
 
-/// The state of the job in the folder `dir`.
+/// The state of the job in the folder `dir` of the disk, or in a folder of a bucket.
 ///
 /// Fails with [`Error::Output`] if the folder holds no job.
-pub fn status(dir: &Path) -> Result<Status> {
-    std::fs::metadata(dir).map_err(Error::io(dir))?;
-    if let Some(found) = underway(dir)? {
-        return Ok(of_underway(&found));
-    }
-    finished_job(dir)?.map(|job| of_finished(&job)).ok_or_else(|| no_job(dir))
-}
-
-/// The state of the job in a folder of a bucket, as [`status`] tells it of a folder.
-pub fn status_in_bucket(remote: &RemoteOutput, control: &Control) -> Result<Status> {
-    match job_in_bucket(remote, control)? {
-        Some(JobInBucket::Underway(found)) => Ok(of_underway(&found)),
-        Some(JobInBucket::Finished(job)) => Ok(of_finished(&job)),
-        None => Err(no_job(Path::new(&public(&remote.url)))),
+pub fn status(dir: &Path, remote: Option<&RemoteOutput>, control: &Control) -> Result<Status> {
+    match sink::find(dir, remote, control)? {
+        JobState::Underway(found) => Ok(of_underway(&found)),
+        JobState::Finished(job) => Ok(of_finished(&job)),
+        JobState::Absent => Err(no_job(Path::new(&public(&dir.to_string_lossy())))),
     }
 }
 
@@ -128,7 +116,7 @@ fn of_underway(found: &Underway) -> Status {
                 (Some(StepState::Running), _) => count.running += 1,
                 (Some(StepState::Stopped), Some(_)) => count.failed += 1,
                 (Some(StepState::Stopped), None) => count.stopped += 1,
-                // In a bucket, nothing else is left of a step that has failed.
+                // A lock that was given back may leave nothing of a step that has failed.
                 (None, Some(_)) if earlier.iter().all(|it| is_done(steps, *it)) => {
                     count.failed += 1;
                 }

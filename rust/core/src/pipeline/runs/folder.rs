@@ -1,6 +1,5 @@
 //! The output folder of a run: opened, or finished by an earlier run of the same job.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use crate::config::{MaxLost, Output};
 use crate::error::{Error, Result};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::report::Report;
-use crate::sink::{BucketOpened, Folder, Opened, Uploads, open, open_bucket};
+use crate::sink::{Folder, Opened, open};
 use crate::util::control::Control;
 use crate::util::wording::{message, set};
 
@@ -25,64 +24,28 @@ pub(in crate::pipeline) fn in_folder(
     control: &Control,
     work: impl FnOnce(&mut Folder) -> Result<Report>,
 ) -> Result<Report> {
-    in_bucket(output, identity, max_lost, control, |local, uploads| {
-        in_local_folder(local, uploads, identity, (now, max_lost), control, work)
-    })
-}
-
-/// Runs `work` with an output folder of the local disk. If the output is in a bucket, its shards are uploaded meanwhile, and the rest
-/// afterwards, unless the job has finished there before.
-fn in_bucket(
-    output: &Output,
-    identity: &Arc<Identity>,
-    max_lost: Option<MaxLost>,
-    control: &Control,
-    work: impl FnOnce(&Output, Option<Arc<Uploads>>) -> Result<Report>,
-) -> Result<Report> {
-    let Some(remote) = &output.remote else { return work(output, None) };
-    match open_bucket((output, remote), identity, control)? {
-        BucketOpened::Ready(mut bucket) => {
-            let uploads = bucket.uploads(identity);
-            match work(bucket.local(), uploads) {
-                Ok(report) => {
-                    bucket.finish(&HashMap::new(), control)?;
-                    Ok(report)
-                }
-                Err(error) => {
-                    bucket.give_up(&error);
-                    Err(error)
-                }
-            }
-        }
-        BucketOpened::Finished(report) => {
-            let report = read_report(&report, &output.dir)?;
-            report.allow(max_lost)?;
-            Ok(report)
-        }
-    }
-}
-
-/// Runs `work` in an output folder of the local disk, unless the job has finished there before.
-fn in_local_folder(
-    output: &Output,
-    uploads: Option<Arc<Uploads>>,
-    identity: &Arc<Identity>,
-    (now, max_lost): (NaiveDateTime, Option<MaxLost>),
-    control: &Control,
-    work: impl FnOnce(&mut Folder) -> Result<Report>,
-) -> Result<Report> {
-    let mut folder = match open(output, identity, now, control)? {
-        Opened::Ready(folder) => folder,
-        Opened::Finished(report) => {
-            let report = read_report(&report, &output.dir)?;
-            report.allow(max_lost)?;
-            return Ok(report);
-        }
+    let mut opened = match open(output, identity, now, control)? {
+        Opened::Ready(opened) => opened,
+        Opened::Finished(report) => return finished_report(&report, &output.dir, max_lost),
     };
-    if let Some(uploads) = uploads {
-        folder.upload_to(uploads);
+    match work(&mut opened.folder) {
+        Ok(report) => opened.finish(control).map(|()| report),
+        Err(error) => {
+            opened.fail(&error);
+            Err(error)
+        }
     }
-    work(&mut folder).inspect_err(|error| folder.fail(error))
+}
+
+/// The report of a job that has finished in `dir` before, unless more is lost than this call allows.
+pub(in crate::pipeline) fn finished_report(
+    report: &str,
+    dir: &Path,
+    max_lost: Option<MaxLost>,
+) -> Result<Report> {
+    let report = read_report(report, dir)?;
+    report.allow(max_lost)?;
+    Ok(report)
 }
 
 /// The report in `dir`, parsed.

@@ -2,10 +2,9 @@
 //! finished, its other files afterwards, the manifest last.
 
 pub(super) mod earlier;
+pub(super) mod held_lease;
 pub(super) mod place;
 pub(super) mod placing;
-pub(super) mod record;
-pub(super) mod states;
 pub(super) mod uploads;
 pub(super) mod work;
 
@@ -16,19 +15,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use self::earlier::Earlier;
+use self::held_lease::HeldLease;
 use self::place::BucketPlace;
 use self::uploads::{Uploads, with_each};
-use self::work::{
-    RunNames, end_unfinished_uploads, remove_groups, remove_uploads, started, stopped_uploads, work,
-};
+use self::work::{RunNames, remove_groups, remove_uploads, stopped_uploads, work};
 use super::files::{MANIFEST, REPORT, TOKENS, WORK};
 use super::folder::removable_files::RemovableFiles;
 use super::manifest::Manifest;
 use super::shards::arrangement::Arrangement;
+use super::store::job_store::Placement;
+use super::store::records::Hold;
+use crate::config::Output;
 use crate::config::identity::Identity;
-use crate::config::{Output, RemoteOutput};
 use crate::error::{Error, Result};
-use crate::storage::{LOCK, Lease, SeenLocks, Target};
+use crate::storage::{LOCK, SeenLocks, Target};
 use crate::util::control::Control;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
@@ -43,9 +43,9 @@ const LOCK_ENDING: &str = "lock";
 
 /// An output folder in a bucket that only this run writes to.
 #[derive(Debug)]
-pub struct Bucket {
+pub(crate) struct Bucket {
     target: Arc<Target>,
-    lease: Arc<Lease>,
+    lease: Arc<HeldLease>,
     /// The names of the uploads of this run before they are copied to their places.
     generation: Arc<RunNames>,
     /// The same output, in the folder of the local disk.
@@ -57,63 +57,10 @@ pub struct Bucket {
     _guard: fs::File,
 }
 
-/// An output folder in a bucket before a run.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one a run")]
-pub enum BucketOpened {
-    /// It is ready: the job can run in the folder of the local disk.
-    Ready(Bucket),
-    /// The same job has finished there before: the content of its `report.json`.
-    Finished(String),
-}
-
-/// Opens an output folder in a bucket for the job with the identity `job`.
-///
-/// Fails with [`Error::Output`] as [`open`](super::open) does for a folder, and if the store cannot keep two writers apart.
-pub fn open_bucket(
-    (output, remote): (&Output, &RemoteOutput),
-    job: &Arc<Identity>,
-    control: &Control,
-) -> Result<BucketOpened> {
-    let target = Arc::new(Target::open(&remote.url, &remote.storage, control.flag())?);
-    let again = output.overwrite && !output.shared || output.cannot_resume;
-    if !again && let Some(report) = finished_and_tidy(&target, output, job, control)? {
-        return Ok(BucketOpened::Finished(report));
-    }
-    let guard = guard(&output.dir, &target, output.wait, control)?;
-    let owner = owner(&output.dir);
-    let lease = target.lock(LOCK, &owner, output.wait, control)?;
-    let generation = RunNames::of(job);
-    let trial = target.refuse_unconditional(&lease);
-    if let Err(refused) =
-        trial.and_then(|()| target.refuse_unconditional_copy(&generation.prove(TRIAL)))
-    {
-        target.unlock(lease);
-        return Err(refused);
-    }
-    if !again && let Some(report) = finished(&target, job)? {
-        target.unlock(lease);
-        return Ok(BucketOpened::Finished(report));
-    }
-    end_unfinished_uploads(&target);
-    let local =
-        Output { remote: None, overwrite: true, shared: true, wait: true, ..output.clone() };
-    match Earlier::find(&target, output, job, control) {
-        Ok(earlier) => {
-            let bucket = Bucket::new(target, (lease, generation), local, earlier, guard);
-            Ok(BucketOpened::Ready(bucket))
-        }
-        Err(refused) => {
-            target.unlock(lease);
-            Err(refused)
-        }
-    }
-}
-
 impl Bucket {
-    pub(super) fn new(
+    pub(crate) fn new(
         target: Arc<Target>,
-        (lease, generation): (Lease, RunNames),
+        (lease, generation): (HeldLease, RunNames),
         local: Output,
         earlier: Earlier,
         guard: fs::File,
@@ -124,7 +71,7 @@ impl Bucket {
 
     /// The uploads of shards that are finished before the job is; `None` if they have to wait for its end: they replace an
     /// output that is whole, or get other names.
-    pub fn uploads(&mut self, job: &Arc<Identity>) -> Option<Arc<Uploads>> {
+    pub(crate) fn uploads(&mut self, job: &Arc<Identity>) -> Option<Arc<Uploads>> {
         if self.earlier.is_whole() || Arrangement::of(&self.local) != Arrangement::Plain {
             return None;
         }
@@ -135,47 +82,24 @@ impl Bucket {
         self.uploads = Some(Arc::clone(&uploads));
         Some(uploads)
     }
+}
 
-    /// Gives the bucket free after the job has failed.
-    pub fn give_up(self, error: &Error) {
-        let Self { target, lease, uploads, _guard, .. } = self;
-        if let Some(uploads) = uploads {
-            uploads.give_up(error.may_pass());
-        }
-        unlock(&target, lease);
-    }
-
-    /// The output in the folder of the local disk.
-    pub fn local(&self) -> &Output {
-        &self.local
-    }
-
-    /// Gives the bucket free, after [`finish`](Self::finish) if the folder of the local disk is finished.
-    pub fn finish_if(
-        self,
-        is_finished: bool,
+impl Placement for Bucket {
+    /// Uploads the folder of the local disk, and removes it. The manifest is uploaded last. Files that lie elsewhere in the bucket are
+    /// copied there.
+    fn finish(
+        self: Box<Self>,
         elsewhere: &HashMap<String, String>,
         control: &Control,
     ) -> Result<()> {
-        if is_finished {
-            return self.finish(elsewhere, control);
-        }
-        unlock(&self.target, self.lease);
-        Ok(())
-    }
-
-    /// Uploads the finished folder of the local disk, and removes it. The manifest is uploaded last.
-    ///
-    /// Files that lie elsewhere in the bucket are copied there: `elsewhere` has their names there, by those in the folder.
-    pub fn finish(self, elsewhere: &HashMap<String, String>, control: &Control) -> Result<()> {
-        let Self { target, lease, generation, local, mut earlier, uploads, _guard } = self;
+        let Self { target, lease, generation, local, mut earlier, uploads, _guard } = *self;
         let uploaded = uploads.as_ref().map(|uploads| uploads.end()).unwrap_or_default();
         drop(uploads);
         let dir = &local.dir;
         let path = dir.join(MANIFEST);
         let manifest = Manifest::read(&path, Links::Refused)?;
         let manifest = manifest.ok_or(ErrorKind::NotFound.into()).map_err(Error::io(&path))?;
-        target.check(&lease, control)?;
+        lease.check(control)?;
         earlier.refuse_taken(&target, &manifest)?;
         // From here to the last line, the folder holds no whole output. A later run still knows its old content.
         let replaced = earlier.put_replaced(&target)?;
@@ -192,9 +116,9 @@ impl Bucket {
                 let from = elsewhere.get(name).or_else(|| early.map(|(_, place)| place));
                 bucket.place((name, bytes, blake3), from.map(String::as_str))
             };
-            with_each((&target, &lease), missing, place, control)?;
+            with_each(&*lease, missing, place, control)?;
         }
-        target.check(&lease, control)?;
+        lease.check(control)?;
         let text = fs::read(&path).map_err(Error::io(&path))?;
         target.put_new(MANIFEST, text)?;
         for written in replaced.into_iter().chain([placing]) {
@@ -203,54 +127,54 @@ impl Bucket {
         // All other objects there are of a job that this one has replaced or put together.
         remove_uploads(&target)?;
         remove_groups(&target)?;
-        unlock(&target, lease);
+        drop(lease);
         // The output is whole without it. Where it cannot be removed, the next run of the folder does it.
         let _ = remove_local(dir, &manifest);
         Ok(())
     }
-}
 
-/// Gives a lock back. The uploads that shared it have ended.
-fn unlock(target: &Target, lease: Arc<Lease>) {
-    if let Some(lease) = Arc::into_inner(lease) {
-        target.unlock(lease);
+    fn give_up(self: Box<Self>, error: &Error) {
+        if let Some(uploads) = self.uploads {
+            uploads.give_up(error.may_pass());
+        }
     }
 }
 
-/// [`finished`], after removing the leftovers of a run that was killed at the very end, in the work folder and on the local disk.
-pub(super) fn finished_and_tidy(
-    target: &Target,
+/// Removes the leftovers of a run of a finished job that was killed at the very end, in the work folder and on the local disk.
+pub(super) fn tidy(
+    target: &Arc<Target>,
     output: &Output,
     job: &Identity,
     control: &Control,
-) -> Result<Option<String>> {
-    let report = finished(target, job)?;
-    if report.is_none() {
-        return Ok(report);
-    }
-    let is_own = |it: Manifest| it.job.differences(job).is_none();
-    let is_tidy = target.entries_in(WORK)?.is_empty() || !started(target)?.is_none_or(is_own);
+) -> Result<()> {
+    let is_tidy = target.entries_in(WORK)?.is_empty();
     if is_tidy && !output.dir.join(MANIFEST).exists() {
-        return Ok(report);
+        return Ok(());
     }
     // It does no harm where it has to stay.
-    let Ok(_guard) = guard(&output.dir, target, false, control) else { return Ok(report) };
+    let Ok(_guard) = guard(&output.dir, target, false, control) else { return Ok(()) };
     if let Some(local) = Manifest::read(&output.dir.join(MANIFEST), Links::Refused)?
         && local.job.differences(job).is_none()
     {
         let _ = remove_local(&output.dir, &local);
     }
     if is_tidy {
-        return Ok(report);
+        return Ok(());
     }
-    if let Some(lease) = target.lease(LOCK, &owner(&output.dir), &SeenLocks::default())? {
-        let removed = Earlier::remove_records(target);
-        let removed = removed.and_then(|()| remove_uploads(target));
-        let removed = removed.and_then(|()| remove_groups(target));
-        target.unlock(lease);
-        removed?;
+    let (owner, seen) = (owner(&output.dir), SeenLocks::default());
+    if let Some(lease) = target.lease(LOCK, &owner, &seen)? {
+        let _lease = HeldLease::of(target, lease);
+        Earlier::remove_records(target)?;
+        remove_uploads(target)?;
+        remove_groups(target)?;
     }
-    Ok(report)
+    Ok(())
+}
+
+/// The identity of the finished job in a bucket, if it has one.
+pub(super) fn finished_job_in(target: &Target) -> Result<Option<Arc<Identity>>> {
+    let manifest = target.read(MANIFEST)?.and_then(|text| Manifest::parse(&text));
+    Ok(manifest.map(|manifest| manifest.job))
 }
 
 /// The report of the job, if the bucket holds its output.
@@ -296,7 +220,7 @@ pub(super) fn guard(
                     set("exists.wait", true),
                     " waits for it"
                 ];
-                return Err(Error::output(target.name(), reason));
+                return Err(Error::Busy { path: target.name(), reason });
             }
             Err(fs::TryLockError::Error(error)) => return Err(Error::io(path)(error)),
         }

@@ -1,22 +1,24 @@
 //! [`BucketFiles`]: brings files of the local disk to a folder of a bucket, one after the other, where there must be none.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::held_lease::HeldLease;
 use super::place::BucketPlace;
 use super::work::{RunNames, end_unfinished_uploads, remove_uploads};
 use super::{TRIAL, owner};
 use crate::config::RemoteOutput;
 use crate::error::{Error, Result};
-use crate::storage::{LOCK, Lease, Target};
+use crate::sink::store::records::Hold;
+use crate::storage::{LOCK, Target};
 use crate::util::control::Control;
 use crate::util::disk::regular::{self, Links};
 
-/// A folder of a bucket that only this call writes to.
+/// A folder of a bucket that only this call writes to, until this is dropped.
 #[derive(Debug)]
 pub struct BucketFiles {
-    target: Target,
-    /// The lock of the folder, until it is given back.
-    lease: Option<Lease>,
+    target: Arc<Target>,
+    lease: HeldLease,
     generation: RunNames,
     /// The folder of the local disk in which the files are written.
     dir: PathBuf,
@@ -27,19 +29,16 @@ impl BucketFiles {
     ///
     /// # Errors
     ///
-    /// [`Error::Output`] if another process writes there, or the store cannot keep two writers apart.
+    /// [`Error::Busy`] if another process writes there, and [`Error::Output`] if the store cannot keep two writers apart.
     pub fn open(remote: &RemoteOutput, dir: &Path, control: &Control) -> Result<Self> {
-        let target = Target::open(&remote.url, &remote.storage, control.flag())?;
+        let target = Arc::new(Target::open(&remote.url, &remote.storage, control.flag())?);
         let generation = RunNames::named(&blake3::hash(remote.url.as_bytes()));
         let lease = target.lock(LOCK, &owner(dir), false, control)?;
-        let files = Self { target, lease: Some(lease), generation, dir: dir.to_owned() };
-        files.check(control)?;
-        if let Some(lease) = &files.lease {
-            files.target.refuse_unconditional(lease)?;
-        }
-        files.target.refuse_unconditional_copy(&files.generation.prove(TRIAL))?;
-        end_unfinished_uploads(&files.target);
-        Ok(files)
+        let lease = HeldLease::of(&target, lease);
+        lease.refuse_unconditional()?;
+        target.refuse_unconditional_copy(&generation.prove(TRIAL))?;
+        end_unfinished_uploads(&target);
+        Ok(Self { target, lease, generation, dir: dir.to_owned() })
     }
 
     /// Fails with [`Error::Output`] if an object has one of these names.
@@ -56,7 +55,7 @@ impl BucketFiles {
 
     /// Brings the file `name` of the local disk to its place. Returns its URL.
     pub fn place(&self, name: &str, control: &Control) -> Result<PathBuf> {
-        self.check(control)?;
+        self.lease.check(control)?;
         let path = self.dir.join(name);
         let file = regular::open(&path, Links::Refused).map_err(Error::io(&path))?;
         let bytes = file.metadata().map_err(Error::io(&path))?.len();
@@ -69,18 +68,5 @@ impl BucketFiles {
     /// Removes the uploads that were copied to their places, and gives the folder back.
     pub fn finish(self) -> Result<()> {
         remove_uploads(&self.target)
-    }
-
-    /// Fails if the lock is lost.
-    fn check(&self, control: &Control) -> Result<()> {
-        self.lease.as_ref().map_or(Ok(()), |lease| self.target.check(lease, control))
-    }
-}
-
-impl Drop for BucketFiles {
-    fn drop(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            self.target.unlock(lease);
-        }
     }
 }

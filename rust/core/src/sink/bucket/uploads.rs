@@ -8,10 +8,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use super::held_lease::HeldLease;
 use super::work::{RunNames, WorkNames};
 use crate::error::{Error, Result};
 use crate::sink::manifest::{File, expected};
-use crate::storage::{Lease, Target};
+use crate::sink::store::records::Hold;
+use crate::storage::Target;
 use crate::util::control::Control;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
@@ -45,7 +47,7 @@ struct WaitingShard {
 #[derive(Debug)]
 struct UploadState {
     target: Arc<Target>,
-    lease: Arc<Lease>,
+    lease: Arc<HeldLease>,
     generation: Arc<RunNames>,
     /// The uploads of stopped runs, by the names that they will have.
     stopped: HashMap<String, String>,
@@ -61,7 +63,7 @@ impl Uploads {
     /// Starts to upload. `stopped` has the uploads of stopped runs, by the names that they will have.
     pub(crate) fn start(
         target: &Arc<Target>,
-        lease: &Arc<Lease>,
+        lease: &Arc<HeldLease>,
         generation: &Arc<RunNames>,
         stopped: HashMap<String, String>,
     ) -> Self {
@@ -137,7 +139,7 @@ impl UploadState {
     }
 
     fn upload(&self, WaitingShard { file, path, entry }: WaitingShard) -> Result<()> {
-        self.target.check(&self.lease, &self.stop)?;
+        self.lease.check(&self.stop)?;
         let File { name, bytes, blake3, .. } = entry;
         if self.target.copies_no(bytes) {
             return Ok(());
@@ -162,19 +164,16 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file that is uploaded: its name here, its name there, its size and its hash.
-pub(crate) type PlannedUpload<'a> = (&'a str, String, u64, &'a str);
-
 /// Does something to files, some at a time, as long as the lock is held.
 pub(crate) fn with_each<'a, T: Send>(
-    (target, lease): (&Target, &Lease),
+    hold: &dyn Hold,
     wanted: impl IntoIterator<Item = T, IntoIter: Send>,
     work: impl Fn(T) -> Result<()> + Sync + 'a,
     control: &Control,
 ) -> Result<()> {
     let mut wanted = wanted.into_iter();
     let send = |one: T| {
-        target.check(lease, control)?;
+        hold.check(control)?;
         work(one)
     };
     ordered(AT_A_TIME, || Ok(wanted.next()), || send, Ok)

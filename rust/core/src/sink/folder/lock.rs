@@ -198,7 +198,7 @@ impl Evidence<Disk> for Lock {
 #[derive(Debug)]
 pub(crate) struct SharedLock {
     /// Closing the file unlocks it. It stays: others may hold it.
-    file: Option<File>,
+    _file: File,
     /// True if the file system has locks.
     pub(crate) is_held: bool,
 }
@@ -231,23 +231,20 @@ impl SharedLock {
                 Err(TryLockError::Error(error)) => return Err(Error::io(path)(error)),
             };
             if is_at(&file, &path).map_err(Error::io(&path))? {
-                return Ok(Some(Self { file: Some(file), is_held }));
+                return Ok(Some(Self { _file: file, is_held }));
             }
         }
     }
 }
 
-impl SharedLock {
-    /// Gives the folder free.
-    pub(crate) fn released(self) -> Self {
-        drop(self.file);
-        Self { file: None, is_held: self.is_held }
-    }
-}
-
 /// True if a run has the work folder `work` for itself.
 pub(crate) fn is_taken(work: &Path) -> bool {
-    let Ok(file) = regular::open(&work.join(LOCK), Links::Refused) else { return false };
+    is_locked(&work.join(LOCK))
+}
+
+/// True if a process holds the lock of the file at `path` alone.
+pub(crate) fn is_locked(path: &Path) -> bool {
+    let Ok(file) = regular::open(path, Links::Refused) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 

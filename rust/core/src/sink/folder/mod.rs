@@ -14,8 +14,6 @@ mod uploading;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::fs;
-use std::io::{self, ErrorKind};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +22,7 @@ use arrow::record_batch::RecordBatch;
 use chrono::NaiveDateTime;
 
 use self::leftovers::Leftovers;
-use self::lock::{Lock, WorkFiles, refuse_no_folder};
+use self::lock::{Lock, WorkFiles};
 use self::owned::Owned;
 use self::placed::{PlacedFiles, flat, sync, write};
 use super::Sink;
@@ -89,68 +87,6 @@ pub struct Folder {
     lock: Option<Lock>,
     /// It is cancelled when the run is.
     control: Control,
-}
-
-/// An output folder before a run.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one a run")]
-pub enum Opened {
-    /// The folder is ready for writing.
-    Ready(Folder),
-    /// The same job has finished here before: the content of its `report.json`.
-    Finished(String),
-}
-
-/// Opens the output folder for the job with the identity `job`, and creates it if needed.
-///
-/// It takes over the files of an unfinished run of the same job, if they have the recorded hashes. If
-/// [`output.overwrite`](Output::overwrite) is true, the job runs even if it has finished here before. The old output of any
-/// job is replaced once the new output is whole: only the files that a manifest of fastpack lists with the same sizes and hashes.
-/// Other files stay, and a run that fails before that changes nothing. Where several ranks share the job, it
-/// runs once for all.
-///
-/// Fails with [`Error::Output`] if another run writes to the folder and this one must not wait; if other
-/// files are in the place of this job's files; and, unless earlier output may be replaced, if the folder holds anything
-/// besides the output or leftovers of this job. Fails with [`Error::Io`] if it cannot be read or written, and with
-/// the error of a run of the same job that it waited for.
-pub fn open(
-    output: &Output,
-    job: &Arc<Identity>,
-    now: NaiveDateTime,
-    control: &Control,
-) -> Result<Opened> {
-    let dir = &output.dir;
-    if dir.as_os_str().is_empty() {
-        return Err(Error::option("output", "must name a folder"));
-    }
-    // A broken link exists, but is not a folder.
-    let created = dir.symlink_metadata().is_err();
-    if !created && !dir.is_dir() {
-        return Err(Error::io(dir)(io::Error::from(ErrorKind::NotADirectory)));
-    }
-    let again = output.overwrite && !output.shared;
-    // Without a lock: a finished folder may be read-only.
-    if !created
-        && !again
-        && !output.cannot_resume
-        && let Some(report) = survey::finished(dir, job)?
-    {
-        tidy(dir, control);
-        return Ok(Opened::Finished(report));
-    }
-    refuse_no_folder(dir)?;
-    fs::create_dir_all(dir).map_err(Error::io(dir))?;
-    let name = job.name();
-    let told = (!output.cannot_resume).then_some(name.as_str());
-    let (lock, waited) = Lock::take(dir, told, output.wait, control)?;
-    // Checked again: the run that held the lock may have finished this job, and must not be repeated.
-    if (waited || !again)
-        && !output.cannot_resume
-        && let Some(report) = survey::finished(dir, job)?
-    {
-        return Ok(Opened::Finished(report));
-    }
-    prepare(output, job, now, (lock, created), control).map(Opened::Ready)
 }
 
 /// Takes over the files of an unfinished run in a folder that is locked, or begins the job there.

@@ -85,7 +85,7 @@ pub fn tokens_hash(path: &Path, control: &Control) -> Result<Option<String>> {
 }
 
 /// The identity of the finished job of a folder, if it has one. Fails with [`Error::Output`] if its manifest has changed.
-pub fn finished_job(dir: &Path) -> Result<Option<Arc<Identity>>> {
+pub(crate) fn finished_job(dir: &Path) -> Result<Option<Arc<Identity>>> {
     let manifest = manifest_of(dir)?;
     Ok(manifest.map(|manifest| manifest.job))
 }

@@ -26,7 +26,7 @@ pub(crate) const FAILED: &str = "failed.json";
 /// The name of the file with the decisions of the job.
 pub(crate) const DECIDED: &str = "decided.json";
 
-/// The ending of the lock of a group, where the output is in a bucket.
+/// The ending of the lock of a group in a step.
 pub(crate) const LOCK_ENDING: &str = ".lock";
 
 /// The ending of a file of a group that was downloaded from a bucket.
@@ -34,6 +34,9 @@ pub(crate) const FETCHED_ENDING: &str = ".fetched";
 
 /// The ending of a file while it is downloaded.
 pub(crate) const NEW_ENDING: &str = ".new";
+
+/// The ending of the record of a group that has finished a step.
+pub(crate) const RECORD_ENDING: &str = ".json";
 
 /// The error that ended the last run of a group.
 #[derive(Serialize, Deserialize)]
@@ -45,6 +48,21 @@ pub(crate) struct Failed {
 /// The name of the folder of a group in a step.
 pub(crate) fn folder_name(group: u64, step: &str) -> String {
     format!("{group:05}-{step}")
+}
+
+/// The name of the lock of a group in a step.
+pub(crate) fn lock_name(group: u64, step: &str) -> String {
+    format!("{}{LOCK_ENDING}", folder_name(group, step))
+}
+
+/// The name of the record of a group that has finished a step.
+pub(crate) fn record_name(group: u64, step: &str) -> String {
+    format!("{}{RECORD_ENDING}", folder_name(group, step))
+}
+
+/// The name of the record of the error that ended the last run of a group.
+pub(crate) fn failed_name(group: u64) -> String {
+    folder_name(group, FAILED)
 }
 
 /// The number of a group, and the step or [`FAILED`], by the name of an entry of the folder of groups.
@@ -70,8 +88,8 @@ impl Evidence<Disk> for GroupFiles {
         let is_ours = match *names {
             [name, groups, WORK, ..] if is_groups(groups) => match parse(name) {
                 Some((_, step)) => {
-                    let endings = [LOCK_ENDING, FETCHED_ENDING, NEW_ENDING];
-                    step == FAILED || endings.iter().any(|it| step.ends_with(it))
+                    let endings = [LOCK_ENDING, RECORD_ENDING, FETCHED_ENDING, NEW_ENDING];
+                    endings.iter().any(|it| step.ends_with(it))
                 }
                 None => name.starts_with(DECIDED),
             },

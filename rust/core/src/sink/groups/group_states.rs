@@ -1,23 +1,18 @@
 //! [`Underway`]: a job that is not finished, and the states of its groups.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
 use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 
-use super::group_files::{self, FAILED, Failed};
+use super::group_files::{self, FAILED, Failed, LOCK_ENDING, RECORD_ENDING};
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::sink::files::{MANIFEST, STARTED, WORK};
-use crate::sink::folder::lock::is_taken;
 use crate::sink::manifest::Manifest;
-use crate::sink::work_names::foreign;
-use crate::util::disk::regular::Links;
-use crate::util::disk::sealed;
-use crate::util::disk::sealed::Sealed;
+use crate::sink::store::records::{RecordStore, object};
+use crate::util::control::Control;
+use crate::util::ordered::ordered;
+use crate::util::threads::WAITING;
 
 /// A job that has begun in a folder, and is not finished.
 #[derive(Debug)]
@@ -42,7 +37,7 @@ pub struct GroupState {
 }
 
 /// The state of a step of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepState {
     /// It is finished.
     Done,
@@ -52,53 +47,49 @@ pub enum StepState {
     Stopped,
 }
 
-/// The job that is underway in the folder `dir`; `None` if there is none.
-pub fn underway(dir: &Path) -> Result<Option<Underway>> {
-    let work = dir.join(WORK);
-    let path = work.join(STARTED);
-    let mut started = Manifest::read(&path, Links::Refused)?;
-    if started.is_none() && path.symlink_metadata().is_ok() {
-        // It may have come to lie there since.
-        started = Manifest::read(&path, Links::Refused)?;
-        if started.is_none() && path.symlink_metadata().is_ok() {
-            return Err(foreign(dir, STARTED));
-        }
+impl Underway {
+    /// The job that its record and the records of its groups tell of.
+    pub(crate) fn of(
+        started: Manifest,
+        records: &dyn RecordStore,
+        control: &Control,
+    ) -> Result<Self> {
+        let Manifest { job, now, .. } = started;
+        let groups = states(records, control)?;
+        Ok(Self { job, now, is_running: records.is_locked()?, groups })
     }
-    let Some(Manifest { job, now, .. }) = started else { return Ok(None) };
-    let folder = group_files::folder(&work);
+}
+
+/// The states of the groups that have records or locks.
+fn states(records: &dyn RecordStore, control: &Control) -> Result<BTreeMap<u64, GroupState>> {
     let mut groups: BTreeMap<u64, GroupState> = BTreeMap::new();
-    let entries = match fs::read_dir(&folder) {
-        Ok(entries) => Some(entries),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(Error::io(folder)(error)),
-    };
-    for entry in entries.into_iter().flatten() {
-        let entry = entry.map_err(Error::io(&*folder))?;
-        let (path, name) = (entry.path(), entry.file_name());
-        let Some((group, step)) = name.to_str().and_then(group_files::parse) else { continue };
-        let state = groups.entry(group).or_default();
+    let mut failed = Vec::new();
+    for record in records.list()? {
+        let Some((group, step)) = group_files::parse(&record.name) else { continue };
         if step == FAILED {
-            state.failed = failure(&path);
-        } else {
-            state.steps.insert(step.to_owned(), step_of(&path));
+            failed.push((group, record.name));
+            continue;
         }
+        let (step, state) = if let Some(step) = step.strip_suffix(RECORD_ENDING) {
+            (step, StepState::Done)
+        } else if let Some(step) = step.strip_suffix(LOCK_ENDING) {
+            let is_held = records.is_held(&record);
+            (step, if is_held { StepState::Running } else { StepState::Stopped })
+        } else {
+            continue;
+        };
+        let known = groups.entry(group).or_default().steps.entry(step.to_owned());
+        known.and_modify(|known| *known = state.min(*known)).or_insert(state);
     }
-    Ok(Some(Underway { job, now, is_running: is_taken(&work), groups }))
-}
-
-/// The state of the step of a group in the folder `dir`.
-fn step_of(dir: &Path) -> StepState {
-    if dir.join(MANIFEST).symlink_metadata().is_ok() {
-        StepState::Done
-    } else if is_taken(&dir.join(WORK)) {
-        StepState::Running
-    } else {
-        StepState::Stopped
-    }
-}
-
-/// The message of a failed group.
-fn failure(path: &Path) -> Option<String> {
-    let Ok(Sealed::Whole(text)) = sealed::read(path, Links::Refused) else { return None };
-    serde_json::from_slice::<Failed>(&text).ok().map(|failed| failed.error)
+    let mut failed = failed.into_iter();
+    let read = |(group, name): (u64, String)| {
+        control.tick()?;
+        Ok::<_, Error>((group, object::<Failed>(records, &name)?.map(|failed| failed.error)))
+    };
+    let take = |(group, error)| {
+        groups.entry(group).or_default().failed = error;
+        Ok(())
+    };
+    ordered(WAITING, || Ok(failed.next()), || read, take)?;
+    Ok(groups)
 }

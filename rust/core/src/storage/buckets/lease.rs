@@ -11,7 +11,7 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta};
 use object_store::{GetOptions, ObjectStore, PutMode, PutOptions, PutPayload, UpdateVersion};
 
-use super::target::{ListedObject, Target};
+use super::target::Target;
 use crate::error::{Error, Result};
 use crate::storage::buckets;
 use crate::storage::http::retrying_client::RetryingClient;
@@ -100,7 +100,7 @@ impl Target {
                         set("exists.wait", true),
                         " waits for it"
                     ];
-                    return Err(Error::output(self.name(), reason));
+                    return Err(Error::Busy { path: self.name(), reason });
                 }
                 Tried::Held(_) => thread::sleep(LOOK),
             }
@@ -136,9 +136,9 @@ impl Target {
         })
     }
 
-    /// True if the process that wrote a lock is alive, as far as the clock of the store tells.
-    pub(crate) fn is_held(&self, lock: &ListedObject) -> bool {
-        let written = DateTime::from_timestamp_nanos(i64::try_from(lock.modified).unwrap_or(0));
+    /// True if the process that wrote a lock at a time is alive, as far as the clock of the store tells.
+    pub(crate) fn is_held(&self, written: u64) -> bool {
+        let written = DateTime::from_timestamp_nanos(i64::try_from(written).unwrap_or(0));
         self.client.now().signed_duration_since(written) < TimeDelta::seconds(LEASE_SECONDS)
     }
 

@@ -1,0 +1,45 @@
+//! [`HeldLease`]: the lock of an object of a bucket, which is given back when this is dropped.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::sink::store::records::Hold;
+use crate::storage::{Lease, Target};
+use crate::util::control::Control;
+
+/// A lock in a bucket, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldLease {
+    target: Arc<Target>,
+    /// There until it is given back.
+    lease: Option<Lease>,
+}
+
+impl HeldLease {
+    pub(crate) fn of(target: &Arc<Target>, lease: Lease) -> Self {
+        Self { target: Arc::clone(target), lease: Some(lease) }
+    }
+
+    /// Fails if the store does not keep two writers apart.
+    pub(crate) fn refuse_unconditional(&self) -> Result<()> {
+        self.target.refuse_unconditional(self.lease())
+    }
+
+    fn lease(&self) -> &Lease {
+        self.lease.as_ref().expect("it is held until this is dropped")
+    }
+}
+
+impl Hold for HeldLease {
+    fn check(&self, control: &Control) -> Result<()> {
+        self.target.check(self.lease(), control)
+    }
+}
+
+impl Drop for HeldLease {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            self.target.unlock(lease);
+        }
+    }
+}

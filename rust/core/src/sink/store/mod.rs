@@ -1,0 +1,82 @@
+//! The stores of the output of a job: a folder of the disk, and a folder of a bucket. This is the only place that chooses between them.
+
+mod bucket;
+mod disk;
+pub(super) mod job_store;
+pub(super) mod machine;
+pub(super) mod records;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use chrono::NaiveDateTime;
+
+use self::bucket::{BucketRecords, BucketStore};
+use self::disk::{DiskRecords, DiskStore};
+use self::job_store::{JobStore, OpenOutput, Opened};
+use self::machine::JobState;
+use super::bucket::finished_job_in;
+use super::folder::survey::finished_job;
+use super::groups::group_states::Underway;
+use crate::config::identity::Identity;
+use crate::config::{Output, RemoteOutput};
+use crate::error::Result;
+use crate::storage::Target;
+use crate::util::control::Control;
+
+/// The store of the output of a job.
+pub(crate) fn of(
+    output: &Output,
+    job: &Arc<Identity>,
+    control: &Control,
+) -> Result<Box<dyn JobStore>> {
+    Ok(match &output.remote {
+        None => Box::new(DiskStore::open(output.clone(), job)?),
+        Some(remote) => Box::new(BucketStore::open((output, remote), job, control)?),
+    })
+}
+
+/// Opens the output for the job with the identity `job`, and creates it if needed.
+///
+/// It takes over the files of an unfinished run of the same job, if they have the recorded hashes. If
+/// [`output.overwrite`](Output::overwrite) is true, the job runs even if it has finished here before. The old output of any
+/// job is replaced once the new output is whole: only the files that a manifest of fastpack lists with the same sizes and hashes.
+/// Other files stay, and a run that fails before that changes nothing. Where several ranks share the job, it
+/// runs once for all.
+///
+/// Fails with [`Error::Busy`](crate::Error::Busy) if another run writes there and this one must not wait; with
+/// [`Error::Output`](crate::Error::Output) if other files are in the place of this job's files; if a store of buckets cannot keep two
+/// writers apart; and, unless earlier output may be replaced, if there is anything besides the output or leftovers of this job. Fails
+/// with [`Error::Io`](crate::Error::Io) if it cannot be read or written, and with the error of a run of the same job that it waited for.
+pub fn open(
+    output: &Output,
+    job: &Arc<Identity>,
+    now: NaiveDateTime,
+    control: &Control,
+) -> Result<Opened<OpenOutput>> {
+    machine::open(&*of(output, job, control)?, now, control)
+}
+
+/// The job in a folder of the disk or of a bucket, for those who ask while others work on it.
+pub fn find(
+    dir: &Path,
+    remote: Option<&RemoteOutput>,
+    control: &Control,
+) -> Result<JobState<Underway, Arc<Identity>>> {
+    let finished = match remote {
+        None => {
+            if let Some((started, records)) = DiskRecords::find(dir)? {
+                return Underway::of(started, &records, control).map(JobState::Underway);
+            }
+            finished_job(dir)?
+        }
+        Some(remote) => {
+            let target = Arc::new(Target::open(&remote.url, &remote.storage, control.flag())?);
+            if let Some((started, records)) = BucketRecords::find(&target)? {
+                return Underway::of(started, &records, control).map(JobState::Underway);
+            }
+            finished_job_in(&target)?
+        }
+    };
+    Ok(finished.map_or(JobState::Absent, JobState::Finished))
+}

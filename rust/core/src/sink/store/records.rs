@@ -1,0 +1,59 @@
+//! [`RecordStore`] and [`Hold`]: the small files and locks by which the processes of a job with groups know of each other.
+
+use std::fmt;
+use std::fs;
+
+use serde::de::DeserializeOwned;
+
+use crate::error::Result;
+use crate::util::control::Control;
+
+/// The records and locks of the groups of a job, each in its own small file or object.
+pub(crate) trait RecordStore: fmt::Debug + Send + Sync {
+    /// The sealed text of a record; `None` if there is none, or one that has changed.
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>>;
+
+    /// Writes a record whole, or not at all, over one of that name if there is one.
+    fn put(&self, name: &str, text: &str) -> Result<()>;
+
+    /// Removes a record, if there is one.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// All records and locks.
+    fn list(&self) -> Result<Vec<ListedRecord>>;
+
+    /// True if a process that lives holds a lock.
+    fn is_held(&self, lock: &ListedRecord) -> bool;
+
+    /// True if a process that lives has the whole output for itself.
+    fn is_locked(&self) -> Result<bool>;
+}
+
+/// A record or a lock in a list.
+#[derive(Debug)]
+pub(crate) struct ListedRecord {
+    pub(crate) name: String,
+    /// When it was written, in nanoseconds since 1970 by the clock of the store; 0 where locks are told otherwise.
+    pub(crate) written: u64,
+}
+
+/// A lock that this process holds until this is dropped.
+pub(crate) trait Hold: fmt::Debug + Send + Sync {
+    /// Fails with [`Error::Busy`](crate::error::Error::Busy) if another process has taken it.
+    fn check(&self, control: &Control) -> Result<()>;
+}
+
+/// The system takes the lock of an open file from no process that lives.
+impl Hold for fs::File {
+    fn check(&self, control: &Control) -> Result<()> {
+        control.tick()
+    }
+}
+
+/// The object in a record; `None` if there is none, or one that has changed.
+pub(crate) fn object<T: DeserializeOwned>(
+    records: &dyn RecordStore,
+    name: &str,
+) -> Result<Option<T>> {
+    Ok(records.read(name)?.and_then(|text| serde_json::from_slice(&text).ok()))
+}
