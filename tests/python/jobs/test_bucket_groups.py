@@ -133,33 +133,6 @@ def test_a_rank_writes_into_a_bucket_what_a_process_writes_into_a_folder(
     assert again == report
 
 
-@pytest.mark.campaign
-@pytest.mark.parametrize(
-    ("count", "validation"),
-    [
-        (2, 25),
-        pytest.param(2, None, marks=campaign_only),
-        (3, None),
-        pytest.param(3, 25, marks=campaign_only),
-        (5, 25),
-        pytest.param(5, None, marks=campaign_only),
-    ],
-)
-def test_ranks_with_a_disk_of_their_own_write_the_same_files(
-    count, validation, inputs, tokenizer_dir, alone, given, client, bucket, work
-):
-    out = f"s3://{bucket}/packed"
-    options = {**given, "validation": validation, "world_size": count}
-    ended(
-        [
-            start(inputs, tokenizer_dir, out, **{**options, "rank": rank, "work_dir": f"{work}/{rank}"})
-            for rank in range(count)
-        ]
-    )
-    assert is_the_same(client, bucket, alone(validation=validation))
-    assert not left(work)
-
-
 def test_ranks_that_share_a_disk_write_the_same_files(
     inputs, tokenizer_dir, alone, given, client, bucket, work
 ):
@@ -184,49 +157,6 @@ def test_a_killed_process_that_runs_again_takes_its_group_at_once(
     ended([start(inputs, tokenizer_dir, out, rank=0, **options)])
     assert is_the_same(client, bucket, alone(**FILTERED, validation=validation))
     assert not left(work)
-
-
-def test_the_group_of_a_killed_process_is_taken_over_by_another_machine(
-    inputs, tokenizer_dir, alone, given, client, bucket, work
-):
-    out = f"s3://{bucket}/packed"
-    options = {**given, **FILTERED, "world_size": 2}
-    killed = at_work(
-        start(inputs, tokenizer_dir, out, pause=True, **{**options, "rank": 0, "work_dir": f"{work}/0"})
-    )
-    kill(killed)
-    (held,) = [key for key in listing(client, bucket) if key.endswith(".lock")]
-    ended([start(inputs, tokenizer_dir, out, **{**options, "rank": 1, "work_dir": f"{work}/1"})])
-    assert "-rows.lock" in held
-    assert is_the_same(client, bucket, alone(**FILTERED, validation=None))
-
-
-def test_a_group_that_fails_is_told_and_packed_again(inputs, tokenizer_dir, given, client, bucket, tmp_path):
-    out = f"s3://{bucket}/packed"
-    files = tmp_path / "files"
-    shutil.copytree(inputs, files)
-    last = max(files.iterdir())
-    good, times = last.read_bytes(), last.stat()
-    last.write_bytes(b"{" + good[1:].replace(b"{", b"[", 1))
-    os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
-    options = {**OPTIONS, **given, "rank": 0, "world_size": 1}
-    with pytest.raises(fastpack.RecordError):
-        flat.pack_dir([files], out, tokenizer=tokenizer_dir, **options)
-    # No lock is left that others would wait for.
-    assert not [key for key in listing(client, bucket) if key.endswith("lock")]
-    status = flat.status(out, storage_options=given["storage_options"])
-    assert (status.state, list(status.failed)) == ("stopped", [status.steps[0].groups - 1])
-    assert last.name in status.failed[status.steps[0].groups - 1]
-    assert (status.steps[0].done, status.steps[0].failed) == (status.steps[0].groups - 1, 1)
-    (failed,) = [content for key, content in listing(client, bucket).items() if "failed" in key]
-    assert last.name.encode() in failed
-    # The file is mended without a trace that its size or time would show.
-    last.write_bytes(good)
-    os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
-    flat.pack_dir([files], out, tokenizer=tokenizer_dir, **options)
-    plain = tmp_path / "plain"
-    flat.pack_dir([files], plain, tokenizer=tokenizer_dir, **{**OPTIONS, "group_size": GROUP})
-    assert is_the_same(client, bucket, plain)
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["a hash is told", "no hash is told"])
@@ -292,66 +222,6 @@ def test_faults_on_the_way_cost_no_byte_of_a_group(
     # A run that has failed goes on, and one that has not is known again.
     flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options)
     assert is_the_same(client, bucket, alone(validation=25))
-
-
-@pytest.mark.campaign
-@campaign_only
-def test_killed_at_any_moment_a_job_goes_on_to_the_same_files(
-    inputs, tokenizer_dir, alone, given, client, bucket, work
-):
-    """Also while files are uploaded and copied: the kills are spread over the time of a whole run."""
-    out = f"s3://{bucket}/packed"
-    chance, seconds, finished = random.Random(7), 2.0, False
-    while not finished:
-        process = start(inputs, tokenizer_dir, out, **{**given, "validation": 25, "rank": 0, "world_size": 1})
-        try:
-            process.communicate(timeout=chance.uniform(0.5, 1.2) * seconds)
-            finished = True
-        except subprocess.TimeoutExpired:
-            kill(process)
-            seconds *= 1.1
-    assert is_the_same(client, bucket, alone(validation=25))
-    assert not left(work)
-
-
-@pytest.mark.campaign
-@campaign_only
-def test_a_process_that_must_not_wait_reports_what_is_done(
-    inputs, tokenizer_dir, alone, given, client, bucket, work
-):
-    out = f"s3://{bucket}/packed"
-    options = {**given, **FILTERED, "world_size": 2}
-    other = at_work(
-        start(inputs, tokenizer_dir, out, pause=True, **{**options, "rank": 0, "work_dir": f"{work}/0"})
-    )
-    mine = {
-        **OPTIONS,
-        **options,
-        "filter": fastpack.Function(everything, fingerprint="everything"),
-        "rank": 1,
-        "wait": False,
-    }
-    report = flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **mine)
-    assert any("groups are packed so far" in warning for warning in report.warnings)
-    assert "packed/manifest.json" not in listing(client, bucket)
-    kill(other)
-    ended([start(inputs, tokenizer_dir, out, **{**options, "rank": 0, "work_dir": f"{work}/0"})])
-    assert is_the_same(client, bucket, alone(**FILTERED))
-
-
-def test_a_job_of_groups_replaces_another_and_is_refused_beside_it(
-    inputs, tokenizer_dir, alone, given, client, bucket
-):
-    out = f"s3://{bucket}/packed"
-    options = {**OPTIONS, **given, "rank": 0, "world_size": 2}
-    flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **{**options, "max_length": 128})
-    client.put_object(Bucket=bucket, Key="packed/notes.txt", Body=b"mine")
-    with pytest.raises(fastpack.OutputError, match=r"another job.*max_length"):
-        flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options)
-    flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options, overwrite=True)
-    assert listing(client, bucket)["packed/notes.txt"] == b"mine"
-    client.delete_object(Bucket=bucket, Key="packed/notes.txt")
-    assert is_the_same(client, bucket, alone())
 
 
 def test_a_job_underway_is_refused_to_another(inputs, tokenizer_dir, given, client, bucket):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
 
 import datasets
 import pytest
-from campaign import tries
 from conftest import conversation
 from nested import flat
 from processes import OPTIONS, at_work, kill, start
@@ -319,46 +317,6 @@ def alone(long_inputs, tokenizer_dir, tmp_path_factory):
 
 
 @posix
-@pytest.mark.parametrize("validation", [None, 25])
-@pytest.mark.parametrize("count", [2, 3, 5])
-def test_any_number_of_processes_write_the_same_files(
-    count, validation, long_inputs, tokenizer_dir, alone, tmp_path
-):
-    out = tmp_path / "out"
-    order = random.Random(count).sample(range(count), count)
-    how = {"group_size": LONG_GROUP, "validation": validation, "threads": 1, "world_size": count}
-    processes = [start(long_inputs, tokenizer_dir, out, rank=rank, **how) for rank in order]
-    said = [process.communicate() for process in processes]
-    assert len({words for words, _ in said}) == 1, said
-    assert said[0][0].startswith("rows "), said
-    assert shards(out) == shards(alone[validation])
-    assert timeless(out) == timeless(alone[validation])
-    assert not (out / ".fastpack").exists()
-
-
-@posix
-@pytest.mark.parametrize("validation", [None, 25])
-def test_what_two_killed_processes_leave_the_others_take_over(
-    validation, long_inputs, tokenizer_dir, alone, tmp_path
-):
-    out = tmp_path / "out"
-    how = {"group_size": LONG_GROUP, "validation": validation, "threads": 1, "world_size": 5}
-    killed = [
-        at_work(start(long_inputs, tokenizer_dir, out, rank=rank, pause=True, **how)) for rank in (3, 1)
-    ]
-    others = [start(long_inputs, tokenizer_dir, out, rank=rank, **how) for rank in (4, 0, 2)]
-    status = flat.status(out)
-    assert status.state == "running"
-    for process in killed:
-        kill(process)
-    said = [process.communicate() for process in others]
-    assert len({words for words, _ in said}) == 1, said
-    assert shards(out) == shards(alone[validation])
-    assert timeless(out) == timeless(alone[validation])
-    assert not (out / ".fastpack").exists()
-
-
-@posix
 def test_a_job_whose_processes_are_all_killed_goes_on_later(long_inputs, tokenizer_dir, alone, tmp_path):
     out = tmp_path / "out"
     how = {"group_size": LONG_GROUP, "threads": 1, "world_size": 2}
@@ -367,43 +325,6 @@ def test_a_job_whose_processes_are_all_killed_goes_on_later(long_inputs, tokeniz
     status = flat.status(out)
     assert (status.state, status.steps[0].stopped > 0) == ("stopped", True)
     assert start(long_inputs, tokenizer_dir, out, group_size=LONG_GROUP).communicate()[0].startswith("rows")
-    assert shards(out) == shards(alone[None])
-
-
-@pytest.mark.campaign
-@posix
-def test_killed_at_any_moment_a_job_of_groups_goes_on_to_the_same_bytes(
-    long_inputs, tokenizer_dir, alone, tmp_path
-):
-    """Also while the output is put together: the kills are spread over the time of a whole run."""
-    chance = random.Random(11)
-    seconds = 1.0
-    for attempt in range(tries(3, 8)):
-        out = tmp_path / f"out{attempt}"
-        finished = False
-        while not finished:
-            process = start(long_inputs, tokenizer_dir, out, group_size=LONG_GROUP, validation=25, threads=2)
-            try:
-                process.communicate(timeout=chance.uniform(0.3, 1.5) * seconds)
-                finished = True
-            except subprocess.TimeoutExpired:
-                kill(process)
-                seconds *= 1.1
-        assert shards(out) == shards(alone[25])
-        assert timeless(out) == timeless(alone[25])
-
-
-def test_a_process_that_must_not_wait_reports_what_is_done(long_inputs, tokenizer_dir, alone, tmp_path):
-    out = tmp_path / "out"
-    how = {"group_size": LONG_GROUP, "threads": 1, "world_size": 2}
-    other = at_work(start(long_inputs, tokenizer_dir, out, rank=0, pause=True, **how))
-    options = {**OPTIONS, "group_size": LONG_GROUP, "wait": False}
-    report = flat.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, **options)
-    assert any("groups are packed so far" in warning for warning in report.warnings)
-    assert not (out / "manifest.json").exists()
-    kill(other)
-    report = flat.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, **options)
-    assert not report.warnings
     assert shards(out) == shards(alone[None])
 
 
@@ -426,31 +347,6 @@ def test_a_process_that_must_not_wait_leaves_the_output_to_those_that_still_use_
     report = flat.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, **options)
     assert not report.warnings
     assert shards(out) == shards(alone[None])
-
-
-def test_a_group_that_fails_is_named_and_can_be_packed_again(inputs, pack, tmp_path):
-    files = tmp_path / "files"
-    shutil.copytree(inputs, files)
-    last = max(files.iterdir())
-    good = last.read_bytes()
-    times = last.stat()
-    last.write_bytes(b"{" + good[1:].replace(b"{", b"[", 1))
-    os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
-    with pytest.raises(fastpack.RecordError):
-        pack(tmp_path / "out", files=files)
-    status = flat.status(tmp_path / "out")
-    assert status.state == "stopped"
-    assert status.steps[0].done == status.steps[0].groups - 1
-    assert list(status.failed) == [status.steps[0].groups - 1]
-    assert last.name in status.failed[status.steps[0].groups - 1]
-    assert "failed" in str(status)
-    # The file is mended without a trace that its size or time would show.
-    last.write_bytes(good)
-    os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
-    pack(tmp_path / "out", files=files)
-    pack(tmp_path / "plain", files=files)
-    assert shards(tmp_path / "out") == shards(tmp_path / "plain")
-    assert flat.status(tmp_path / "out").state == "finished"
 
 
 def test_a_group_that_was_changed_is_packed_again(long_inputs, tokenizer_dir, alone, tmp_path):
