@@ -362,7 +362,15 @@ def plan_step(
 @final
 class Pretrained:
     @staticmethod
-    def from_dir(path: str | PathLike[str], hub_name: str | None) -> Pretrained: ...
+    def from_built(
+        path: str | PathLike[str],
+        hub_name: str | None,
+        parts: tuple[str, Sequence[tuple[str, str]], Sequence[tuple[str, str]], str],
+        splits_special_tokens: bool,
+        transformers: str,
+    ) -> Pretrained: ...
+    @staticmethod
+    def from_dir(path: str | PathLike[str], hub_name: str | None) -> Pretrained | str: ...
     @staticmethod
     def from_file(path: str | PathLike[str]) -> Pretrained: ...
     @staticmethod

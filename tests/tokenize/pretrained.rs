@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fastpack_tokenize::{Error, Pretrained};
+use fastpack_tokenize::{Built, Engine, Error, Pretrained};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -26,17 +26,43 @@ fn a_folder_without_tokenizer_json_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn unknown_rules_are_refused_by_name() {
-    for class in ["MarianTokenizer", "ByT5Tokenizer", "RoFormerTokenizer", "EsmTokenizer"] {
+fn classes_without_rules_are_left_to_transformers_by_name() {
+    for class in ["MarianTokenizer", "DebertaV2Tokenizer", "WhisperTokenizerFast"] {
         let dir = folder(&[("tokenizer_config.json", json!({"tokenizer_class": class}))]);
         match Pretrained::from_dir(dir.path()) {
-            Err(Error::UnsupportedClass { class: named, reason }) => {
+            Err(Error::ForeignClass { class: named, folder }) => {
                 assert!(class.starts_with(&named), "{named}");
-                assert!(reason.contains("bare tokenizer.json"), "{reason}");
+                assert_eq!(folder, dir.path());
             }
             other => panic!("{class}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn what_transformers_built_has_its_version_and_a_hash() {
+    let dir = folder(&[("generation_config.json", json!({"eos_token_id": 3}))]);
+    let built = |splits_special_tokens| Built {
+        transformers: "5.24.0".to_owned(),
+        json: bytes().to_string(),
+        splits_special_tokens,
+        special_tokens: vec![("eos_token".to_owned(), "</s>".to_owned())],
+        chat_templates: Vec::new(),
+        call: "{}".to_owned(),
+    };
+    let [plain, split] = [false, true].map(|splits| {
+        Pretrained::from_built(dir.path(), built(splits)).expect("a sound tokenizer")
+    });
+    let known = plain.built_by.clone().expect("it was built");
+    assert_eq!(known.transformers, "5.24.0");
+    assert_eq!(known.tokenizer_json.len(), 64);
+    assert_eq!(
+        plain.stop_tokens,
+        [plain.tokenizer.id_to_token(3).expect("an id of the vocabulary")]
+    );
+    assert_eq!(plain.eos_token(), Some("</s>"));
+    assert_eq!(plain.tokenizer.engine(), Engine::Compiled);
+    assert!(matches!(split.tokenizer.engine(), Engine::Reference { .. }));
 }
 
 #[test]

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import re
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -16,12 +15,14 @@ from fastpack.arguments.checks import check_choice, check_type, path_of, shown
 from fastpack.arguments.failures import about
 from fastpack.arguments.urls import is_url
 from fastpack.errors import InputNotFoundError, OptionError, TokenizerError
-from fastpack.tokenizer.call import live_defaults
 from fastpack.tokenizer.hub import cached_tokenizer, download_tokenizer
+from fastpack.tokenizer.live import build, from_tokenizers, from_transformers
 from fastpack.tokenizer.render_process import command
 from fastpack.types import BackendTokenizer, StrPath, TemplateEngine, TransformersTokenizer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fastpack.types import JsonValue
 
 __all__ = [
@@ -83,12 +84,12 @@ def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | boo
             message = f"{named}: {refused}"
             raise TokenizerError(message) from refused
     if isinstance(tokenizer, TransformersTokenizer):
-        return _from_transformers(tokenizer)
+        return from_transformers(tokenizer)
     inner = getattr(tokenizer, "tokenizer", None)
     if isinstance(inner, TransformersTokenizer):  # a processor
-        return _from_transformers(inner)
+        return from_transformers(inner)
     if isinstance(tokenizer, BackendTokenizer):
-        return Pretrained.from_json(_serialised(tokenizer), [], [], "{}")
+        return from_tokenizers(tokenizer)
     message = (
         f"a `{type(tokenizer).__module__}.{type(tokenizer).__qualname__}` is no tokenizer that fastpack "
         "can use; it takes a folder, a `tokenizer.json`, a hub name, a `tokenizers.Tokenizer`, or a "
@@ -117,12 +118,17 @@ def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None)
         refuse_revision(revision, f"`{shown(given)}`, which is on this disk")
     if os.path.isdir(path):  # unlike Path.is_dir, false for what is too long to be a path
         _check_mistral(path)
-        return Pretrained.from_dir(path, None)
+        return _from_folder(path, None)
     if os.path.exists(path):
         _refuse_records(path)
         return Pretrained.from_file(path)
     hub = hub_name(name)
-    return Pretrained.from_dir(download_tokenizer(hub, revision=revision, token=token), hub)
+    return _from_folder(download_tokenizer(hub, revision=revision, token=token), hub)
+
+
+def _from_folder(folder: StrPath, hub_name: str | None) -> Pretrained:
+    read = Pretrained.from_dir(folder, hub_name)
+    return build(folder, hub_name, read) if isinstance(read, str) else read
 
 
 def hub_name(name: StrPath) -> str:
@@ -173,37 +179,6 @@ def _refuse_records(path: str) -> None:
             "`pack_files(files, tokenizer, ...)`; a tokenizer is a model's folder, a tokenizer.json, or a hub name"
         )
         raise TokenizerError(message)
-
-
-def _from_transformers(tokenizer: TransformersTokenizer) -> Pretrained:
-    special_tokens = [
-        (name, content) for name, content in tokenizer.special_tokens_map.items() if isinstance(content, str)
-    ]
-    templates = tokenizer.chat_template
-    if templates is None:
-        named = []
-    elif isinstance(templates, Mapping):
-        named = list(templates.items())
-    else:
-        named = [("default", templates)]
-    split = bool(getattr(tokenizer, "split_special_tokens", False))
-    json = _serialised(tokenizer.backend_tokenizer, split_special_tokens=split)
-    return Pretrained.from_json(json, special_tokens, named, live_defaults(tokenizer))
-
-
-def _serialised(backend: BackendTokenizer, *, split_special_tokens: bool = False) -> str:
-    """Serialises a live tokenizer to JSON; refuses one that JSON does not fully describe."""
-    if backend.encode_special_tokens or split_special_tokens:
-        message = (
-            "the tokenizer encodes special tokens as text (`encode_special_tokens`, which `transformers` calls "
-            "`split_special_tokens`), which fastpack does not; switch it off"
-        )
-        raise TokenizerError(message)
-    try:
-        return backend.to_str()
-    except Exception as refused:  # the crate raises nothing narrower
-        message = f"the tokenizer cannot be written as JSON: {refused}; a part of it is Python code"
-        raise TokenizerError(message) from refused
 
 
 def choose_template(

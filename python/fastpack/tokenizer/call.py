@@ -37,32 +37,11 @@ _NAMES: Final = ("input_ids", "attention_mask")
 TOKEN_TYPES: Final = "token_type_ids"  # noqa: S105  no password
 """The key of the number of the text that each token of a pair counts to."""
 
-_WITH_TYPES: Final = {
-    "BertTokenizer",
-    "ConvBertTokenizer",
-    "DPRContextEncoderTokenizer",
-    "DPRContextEncoderTokenizerFast",
-    "DPRQuestionEncoderTokenizer",
-    "DPRQuestionEncoderTokenizerFast",
-    "DebertaTokenizer",
-    "DebertaV2Tokenizer",
-    "LayoutLMv2Tokenizer",
-    "MarkupLMTokenizer",
-}
-"""Classes whose calls return `token_type_ids` too."""
+_WITH_TYPES: Final = {"BertTokenizer"}
+"""Classes that fastpack builds whose calls return `token_type_ids` too."""
 
-_LEFT: Final = {
-    "CodeLlamaTokenizer",
-    "CohereTokenizer",
-    "GemmaTokenizer",
-    "LlamaTokenizer",
-    "Siglip2Tokenizer",
-    "XLNetTokenizer",
-}
-"""Classes that pad on the left."""
-
-_LENGTHS: Final = {"LayoutLMv2Tokenizer": 512, "Tipsv2Tokenizer": 64}
-"""Classes with a fixed maximum length, in tokens."""
+_LEFT: Final = {"CohereTokenizer", "GemmaTokenizer", "LlamaTokenizer"}
+"""Classes that fastpack builds that pad on the left."""
 
 _ENDLESS: Final = 10**20
 """A `model_max_length` above this means no limit, as in transformers."""
@@ -103,9 +82,7 @@ def names_of(call: str) -> tuple[str, ...]:
     listed, name = values.get("model_input_names"), str(values.get("class", ""))
     if isinstance(listed, list):
         return tuple(str(entry) for entry in listed)
-    if name in _WITH_TYPES:
-        return (*_NAMES, TOKEN_TYPES)
-    return ("input_ids", TOKEN_TYPES) if name == "FNetTokenizer" else _NAMES
+    return (*_NAMES, TOKEN_TYPES) if name in _WITH_TYPES else _NAMES
 
 
 def defaults(call: str) -> CallDefaults:
@@ -114,8 +91,6 @@ def defaults(call: str) -> CallDefaults:
     name = str(values.get("class", ""))
     names = names_of(call)
     length = values.get("model_max_length")
-    if length is None:
-        length = _LENGTHS.get(name)
     bounded = isinstance(length, (int, float)) and length <= _ENDLESS
     return CallDefaults(
         names,

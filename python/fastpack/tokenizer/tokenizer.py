@@ -68,7 +68,7 @@ class Tokenizer:
         token: The access token for a hub name; `True` for the stored one.
 
     Raises:
-        TokenizerError: It cannot be used, or `transformers` builds it by rules that fastpack does not know.
+        TokenizerError: It cannot be used, or its class is for transformers to build, and transformers 5 is not installed.
         InputNotFoundError: It is neither here nor on the hub.
 
     Examples:

@@ -88,6 +88,7 @@ impl JobParts {
                 template: JobTemplate::Refused(Error::no_tokenizer()),
                 finds_classes: true,
                 transform,
+                built_by: None,
                 tokenizer_name,
             });
         };
@@ -100,6 +101,7 @@ impl JobParts {
         let special_tokens = pretrained.special_tokens.clone();
         let begin = pretrained.special_token("bos_token").map(str::to_owned);
         let end = pretrained.eos_token().map(str::to_owned);
+        let built_by = pretrained.built_by.clone();
         let template = renderer.template(options.now(), caller)?;
         Ok(Job {
             options,
@@ -113,6 +115,7 @@ impl JobParts {
             template,
             finds_classes: true,
             transform,
+            built_by,
             tokenizer_name,
         })
     }

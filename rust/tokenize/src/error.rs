@@ -26,7 +26,15 @@ pub enum Error {
         /// The fault, and the expected content.
         reason: String,
     },
-    /// `transformers` builds this tokenizer by rules that fastpack does not know.
+    /// fastpack has no rules of its own for a tokenizer class; `transformers` builds it, if it is asked.
+    #[error("tokenizer class `{class}` of `{}` is for transformers to build; pass the tokenizer.json that it saves", folder.display())]
+    ForeignClass {
+        /// The class that `AutoTokenizer` would choose.
+        class: String,
+        /// The model folder.
+        folder: PathBuf,
+    },
+    /// A tokenizer that neither fastpack nor `transformers` builds without code of the folder.
     #[error("tokenizer class `{class}` is not supported: {reason}")]
     UnsupportedClass {
         /// The class that `AutoTokenizer` would choose.

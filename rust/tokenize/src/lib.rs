@@ -57,6 +57,6 @@ pub use compiled::Settled;
 pub use encoding::{Encoding, SpecialTokens};
 pub use error::{Error, Result};
 pub use loading::contain::contain;
-pub use pretrained::{NamedTemplate, Pretrained};
+pub use pretrained::{Built, BuiltBy, NamedTemplate, Pretrained};
 pub use reference::{LONGEST_COMPARED, Part};
 pub use tokenizer::{Encoder, Engine, Tokenizer};

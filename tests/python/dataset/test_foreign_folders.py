@@ -261,4 +261,8 @@ def test_nothing_trusts_code_of_others():
         if word in path.read_text(encoding="utf-8")
     }
     # `model.eval()` of torch, and `trust_remote_code=False`.
-    assert found == {("passes.py", "eval("), ("loading.py", "trust_remote_code")}
+    assert found == {
+        ("passes.py", "eval("),
+        ("live.py", "trust_remote_code"),
+        ("loading.py", "trust_remote_code"),
+    }

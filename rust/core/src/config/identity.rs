@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chrono::NaiveDateTime;
+use fastpack_tokenize::BuiltBy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -155,6 +156,9 @@ impl From<&Source> for ReadAs {
 pub struct MadeBy {
     /// The fingerprint of the tokenizer, if there is one.
     pub tokenizer: Option<String>,
+    /// The transformers that built it, if fastpack did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built_by: Option<BuiltBy>,
     /// The beginning-of-text id.
     pub bos_id: Option<u32>,
     /// The end-of-text id.
@@ -293,8 +297,11 @@ pub(crate) type Explain<'e> = &'e dyn Fn(&str, &Value, &Value) -> Option<String>
 /// The options by which the caller set the fields of an identity.
 ///
 /// The path of a field is without the numbers of entries in lists. A field that is not listed has the name of its option.
-const PLACES: [(&str, &str); 75] = [
+const PLACES: [(&str, &str); 78] = [
     ("sources", "files"),
+    ("made_by.built_by", "tokenizer"),
+    ("made_by.built_by.tokenizer_json", "tokenizer"),
+    ("made_by.built_by.transformers", "version of transformers"),
     ("made_by.largest_id", "tokenizer"),
     ("made_by.special_tokens", "tokenizer"),
     ("made_by.template", "chat_template"),
@@ -586,6 +593,7 @@ mod tests {
         let source = json!({ "name": "a", "weight": 1.0, "fraction": 0.5 });
         let mut whole = value(&sample());
         let fields = [
+            ("/made_by/built_by", json!({ "transformers": "5.24.0", "tokenizer_json": "0a1b" })),
             ("/made_by/largest_id", json!(9)),
             ("/made_by/time", json!("2026-01-01T00:00:00")),
             ("/token_options/special_in_text", json!("split")),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fastpack_tokenize::Tokenizer;
+use fastpack_tokenize::{BuiltBy, Tokenizer};
 
 use super::documents::transform::Transform;
 use crate::assemble::{Layout, NumberedFiles};
@@ -41,6 +41,8 @@ pub struct Job {
     pub finds_classes: bool,
     /// The caller's functions.
     pub transform: Transform,
+    /// The transformers that built the tokenizer, if fastpack did not.
+    pub built_by: Option<BuiltBy>,
     /// The tokenizer as the user named it, for the report.
     pub tokenizer_name: Option<String>,
 }

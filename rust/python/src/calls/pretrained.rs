@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fastpack_core::Error;
 use fastpack_tokenize::loading::regular;
-use fastpack_tokenize::{Engine, NamedTemplate, Pretrained, SpecialTokens, Tokenizer};
+use fastpack_tokenize::{Built, Engine, NamedTemplate, Pretrained, SpecialTokens, Tokenizer};
 use pyo3::prelude::*;
 
 use crate::error;
@@ -21,17 +21,66 @@ pub(crate) struct PyPretrained {
     pub(crate) name: Option<String>,
 }
 
+/// The tokenizer of a folder, or its class if that is for transformers to build.
+#[derive(IntoPyObject)]
+pub(crate) enum OfFolder {
+    Read(PyPretrained),
+    Foreign(String),
+}
+
+/// The parts of a live tokenizer: its JSON, its special tokens and chat templates by name, and the defaults of its calls.
+type LiveParts = (String, Vec<(String, String)>, Vec<(String, String)>, String);
+
+fn named_templates(templates: Vec<(String, String)>) -> Vec<NamedTemplate> {
+    templates.into_iter().map(|(name, source)| NamedTemplate { name, source }).collect()
+}
+
 #[pymethods]
 impl PyPretrained {
-    /// Reads a model folder; `hub_name` is its name on the hub, if it was downloaded.
+    /// Reads a model folder; `hub_name` is its name on the hub, if it was downloaded. Returns the class of a folder that is
+    /// for transformers to build.
     #[staticmethod]
-    fn from_dir(py: Python<'_>, path: PathBuf, hub_name: Option<String>) -> PyResult<Self> {
-        let name = hub_name.clone().unwrap_or_else(|| path.display().to_string());
-        let pretrained =
-            supervise::run(py, None, Interrupted::Abandon, move |_, _| match hub_name {
-                Some(name) => Ok(Pretrained::from_named_dir(&path, Path::new(&name))?),
-                None => Ok(Pretrained::from_dir(&path)?),
-            })?;
+    fn from_dir(py: Python<'_>, path: PathBuf, hub_name: Option<String>) -> PyResult<OfFolder> {
+        let name = hub_name.unwrap_or_else(|| path.display().to_string());
+        let known_as = name.clone();
+        supervise::run(
+            py,
+            None,
+            Interrupted::Abandon,
+            move |_, _| match Pretrained::from_named_dir(&path, Path::new(&known_as)) {
+                Ok(pretrained) => Ok(OfFolder::Read(Self::new(pretrained, Some(name)))),
+                Err(fastpack_tokenize::Error::ForeignClass { class, .. }) => {
+                    Ok(OfFolder::Foreign(class))
+                }
+                Err(refused) => Err(refused.into()),
+            },
+        )
+    }
+
+    /// Takes the tokenizer that `transformers`, of this version, built of a model folder; the parts are those of `from_json`.
+    #[staticmethod]
+    fn from_built(
+        py: Python<'_>,
+        path: PathBuf,
+        hub_name: Option<String>,
+        parts: LiveParts,
+        splits_special_tokens: bool,
+        transformers: String,
+    ) -> PyResult<Self> {
+        let name = hub_name.unwrap_or_else(|| path.display().to_string());
+        let (json, special_tokens, templates, call) = parts;
+        let chat_templates = named_templates(templates);
+        let built = Built {
+            transformers,
+            json,
+            splits_special_tokens,
+            special_tokens,
+            chat_templates,
+            call,
+        };
+        let pretrained = supervise::run(py, None, Interrupted::Abandon, move |_, _| {
+            Ok(Pretrained::from_built(&path, built)?)
+        })?;
         Ok(Self::new(pretrained, Some(name)))
     }
 
@@ -48,6 +97,7 @@ impl PyPretrained {
                 stop_tokens: Vec::new(),
                 chat_templates: Vec::new(),
                 call: "{}".to_owned(),
+                built_by: None,
             })
         })?;
         Ok(Self::new(pretrained, Some(name)))
@@ -63,15 +113,13 @@ impl PyPretrained {
         call: String,
     ) -> PyResult<Self> {
         let pretrained = supervise::run(py, None, Interrupted::Abandon, move |_, _| {
-            let templates = chat_templates.into_iter();
             Ok(Pretrained {
                 tokenizer: Tokenizer::from_json(&json)?,
                 special_tokens,
                 stop_tokens: Vec::new(),
-                chat_templates: templates
-                    .map(|(name, source)| NamedTemplate { name, source })
-                    .collect(),
+                chat_templates: named_templates(chat_templates),
                 call,
+                built_by: None,
             })
         })?;
         Ok(Self::new(pretrained, None))

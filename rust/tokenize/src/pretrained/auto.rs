@@ -76,10 +76,7 @@ pub(super) fn class(evidence: &Evidence<'_>) -> Result<Cow<'static, str>> {
         });
     }
     if model_type == "encoder-decoder" {
-        return Err(unsupported(
-            "AutoTokenizer",
-            "the class follows from the encoder's model type",
-        ));
+        return Err(evidence.folder.foreign("AutoTokenizer"));
     }
     if !has_config_class(model_type) {
         return Ok(BACKEND.into());

@@ -19,13 +19,10 @@ const MISTRAL_REGEX_VOCAB: usize = 100_000;
 const MISTRAL_REGEX: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// A tokenizer object of `transformers`.
-#[expect(clippy::struct_excessive_bools, reason = "they mirror the flags of the Python object")]
 pub(super) struct Backend {
     pub(super) engine: tokenizers::Tokenizer,
     /// `_special_tokens_map`, in the order of `special_tokens_map`.
     named: IndexMap<String, Option<Token>>,
-    /// True if the post-processor comes from `tokenizer.json`.
-    pub(super) kept_post_processor: bool,
     extra: Vec<Token>,
     add_bos: bool,
     add_eos: bool,
@@ -51,7 +48,6 @@ impl Backend {
         let mut backend = Self {
             engine,
             named: NAMED.iter().map(|name| ((*name).to_owned(), None)).collect(),
-            kept_post_processor: false,
             extra: Vec::new(),
             add_bos: settings.flag("add_bos_token", false)?,
             add_eos: settings.flag("add_eos_token", false)?,
@@ -59,7 +55,6 @@ impl Backend {
         };
         if let Some(processor) = post_processor.filter(|processor| !processor.is_null()) {
             backend.set_post_processor(processor)?;
-            backend.kept_post_processor = true;
         }
         backend.update_post_processor = explicit || backend.engine.get_post_processor().is_none();
         backend.name_tokens(&mut settings)?;
@@ -299,12 +294,6 @@ impl Backend {
                 let twice = of(&[after, after].concat(), 0);
                 [of(before, 0), twice, vec![(TemplatePiece::Second, 0)], of(after, 0)]
             }
-            PairTemplate::Joined(kind) => {
-                [of(before, 0), vec![(TemplatePiece::Second, kind)], of(after, kind), Vec::new()]
-            }
-            PairTemplate::Bare => {
-                [Vec::new(), vec![(TemplatePiece::Second, 1)], Vec::new(), Vec::new()]
-            }
         };
         let [front, rest @ ..] = parts;
         let pair: Vec<_> = front
@@ -430,10 +419,6 @@ pub(super) enum PairTemplate {
     Followed(u32),
     /// `<s> A </s> </s> B </s>`.
     Doubled,
-    /// `<s> A B </s>`, with this type for the second text and the tokens after it.
-    Joined(u32),
-    /// `A B`, with the type 1 for the second text.
-    Bare,
 }
 
 /// True if a version of transformers is 5.0.0 or later, without its pre-releases.

@@ -81,6 +81,11 @@ impl<'a> Folder<'a> {
         Ok(names)
     }
 
+    /// The error that leaves a class to transformers.
+    pub(super) fn foreign(&self, class: &str) -> Error {
+        Error::ForeignClass { class: class.to_owned(), folder: self.dir.to_owned() }
+    }
+
     /// An error about a file of the folder.
     pub(super) fn malformed(&self, name: &str, reason: impl std::fmt::Display) -> Error {
         Error::Malformed { file: self.path(name).display().to_string(), reason: reason.to_string() }

@@ -1,4 +1,5 @@
-//! Builds a tokenizer from a model folder, as `AutoTokenizer.from_pretrained` of transformers 5.24 does.
+//! Builds a tokenizer from a model folder, as `AutoTokenizer.from_pretrained` of transformers 5.24 does, or takes the one
+//! that transformers built.
 //!
 //! ```text
 //! config.json, tokenizer_config.json ──► auto: which class
@@ -6,10 +7,12 @@
 //! spiece.model, tiktoken.model, tekken.json, vocab.json, … ──► conversion: a tokenizer.json, where there is none
 //! tokenizer.json ──► the engine as it stands, or vocabulary ──► classes: an engine of the class's own
 //!                                                                 └──► backend: tokens added, post-processor
+//! a class without a recipe ──► transformers ──► built
 //! ```
 
 mod auto;
 mod backend;
+mod built;
 mod classes;
 mod conversion;
 mod folder;
@@ -31,6 +34,7 @@ use crate::reference;
 use crate::tokenizer::Tokenizer;
 use auto::Evidence;
 use backend::Backend;
+pub use built::{Built, BuiltBy};
 use classes::Recipe;
 use conversion::Converted;
 use folder::Folder;
@@ -64,6 +68,8 @@ pub struct Pretrained {
     /// `model_input_names`, `model_max_length`, `padding_side` and `truncation_side`; `{}` if there is no
     /// folder.
     pub call: String,
+    /// The transformers that built it, if fastpack did not.
+    pub built_by: Option<BuiltBy>,
 }
 
 /// The settings that decide the result of calling the tokenizer object, besides the ids.
@@ -71,8 +77,8 @@ const OF_CALLS: [&str; 4] =
     ["model_input_names", "model_max_length", "padding_side", "truncation_side"];
 
 impl Pretrained {
-    /// Reads a model folder as `AutoTokenizer.from_pretrained` does. Fails, and names the class, if it is not
-    /// supported.
+    /// Reads a model folder as `AutoTokenizer.from_pretrained` does. Fails with [`Error::ForeignClass`] if only
+    /// transformers knows the rules of its class; [`Self::from_built`] then takes what it builds.
     pub fn from_dir(dir: &Path) -> Result<Self> {
         Self::from_named_dir(dir, dir)
     }
@@ -94,6 +100,10 @@ impl Pretrained {
             byte_level: file.as_ref().is_some_and(|json| json.contains("\"ByteLevel\"")),
             folder: &folder,
         })?;
+        let recipe = classes::recipe(&class);
+        if recipe.is_none() && class != BACKEND {
+            return Err(folder.foreign(&class));
+        }
         let (json, converted) = if let Some(json) = file {
             (json, None)
         } else {
@@ -111,8 +121,7 @@ impl Pretrained {
         let published = (class == BACKEND).then(|| scores::as_published(&json)).flatten();
         let json = published.unwrap_or(json);
         let mut call = of_calls(&class, &tokenizer_config);
-        let files =
-            FolderFiles { folder: &folder, class: &class, converted, config: tokenizer_config };
+        let files = FolderFiles { folder: &folder, recipe, converted, config: tokenizer_config };
         // Most tokenizers can be built without their merges, in a fraction of the time. Otherwise the whole
         // file is read, which also finds and reports its faults.
         let quick = load::parse_without_merges(&json).and_then(|outline| {
@@ -132,7 +141,8 @@ impl Pretrained {
             (Tokenizer::from_engine(&model, backend.engine), special_tokens)
         };
         let stop_tokens = stop_tokens(&folder, &tokenizer)?;
-        Ok(Self { tokenizer, special_tokens, stop_tokens, chat_templates, call: call.to_string() })
+        let call = call.to_string();
+        Ok(Self { tokenizer, special_tokens, stop_tokens, chat_templates, call, built_by: None })
     }
 
     /// The token that fills up rows (`pad_token`), if the tokenizer names one.
@@ -185,10 +195,11 @@ fn take_sides(call: &mut Value, tokenizer: &Value) {
     }
 }
 
-/// The folder, its tokenizer class and its configuration.
+/// The folder, the recipe of its tokenizer class and its configuration.
 struct FolderFiles<'a> {
     folder: &'a Folder<'a>,
-    class: &'a str,
+    /// The rules of the class; `None` for one that takes `tokenizer.json` as it is.
+    recipe: Option<Recipe>,
     /// The file that the folder has instead of a `tokenizer.json`, as one.
     converted: Option<Converted>,
     config: Map<String, Value>,
@@ -211,66 +222,35 @@ impl FolderFiles<'_> {
             settings.added_tokens.values_mut().for_each(|it| it.normalized = Some(false));
         }
         let is_whole = self.converted.as_ref().is_some_and(|converted| converted.is_whole);
-        if self.class != BACKEND && is_whole {
-            let recipe = self.recipe()?;
-            let settings = recipe.arguments(settings)?;
-            let engine = reference::build(&tokenizer)?;
-            reference::check_added_tokens(&tokenizer, &engine)?;
+        let Some(recipe) = self.recipe else {
+            let engine = checked_engine(&tokenizer)?;
+            let backend = Backend::new(self.folder, engine, settings, None, padding.as_ref())?;
+            return Ok((backend, tokenizer["model"].take()));
+        };
+        let settings = recipe.arguments(settings)?;
+        if is_whole {
+            let engine = checked_engine(&tokenizer)?;
             let mut backend = Backend::new(self.folder, engine, settings.clone(), None, None)?;
             (recipe.finish)(&mut backend, &settings)?;
             return Ok((backend, tokenizer["model"].take()));
         }
-        if self.class == BACKEND {
-            let engine = reference::build(&tokenizer)?;
-            reference::check_added_tokens(&tokenizer, &engine)?;
-            let backend = Backend::new(self.folder, engine, settings, None, padding.as_ref())?;
-            return Ok((backend, tokenizer["model"].take()));
-        }
-        self.rebuild(settings, &Vocabulary { tokenizer: &tokenizer, json }, padding.as_ref())
-    }
-
-    /// The recipe of the class.
-    ///
-    /// Classes that take a `tokenizer.json` as it is build BERT's engine from lists.
-    fn recipe(&self) -> Result<Recipe> {
-        let class = match self.class {
-            "ConvBertTokenizer"
-            | "DPRContextEncoderTokenizerFast"
-            | "DPRQuestionEncoderTokenizerFast"
-            | "DPRReaderTokenizerFast"
-                if self.converted.is_some() =>
-            {
-                "BertTokenizer"
-            }
-            class => class,
-        };
-        classes::recipe(class).ok_or_else(|| {
-            unsupported(self.class, "transformers builds it by rules that fastpack does not know")
-        })
-    }
-
-    /// Builds the engine of a class that reads little more than the vocabulary from `tokenizer.json`.
-    fn rebuild(
-        &self,
-        settings: Settings,
-        vocabulary: &Vocabulary<'_>,
-        padding: Option<&Value>,
-    ) -> Result<(Backend, Value)> {
-        let recipe = self.recipe()?;
-        let settings = recipe.arguments(settings)?;
-        let mut built = (recipe.build)(&settings, vocabulary)?;
+        let mut built = (recipe.build)(&settings, &Vocabulary { tokenizer: &tokenizer, json })?;
         load::check(&mut built)?;
-        let engine = reference::build(&built)?;
-        reference::check_added_tokens(&built, &engine)?;
-        // An engine that the class builds takes over the post-processor; the file's own engine has it
-        // already.
-        let taken = vocabulary.tokenizer.get("post_processor");
-        let processor =
-            taken.filter(|taken| !taken.is_null() && built.get("post_processor") != Some(taken));
-        let mut backend = Backend::new(self.folder, engine, settings.clone(), processor, padding)?;
+        let engine = checked_engine(&built)?;
+        // The engine of the class takes over the post-processor of the file.
+        let processor = tokenizer.get("post_processor");
+        let mut backend =
+            Backend::new(self.folder, engine, settings.clone(), processor, padding.as_ref())?;
         (recipe.finish)(&mut backend, &settings)?;
         Ok((backend, built["model"].take()))
     }
+}
+
+/// The engine of a checked `tokenizer.json`.
+fn checked_engine(tokenizer: &Value) -> Result<tokenizers::Tokenizer> {
+    let engine = reference::build(tokenizer)?;
+    reference::check_added_tokens(tokenizer, &engine)?;
+    Ok(engine)
 }
 
 /// Refuses a folder that has a `tokenizer.json` for each version of transformers.

@@ -64,6 +64,7 @@ pub(crate) fn made_by(job: &Job) -> MadeBy {
     };
     MadeBy {
         tokenizer: job.tokenizer.as_ref().map(Tokenizer::fingerprint).map(str::to_owned),
+        built_by: job.built_by.clone(),
         bos_id: job.bos_id,
         eos_id: job.eos_id,
         pad_id: job.pad_id,

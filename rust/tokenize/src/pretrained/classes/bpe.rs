@@ -1,15 +1,14 @@
-//! Classes with a byte-pair encoding model.
+//! The classes with a byte-pair encoding model.
 
 use serde_json::{Value, json};
 
 use super::{
-    ROBERTA_TOKENS, Recipe, as_given, frame_in_cls_and_sep, literal, metaspace, nothing_more,
-    regex, replace, set_roberta, tokenizer,
+    ROBERTA_TOKENS, Recipe, as_given, literal, metaspace, nothing_more, regex, replace,
+    set_roberta, tokenizer,
 };
 use crate::error::Result;
-use crate::pretrained::backend::{Backend, PairTemplate};
+use crate::pretrained::backend::Backend;
 use crate::pretrained::settings::Settings;
-use crate::pretrained::token::Token;
 use crate::pretrained::vocabulary::Vocabulary;
 
 /// The pattern of Qwen 2.
@@ -36,21 +35,6 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             ],
             llama,
         ),
-        "CodeLlamaTokenizer" => Recipe {
-            defaults: &[
-                ("unk_token", Some("<unk>")),
-                ("bos_token", Some("<s>")),
-                ("eos_token", Some("</s>")),
-                ("prefix_token", Some("▁<PRE>")),
-                ("middle_token", Some("▁<MID>")),
-                ("suffix_token", Some("▁<SUF>")),
-                ("eot_token", Some("▁<EOT>")),
-                ("fill_token", Some("<FILL_ME>")),
-            ],
-            prepare: prepare_code_llama,
-            build: code_llama,
-            finish: nothing_more,
-        },
         "GemmaTokenizer" => plain(
             &[
                 ("unk_token", Some("<unk>")),
@@ -87,24 +71,6 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
         "RobertaTokenizer" => {
             Recipe { finish: finish_roberta, ..plain(ROBERTA_TOKENS, byte_level) }
         }
-        "BlenderbotTokenizer" => {
-            Recipe { prepare: prepare_blenderbot, ..plain(ROBERTA_TOKENS, byte_level_spaced) }
-        }
-        "DebertaTokenizer" => Recipe {
-            finish: |backend, _| frame_in_cls_and_sep(backend, PairTemplate::Doubled),
-            ..plain(
-                &[
-                    ("bos_token", Some("[CLS]")),
-                    ("eos_token", Some("[SEP]")),
-                    ("unk_token", Some("[UNK]")),
-                    ("sep_token", Some("[SEP]")),
-                    ("cls_token", Some("[CLS]")),
-                    ("pad_token", Some("[PAD]")),
-                    ("mask_token", Some("[MASK]")),
-                ],
-                byte_level,
-            )
-        },
         "CohereTokenizer" => Recipe {
             finish: |backend, _| backend.add_specials_again(),
             ..plain(
@@ -120,15 +86,6 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
                 cohere,
             )
         },
-        _ => return word_recipe(class),
-    })
-}
-
-/// The recipes of classes whose words end in `</w>`.
-fn word_recipe(class: &str) -> Option<Recipe> {
-    let plain =
-        |defaults, build| Recipe { defaults, prepare: as_given, build, finish: nothing_more };
-    Some(match class {
         "CLIPTokenizer" => Recipe {
             finish: finish_clip,
             ..plain(
@@ -139,20 +96,6 @@ fn word_recipe(class: &str) -> Option<Recipe> {
                     ("pad_token", END_OF_TEXT),
                 ],
                 clip,
-            )
-        },
-        "OpenAIGPTTokenizer" => plain(&[("unk_token", Some("<unk>"))], openai_gpt),
-        "HerbertTokenizer" => Recipe {
-            finish: finish_herbert,
-            ..plain(
-                &[
-                    ("cls_token", Some("<s>")),
-                    ("unk_token", Some("<unk>")),
-                    ("pad_token", Some("<pad>")),
-                    ("mask_token", Some("<mask>")),
-                    ("sep_token", Some("</s>")),
-                ],
-                herbert,
             )
         },
         _ => return None,
@@ -167,7 +110,7 @@ const QWEN_TOKENS: &[(&str, Option<&str>)] = &[
 ];
 
 /// A BPE model with a class's options.
-pub(super) fn model(vocabulary: &Vocabulary<'_>, options: Value) -> Value {
+fn model(vocabulary: &Vocabulary<'_>, options: Value) -> Value {
     let mut model = json!({"type": "BPE", "dropout": null});
     if let (Value::Object(model), Value::Object(options)) = (&mut model, options) {
         model.extend(options);
@@ -187,11 +130,11 @@ fn piece_decoder(strip: bool) -> Value {
     json!({"type": "Sequence", "decoders": steps})
 }
 
-pub(super) fn byte_decoder() -> Value {
+fn byte_decoder() -> Value {
     json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true})
 }
 
-pub(super) fn bytes(prefix_space: bool, use_regex: bool) -> Value {
+fn bytes(prefix_space: bool, use_regex: bool) -> Value {
     json!({"type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": true, "use_regex": use_regex})
 }
 
@@ -207,36 +150,7 @@ fn llama(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     Ok(tokenizer(Value::Null, metaspace(scheme, false), piece_decoder(spaced), model))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "other classes can fail here")]
-fn prepare_code_llama(settings: &mut Settings) -> Result<()> {
-    let mut extra: Vec<Value> = match settings.remove("additional_special_tokens") {
-        Some(Value::Array(tokens)) => tokens,
-        _ => Vec::new(),
-    };
-    for name in ["prefix_token", "middle_token", "suffix_token", "eot_token", "fill_token"] {
-        extra.extend(settings.get(name).cloned());
-    }
-    settings.set("additional_special_tokens", Value::Array(extra));
-    if !settings.contains("add_bos_token") {
-        settings.set("add_bos_token", Value::Bool(true));
-    }
-    Ok(())
-}
-
-fn code_llama(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
-    let spaced = settings.optional_flag("add_prefix_space")?.unwrap_or(true);
-    let unk = settings.content("unk_token")?;
-    let model =
-        model(vocabulary, json!({"fuse_unk": true, "byte_fallback": true, "unk_token": unk}));
-    Ok(tokenizer(
-        Value::Null,
-        metaspace(if spaced { "first" } else { "never" }, false),
-        piece_decoder(true),
-        model,
-    ))
-}
-
-pub(super) fn gemma(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn gemma(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     let unk = settings.content("unk_token")?;
     let model =
         model(vocabulary, json!({"fuse_unk": true, "byte_fallback": true, "unk_token": unk}));
@@ -269,20 +183,15 @@ fn add_special_tokens(backend: &mut Backend, _: &Settings) -> Result<()> {
 }
 
 /// The model of the byte-level classes.
-pub(super) fn plain_model(vocabulary: &Vocabulary<'_>) -> Value {
+fn plain_model(vocabulary: &Vocabulary<'_>) -> Value {
     model(
         vocabulary,
         json!({"continuing_subword_prefix": "", "end_of_word_suffix": "", "fuse_unk": false}),
     )
 }
 
-pub(super) fn byte_level(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn byte_level(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     let spaced = settings.flag("add_prefix_space", false)?;
-    Ok(tokenizer(Value::Null, bytes(spaced, true), byte_decoder(), plain_model(vocabulary)))
-}
-
-pub(super) fn byte_level_spaced(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
-    let spaced = settings.flag("add_prefix_space", true)?;
     Ok(tokenizer(Value::Null, bytes(spaced, true), byte_decoder(), plain_model(vocabulary)))
 }
 
@@ -300,13 +209,6 @@ fn finish_roberta(backend: &mut Backend, settings: &Settings) -> Result<()> {
     let spaced = settings.flag("add_prefix_space", false)?;
     let trims = settings.flag("trim_offsets", true)?;
     set_roberta(backend, ["cls_token", "sep_token"], trims, spaced)
-}
-
-fn prepare_blenderbot(settings: &mut Settings) -> Result<()> {
-    super::as_added(settings, "mask_token", |token| {
-        token.lstrip = true;
-        token.normalized = Some(false);
-    })
 }
 
 fn cohere(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
@@ -333,50 +235,4 @@ fn clip(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
 
 fn finish_clip(backend: &mut Backend, _: &Settings) -> Result<()> {
     set_roberta(backend, ["bos_token", "eos_token"], false, false)
-}
-
-/// A BPE model without byte fallback, in which adjacent unknown characters are one token.
-pub(super) fn without_bytes(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
-    let unk = settings.content("unk_token")?;
-    Ok(model(vocabulary, json!({"fuse_unk": true, "byte_fallback": false, "unk_token": unk})))
-}
-
-fn openai_gpt(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
-    let unk = settings.content("unk_token")?;
-    let model = model(
-        vocabulary,
-        json!({"continuing_subword_prefix": "", "end_of_word_suffix": "</w>", "fuse_unk": false, "unk_token": unk}),
-    );
-    Ok(words(true, None, model))
-}
-
-fn herbert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
-    let unk = settings.content("unk_token")?;
-    let model = model(vocabulary, json!({"end_of_word_suffix": "</w>", "unk_token": unk}));
-    Ok(words(false, Some(false), model))
-}
-
-/// A tokenizer with BERT's normalizer and pre-tokenizer, and a BPE model.
-fn words(lowercase: bool, strip_accents: Option<bool>, model: Value) -> Value {
-    let normalizer = json!({
-        "type": "BertNormalizer",
-        "clean_text": true,
-        "handle_chinese_chars": true,
-        "strip_accents": strip_accents,
-        "lowercase": lowercase,
-    });
-    let decoder = json!({"type": "BPEDecoder", "suffix": "</w>"});
-    tokenizer(normalizer, json!({"type": "BertPreTokenizer"}), decoder, model)
-}
-
-/// Sets Herbert's post-processor, whose ids are fixed.
-fn finish_herbert(backend: &mut Backend, settings: &Settings) -> Result<()> {
-    let name = |name: &str| -> Result<String> {
-        Ok(settings.token(name)?.as_ref().map(Token::content).unwrap_or_default().to_owned())
-    };
-    backend.set_post_processor(&json!({
-        "type": "BertProcessing",
-        "sep": [name("sep_token")?, 2],
-        "cls": [name("cls_token")?, 0],
-    }))
 }

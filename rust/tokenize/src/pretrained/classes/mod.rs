@@ -1,27 +1,18 @@
-//! The classes that build their own engine from a vocabulary, whatever the rest of `tokenizer.json` says.
+//! The usual classes that build their own engine from a vocabulary, whatever the rest of `tokenizer.json` says.
 //!
-//! Each class has one [`Recipe`], in the file of its model or task: its default tokens, its engine, and its
-//! post-processor.
+//! Each class has one [`Recipe`], in the file of its model: its default tokens, its engine, and its post-processor.
+//! Which classes have one follows from their use, as `docs/topics/tokenizing.md` lists it; transformers builds the others.
 
 mod bpe;
-mod esmc;
-mod generation;
-mod languages;
-mod luke;
-mod speech;
-mod translation;
 mod unigram;
-mod vision;
 mod wordpiece;
 
 use serde_json::{Value, json};
 
-use super::backend::{Backend, PairTemplate, TemplatePiece};
+use super::backend::Backend;
 use super::settings::Settings;
-use super::token::{AddedToken, Token};
 use super::vocabulary::Vocabulary;
 use crate::error::Result;
-pub(super) use languages::{MBART, MBART50};
 
 /// The steps by which a class makes a tokenizer.
 #[derive(Clone, Copy, Debug)]
@@ -49,18 +40,7 @@ const ROBERTA_TOKENS: &[(&str, Option<&str>)] = &[
 
 /// The recipe of a class, if fastpack supports the class.
 pub(super) fn recipe(class: &str) -> Option<Recipe> {
-    let rooms = [
-        bpe::recipe,
-        wordpiece::recipe,
-        unigram::recipe,
-        translation::recipe,
-        speech::recipe,
-        vision::recipe,
-        generation::recipe,
-        luke::recipe,
-        esmc::recipe,
-    ];
-    rooms.into_iter().find_map(|recipe| recipe(class))
+    [bpe::recipe, wordpiece::recipe, unigram::recipe].into_iter().find_map(|recipe| recipe(class))
 }
 
 impl Recipe {
@@ -85,12 +65,6 @@ fn as_given(_: &mut Settings) -> Result<()> {
 #[expect(clippy::unnecessary_wraps, reason = "stands in for a step that can fail")]
 fn nothing_more(_: &mut Backend, _: &Settings) -> Result<()> {
     Ok(())
-}
-
-/// The whole `tokenizer.json`, for classes without an initializer of their own.
-#[expect(clippy::unnecessary_wraps, reason = "stands in for a step that can fail")]
-fn as_in_file(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
-    Ok(vocabulary.tokenizer.clone())
 }
 
 /// A `tokenizer.json` with these components, without added tokens and post-processor.
@@ -128,25 +102,6 @@ fn literal(pattern: &str) -> Value {
     json!({"String": pattern})
 }
 
-/// Turns a named token that is a string into an `AddedToken`.
-fn as_added(settings: &mut Settings, name: &str, shape: impl Fn(&mut AddedToken)) -> Result<()> {
-    if let Some(Token::Text(content)) = settings.token(name)? {
-        let mut token = AddedToken::new(&content);
-        shape(&mut token);
-        settings.set(name, token.to_value());
-    }
-    Ok(())
-}
-
-/// A setting that is a text; `None` if it is null or missing.
-fn text(settings: &Settings, name: &str) -> Result<Option<String>> {
-    match settings.get(name) {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(settings.malformed(name, "must be a text")),
-    }
-}
-
 /// Sets `RobertaProcessing` with two named tokens: the first one and the last one.
 fn set_roberta(
     backend: &mut Backend,
@@ -163,27 +118,4 @@ fn set_roberta(
         "trim_offsets": trim_offsets,
         "add_prefix_space": add_prefix_space,
     }))
-}
-
-/// Sets a template that puts tokens, given by their ids, before and after a text.
-fn frame(backend: &mut Backend, before: &[u32], behind: &[u32], pair: PairTemplate) -> Result<()> {
-    let name = |id: &u32| (backend.engine.id_to_token(*id).unwrap_or_default(), *id);
-    let (before, behind): (Vec<_>, Vec<_>) =
-        (before.iter().map(name).collect(), behind.iter().map(name).collect());
-    let mut pieces = Vec::new();
-    pieces.extend(before.iter().map(|(content, id)| TemplatePiece::Token(content, *id)));
-    pieces.push(TemplatePiece::Text);
-    pieces.extend(behind.iter().map(|(content, id)| TemplatePiece::Token(content, *id)));
-    backend.set_pieces(&pieces, pair)
-}
-
-/// Puts `cls_token` before a text and `sep_token` after it.
-fn frame_in_cls_and_sep(backend: &mut Backend, pair: PairTemplate) -> Result<()> {
-    let (cls, sep) = (backend.required("cls_token")?, backend.required("sep_token")?);
-    backend.set_template(&cls, &sep, pair)
-}
-
-/// Puts `cls_token` before a text and `sep_token` after it; a second text and its `sep_token` have the type 1.
-fn frame_as_bert(backend: &mut Backend, _: &Settings) -> Result<()> {
-    frame_in_cls_and_sep(backend, PairTemplate::Followed(1))
 }

@@ -13,57 +13,14 @@ const PAIRS: [&str; 2] = ["vocab.json", "merges.txt"];
 /// The file of classes with a `WordPiece` model.
 const WORDS: &str = "vocab.txt";
 
-/// The classes that read [`PAIRS`].
-const OF_PAIRS: &[&str] = &[
-    "BlenderbotTokenizer",
-    "CLIPTokenizer",
-    "CodeGenTokenizer",
-    "CohereTokenizer",
-    "DebertaTokenizer",
-    "GPT2Tokenizer",
-    "GPTNeoXTokenizer",
-    "HerbertTokenizer",
-    "LayoutLMv3Tokenizer",
-    "LukeTokenizer",
-    "MarkupLMTokenizer",
-    "NougatTokenizer",
-    "OpenAIGPTTokenizer",
-    "Qwen2Tokenizer",
-    "RobertaTokenizer",
-    "WhisperTokenizer",
-];
-
-/// The classes that read [`WORDS`].
-const OF_WORDS: &[&str] = &[
-    "BertTokenizer",
-    "ConvBertTokenizer",
-    "DPRContextEncoderTokenizer",
-    "DPRContextEncoderTokenizerFast",
-    "DPRQuestionEncoderTokenizer",
-    "DPRQuestionEncoderTokenizerFast",
-    "DPRReaderTokenizer",
-    "DPRReaderTokenizerFast",
-    "DistilBertTokenizer",
-    "FunnelTokenizer",
-    "LayoutLMv2Tokenizer",
-    "MPNetTokenizer",
-    "SplinterTokenizer",
-];
-
-/// True if a class reads lists.
-pub(super) fn reads(class: &str) -> bool {
-    OF_PAIRS.contains(&class) || OF_WORDS.contains(&class)
-}
-
 /// The lists of a folder as a `tokenizer.json` with only a vocabulary; `None` if the class does not read lists, or
 /// if they are missing.
 pub(super) fn read(folder: &Folder<'_>, class: &str) -> Result<Option<Converted>> {
-    let model = if OF_PAIRS.contains(&class) {
-        pairs(folder)?
-    } else if OF_WORDS.contains(&class) {
-        words(folder)?
-    } else {
-        None
+    let model = match class {
+        "BertTokenizer" | "DistilBertTokenizer" => words(folder)?,
+        "CLIPTokenizer" | "CodeGenTokenizer" | "CohereTokenizer" | "GPT2Tokenizer"
+        | "GPTNeoXTokenizer" | "Qwen2Tokenizer" | "RobertaTokenizer" => pairs(folder)?,
+        _ => None,
     };
     let vocabulary = |model| tokenizer(Value::Null, Value::Null, Value::Null, model);
     Ok(model.map(|model| Converted::new(vocabulary(model))))

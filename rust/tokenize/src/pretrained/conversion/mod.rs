@@ -89,6 +89,5 @@ fn shared_file(folder: &Folder<'_>) -> Result<Option<&'static str>> {
 
 /// True if transformers makes a tokenizer for `class` from a whole tokenizer in another file.
 fn takes_whole(class: &str) -> bool {
-    matches!(class, BACKEND | "CodeLlamaTokenizer" | "GemmaTokenizer" | "LlamaTokenizer")
-        || (lists::reads(class) && class.starts_with("GPT2"))
+    matches!(class, BACKEND | "GPT2Tokenizer" | "GemmaTokenizer" | "LlamaTokenizer")
 }

@@ -15,7 +15,6 @@ use crate::pretrained::classes::tokenizer;
 use crate::pretrained::folder::Folder;
 use crate::pretrained::settings::Settings;
 use crate::pretrained::token::Token;
-use crate::pretrained::unsupported;
 
 /// The pattern of every tokenizer that transformers makes of a tiktoken file.
 const PATTERN: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -133,7 +132,7 @@ pub(super) fn tiktoken(
         ranks.add(token, rank).map_err(malformed)?;
     }
     if !takes_whole(class) {
-        return Err(unsupported(class, "fastpack does not know what it makes of a tiktoken file"));
+        return Err(folder.foreign(class));
     }
     let mut special = Vec::new();
     for token in settings.list("extra_special_tokens")?.unwrap_or_default() {
@@ -171,7 +170,7 @@ pub(super) fn tekken(folder: &Folder<'_>, class: &str, bytes: &[u8]) -> Result<C
     let tekken: Value =
         serde_json::from_slice(bytes).map_err(|error| folder.malformed(TEKKEN, error))?;
     if !takes_whole(class) {
-        return Err(unsupported(class, "fastpack does not know what it makes of a tekken.json"));
+        return Err(folder.foreign(class));
     }
     let config = &tekken["config"];
     let pattern =

@@ -11,7 +11,7 @@ use super::Converted;
 use super::protobuf::{self, Field};
 use crate::error::Result;
 use crate::pretrained::BACKEND;
-use crate::pretrained::classes::{MBART, MBART50, tokenizer};
+use crate::pretrained::classes::tokenizer;
 use crate::pretrained::folder::Folder;
 use crate::pretrained::settings::{Settings, truthy};
 use crate::pretrained::token::AddedToken;
@@ -24,63 +24,12 @@ const NORMAL: u64 = 1;
 const CONTROL: u64 = 3;
 const USER_DEFINED: u64 = 4;
 
-/// The classes that read the pieces as a vocabulary with merges.
-const OF_PAIRS: &[&str] = &[
-    "CodeLlamaTokenizer",
-    "GemmaTokenizer",
-    "LlamaTokenizer",
-    "NllbTokenizer",
-    "ReformerTokenizer",
-    "SeamlessM4TTokenizer",
-    "Siglip2Tokenizer",
-    "Tipsv2Tokenizer",
-];
-
-/// The classes that read the pieces with their scores.
-const OF_SCORES: &[&str] = &[
-    "AlbertTokenizer",
-    "BigBirdTokenizer",
-    "DebertaV2Tokenizer",
-    "LasrTokenizer",
-    "LayoutXLMTokenizer",
-    "MBart50Tokenizer",
-    "MBartTokenizer",
-    "PegasusTokenizer",
-    "RemBertTokenizer",
-    "T5Tokenizer",
-    "UdopTokenizer",
-    "VideoPrismTokenizer",
-    "XGLMTokenizer",
-    "XLMRobertaTokenizer",
-    "XLNetTokenizer",
-];
-
-/// The classes that read the pieces with their scores, from unigram models only.
-const OF_UNIGRAMS: &[&str] = &["BarthezTokenizer", "CamembertTokenizer"];
-
 /// The file that a class reads if the folder has none of the names that every class reads.
 pub(super) fn usual_file(class: &str) -> Option<&'static str> {
     Some(match class {
-        "LlamaTokenizer" | "CodeLlamaTokenizer" | "Tipsv2Tokenizer" => "tokenizer.model",
-        "AlbertTokenizer"
-        | "BigBirdTokenizer"
-        | "LasrTokenizer"
-        | "PegasusTokenizer"
-        | "ReformerTokenizer"
-        | "T5Tokenizer"
-        | "UdopTokenizer"
-        | "VideoPrismTokenizer"
-        | "XLNetTokenizer" => "spiece.model",
-        "BarthezTokenizer"
-        | "CamembertTokenizer"
-        | "LayoutXLMTokenizer"
-        | "MBart50Tokenizer"
-        | "MBartTokenizer"
-        | "NllbTokenizer"
-        | "SeamlessM4TTokenizer"
-        | "XLMRobertaTokenizer" => "sentencepiece.bpe.model",
-        "DebertaV2Tokenizer" => "spm.model",
-        "RemBertTokenizer" => "sentencepiece.model",
+        "LlamaTokenizer" => "tokenizer.model",
+        "T5Tokenizer" => "spiece.model",
+        "XLMRobertaTokenizer" => "sentencepiece.bpe.model",
         _ => return None,
     })
 }
@@ -174,20 +123,16 @@ impl Model {
         if class == BACKEND {
             return self.convert_whole(settings);
         }
-        let unigram = self.kind == UNIGRAM;
-        let scored = OF_SCORES.contains(&class) || (OF_UNIGRAMS.contains(&class) && unigram);
-        if !scored && !OF_PAIRS.contains(&class) {
+        let scored = matches!(class, "T5Tokenizer" | "XLMRobertaTokenizer");
+        if !scored && !matches!(class, "GemmaTokenizer" | "LlamaTokenizer") {
             let reason = format!("transformers makes no `{class}` of such a model");
             return Err(folder.malformed(name, reason));
         }
         let model = if scored {
             json!({"type": "Unigram", "unk_id": null, "vocab": self.scores(class, settings)?})
         } else {
-            let mut vocab = self.ids();
+            let vocab = self.ids();
             let merges = json!(merges(&vocab));
-            if class == "NllbTokenizer" || class == "SeamlessM4TTokenizer" {
-                vocab = renumbered(class, &vocab, settings)?;
-            }
             json!({"type": "BPE", "vocab": vocab, "merges": merges})
         };
         let charsmap = self.normalizer.precompiled().unwrap_or_default();
@@ -319,73 +264,27 @@ impl Model {
 
     /// The pieces with their scores, in the order of the class.
     fn scores(&self, class: &str, settings: &Settings) -> Result<Vec<(String, f64)>> {
-        let own: Vec<_> = self.pieces.iter().map(|it| (it.text.clone(), it.score)).collect();
-        let token = |name: &str, default: &str| settings.content_or(name, default);
-        let named = |names: &[(&str, &str)]| -> Result<Vec<(String, f64)>> {
-            names.iter().map(|(name, default)| Ok((token(name, default)?, 0.0))).collect()
-        };
-        let usual = [
-            ("bos_token", "<s>"),
-            ("pad_token", "<pad>"),
-            ("eos_token", "</s>"),
-            ("unk_token", "<unk>"),
-        ];
-        let after = |count: usize| own.iter().skip(count).cloned();
-        let codes = |codes: &[&str]| -> Vec<(String, f64)> {
-            codes.iter().map(|code| ((*code).to_owned(), 0.0)).collect()
-        };
-        let mask = || -> Result<(String, f64)> { Ok((token("mask_token", "<mask>")?, 0.0)) };
-        let mut all = Vec::new();
-        match class {
-            "XLMRobertaTokenizer" | "LayoutXLMTokenizer" => {
-                all.extend(named(&usual)?);
-                all.extend(after(3));
-                all.push(mask()?);
+        let own = self.pieces.iter().map(|it| (it.text.clone(), it.score));
+        let named = |name: &str, default: &str| Ok((settings.content_or(name, default)?, 0.0));
+        Ok(match class {
+            "XLMRobertaTokenizer" => {
+                let mut all = vec![
+                    named("bos_token", "<s>")?,
+                    named("pad_token", "<pad>")?,
+                    named("eos_token", "</s>")?,
+                    named("unk_token", "<unk>")?,
+                ];
+                all.extend(own.skip(3));
+                all.push(named("mask_token", "<mask>")?);
+                all
             }
-            "MBartTokenizer" => {
-                all.extend(named(&usual)?);
-                all.extend(after(3));
-                all.extend(codes(MBART));
-                all.push(mask()?);
-            }
-            "MBart50Tokenizer" => {
-                all.extend(named(&[("cls_token", "<s>"), usual[1], usual[2], usual[3]])?);
-                all.extend(after(3));
-                all.extend(codes(MBART50));
-                all.push(mask()?);
-            }
-            "CamembertTokenizer" => {
-                let unused = |name: &str, score: f64| (format!("{name}NOTUSED"), score);
-                all.push(unused("<s>", 0.0));
-                all.extend(named(&usual[1..2])?);
-                all.push(unused("</s>", 0.0));
-                all.extend(named(&usual[3..])?);
-                all.push(unused("<unk>", -100.0));
-                all.extend(after(1));
-                all.push(mask()?);
-            }
-            "PegasusTokenizer" => {
-                all.extend(named(&[usual[1], usual[2]])?);
-                let mask = token("mask_token", "<mask_1>")?;
-                let sentence = token("mask_token_sent", "<mask_2>")?;
-                if mask != "None" {
-                    all.push((mask.clone(), 0.0));
-                }
-                if sentence != "None" && sentence != mask {
-                    all.push((sentence, 0.0));
-                }
-                let offset = settings.count_or("offset", 103)?;
-                all.extend((2..offset).map(|index| (format!("<unk_{index}>"), -100.0)));
-                all.extend(after(2));
-            }
-            "T5Tokenizer" | "VideoPrismTokenizer" => {
-                all = own;
+            "T5Tokenizer" => {
                 let count = settings.count_or("extra_ids", 100)?;
-                all.extend((0..count).rev().map(|index| (format!("<extra_id_{index}>"), 0.0)));
+                let sentinels = (0..count).rev().map(|index| (format!("<extra_id_{index}>"), 0.0));
+                own.chain(sentinels).collect()
             }
-            _ => all = own,
-        }
-        Ok(all)
+            _ => own.collect(),
+        })
     }
 
     /// The id of each piece: of equal pieces the last one's.
@@ -513,37 +412,4 @@ fn renamed(vocab: Map<String, Value>, settings: &Settings) -> Map<String, Value>
         (name.unwrap_or(text), id)
     };
     vocab.into_iter().map(renamed).collect()
-}
-
-/// The ids of the pieces with the class's special tokens in front.
-fn renumbered(
-    class: &str,
-    vocab: &Map<String, Value>,
-    settings: &Settings,
-) -> Result<Map<String, Value>> {
-    let mut ids = Map::new();
-    if class == "SeamlessM4TTokenizer" {
-        for (id, token) in (0_usize..).zip(["<pad>", "<unk>", "<s>", "</s>"]) {
-            ids.insert(token.to_owned(), id.into());
-        }
-        for (id, token) in (1_usize..).zip(vocab.keys()) {
-            ids.insert(token.clone(), id.into());
-        }
-        return Ok(ids);
-    }
-    let front = [
-        ("bos_token", "<s>"),
-        ("pad_token", "<pad>"),
-        ("eos_token", "</s>"),
-        ("unk_token", "<unk>"),
-    ];
-    for (id, (name, default)) in (0_usize..).zip(front) {
-        ids.insert(settings.content_or(name, default)?, id.into());
-    }
-    for token in vocab.keys() {
-        if !ids.contains_key(token) {
-            ids.insert(token.clone(), ids.len().into());
-        }
-    }
-    Ok(ids)
 }

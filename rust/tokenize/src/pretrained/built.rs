@@ -1,0 +1,62 @@
+//! [`Built`]: the tokenizer of a folder as an installed transformers built it.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::folder::Folder;
+use super::{NamedTemplate, Pretrained, checked_engine, stop_tokens};
+use crate::error::Result;
+use crate::loading::load;
+use crate::tokenizer::Tokenizer;
+
+/// A tokenizer that transformers built of a folder.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The version of transformers.
+    pub transformers: String,
+    /// The `tokenizer.json` that it built.
+    pub json: String,
+    /// True if special tokens in a text are encoded as text, which no `tokenizer.json` says.
+    pub splits_special_tokens: bool,
+    /// As [`Pretrained::special_tokens`].
+    pub special_tokens: Vec<(String, String)>,
+    /// As [`Pretrained::chat_templates`].
+    pub chat_templates: Vec<NamedTemplate>,
+    /// As [`Pretrained::call`].
+    pub call: String,
+}
+
+/// The identity of a tokenizer that transformers built: another version may build another one of the same folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuiltBy {
+    /// The version of transformers.
+    pub transformers: String,
+    /// The BLAKE3 hash of the `tokenizer.json` that it built, in hexadecimal.
+    pub tokenizer_json: String,
+}
+
+impl Pretrained {
+    /// The tokenizer that transformers built of the folder `dir`.
+    pub fn from_built(dir: &Path, built: Built) -> Result<Self> {
+        let tokenizer = if built.splits_special_tokens {
+            let mut value = load::parse(&built.json)?;
+            load::check(&mut value)?;
+            let mut engine = checked_engine(&value)?;
+            engine.set_encode_special_tokens(true);
+            Tokenizer::from_engine(&value["model"], engine)
+        } else {
+            Tokenizer::from_json(&built.json)?
+        };
+        let stop_tokens = stop_tokens(&Folder::new(dir), &tokenizer)?;
+        let tokenizer_json = blake3::hash(built.json.as_bytes()).to_hex().to_string();
+        Ok(Self {
+            tokenizer,
+            special_tokens: built.special_tokens,
+            stop_tokens,
+            chat_templates: built.chat_templates,
+            call: built.call,
+            built_by: Some(BuiltBy { transformers: built.transformers, tokenizer_json }),
+        })
+    }
+}
