@@ -25,7 +25,7 @@ MARKED = (
 )
 REFUSED = {
     "groupby": MARKED,
-    "filter block": "{% for m in messages %}{% filter upper %}{{ m.content }}{% endfilter %}<|end|>{% endfor %}",
+    "recursive loop": "{% for m in messages recursive %}{{ m.content | upper }}<|end|>{% endfor %}",
     "cycler": "{% set c = cycler('a', 'b') %}{% for m in messages %}{{ c.next() }}{{ m.content }}{% endfor %}",
     "xmlattr": "{% for m in messages %}<m{{ {'role': m.role} | xmlattr }}>{{ m.content }}{% endfor %}",
 }
@@ -82,13 +82,13 @@ def test_masks_are_those_of_transformers(path, tokenizer_dir, oracle):
 
 
 def test_what_the_assistant_wrote_is_derived_where_it_is_not_marked(path, tokenizer_dir):
-    refused = PLAIN + "{% filter trim %} {% endfilter %}"
+    refused = PLAIN + "{% for x in [] recursive %} {% endfor %}"
     rows = fastpack.pack_files(path, tokenizer_dir, **OPTIONS, chat_template=PLAIN).to_pylist()
     assert pack(path, tokenizer_dir, refused).to_pylist() == rows
 
 
 def test_the_report_says_who_rendered_and_why(path, tokenizer_dir):
-    refused = "{% filter trim %}{% endfilter %}" + MARKED
+    refused = "{% for x in [] recursive %}{% endfor %}" + MARKED
     report = fastpack.Report.of(pack(path, tokenizer_dir, refused))
     [warning] = report.warnings
     assert warning.startswith("chat template `chat_template`, line 1: ")
@@ -113,8 +113,8 @@ def test_a_value_that_is_refused_is_rendered_outside_too(write_jsonl, tokenizer_
 
 def test_tools_documents_tokens_and_variables_arrive(write_jsonl, tokenizer_dir, oracle):
     template = (
-        "{% filter trim %}{{ tools | tojson }}|{{ documents | tojson }}|{{ eos_token }}|{{ mood }}|{{ extra }}|"
-        "{{ add_generation_prompt }}|{{ strftime_now('%Y-%m-%d') }}|{% endfilter %}{{ messages | tojson }}"
+        "{% for x in [0] recursive %}{{ tools | tojson }}|{{ documents | tojson }}|{{ eos_token }}|{{ mood }}|{{ extra }}|"
+        "{{ add_generation_prompt }}|{{ strftime_now('%Y-%m-%d') }}|{% endfor %}{{ messages | tojson }}"
     )
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"n": 1.5, "é": [None, True]}}}]
     record = {
@@ -161,7 +161,7 @@ def test_a_single_conversation_renders_too(tokenizer_dir, oracle):
 
 
 def test_an_exception_in_the_template_is_the_records(write_jsonl, tokenizer_dir):
-    template = "{% filter trim %}{% endfilter %}{{ raise_exception('no ' + messages[0].content) }}"
+    template = "{% for x in [] recursive %}{% endfor %}{{ raise_exception('no ' + messages[0].content) }}"
     path = write_jsonl([{"messages": [{"role": "user", "content": "way"}]}])
     with pytest.raises(fastpack.RecordError, match=r"data.jsonl:1: .*TemplateError: no way") as caught:
         pack(path, tokenizer_dir, template, train_on="all")
@@ -173,7 +173,7 @@ def test_an_exception_in_the_template_is_the_records(write_jsonl, tokenizer_dir)
 
 def test_a_template_that_transformers_refuses_too_is_named(path, tokenizer_dir):
     with pytest.raises(fastpack.TemplateError, match="line 2: TemplateSyntaxError") as caught:
-        pack(path, tokenizer_dir, "{% filter trim %}{% endfilter %}\n{% nonsense %}")
+        pack(path, tokenizer_dir, "{% for x in [] recursive %}{% endfor %}\n{% nonsense %}")
     assert caught.value.line == 2
 
 
@@ -201,7 +201,7 @@ def test_no_process_is_left(path, tokenizer_dir):
     assert len(left) <= 1, "only `ps` itself"
 
 
-ENDLESS = "{% filter trim %}{% endfilter %}{% for n in range(99999) %}{% for m in range(99999) %}{% endfor %}{% endfor %}"
+ENDLESS = "{% for x in [] recursive %}{% endfor %}{% for n in range(99999) %}{% for m in range(99999) %}{% endfor %}{% endfor %}"
 
 
 DYING = """
