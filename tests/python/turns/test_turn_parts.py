@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nested import flat
 from rows import table_of
+from template_helpers import unfollowed
 from turn_conversations import TOOLS, conversations, kinds
 from turn_packing import ALONE, COLUMNS, Loaded, Record, by_record, fixed_time, load, packed, published
 from turn_templates import KINDS, Kind, write_folder
@@ -214,6 +215,100 @@ def test_reasoning_of_earlier_turns_is_dropped_and_counted(load: Callable[[Kind]
     plain = {"messages": AGENTIC["messages"][-2:]}
     table = fastpack.pack_records([plain], tokenizer, columns=COLUMNS, **options)
     assert not fastpack.Report.of(table).dropped_reasoning.records
+
+
+MARKS_APART = Kind(
+    "{% set n = namespace(user=-1) %}{% for m in messages %}{% if m.role == 'user' %}{% set n.user = loop.index0 %}"
+    "{% endif %}{% endfor %}{% for m in messages %}<|start|>{{ m.role }}\n{% if m.role == 'assistant' %}"
+    "{% if m.reasoning_content and loop.index0 > n.user %}"
+    "{% generation %}<think>{{ m.reasoning_content }}</think>{% endgeneration %}{% endif %}"
+    "{% if m.content %}{% generation %}{{ m.content }}<|end|>{% endgeneration %}{% else %}<|end|>{% endif %}\n"
+    "{% else %}{{ m.content }}<|end|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}",
+    ("<|end|>",),
+)
+"""A template that marks the thought and the answer of a turn apart, and drops the thoughts of earlier turns."""
+
+
+def test_stretches_that_a_template_marks_apart_belong_to_their_message(
+    load: Callable[[Kind], Loaded],
+) -> None:
+    tokenizer, _ = load(MARKS_APART)
+    messages: list[Any] = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "one", "reasoning_content": "r"},
+        {"role": "user", "content": "b"},
+        {"role": "assistant", "content": "two", "reasoning_content": "s"},
+    ]
+
+    def trained(messages: list[Any], train_on: Any = "assistant", **options: Any) -> list[list[str]]:
+        rows = packed([{"messages": messages}], tokenizer, train_on=train_on, **options)[0]
+        return stretches(rows, tokenizer)
+
+    thought, answer = "<think>s</think>", "two<|end|>"
+    assert trained(messages) == [["one<|end|>", thought + answer]]
+    assert trained([{**messages[1], "train": False} if at == 1 else m for at, m in enumerate(messages)]) == [
+        [thought + answer]
+    ]
+    opened = "<|start|>assistant\n"
+    prompt = TrainOn(mask_generation_prompt=False)
+    assert trained(messages, prompt) == [[opened + "one<|end|>", opened + thought + answer]]
+    masked = TrainOn(mask_reasoning_content=True)
+    assert trained(messages, masked) == [["one<|end|>", answer]]
+    both = TrainOn(mask_reasoning_content=True, mask_generation_prompt=False)
+    assert trained(messages, both) == [[opened + "one<|end|>", opened, answer]]
+
+
+def test_a_message_with_two_marked_stretches_beside_one_with_none(load: Callable[[Kind], Loaded]) -> None:
+    tokenizer, _ = load(MARKS_APART)
+
+    def trained(*flags: dict[str, bool], **options: Any) -> list[list[str]]:
+        messages: list[Any] = [
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": "one", "reasoning_content": "r", **flags[0]},
+            {"role": "tool", "content": "b"},
+            {"role": "assistant", "content": "", **flags[1]},
+        ]
+        record = {"messages": messages}
+        once, again = packed([record] * 2, tokenizer, **options)
+        interpreted = packed([record], tokenizer, chat_template=unfollowed(MARKS_APART.source), **options)
+        assert once == again == interpreted[0]
+        return stretches(once, tokenizer)
+
+    assert trained({}, {}) == [["<think>r</think>one<|end|>"]]
+    assert trained({}, {"train": False}) == [["<think>r</think>one<|end|>"]]
+    assert trained({"train": False}, {}) == []
+    assert trained({}, {}, turns="last") == []
+
+
+def test_what_a_template_marks_behind_all_messages_belongs_to_the_last(
+    load: Callable[[Kind], Loaded],
+) -> None:
+    source = (
+        "{% for m in messages %}<|start|>{{ m.role }}\n{% if m.role == 'assistant' %}"
+        "{% generation %}{{ m.content }}<|end|>{% endgeneration %}{% else %}{{ m.content }}<|end|>{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<|start|>assistant\n{% elif messages[-1].role == 'assistant' %}"
+        "{% generation %}<|eos|>{% endgeneration %}{% endif %}"
+    )
+    tokenizer, _ = load(Kind(source, ("<|end|>", "<|eos|>")))
+    messages: list[Any] = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "one"},
+        {"role": "user", "content": "b"},
+        {"role": "assistant", "content": "two"},
+    ]
+
+    def trained(messages: list[Any], **options: Any) -> list[list[str]]:
+        return stretches(packed([{"messages": messages}], tokenizer, **options)[0], tokenizer)
+
+    first, second = "one<|end|>", "two<|end|><|eos|>"
+    assert trained(messages) == [[first, second]]
+    opened = "<|start|>assistant\n"
+    prompt = TrainOn(mask_generation_prompt=False)
+    assert trained(messages, train_on=prompt) == [[opened + first, opened + second]]
+    assert trained([*messages[:3], {**messages[3], "train": False}]) == [[first]]
+    assert trained(messages, turns="last") == [[second]]
+    assert trained(messages[:3]) == [[first]]
 
 
 def test_reasoning_that_cannot_be_told_is_refused_by_name(load: Callable[[Kind], Loaded]) -> None:

@@ -52,10 +52,16 @@ impl<'r> Interpreter<'r, '_> {
             state: RefCell::default(),
         });
         let mut completed = false;
+        let object = self.object;
         while let Some(item) = self.advance(&state)? {
             self.meter.step()?;
             if let Some(name) = &statement.looping {
                 self.set(name.slot, Value::Loop(Rc::clone(&state)));
+            }
+            if let Value::Dict(Dict::Data(item)) = &item
+                && let Some(number) = self.objects.get(&std::ptr::from_ref(*item))
+            {
+                self.object = Some(*number);
             }
             let before = is_uniform.then(|| self.before_turn());
             let item = if is_uniform { any_character() } else { item };
@@ -72,6 +78,7 @@ impl<'r> Interpreter<'r, '_> {
                 is_uniform = false;
             }
         }
+        self.object = object;
         // As in Jinja, `else` runs if no turn of the loop reached its end.
         if completed { Ok(Flow::Next) } else { self.run_scope(&statement.otherwise) }
     }

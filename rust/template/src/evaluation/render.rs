@@ -1,5 +1,6 @@
 //! Runs a compiled template over one record.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use chrono::NaiveDateTime;
@@ -7,13 +8,14 @@ use chrono::NaiveDateTime;
 use crate::evaluation::input::Input;
 use crate::evaluation::sources::{PrintedInputs, TextSources};
 use crate::failure::{Failure, Outcome};
+use crate::json::Map;
 use crate::language::tree::{
     AssignmentTarget, Captured, Load, Scope, Slot, Statement, StatementKind, Template,
 };
 use crate::limits::Meter;
 use crate::programs::trace::Trace;
 use crate::values::make::{ITEM_BYTES, check_nesting};
-use crate::values::value::{GlobalFunction, Items, Value};
+use crate::values::value::{Dict, GlobalFunction, Items, List, Value};
 
 /// The output of a render.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub struct RenderOutput {
     pub text: String,
     /// Byte ranges that `{% generation %}` blocks wrote.
     pub spans: Vec<Range<usize>>,
+    /// For each of them, the object of a list such as `messages` that the innermost loop over such was at.
+    pub span_objects: Vec<Option<usize>>,
     /// Units of work that the render took.
     pub work: u64,
     /// The values of the inputs that were printed, if they were followed.
@@ -65,9 +69,13 @@ impl Template {
             let given = input(name).map(Input::value);
             given.or_else(|| global(name)).unwrap_or(Value::Undefined)
         });
+        let inputs: Vec<Value<'r>> = inputs.collect();
+        let objects = if self.generates { objects_of(&inputs) } else { HashMap::new() };
         let mut renderer = Interpreter {
             now,
-            inputs: inputs.collect(),
+            inputs,
+            objects,
+            object: None,
             root: vec![Value::Undefined; self.slots],
             local: Vec::new(),
             base: 0,
@@ -89,6 +97,19 @@ impl Template {
             Err(failure) => Err((renderer.line, failure.message())),
         }
     }
+}
+
+/// The number of each object in its list, by where it is, of the inputs that are lists of objects.
+fn objects_of(inputs: &[Value<'_>]) -> HashMap<*const Map, usize> {
+    let lists = inputs.iter().filter_map(|input| match input {
+        Value::List(List::Computed(items)) => Some(items.iter().enumerate()),
+        _ => None,
+    });
+    let objects = lists.flatten().filter_map(|(number, item)| match item {
+        Value::Dict(Dict::Data(object)) => Some((std::ptr::from_ref(*object), number)),
+        _ => None,
+    });
+    objects.collect()
 }
 
 /// The functions that every template has, unless an input has the same name.
@@ -129,6 +150,10 @@ pub(crate) struct LeftBehind {
 pub(crate) struct Interpreter<'r, 't> {
     pub(crate) now: NaiveDateTime,
     pub(crate) inputs: Vec<Value<'r>>,
+    /// The objects of inputs such as `messages`, each with its number, if the template marks what it prints of them.
+    pub(crate) objects: HashMap<*const Map, usize>,
+    /// The one of them that the innermost loop over such objects is at.
+    pub(crate) object: Option<usize>,
     pub(crate) root: Vec<Value<'r>>,
     pub(crate) local: Vec<Value<'r>>,
     /// Index in `local` of the first variable of the running macro.
@@ -260,11 +285,12 @@ impl<'r> Interpreter<'r, '_> {
             StatementKind::Generation(scope) => {
                 let start = self.output.text.len();
                 if let Some(trace) = &mut self.trace {
-                    trace.begin();
+                    trace.begin(self.object);
                 }
                 self.run_scope(scope)?;
                 self.meter.hold(ITEM_BYTES)?;
                 self.output.spans.push(start..self.output.text.len());
+                self.output.span_objects.push(self.object);
                 if let Some(trace) = &mut self.trace {
                     trace.end();
                 }

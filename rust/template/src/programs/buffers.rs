@@ -139,7 +139,7 @@ impl<'m> ProgramBuffers<'m> {
                         self.meter.write(&mut self.made, &source[range])?;
                     }
                 }
-                OutputPiece::Begin | OutputPiece::End => {}
+                OutputPiece::Begin(_) | OutputPiece::End => {}
             }
         }
         self.push_made(start);

@@ -36,6 +36,9 @@ pub struct Printed {
     pub text: String,
     /// Byte ranges that the assistant wrote.
     pub spans: Vec<Range<usize>>,
+    /// For each of them that a `{% generation %}` block wrote, the object of a list such as `messages` that the innermost
+    /// loop over such was at.
+    pub span_objects: Vec<Option<usize>>,
     /// Byte ranges that come from the template, ascending and disjoint. The rest comes from the conversation.
     pub literals: Vec<Range<usize>>,
 }
@@ -45,6 +48,7 @@ impl Printed {
     pub fn clear(&mut self) {
         self.text.clear();
         self.spans.clear();
+        self.span_objects.clear();
         self.literals.clear();
     }
 }
@@ -123,7 +127,7 @@ impl Program {
         buffers: &mut ProgramBuffers<'_>,
         out: &mut Printed,
     ) -> Outcome<()> {
-        let Printed { text, spans, literals } = out;
+        let Printed { text, spans, span_objects, literals } = out;
         buffers.begun.clear();
         for piece in &self.pieces {
             match piece {
@@ -136,7 +140,10 @@ impl Program {
                     }
                 }
                 OutputPiece::Cut(cut) => buffers.meter.write(text, buffers.text(source, *cut))?,
-                OutputPiece::Begin => buffers.begun.push(text.len()),
+                OutputPiece::Begin(object) => {
+                    buffers.begun.push(text.len());
+                    span_objects.push(*object);
+                }
                 OutputPiece::End => {
                     spans.extend(buffers.begun.pop().map(|start| start..text.len()));
                 }
@@ -168,7 +175,7 @@ impl Program {
                     }
                     at += text.len();
                 }
-                OutputPiece::Begin | OutputPiece::End => {}
+                OutputPiece::Begin(_) | OutputPiece::End => {}
             }
         }
     }
@@ -213,7 +220,7 @@ impl Program {
         match piece {
             OutputPiece::Literal(literal) => literal.len(),
             OutputPiece::Cut(cut) => buffers.text(source, *cut).len(),
-            OutputPiece::Begin | OutputPiece::End => 0,
+            OutputPiece::Begin(_) | OutputPiece::End => 0,
         }
     }
 

@@ -145,8 +145,8 @@ pub(crate) enum OutputPiece {
     Literal(Rc<str>),
     /// A cut, by its number among the cuts.
     Cut(usize),
-    /// The start of a generation block.
-    Begin,
+    /// The start of a generation block, in the turn of a loop for this object of a list such as `messages`.
+    Begin(Option<usize>),
     /// The end of a generation block.
     End,
 }

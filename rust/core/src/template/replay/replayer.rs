@@ -23,13 +23,13 @@ use crate::template::chat::ChatTemplate;
 use crate::template::conversation::left_out;
 use crate::template::conversation::left_out::LeftOut;
 use crate::template::conversation::{last_turn, prepared};
-use crate::template::trained::completion::last_spans;
+use crate::template::trained::completion::{last_spans, spans_of};
 use crate::template::trained::documents::TurnTexts;
 use crate::template::trained::learned::header;
 use crate::template::trained::learned::marks::MarkPlace;
 use crate::template::trained::learned::markup::TurnMarkup;
 use crate::template::trained::learned::spans;
-use crate::template::trained::learned::spans::Turn;
+use crate::template::trained::learned::spans::{Turn, looped};
 use crate::template::trained::learned::turns::turn_ends;
 use crate::template::trained::noted::NoteOptions;
 
@@ -256,7 +256,7 @@ impl<'t> Replayer<'t> {
         for (value, field) in unprinted {
             value.note(field, input, left_out);
         }
-        let Printed { text, spans, .. } = printed;
+        let Printed { text, spans, span_objects, .. } = printed;
         if let Some(programs) = one_by_one {
             let Some(found) = programs.print(input, buffers) else { return Some(false) };
             let turn = kind.turn.as_deref();
@@ -293,19 +293,22 @@ impl<'t> Replayer<'t> {
         if self.cuts && reader.prompt().is_none() {
             *cuts = turn_ends(text, spans, speaking.len());
         }
+        let owners = looped(span_objects, |at| speaking.contains(&at));
         if wanted == WantedSpans::Turns {
-            if spans.len() != speaking.len() {
+            let is_one_each = spans.len() == speaking.len();
+            let Some(owners) = owners.or(is_one_each.then_some(speaking)) else {
                 self.refused = "turns whose messages are found by rendering prefixes";
                 return Some(false);
-            }
-            let owned = speaking.into_iter().zip(spans.iter().cloned());
+            };
+            let owned = owners.into_iter().zip(spans.iter().cloned());
             *turns = spans::turns(kind.template, kind.turn.as_deref(), text, owned);
         } else if wanted == WantedSpans::LastTurn {
             let all = std::mem::take(spans);
-            let found = match speaking.last() {
-                None => Some(Vec::new()),
-                Some(0) => last_spans(all, Some(0), 1),
-                Some(_) => last_spans(all, reached, speaking.len()),
+            let found = match (speaking.last(), owners) {
+                (None, _) => Some(Vec::new()),
+                (Some(last), Some(owners)) => Some(spans_of(*last, all, &owners)),
+                (Some(0), None) => last_spans(all, Some(0), 1),
+                (Some(_), None) => last_spans(all, reached, speaking.len()),
             };
             let Some(found) = found else {
                 self.refused = "a last turn that does not show";

@@ -111,8 +111,9 @@ fn try_out(
             refused = Some(replayer.refused()).filter(|it| !it.is_empty()).unwrap_or(refused);
             continue;
         }
-        // The interpreter does not report which text comes from the template.
+        // The interpreter does not report which text comes from the template, nor is the message of a span told twice.
         out.printed.literals.clear();
+        out.printed.span_objects.clear();
         if interpreted(template, &conversation, wanted, choice)
             .is_none_or(|expected| expected != out)
         {

@@ -2,11 +2,14 @@
 
 use std::ops::Range;
 
+use fastpack_template::RenderOutput;
+
 use crate::record::{Conversation, Fault};
 use crate::report::ledger::Reason;
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::left_out::LeftOut;
 use crate::template::conversation::{is_assistant, last_turn, prepared};
+use crate::template::trained::learned::spans::looped;
 
 impl ChatTemplate {
     /// Renders a conversation, and finds the completion of its first `prompt` messages.
@@ -49,12 +52,16 @@ impl ChatTemplate {
         left_out: Option<&mut LeftOut>,
     ) -> Result<(String, Vec<Range<usize>>), Fault> {
         let template = self.serving(conversation);
-        let (text, spans) = self.render_spans_noting(conversation, left_out)?;
+        let RenderOutput { text, spans, span_objects, .. } =
+            self.render_marked_noting(conversation, left_out)?;
         let messages = prepared(conversation);
         let turns = messages.iter().filter(|message| is_assistant(message)).count();
         let Some(last) = last_turn(&messages) else {
             return Ok((text, Vec::new()));
         };
+        if let Some(owners) = looped(&span_objects, |at| is_assistant(&messages[at])) {
+            return Ok((text, spans_of(last, spans, &owners)));
+        }
         let before = match last {
             0 => Some(0),
             _ => template
@@ -85,6 +92,16 @@ impl ChatTemplate {
         );
         Fault::new(Reason::Unmaskable, message)
     }
+}
+
+/// The spans of a message, of spans that are given with their messages.
+pub(in crate::template) fn spans_of(
+    message: usize,
+    spans: Vec<Range<usize>>,
+    owners: &[usize],
+) -> Vec<Range<usize>> {
+    let owned = spans.into_iter().zip(owners);
+    owned.filter(|(_, owner)| **owner == message).map(|(span, _)| span).collect()
 }
 
 /// The spans inside the last turn. `before` is the length of the text before that turn, if it is known, and

@@ -235,7 +235,15 @@ fn texts_of_bases(
                 shift: 0,
                 is_joined,
             };
-            parted.push(finder.part(turn, &place)?);
+            let is_begun = parted
+                .last()
+                .is_some_and(|before: &PartedTurn| before.turn.message == turn.message);
+            let mut part = finder.part(turn, &place)?;
+            if is_begun {
+                // The generation prompt stands before the first stretch of a message.
+                part.prompt = part.turn.span.start..part.turn.span.start;
+            }
+            parted.push(part);
         }
         let others = finder.others(&conversation, &messages, &text)?;
         let mut made = with_others(text, parted, others);

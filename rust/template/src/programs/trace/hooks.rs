@@ -40,9 +40,9 @@ impl<'r> Trace<'r> {
         self.printed = printed;
     }
 
-    /// The beginning of a generation block.
-    pub(crate) fn begin(&mut self) {
-        self.printed.push(OutputPiece::Begin);
+    /// The beginning of a generation block, in the turn of a loop for `object`.
+    pub(crate) fn begin(&mut self, object: Option<usize>) {
+        self.printed.push(OutputPiece::Begin(object));
     }
 
     /// The end of a generation block.

@@ -377,7 +377,7 @@ impl<'r> Trace<'r> {
     /// A new string that is known to consist of these pieces.
     fn string(&mut self, value: &Value<'r>, pieces: Vec<OutputPiece>) -> Value<'r> {
         let Some(text) = value.as_text() else { return value.clone() };
-        if pieces.iter().any(|piece| matches!(piece, OutputPiece::Begin | OutputPiece::End)) {
+        if pieces.iter().any(|piece| matches!(piece, OutputPiece::Begin(_) | OutputPiece::End)) {
             self.stop("a generation block whose text is a value");
         }
         self.looks_at(pieces.len());

@@ -345,7 +345,7 @@ impl<'o> TrainedPart<'o> {
             let number = |message| turn_number(speaks(), message);
             return Ok(self.of_texts(texts, weight, number, left_out));
         }
-        let Printed { text, spans, literals } = printed;
+        let Printed { text, spans, literals, .. } = printed;
         let is_weighed = reader.weights().is_some();
         let trained = match self.wanted().of(is_weighed, reader.prompt().is_some()) {
             WantedSpans::Text => Trained::All,

@@ -20,6 +20,7 @@ use crate::template::conversation::left_out::LeftOut;
 use crate::template::conversation::{is_assistant, prepared};
 use crate::template::trained::rule;
 use crate::template::trained::rule::texts::TurnDocument;
+use fastpack_template::RenderOutput;
 use fastpack_template::json::{Json, Map};
 
 impl ChatTemplate {
@@ -41,15 +42,25 @@ impl ChatTemplate {
         conversation: &Conversation,
         left_out: Option<&mut LeftOut>,
     ) -> std::result::Result<(String, Vec<Range<usize>>), Fault> {
+        let output = self.render_marked_noting(conversation, left_out)?;
+        Ok((output.text, output.spans))
+    }
+
+    /// Renders a conversation as [`render_spans_noting`](Self::render_spans_noting) does. The message of each span is
+    /// known if the template marks its turns in a loop over messages.
+    pub(in crate::template) fn render_marked_noting(
+        &self,
+        conversation: &Conversation,
+        left_out: Option<&mut LeftOut>,
+    ) -> std::result::Result<RenderOutput, Fault> {
         let template = self.serving(conversation);
         template.check(conversation)?;
         let messages = prepared(conversation);
-        let output = template.run_whole(&messages, conversation, left_out)?;
-        if template.generates {
-            return Ok((output.text, output.spans));
+        let mut output = template.run_whole(&messages, conversation, left_out)?;
+        if !template.generates {
+            output.spans = derived(template, conversation, &messages, &output.text)?;
         }
-        let spans = derived(template, conversation, &messages, &output.text)?;
-        Ok((output.text, spans))
+        Ok(output)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use fastpack_template::RenderOutput;
+
 use super::header::learned;
 use super::markup::TurnMarkup;
 use crate::record::{Conversation, Fault};
@@ -33,14 +35,16 @@ impl ChatTemplate {
         left_out: Option<&mut LeftOut>,
     ) -> Result<(String, Vec<Turn>), Fault> {
         let template = self.serving(conversation);
-        let (text, spans) = self.render_spans_noting(conversation, left_out)?;
+        let RenderOutput { text, spans, span_objects, .. } =
+            self.render_marked_noting(conversation, left_out)?;
         let messages = prepared(conversation);
         let speaking: Vec<usize> =
             (0..messages.len()).filter(|at| is_assistant(&messages[*at])).collect();
-        let owners = if spans.len() == speaking.len() {
-            Some(speaking)
-        } else {
-            template.owners(conversation, &text, &spans, &speaking)
+        let looped = looped(&span_objects, |at| speaking.contains(&at));
+        let owners = match looped {
+            Some(owners) => Some(owners),
+            None if spans.len() == speaking.len() => Some(speaking),
+            None => template.owners(conversation, &text, &spans, &speaking),
         };
         let owners = owners.ok_or_else(|| self.hidden("the assistant wrote in which message"))?;
         let learned = learned(template, conversation);
@@ -48,8 +52,8 @@ impl ChatTemplate {
         Ok((text, turns))
     }
 
-    /// The message of each span, for a render with more or fewer spans than the assistant has messages. A
-    /// span belongs to the first message up to which the render contains the span.
+    /// The message of each span, where no loop over messages tells it and there are more or fewer spans than the
+    /// assistant has messages. A span belongs to the first message up to which the render contains the span.
     fn owners(
         &self,
         conversation: &Conversation,
@@ -69,6 +73,19 @@ impl ChatTemplate {
         }
         (owners.len() == spans.len()).then_some(owners)
     }
+}
+
+/// The message of each span that a template marks in a loop over messages; `None` if one before or between them is marked
+/// elsewhere. What is marked behind the loop belongs to the last of them, such as the end of the text.
+pub(in crate::template) fn looped(
+    span_objects: &[Option<usize>],
+    is_turn: impl Fn(usize) -> bool,
+) -> Option<Vec<usize>> {
+    let inside = span_objects.iter().rposition(Option::is_some)? + 1;
+    let owners = span_objects[..inside].iter().copied();
+    let mut owners: Vec<usize> = owners.collect::<Option<_>>()?;
+    owners.resize(span_objects.len(), owners[inside - 1]);
+    (owners.is_sorted() && owners.iter().all(|owner| is_turn(*owner))).then_some(owners)
 }
 
 /// The turns of spans that are given with their messages.
