@@ -11,8 +11,9 @@ import sys
 
 import pytest
 from campaign import campaign_only, tries
-from conftest import conversation, listing
+from conftest import listing
 from faulty_proxy import losing
+from group_jobs import GROUP, conversation_files, ended, is_the_same, left, packed_alone, packed_files
 from nested import flat, nested
 from processes import FILTERED, OPTIONS, at_work, everything, kill, start
 
@@ -21,7 +22,6 @@ from fastpack import _fastpack
 from fastpack.options import options_of
 from fastpack.options.native import native_inputs, native_model, native_options, native_output
 
-GROUP = 300_000
 COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row"]
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
@@ -30,74 +30,19 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
     """Twelve files of conversations, of different sizes."""
-    folder = tmp_path_factory.mktemp("inputs")
-    for number in range(12):
-        count = 25 + 7 * (number % 5)
-        lines = [json.dumps(conversation(100 * number + record)) for record in range(count)]
-        text = "\n".join(lines) + "\n"
-        (folder / f"part-{number:02}.jsonl").write_text(10 * text, encoding="utf-8")
-    return folder
+    return conversation_files(tmp_path_factory.mktemp("inputs"))
+
+
+@pytest.fixture(scope="module")
+def alone(inputs, tokenizer_dir, tmp_path_factory):
+    """The output folder of one process."""
+    return packed_alone(inputs, tokenizer_dir, tmp_path_factory.mktemp("alone"))
 
 
 @pytest.fixture
 def given(store, work):
     """The options of all processes of a test."""
     return {"group_size": GROUP, "threads": 1, "storage_options": store, "work_dir": str(work)}
-
-
-@pytest.fixture(scope="module")
-def alone(inputs, tokenizer_dir, tmp_path_factory):
-    """The output folder of one process."""
-    folders = {}
-
-    def pack(**options):
-        name = repr(options)
-        if name not in folders:
-            folders[name] = tmp_path_factory.mktemp("alone") / "out"
-            given = {**OPTIONS, "group_size": GROUP, "threads": 1, **options}
-            given |= (
-                {"filter": fastpack.Function(everything, fingerprint="everything")}
-                if FILTERED.items() <= options.items()
-                else {}
-            )
-            flat.pack_dir([inputs], folders[name], tokenizer=tokenizer_dir, **given)
-        return folders[name]
-
-    return pack
-
-
-def is_the_same(client, bucket, folder):
-    """True if a bucket holds the files of a folder, and nothing else; times and recipes apart."""
-    found = {key.removeprefix("packed/"): content for key, content in listing(client, bucket).items()}
-    here = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert found.keys() == here.keys()
-    for name in found.keys() - {"manifest.json", "report.json"}:
-        assert found[name] == here[name], name
-    reports = [json.loads(files["report.json"]) for files in (found, here)]
-    manifests = [json.loads(files["manifest.json"]) for files in (found, here)]
-    for report, manifest in zip(reports, manifests, strict=True):
-        del report["timing"]
-        for entry in manifest["beside"]:
-            if entry["name"] == "report.json":
-                entry.clear()
-        for unequal in ("recipe", "now", "blake3"):
-            manifest.pop(unequal, None)
-    assert reports[0] == reports[1]
-    assert manifests[0] == manifests[1]
-    return True
-
-
-def ended(processes):
-    """The output of processes at their end: the same for all."""
-    said = [process.communicate() for process in processes]
-    assert len({words for words, _ in said}) == 1, said
-    assert said[0][0].startswith("rows "), said
-    return said[0][0]
-
-
-def left(work):
-    """The files that are left on the local disk, but for locks."""
-    return [path for path in work.rglob("*") if path.is_file() and path.suffix != ".lock"]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +70,7 @@ def test_a_rank_writes_into_a_bucket_what_a_process_writes_into_a_folder(
     report = flat.pack_dir(
         [inputs], out, tokenizer=tokenizer_dir, rank=0, world_size=2, **{**given, **options}
     )
-    assert is_the_same(client, bucket, alone(**options))
+    assert is_the_same(packed_files(client, bucket), alone(**options))
     assert not left(work)
     again = flat.pack_dir(
         [inputs], out, tokenizer=tokenizer_dir, rank=1, world_size=2, **{**given, **options}
@@ -139,7 +84,7 @@ def test_ranks_that_share_a_disk_write_the_same_files(
     out = f"s3://{bucket}/packed"
     options = {**given, "validation": 25, "world_size": 3}
     ended([start(inputs, tokenizer_dir, out, rank=rank, **options) for rank in range(3)])
-    assert is_the_same(client, bucket, alone(validation=25))
+    assert is_the_same(packed_files(client, bucket), alone(validation=25))
     assert not left(work)
 
 
@@ -155,7 +100,7 @@ def test_a_killed_process_that_runs_again_takes_its_group_at_once(
     held = [key for key in listing(client, bucket) if key.endswith(".lock")]
     assert held
     ended([start(inputs, tokenizer_dir, out, rank=0, **options)])
-    assert is_the_same(client, bucket, alone(**FILTERED, validation=validation))
+    assert is_the_same(packed_files(client, bucket), alone(**FILTERED, validation=validation))
     assert not left(work)
 
 
@@ -198,7 +143,7 @@ def test_an_object_is_used_by_its_bytes_alone(
     flat.pack_dir([files], out, **{**options, "work_dir": str(tmp_path / "elsewhere")})
     plain = tmp_path / "plain"
     flat.pack_dir([files], plain, tokenizer=tokenizer_dir, **OPTIONS, group_size=GROUP, keep_tokens=True)
-    assert is_the_same(client, bucket, plain)
+    assert is_the_same(packed_files(client, bucket), plain)
 
 
 @pytest.mark.campaign
@@ -221,7 +166,7 @@ def test_faults_on_the_way_cost_no_byte_of_a_group(
     assert not said or seed % 2 == 0
     # A run that has failed goes on, and one that has not is known again.
     flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options)
-    assert is_the_same(client, bucket, alone(validation=25))
+    assert is_the_same(packed_files(client, bucket), alone(validation=25))
 
 
 def test_a_job_underway_is_refused_to_another(inputs, tokenizer_dir, given, client, bucket):
@@ -293,5 +238,5 @@ def test_a_group_alone_is_packed_into_a_bucket_as_tasks_of_ray_do(
             parts = native_inputs(elsewhere), native_output(elsewhere), native_options(elsewhere)
             _fastpack.pack_group(*parts, *native_model(elsewhere), group, step)
     fastpack.pack_dir([inputs], out, tokenizer=tokenizer_dir, **mine)
-    assert is_the_same(client, bucket, alone(validation=25))
+    assert is_the_same(packed_files(client, bucket), alone(validation=25))
     assert not left(work)

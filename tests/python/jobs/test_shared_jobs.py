@@ -5,7 +5,6 @@ The claims of both media; what one of them alone promises is in `test_groups.py`
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -13,13 +12,11 @@ import subprocess
 
 import pytest
 from campaign import campaign_only, tries
-from conftest import conversation, listing
+from group_jobs import GROUP, conversation_files, ended, is_the_same, left, packed_alone, packed_files
 from nested import flat
 from processes import FILTERED, OPTIONS, at_work, everything, kill, start
 
 import fastpack
-
-GROUP = 300_000
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 
@@ -67,8 +64,7 @@ class Bucket:
         return {"work_dir": f"{self.work}/{rank}"}
 
     def files(self):
-        found = listing(self.client, self.bucket)
-        return {key.removeprefix("packed/"): content for key, content in found.items()}
+        return packed_files(self.client, self.bucket)
 
     def put(self, name, content):
         self.client.put_object(Bucket=self.bucket, Key=f"packed/{name}", Body=content)
@@ -77,7 +73,7 @@ class Bucket:
         self.client.delete_object(Bucket=self.bucket, Key=f"packed/{name}")
 
     def left(self):
-        return [path for path in self.work.rglob("*") if path.is_file() and path.suffix != ".lock"]
+        return left(self.work)
 
 
 PLACES = {"folder": Folder, "bucket": Bucket}
@@ -97,59 +93,13 @@ def given(place):
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
     """Twelve files of conversations, of different sizes."""
-    folder = tmp_path_factory.mktemp("inputs")
-    for number in range(12):
-        count = 25 + 7 * (number % 5)
-        lines = [json.dumps(conversation(100 * number + record)) for record in range(count)]
-        text = "\n".join(lines) + "\n"
-        (folder / f"part-{number:02}.jsonl").write_text(10 * text, encoding="utf-8")
-    return folder
+    return conversation_files(tmp_path_factory.mktemp("inputs"))
 
 
 @pytest.fixture(scope="module")
 def alone(inputs, tokenizer_dir, tmp_path_factory):
     """The output folder of one process."""
-    folders = {}
-
-    def pack(**options):
-        name = repr(options)
-        if name not in folders:
-            folders[name] = tmp_path_factory.mktemp("alone") / "out"
-            given = {**OPTIONS, "group_size": GROUP, "threads": 1, **options}
-            if FILTERED.items() <= options.items():
-                given["filter"] = fastpack.Function(everything, fingerprint="everything")
-            flat.pack_dir([inputs], folders[name], tokenizer=tokenizer_dir, **given)
-        return folders[name]
-
-    return pack
-
-
-def is_the_same(place, folder):
-    """True if a place holds the files of a folder, and nothing else; times and recipes apart."""
-    found = place.files()
-    here = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert found.keys() == here.keys()
-    for name in found.keys() - {"manifest.json", "report.json"}:
-        assert found[name] == here[name], name
-    reports = [json.loads(files["report.json"]) for files in (found, here)]
-    manifests = [json.loads(files["manifest.json"]) for files in (found, here)]
-    for report, manifest in zip(reports, manifests, strict=True):
-        del report["timing"]
-        for entry in manifest["beside"]:
-            if entry["name"] == "report.json":
-                entry.clear()
-        for unequal in ("recipe", "now", "blake3"):
-            manifest.pop(unequal, None)
-    assert reports[0] == reports[1]
-    assert manifests[0] == manifests[1]
-    return True
-
-
-def ended(processes):
-    """The output of processes at their end: the same for all."""
-    said = [process.communicate() for process in processes]
-    assert len({words for words, _ in said}) == 1, said
-    assert said[0][0].startswith("rows "), said
+    return packed_alone(inputs, tokenizer_dir, tmp_path_factory.mktemp("alone"))
 
 
 def status(place):
@@ -179,7 +129,7 @@ def test_any_number_of_processes_write_the_same_files(
             for rank in order
         ]
     )
-    assert is_the_same(place, alone(validation=validation))
+    assert is_the_same(place.files(), alone(validation=validation))
     assert not place.left()
 
 
@@ -203,7 +153,7 @@ def test_what_two_killed_processes_leave_another_takes_over(
         kill(process)
     assert sum("-" in name and name.endswith(".lock") for name in place.files()) >= 2
     ended([start(inputs, tokenizer_dir, place.out, **{**options, **place.of(0), "rank": 0})])
-    assert is_the_same(place, alone(**FILTERED, validation=validation))
+    assert is_the_same(place.files(), alone(**FILTERED, validation=validation))
     assert status(place).state == "finished"
 
 
@@ -223,7 +173,7 @@ def test_killed_at_any_moment_a_job_goes_on_to_the_same_files(inputs, tokenizer_
             except subprocess.TimeoutExpired:
                 kill(process)
                 seconds *= 1.1
-        assert is_the_same(place, alone(validation=25))
+        assert is_the_same(place.files(), alone(validation=25))
         assert not place.left()
         for name in place.files():
             place.remove(name)
@@ -242,7 +192,7 @@ def test_a_process_that_must_not_wait_reports_what_is_done(inputs, tokenizer_dir
     assert found.steps[0].done == found.steps[0].groups - 1
     kill(other)
     ended([start(inputs, tokenizer_dir, place.out, **first)])
-    assert is_the_same(place, alone(**FILTERED))
+    assert is_the_same(place.files(), alone(**FILTERED))
 
 
 def test_a_group_that_fails_is_named_and_packed_again(inputs, tokenizer_dir, place, given, tmp_path):
@@ -267,7 +217,7 @@ def test_a_group_that_fails_is_named_and_packed_again(inputs, tokenizer_dir, pla
     flat.pack_dir([files], place.out, tokenizer=tokenizer_dir, **options)
     plain = tmp_path / "plain"
     flat.pack_dir([files], plain, tokenizer=tokenizer_dir, **{**OPTIONS, "group_size": GROUP})
-    assert is_the_same(place, plain)
+    assert is_the_same(place.files(), plain)
     assert not place.left()
 
 
@@ -285,4 +235,4 @@ def test_a_finished_job_returns_its_report_and_another_replaces_it_alone_where_i
     flat.pack_dir([inputs], place.out, **options, overwrite=True)
     assert place.files()["notes.txt"] == b"mine"
     place.remove("notes.txt")
-    assert is_the_same(place, alone())
+    assert is_the_same(place.files(), alone())
