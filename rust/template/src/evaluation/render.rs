@@ -99,7 +99,7 @@ impl Template {
     }
 }
 
-/// The number of each object in its list, by where it is, of the inputs that are lists of objects.
+/// The number of each object in its list, by its address, of the inputs that are lists of objects; none if one is there twice.
 fn objects_of(inputs: &[Value<'_>]) -> HashMap<*const Map, usize> {
     let lists = inputs.iter().filter_map(|input| match input {
         Value::List(List::Computed(items)) => Some(items.iter().enumerate()),
@@ -109,7 +109,9 @@ fn objects_of(inputs: &[Value<'_>]) -> HashMap<*const Map, usize> {
         Value::Dict(Dict::Data(object)) => Some((std::ptr::from_ref(*object), number)),
         _ => None,
     });
-    objects.collect()
+    let objects: Vec<_> = objects.collect();
+    let numbers: HashMap<_, _> = objects.iter().copied().collect();
+    if numbers.len() == objects.len() { numbers } else { HashMap::new() }
 }
 
 /// The functions that every template has, unless an input has the same name.

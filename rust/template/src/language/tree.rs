@@ -100,7 +100,7 @@ pub(crate) enum StatementKind {
 pub(crate) struct Captured {
     /// The body.
     pub(crate) scope: Scope,
-    /// What is made of its output by filters: the variable that holds the output, and their expression.
+    /// The filters of its output: the variable that holds the output, and the expression over it.
     pub(crate) filtered: Option<(Name, Expression)>,
 }
 

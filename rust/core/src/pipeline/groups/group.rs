@@ -158,9 +158,11 @@ impl<'a> GroupedJob<'a> {
         &self,
         groups: &Groups,
         (group, step): (usize, GroupStep),
+        hashed: HashedFiles,
         control: &Control,
     ) -> Result<Option<PackedGroup>> {
-        groups.packed(group as u64, step.name(), &self.identity_of(group, step), control)
+        let (identity, is_all) = (self.identity_of(group, step), hashed == HashedFiles::All);
+        groups.packed((group as u64, step.name()), &identity, is_all, control)
     }
 
     /// Hands over some groups in their order, each with its record if it has finished a step. Many are read at a time, since the
@@ -175,13 +177,7 @@ impl<'a> GroupedJob<'a> {
         let mut left = some;
         let read = |group| {
             control.tick()?;
-            let packed = match hashed {
-                HashedFiles::Small => self.packed(groups, (group, step), control)?,
-                HashedFiles::All => {
-                    let identity = self.identity_of(group, step);
-                    groups.unchanged(group as u64, step.name(), &identity, control)?
-                }
-            };
+            let packed = self.packed(groups, (group, step), hashed, control)?;
             let with_record = |it: PackedGroup| -> Result<_> {
                 let record = GroupRecord::read(&it.report, &it.dir)?;
                 Ok((PackedGroup { report: String::new(), ..it }, record))
@@ -392,7 +388,8 @@ impl<'a> GroupedJob<'a> {
         group: usize,
         control: &Control,
     ) -> Result<PackedGroup> {
-        let find = || self.packed(groups, (group, GroupStep::Tokens), control);
+        let step = (group, GroupStep::Tokens);
+        let find = || self.packed(groups, step, HashedFiles::Small, control);
         if let Some(made) = find()? {
             return Ok(made);
         }

@@ -178,29 +178,8 @@ impl Groups {
     }
 
     /// A group that has finished a step with this identity; `None` if it has not, or if a file on the disk is not as long as it was, or a
-    /// small one has changed.
+    /// small one has changed; with `hashed`, also if any byte of a file has changed.
     pub fn packed(
-        &self,
-        group: u64,
-        step: &str,
-        job: &Identity,
-        control: &Control,
-    ) -> Result<Option<PackedGroup>> {
-        self.found((group, step), job, false, control)
-    }
-
-    /// [`packed`](Self::packed); `None` also if any byte of a file has changed.
-    pub fn unchanged(
-        &self,
-        group: u64,
-        step: &str,
-        job: &Identity,
-        control: &Control,
-    ) -> Result<Option<PackedGroup>> {
-        self.found((group, step), job, true, control)
-    }
-
-    fn found(
         &self,
         (group, step): (u64, &str),
         job: &Identity,
@@ -219,7 +198,7 @@ impl Groups {
         Ok(own.map(|it| PackedGroup { dir: self.store.place(&name), name, ..it }))
     }
 
-    /// [`unchanged`](Self::unchanged), with all files in a folder of the local disk.
+    /// [`packed`](Self::packed) and hashed, with all files in a folder of the local disk.
     pub fn fetched(
         &self,
         (group, step): (u64, &str),
@@ -248,13 +227,8 @@ impl Groups {
     }
 
     /// Gives shards of packed groups to the output, by their paths.
-    pub fn adopt(
-        &self,
-        folder: &mut Folder,
-        shards: &[(PathBuf, File)],
-        control: &Control,
-    ) -> Result<()> {
-        self.store.adopt(folder, shards, control)
+    pub fn adopt(&self, to: &mut Folder, of: &[(PathBuf, File)], control: &Control) -> Result<()> {
+        self.store.adopt(to, of, control)
     }
 
     /// Removes the tokens that a group has made in a step, if they have changed since.

@@ -108,7 +108,7 @@ pub(crate) trait LockedStore {
 pub enum Opened<T> {
     /// It is ready for this process.
     Ready(T),
-    /// The same job has finished here before: the content of its `report.json`.
+    /// The `report.json` of the same job, which has finished here before.
     Finished(String),
 }
 

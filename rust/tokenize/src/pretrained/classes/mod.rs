@@ -1,7 +1,7 @@
 //! The usual classes that build their own engine from a vocabulary, whatever the rest of `tokenizer.json` says.
 //!
 //! Each class has one [`Recipe`], in the file of its model: its default tokens, its engine, and its post-processor.
-//! Which classes have one follows from their use, as `docs/topics/tokenizing.md` lists it; transformers builds the others.
+//! `docs/topics/tokenizing.md` lists the classes with rules of their own; transformers builds all others.
 
 mod bpe;
 mod unigram;
