@@ -24,6 +24,9 @@ from picture_models import FAMILIES, save_processor
 from PIL import Image
 
 import fastpack
+from fastpack import _fastpack
+from fastpack.dataset.pictures.files import PictureFiles
+from fastpack.dataset.pictures.references import references_of
 from fastpack.errors import LossError, OptionError, RecordError
 from fastpack.report.display.rows import picture_line
 
@@ -488,6 +491,14 @@ def test_limits_of_pictures_hold_on_every_road(folder_of, tmp_path):
     assert most <= 3 < max(len(row["images"]) for row in free.to_pylist())
     fastpack.pack_dir(path, tmp_path / "rows", tokenizer=model, progress=False, **options)
     assert fastpack.read(tmp_path / "rows").to_pylist() == table.to_pylist()
+    assert fastpack.verify(tmp_path / "rows", sample=0)
+    problems, _ = _fastpack.check_rows(table, json.dumps({"max_images_per_pack": most - 1}))
+    assert [message for _, message in problems] == [
+        f"column `images` has more than {most - 1} pictures, the `max_images_per_pack` of these rows"
+    ]
+    fastpack.pack_dir(path, tmp_path / "kept", tokenizer=model, keep_tokens=True, progress=False, **options)
+    fastpack.repack(tmp_path / "kept", tmp_path / "again", max_length=512, progress=False)
+    assert fastpack.read(tmp_path / "again").to_pylist() == table.to_pylist()
     scanned = fastpack.scan(path, model, progress=False, **options)
     assert scanned.fits[0].rows == table.num_rows
     assert scanned.fits[0].lower_bound == fastpack.Report.of(table).lower_bound
@@ -534,6 +545,36 @@ def test_documents_that_groups_share_keep_their_pictures_and_turns(memory, folde
                 documents.append((*origin, row["input_ids"][end - length : end], shown))
         found.append(sorted(documents))
     assert found[0] == found[1]
+
+
+def test_a_document_with_too_many_pictures_may_be_an_error(folder_of, tmp_path):
+    shown = [content(size, tmp_path) for size in ((60, 90), (120, 50), (30, 40))]
+    path = write(tmp_path, [{"messages": [user(*shown, text("boats")), answer("ok")]}])
+    limited = fastpack.Reading(images=fastpack.Images(max_images_per_pack=2))
+    said = r"data.jsonl:1: .*the document has 3 pictures of \d+ tokens, more than `reading.images` allows in a row"
+    with pytest.raises(RecordError, match=said):
+        packed(path, folder_of("qwen2_5_vl"), reading=limited, overlong="error", strategy="mix")
+
+
+@pytest.mark.parametrize("name", ["max_images_per_pack", "max_image_tokens_per_pack"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "many", True, 2**31])
+def test_limits_of_pictures_are_counts(name, value, forms, folder_of):
+    folder, records = forms
+    path = write(folder, [records["path"]], "limits.jsonl")
+    with pytest.raises(OptionError, match=f"reading.images.{name}"):
+        packed(
+            path, folder_of("qwen2_5_vl"), reading=fastpack.Reading(images=fastpack.Images(**{name: value}))
+        )
+
+
+def test_a_pipe_is_no_picture(forms, folder_of, tmp_path):
+    folder, records = forms
+    (row,) = packed(write(folder, [records["path"]], "pipe.jsonl"), folder_of("qwen2_5_vl"))
+    os.mkfifo(tmp_path / "pipe")
+    given = {**row["images"][0], "path": str(tmp_path / "pipe")}
+    for each in (given, {**given, "row": 1}):
+        with pytest.raises(ValueError, match="is no regular file"):
+            PictureFiles().opened(references_of([each])[0])
 
 
 def test_verify_opens_every_picture(forms, folder_of, tmp_path):

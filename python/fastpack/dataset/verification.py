@@ -263,8 +263,16 @@ class _Checked:
                 continue
             for reference in references:
                 rows.setdefault(reference._replace(document=0, pictures=0), row)
+
+        def refused(reference: PictureReference) -> str | None:
+            try:
+                files.opened(reference)
+            except ValueError as raised:
+                return str(raised)
+            return None
+
         with ThreadPoolExecutor() as threads:
-            faults = threads.map(files.fault, rows)
+            faults = threads.map(refused, rows)
             for row, fault in zip(rows.values(), faults, strict=True):
                 self._opened += 1
                 if fault:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastpack import _fastpack
-from fastpack.arguments.checks import check_type, reason_of
+from fastpack.arguments.checks import check_type, reason_of, regular_file
 from fastpack.dataset.pictures.records import RecordFiles
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fastpack.dataset.pictures.references import PictureReference
     from fastpack.types import StrPath
 
-__all__ = ["PictureFiles", "other_size"]
+__all__ = ["PictureFiles"]
 
 
 class PictureFiles:
@@ -56,11 +56,28 @@ class PictureFiles:
     def opened(self, reference: PictureReference) -> Image:
         """A picture, upright and in RGB, as `load_image` of transformers gives it.
 
-        Raises whatever Pillow and the file system raise for what is no picture.
+        Raises:
+            ValueError: It cannot be opened, or has another size than when it was packed; the message names it.
         """
+        try:
+            picture = self._read(reference)
+        except MemoryError:
+            raise
+        except Exception as raised:  # whatever Pillow and the file system raise
+            message = f"the {reference} cannot be opened: {reason_of(raised)}; pass `moved` if it lies elsewhere now"
+            raise ValueError(message) from raised
+        if picture.size != (reference.width, reference.height):
+            message = (
+                f"the {reference} has {picture.width} x {picture.height} pixels, but had "
+                f"{reference.width} x {reference.height} when it was packed; pack again"
+            )
+            raise ValueError(message)
+        return picture
+
+    def _read(self, reference: PictureReference) -> Image:
         from PIL import Image, ImageOps  # noqa: PLC0415  only pictures need Pillow
 
-        path = self._now(reference.path)
+        path = regular_file(self._now(reference.path))
         if reference.row:
             record = self._records.record(path, reference.row)
             source: BytesIO | Path = BytesIO(_fastpack.held_picture(record, self._readings, reference.number))
@@ -70,16 +87,6 @@ class PictureFiles:
             # Of a GIF it is the first frame. `convert` reads all pixels, so the file can be closed.
             return ImageOps.exif_transpose(picture).convert("RGB")
 
-    def fault(self, reference: PictureReference) -> str | None:
-        """The reason that a picture is not as it was when it was packed; `None` if it is: it opens, and has its size."""
-        try:
-            picture = self.opened(reference)
-        except MemoryError:
-            raise
-        except Exception as raised:  # noqa: BLE001  whatever Pillow and the file system raise
-            return f"the {reference} cannot be opened: {reason_of(raised)}"
-        return other_size(reference, picture)
-
     def _now(self, path: str) -> Path:
         """The path at which a file lies now."""
         there = Path(path)
@@ -87,16 +94,6 @@ class PictureFiles:
             if there.is_relative_to(before):
                 return now / there.relative_to(before)
         return there
-
-
-def other_size(reference: PictureReference, picture: Image) -> str | None:
-    """The message of a picture that has another size than when it was packed."""
-    if picture.size == (reference.width, reference.height):
-        return None
-    return (
-        f"the {reference} has {picture.width} x {picture.height} pixels, but had "
-        f"{reference.width} x {reference.height} when it was packed; pack again"
-    )
 
 
 def _readings_of(folders: Iterable[Folder]) -> list[str]:

@@ -23,7 +23,7 @@ _MOST: Final = 8
 
 
 def thumbnails(pictures: Iterable[PictureReference]) -> str:
-    """Small pictures as HTML. What cannot be opened, or no Pillow, leaves a picture out."""
+    """Small pictures as HTML. One that cannot be opened is left out, and all are without Pillow."""
     files = PictureFiles()
     shown = (_thumbnail(picture, files) for _, picture in zip(range(_MOST), pictures, strict=False))
     return "".join(shown)
@@ -32,13 +32,11 @@ def thumbnails(pictures: Iterable[PictureReference]) -> str:
 def _thumbnail(reference: PictureReference, files: PictureFiles) -> str:
     try:
         picture = files.opened(reference)
-        picture.thumbnail((_SIDE, _SIDE))
-        written = BytesIO()
-        picture.save(written, "JPEG")
-    except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001  whatever Pillow and the file system raise: the text names the picture
+    except ValueError:
         return ""
+    picture.thumbnail((_SIDE, _SIDE))
+    written = BytesIO()
+    picture.save(written, "JPEG")
     content = base64.b64encode(written.getvalue()).decode()
     width, height = picture.size
     source = f"data:image/jpeg;base64,{content}"

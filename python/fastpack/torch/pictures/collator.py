@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from fastpack.arguments.checks import check_switch, check_type, is_series, reason_of, shown
-from fastpack.dataset.pictures.files import PictureFiles, other_size
+from fastpack.dataset.pictures.files import PictureFiles
 from fastpack.errors import BatchError, OptionTypeError
 from fastpack.runtime.ranks import rank_of
 from fastpack.torch.batches import collate, full_row, lengths_of
@@ -208,19 +208,10 @@ class PictureCollator:
     def _opened(self, reference: PictureReference, number: int) -> Image:
         """A picture of row `number`."""
         try:
-            picture = self._files.opened(reference)
-        except MemoryError:
-            raise
-        except Exception as raised:
-            message = (
-                f"row {number} of the batch: the {reference} cannot be opened: {reason_of(raised)}; "
-                "pass `moved` if it lies elsewhere now"
-            )
-            raise BatchError(message) from raised
-        if fault := other_size(reference, picture):
-            message = f"row {number} of the batch: {fault}"
-            raise BatchError(message)
-        return picture
+            return self._files.opened(reference)
+        except ValueError as refused:
+            message = f"row {number} of the batch: {refused}"
+            raise BatchError(message) from refused.__cause__
 
     def _stand_in_row(self, tokens: Values, row: Mapping[str, object]) -> dict[str, object]:
         """A row of one document without labels that shows the picture that stands in."""

@@ -28,6 +28,7 @@ pub struct CheckedRows {
 enum RowRule {
     Token(RowColumn),
     MaxLength(RowColumn),
+    MaxPictures,
     Class,
     Truths,
     Truth,
@@ -94,6 +95,7 @@ struct RuleColumns {
     /// The columns with a value for each token.
     per_token: Vec<(RowColumn, Lists)>,
     answers: Vec<(RowColumn, NumberLists<Int64Type>)>,
+    pictures: Option<Lists>,
     labels: Option<NumberLists<Int64Type>>,
     weights: Option<NumberLists<Float32Type>>,
     target_lengths: Option<NumberLists<Int64Type>>,
@@ -121,6 +123,7 @@ impl RuleColumns {
             boundaries: Boundaries::of(batch)?,
             per_token,
             answers,
+            pictures: batch.column_by_name(RowColumn::Images.name()).and_then(Lists::split),
             labels,
             weights: NumberLists::of(batch, RowColumn::LossWeights.name())?,
             target_lengths: NumberLists::of(batch, RowColumn::TargetSeqLengths.name())?,
@@ -166,6 +169,15 @@ impl Check<'_> {
                     format!("column `{name}` has {values} values, but `input_ids` {}", ids.len())
                 });
             }
+        }
+        if let (Some(most), Some(pictures)) = (self.options.max_images_per_pack, &columns.pictures)
+            && pictures.len(row) as u64 > most
+        {
+            self.broken(RowRule::MaxPictures, row, || {
+                format!(
+                    "column `images` has more than {most} pictures, the `max_images_per_pack` of these rows"
+                )
+            });
         }
         if self.options.has_one_document() {
             return;

@@ -28,6 +28,7 @@ pub struct PackedOptions {
     pub(super) objective: Option<ObjectiveName>,
     pub(super) max_length: Option<u64>,
     pub(super) max_target_length: Option<u64>,
+    pub(super) max_images_per_pack: Option<u64>,
     pub(super) shift_labels: bool,
     /// The token of padding, and whether it stands on the left, of rows that are padded.
     padding: Option<(i64, bool)>,
@@ -60,6 +61,7 @@ impl PackedOptions {
             objective: objective.and_then(known).map(|&(_, name)| name),
             max_length: number("max_length"),
             max_target_length: number("max_target_length"),
+            max_images_per_pack: number("max_images_per_pack"),
             shift_labels: options.get("shift_labels").and_then(Value::as_bool) == Some(true),
             padding: token.filter(|_| is_padded).map(|token| (token, is_left)),
         }

@@ -1,6 +1,8 @@
 //! [`Pieces`]: documents, and parts of documents, to be packed, in input order. [`cut_overlong`](super::cut_overlong) says where
 //! documents that are too long are cut.
 
+use serde::{Deserialize, Serialize};
+
 use super::cancellation::{TICK, collect};
 use crate::config::{PackOptions, PictureSizes};
 use crate::error::{Error, Result};
@@ -21,7 +23,7 @@ pub struct Piece {
 }
 
 /// The sizes of a piece after its objective, and the key of its random numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadeSizes {
     /// The tokens of the piece in its row; 0 for as many as it has in its document.
     pub tokens: u32,

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::assemble::{Excerpt, Gathered};
-use crate::config::PictureSizes;
 use crate::document::{ColumnName, Documents, INPUTS, PICTURES, Pass, TrainedRun};
 use crate::pack::{MadeSizes, Piece, Plan};
 
@@ -39,10 +38,7 @@ struct SharedPiece {
     ids: Vec<u32>,
     /// The trained runs in it: their begin and end in the document, and the bits of their weight.
     runs: Vec<(u32, u32, u32)>,
-    /// The tokens and targets that its objective makes of it, and the key of its random numbers.
-    made: (u32, u32, u64),
-    /// Its pictures, if rows have limits of pictures.
-    pictures: PictureSizes,
+    made: MadeSizes,
 }
 
 impl SharedDocument {
@@ -86,9 +82,7 @@ impl SharedPiece {
             let moved = |at: u32| at - start + first;
             (begin < end).then(|| (moved(begin), moved(end), run.weight.to_bits()))
         });
-        let pictures = made.pictures;
-        let made = (made.tokens, made.targets, made.key);
-        Self { start: first, ids: ids.to_vec(), runs: inside.collect(), made, pictures }
+        Self { start: first, ids: ids.to_vec(), runs: inside.collect(), made }
     }
 }
 
@@ -121,8 +115,7 @@ impl LeftoverDocuments {
                 }
                 ids[start..end].copy_from_slice(&piece.ids);
                 let length = u32::try_from(piece.ids.len()).expect("a piece of a row");
-                let (tokens, targets, key) = piece.made;
-                let made = MadeSizes { tokens, targets, pictures: piece.pictures, key };
+                let made = piece.made;
                 leftovers.pieces.push(Piece { document: number, start: piece.start, length, made });
                 runs.extend(piece.runs.into_iter().map(|(start, end, weight)| TrainedRun {
                     start,

@@ -46,6 +46,11 @@ pub fn repack(
     if let Some(images) = &kept.job.token_options.images {
         images.add_columns(&mut options.rows.columns);
         options.tokens.images = Some(images.clone());
+        if let Some(rows) = &kept.job.row_options {
+            let packing = &mut options.rows.packing;
+            packing.max_images_per_pack = rows.packing.max_images_per_pack;
+            packing.max_image_tokens_per_pack = rows.packing.max_image_tokens_per_pack;
+        }
     }
     let options = &options;
     options.validate()?;

@@ -6,6 +6,7 @@ use std::io::BufReader;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use fastpack_picture::Size;
 use memchr::memmem;
@@ -25,6 +26,9 @@ use crate::util::message::counted;
 /// Most bytes of the texts that are kept: sizes of pictures repeat, and a text may have thousands of tokens.
 const MOST_BYTES: usize = 1 << 25;
 
+/// Most files whose sizes are kept: a file may be shown by several turns of a conversation, and by several conversations.
+const MOST_SIZES: usize = 1 << 14;
+
 /// The texts of pictures, which all threads share.
 pub(crate) struct PictureTexts<'a> {
     options: &'a ImageOptions,
@@ -32,7 +36,11 @@ pub(crate) struct PictureTexts<'a> {
     /// True if a function of the caller changes the records.
     is_mapped: bool,
     known: Mutex<KnownTexts>,
+    sizes: Mutex<KnownSizes>,
 }
+
+/// The sizes of files that were opened lately. A file of another time or length is opened again.
+type KnownSizes = HashMap<PathBuf, ((Option<SystemTime>, u64), Size)>;
 
 /// The size of a picture, and the number of pictures of its conversation.
 type PictureKey = (Size, usize);
@@ -61,7 +69,8 @@ impl<'a> PictureTexts<'a> {
         let options = job.options.tokens.images.as_ref()?;
         let function = job.transform.pictures.as_ref()?;
         let is_mapped = job.transform.map.is_some();
-        Some(Self { options, function, is_mapped, known: Mutex::default() })
+        let (known, sizes) = (Mutex::default(), Mutex::default());
+        Some(Self { options, function, is_mapped, known, sizes })
     }
 
     /// Replaces the marker of each picture in the texts of a conversation, a record of the file at `path` or in memory.
@@ -149,9 +158,20 @@ impl<'a> PictureTexts<'a> {
         if !facts.is_file() {
             return Err(fault(&"it is no file"));
         }
+        let name = PictureFile::At(file.display().to_string().into());
+        let version = (facts.modified().ok(), facts.len());
+        let sizes = || self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, size)) = sizes().get(&file).filter(|(known, _)| *known == version) {
+            return Ok((*size, name));
+        }
         let opened = File::open(&file).map_err(|error| fault(&error))?;
         let size = fastpack_picture::size(BufReader::new(opened)).map_err(|error| fault(&error))?;
-        Ok((size, PictureFile::At(file.display().to_string().into())))
+        let mut sizes = sizes();
+        if sizes.len() >= MOST_SIZES {
+            sizes.clear();
+        }
+        sizes.insert(file, (version, size));
+        Ok((size, name))
     }
 
     /// Makes the texts of the pictures of conversations that follow, records of the file at `path` or in memory: many sizes
