@@ -99,6 +99,8 @@ def _asked(tokenizer: TransformersTokenizer) -> list[list[int]] | None:
     """
     try:
         return [list(tokenizer(text)["input_ids"]) for text in _PROBES]  # type: ignore[operator]
+    except MemoryError:
+        raise
     except Exception:  # noqa: BLE001  each class refuses in its own way
         return None
 

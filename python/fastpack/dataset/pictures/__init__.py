@@ -1,5 +1,5 @@
 """The pictures of packed rows.
 
-`references` says what a row tells of a picture, `files` opens it wherever it lies now, and `records` finds the records
-that hold bytes of pictures. Begin with `files.PictureFiles`.
+`references` reads the pictures of a row, `files` opens their files in their present places, and `records` finds the
+records that hold their bytes. Begin with `files.PictureFiles`.
 """

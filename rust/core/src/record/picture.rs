@@ -1,4 +1,4 @@
-//! [`Picture`]: the file of a picture, or its bytes as a record holds them, which are looked at only where they are needed.
+//! [`Picture`]: the file of a picture, or its bytes as a record holds them, decoded on demand.
 
 use std::borrow::Cow;
 use std::io::Cursor;

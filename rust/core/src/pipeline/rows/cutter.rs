@@ -254,7 +254,7 @@ struct PictureStretch<'a> {
 }
 
 impl PictureStretch<'_> {
-    /// The last place at which a row can end that begins at `start`.
+    /// The last possible end of a row that begins at `start`.
     fn end(&self, start: u32) -> u32 {
         let end = self.length.min(start.saturating_add(self.packing.row_limit().get()));
         let mut sizes = PictureSizes::default();
@@ -270,7 +270,7 @@ impl PictureStretch<'_> {
         end
     }
 
-    /// The first place at which a row can begin that goes to the end.
+    /// The first possible start of a row that goes to the end of the document.
     fn start(&self) -> u32 {
         let start = self.length.saturating_sub(self.packing.row_limit().get());
         let mut sizes = PictureSizes::default();

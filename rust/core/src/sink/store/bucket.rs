@@ -300,7 +300,7 @@ impl JobStore for BucketStore {
         remove_group(&self.folder(group));
     }
 
-    /// They are copied in the bucket.
+    /// The shards are copied inside the bucket.
     fn adopt(&self, to: &mut Folder, shards: &[(PathBuf, File)], _: &Control) -> Result<()> {
         to.adopt_in_bucket(shards)
     }
@@ -334,7 +334,7 @@ struct LockedBucket<'a> {
 }
 
 impl LockedStore for LockedBucket<'_> {
-    /// A lease may have been that of a process that had ended.
+    /// Unknown: the lease may have belonged to a process that has ended.
     fn waited(&self) -> bool {
         false
     }

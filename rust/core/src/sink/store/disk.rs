@@ -208,7 +208,7 @@ impl JobStore for DiskStore {
         self.folder(group)
     }
 
-    /// It lies there.
+    /// The file lies there already.
     fn keep(&self, _: &str, _: SizedFile<'_>, control: &Control) -> Result<Option<String>> {
         control.tick().map(|()| None)
     }
@@ -220,7 +220,7 @@ impl JobStore for DiskStore {
         Ok(found?.is_some())
     }
 
-    /// They lie there.
+    /// The files lie there already.
     fn fetch(&self, _: &PackedGroup, control: &Control) -> Result<()> {
         control.tick()
     }

@@ -174,8 +174,8 @@ impl<'a> PictureTexts<'a> {
         Ok((size, name))
     }
 
-    /// Makes the texts of the pictures of conversations that follow, records of the file at `path` or in memory: many sizes
-    /// take the processor little longer than one. Bad pictures are left to those who read the records.
+    /// Makes the texts of the pictures of a block's conversations, records of the file at `path` or in memory, ahead of their
+    /// rendering: many sizes take the processor little longer than one. Bad pictures are reported with their records.
     pub(crate) fn prepare(
         &self,
         conversations: impl Iterator<Item = Conversation>,
