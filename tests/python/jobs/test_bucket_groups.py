@@ -11,8 +11,8 @@ import sys
 
 import pytest
 from campaign import campaign_only, tries
-from conftest import listing
-from faulty_proxy import losing
+from conftest import conversation, listing
+from faulty_proxy import killing, losing
 from group_jobs import GROUP, conversation_files, ended, is_the_same, left, packed_alone, packed_files
 from nested import flat, nested
 from processes import FILTERED, OPTIONS, at_work, everything, kill, start
@@ -23,6 +23,9 @@ from fastpack.options import options_of
 from fastpack.options.native import native_inputs, native_model, native_options, native_output
 
 COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row"]
+
+SMALL = 40_000
+"""Bytes of a group of two small files."""
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 
@@ -167,6 +170,56 @@ def test_faults_on_the_way_cost_no_byte_of_a_group(
     # A run that has failed goes on, and one that has not is known again.
     flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options)
     assert is_the_same(packed_files(client, bucket), alone(validation=25))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """Files of two groups."""
+    folder = tmp_path_factory.mktemp("small")
+    for number in range(2):
+        lines = [json.dumps(conversation(100 * number + record)) for record in range(40)]
+        (folder / f"part-{number}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def small_alone(small, tokenizer_dir, tmp_path_factory):
+    out = tmp_path_factory.mktemp("small-alone") / "out"
+    flat.pack_dir([small], out, tokenizer=tokenizer_dir, **OPTIONS, group_size=SMALL, validation=5)
+    return out
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+def test_killed_at_any_write_a_job_goes_on_to_the_same_files(
+    done, small, small_alone, tokenizer_dir, given, store, client, bucket, work
+):
+    """Each write is a step of the job: of its locks, records and groups, of the output, and of the end."""
+    out = f"s3://{bucket}/packed"
+    options = {**given, "group_size": SMALL, "validation": 5, "rank": 0, "world_size": 1}
+
+    def run(at):
+        with killing(store["aws_endpoint"], at=at, done=done) as proxy:
+            through = {**options, "storage_options": {**store, "aws_endpoint": proxy.url}}
+            proxy.process = start(small, tokenizer_dir, out, **through)
+            said, _ = proxy.process.communicate()
+            return proxy.writes, said
+
+    writes, said = run(0)
+    assert said.startswith("rows "), said
+    assert writes > 20
+    # The last writes end the job: what it leaves has nobody to remove it but the next run.
+    last = range(writes - tries(5, writes), writes + 1)
+    earlier = random.Random(writes).sample(range(1, writes - 5), tries(4, 0))
+    for at in (*earlier, *last):
+        for name in packed_files(client, bucket):
+            client.delete_object(Bucket=bucket, Key=f"packed/{name}")
+        shutil.rmtree(work, ignore_errors=True)
+        _, said = run(at)
+        again = start(small, tokenizer_dir, out, **options)
+        ended([again])
+        assert is_the_same(packed_files(client, bucket), small_alone), (at, writes, said)
+        assert not left(work), (at, writes, said)
 
 
 def test_a_job_underway_is_refused_to_another(inputs, tokenizer_dir, given, client, bucket):

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ import datasets
 import pytest
 from conftest import conversation
 from nested import flat
-from processes import OPTIONS, at_work, kill, start
+from processes import FILTERED, OPTIONS, at_work, everything, kill, start
 from rows import table_of
 
 import fastpack
@@ -361,6 +362,35 @@ def test_a_group_that_was_changed_is_packed_again(long_inputs, tokenizer_dir, al
     done[0].write_bytes(done[0].read_bytes()[:-1])
     done[1].unlink()
     flat.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, **options)
+    assert shards(out) == shards(alone[None])
+
+
+@posix
+@pytest.mark.parametrize("placing", [False, True], ids=["whole", "placing"])
+def test_a_changed_group_without_a_record_is_packed_again(
+    placing, long_inputs, tokenizer_dir, alone, tmp_path
+):
+    """A process was killed before it had recorded the group, or while it placed its files."""
+    import fcntl
+
+    out = tmp_path / "out"
+    how = {"group_size": LONG_GROUP, "threads": 1, "wait": False}
+    process = at_work(start(long_inputs, tokenizer_dir, out, pause=True, **how, **FILTERED))
+    (started,) = (out / ".fastpack/groups").glob("*-rows/.fastpack/started.json")
+    record, group = started.read_bytes(), started.parent.parent
+    with (out / ".fastpack/lock").open("r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        process.send_signal(signal.SIGCONT)
+        process.communicate()
+    group.with_suffix(".json").unlink()
+    if placing:
+        started.parent.mkdir()
+        started.write_bytes(record)
+        (group / "manifest.json").rename(group / ".fastpack/manifest.json")
+    shard = group / "train-00000.arrow"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    same = {**OPTIONS, "filter": fastpack.Function(everything, fingerprint="everything")}
+    flat.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, group_size=LONG_GROUP, **same)
     assert shards(out) == shards(alone[None])
 
 

@@ -168,7 +168,8 @@ def test_killed_at_any_moment_a_job_goes_on_to_the_same_files(inputs, tokenizer_
                 inputs, tokenizer_dir, place.out, **{**given, "validation": 25, "rank": 0, "world_size": 1}
             )
             try:
-                process.communicate(timeout=chance.uniform(0.3, 1.5) * seconds)
+                said, _ = process.communicate(timeout=chance.uniform(0.3, 1.5) * seconds)
+                assert said.startswith("rows "), said
                 finished = True
             except subprocess.TimeoutExpired:
                 kill(process)

@@ -22,7 +22,7 @@ mod tests;
 
 pub(crate) use address::{is_url, public};
 pub(crate) use buckets::lease::{Lease, SeenLocks};
-pub(crate) use buckets::objects::{Version, WrittenObject};
+pub(crate) use buckets::objects::Version;
 pub(crate) use buckets::target::{LOCK, Target};
 pub(crate) use location::{Location, OpenFile, RangeFile, RangeFileReader};
 pub(crate) use search::{Named, Outputs};

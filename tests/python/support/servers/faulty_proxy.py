@@ -22,7 +22,7 @@ class Proxy(LoopbackServer):
         self.broken = ""
         super().__init__(Handler)
 
-    def fault(self, path):
+    def fault(self, command, path):
         """The fault of the next request, if any: always one for paths with `broken`."""
         if self.broken and self.broken in path:
             return "status"
@@ -32,13 +32,39 @@ class Proxy(LoopbackServer):
             self.lost += 1
             return self.chances.choice(["status", "before", "after", "cut"])
 
+    def before_reset(self):
+        """What happens before a connection is lost."""
+
+
+class KillingProxy(Proxy):
+    """Kills `process` at its `at`-th request that writes, before the server has seen it (`done` false) or once it has done it."""
+
+    def __init__(self, host, port, *, at, done):
+        super().__init__(host, port, seed=0, faults=0)
+        self.at, self.done, self.writes = at, done, 0
+        self.process = None
+
+    def fault(self, command, path):
+        if command in {"GET", "HEAD"}:
+            return ""
+        with self.lock:
+            self.writes += 1
+            if self.writes != self.at:
+                return ""
+        return "after" if self.done else "before"
+
+    def before_reset(self):
+        self.process.kill()
+        self.process.wait()
+
 
 class Handler(SilentHandler):
     def pass_on(self):
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
-        fault = self.server.fault(self.path)
+        fault = self.server.fault(self.command, self.path)
         if fault == "before":
+            self.server.before_reset()
             return self.reset()
         if fault == "status":
             self.send_response(503)
@@ -51,6 +77,7 @@ class Handler(SilentHandler):
         content = answer.read()
         there.close()
         if fault == "after":
+            self.server.before_reset()
             return self.reset()
         self.send_response(answer.status)
         for name, value in answer.getheaders():
@@ -71,6 +98,17 @@ class Handler(SilentHandler):
 @contextmanager
 def losing(url, *, seed, faults):
     """A proxy before the server at `url` for a while."""
-    host, _, port = url.removeprefix("http://").partition(":")
-    with running(Proxy(host, int(port), seed=seed, faults=faults)) as proxy:
+    with running(Proxy(*address(url), seed=seed, faults=faults)) as proxy:
         yield proxy
+
+
+@contextmanager
+def killing(url, *, at=0, done=False):
+    """A proxy before the server at `url` that kills a process at its `at`-th request that writes."""
+    with running(KillingProxy(*address(url), at=at, done=done)) as proxy:
+        yield proxy
+
+
+def address(url):
+    host, _, port = url.removeprefix("http://").partition(":")
+    return host, int(port)

@@ -10,7 +10,7 @@ use crate::sink::files::{MANIFEST, REPLACED, WORK};
 use crate::sink::folder::survey::is_in_the_way;
 use crate::sink::manifest::{Manifest, expected};
 use crate::sink::shards::arrangement::Arrangement;
-use crate::storage::{Target, Version, WrittenObject};
+use crate::storage::{Target, Version};
 use crate::util::control::Control;
 use crate::util::disk::removal::{Claim, Evidence};
 use crate::util::ordered::ordered;
@@ -146,9 +146,9 @@ impl Earlier {
     }
 
     /// Keeps the manifest of the output that is replaced in the work folder.
-    pub(crate) fn put_replaced(&self, target: &Target) -> Result<Option<WrittenObject>> {
-        let Some(replaced) = &self.replaced else { return Ok(None) };
-        target.put_own(&work(REPLACED), replaced.to_text(), self).map(Some)
+    pub(crate) fn put_replaced(&self, target: &Target) -> Result<()> {
+        let Some(replaced) = &self.replaced else { return Ok(()) };
+        target.put_own(&work(REPLACED), replaced.to_text(), self)
     }
 
     /// Removes the files of the earlier outputs, the manifest first. Those that are files of `manifest` too stay: their names.

@@ -102,9 +102,9 @@ impl Placement for Bucket {
         lease.check(control)?;
         earlier.refuse_taken(&target, &manifest)?;
         // From here to the last line, the folder holds no whole output. A later run still knows its old content.
-        let replaced = earlier.put_replaced(&target)?;
+        earlier.put_replaced(&target)?;
         let there = earlier.remove(&target, &manifest)?;
-        let placing = target.put_own(&work(MANIFEST), manifest.to_text(), &earlier)?;
+        target.put_own(&work(MANIFEST), manifest.to_text(), &earlier)?;
         let bucket = BucketPlace { target: &target, generation: &generation, dir, control };
         let missing = manifest.listed().filter(|(name, ..)| !there.contains(*name));
         // The report and its like come after all rows.
@@ -121,12 +121,7 @@ impl Placement for Bucket {
         lease.check(control)?;
         let text = fs::read(&path).map_err(Error::io(&path))?;
         target.put_new(MANIFEST, text)?;
-        for written in replaced.into_iter().chain([placing]) {
-            target.remove_own([written.name().to_owned()], &written)?;
-        }
-        // All other objects there are of a job that this one has replaced or put together.
-        remove_uploads(&target)?;
-        remove_groups(&target)?;
+        remove_work(&target)?;
         drop(lease);
         // The output is whole without it. Where it cannot be removed, the next run of the folder does it.
         let _ = remove_local(dir, &manifest);
@@ -140,33 +135,47 @@ impl Placement for Bucket {
     }
 }
 
-/// Removes the leftovers of a run of a finished job that was killed at the very end, in the work folder and on the local disk.
+/// Removes all objects of the work folder that a finished output needs no more: they are of its job, or of one that it has replaced.
+/// Only who holds the lock of the whole folder may do so.
+pub(super) fn remove_work(target: &Target) -> Result<()> {
+    Earlier::remove_records(target)?;
+    remove_uploads(target)?;
+    remove_groups(target)
+}
+
+/// Removes the leftovers of a run of a finished job that was killed at the very end, in the work folder and in the folder `local` of
+/// the disk.
 pub(super) fn tidy(
     target: &Arc<Target>,
     output: &Output,
-    job: &Identity,
+    (local, job): (&Path, &Identity),
     control: &Control,
 ) -> Result<()> {
     let is_tidy = target.entries_in(WORK)?.is_empty();
-    if is_tidy && !output.dir.join(MANIFEST).exists() {
+    if is_tidy && !local.join(MANIFEST).exists() {
         return Ok(());
     }
     // It does no harm where it has to stay.
     let Ok(_guard) = guard(&output.dir, target, false, control) else { return Ok(()) };
-    if let Some(local) = Manifest::read(&output.dir.join(MANIFEST), Links::Refused)?
-        && local.job.differences(job).is_none()
-    {
-        let _ = remove_local(&output.dir, &local);
-    }
+    remove_finished(local, job)?;
     if is_tidy {
         return Ok(());
     }
     let (owner, seen) = (owner(&output.dir), SeenLocks::default());
     if let Some(lease) = target.lease(LOCK, &owner, &seen)? {
         let _lease = HeldLease::of(target, lease);
-        Earlier::remove_records(target)?;
-        remove_uploads(target)?;
-        remove_groups(target)?;
+        remove_work(target)?;
+    }
+    Ok(())
+}
+
+/// Removes a folder of the local disk in which the output of a job was finished.
+pub(super) fn remove_finished(dir: &Path, job: &Identity) -> Result<()> {
+    if let Some(local) = Manifest::read(&dir.join(MANIFEST), Links::Refused)?
+        && local.job.differences(job).is_none()
+    {
+        // It does no harm where it has to stay.
+        let _ = remove_local(dir, &local);
     }
     Ok(())
 }

@@ -103,7 +103,8 @@ pub(super) fn prepare(
     if !output.overwrite {
         survey::refuse_other_jobs(dir, job, &left)?;
     }
-    let (remains, owned) = left.owned(dir, control)?;
+    let (remains, mut owned) = left.owned(dir, control)?;
+    group_files::remove_changed(dir, &mut owned.others);
     if output.overwrite {
         let others = owned.others.iter();
         let in_the_way = others.filter(|name| survey::is_in_the_way(name, arrangement)).cloned();

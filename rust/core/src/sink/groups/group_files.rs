@@ -112,10 +112,35 @@ pub(crate) fn is_group(folder: &Path) -> bool {
 /// whose damaged files are made again: the name is enough.
 struct ListedInGroup(HashSet<PathBuf>);
 
+impl ListedInGroup {
+    fn of(folder: &Path) -> Self {
+        // A run may have been killed while it placed its files.
+        let manifests = [folder, &folder.join(WORK)].map(|dir| {
+            let manifest = Manifest::read(&dir.join(MANIFEST), Links::Refused);
+            manifest.ok().flatten()
+        });
+        let names = manifests.iter().flatten().flat_map(Manifest::names);
+        Self(names.map(|name| folder.join(name)).collect())
+    }
+}
+
 impl Evidence<Disk> for ListedInGroup {
     fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
         if self.0.contains(path) && Stamp::at(path).is_some() { Claim::Name } else { Claim::None }
     }
+}
+
+/// Removes the files of a group that have changed since its manifest listed them, and their names from those of all files that are not
+/// known as fastpack's.
+pub(crate) fn remove_changed(folder: &Path, others: &mut Vec<String>) {
+    if others.is_empty() || !is_group(folder) {
+        return;
+    }
+    let listed = ListedInGroup::of(folder);
+    others.retain(|name| {
+        let proof = prove(&listed, &folder.join(name));
+        !proof.is_some_and(|proof| remove_file(proof).is_ok_and(|stays| !stays))
+    });
 }
 
 /// Writes a small file of the groups whole, or not at all, over one of them if there is one.
@@ -167,14 +192,7 @@ pub(crate) fn remove_group(folder: &Path) {
     if !is_group(folder) {
         return;
     }
-    let work = folder.join(WORK);
-    // A run may have been killed while it placed its files.
-    let manifests = [folder, &work].map(|dir| {
-        let manifest = Manifest::read(&dir.join(MANIFEST), Links::Refused);
-        manifest.ok().flatten()
-    });
-    let names = manifests.iter().flatten().flat_map(Manifest::names);
-    let mut listed: HashSet<PathBuf> = names.map(|name| folder.join(name)).collect();
+    let ListedInGroup(mut listed) = ListedInGroup::of(folder);
     if listed.is_empty() {
         // Its manifest is damaged. Shards are numbered from 0 on.
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -192,6 +210,7 @@ pub(crate) fn remove_group(folder: &Path) {
     for proof in files.filter_map(|path| prove(&listed, path)) {
         let _ = remove_file(proof);
     }
+    let work = folder.join(WORK);
     if regular::is_folder(&work) {
         let entries = fs::read_dir(&work).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();

@@ -32,7 +32,9 @@ use crate::sink::bucket::uploads::opened;
 use crate::sink::bucket::work::{
     RunNames, STATE, WorkNames, end_unfinished_uploads, remove_groups, started, work,
 };
-use crate::sink::bucket::{self, Bucket, TRIAL, finished, guard, owner};
+use crate::sink::bucket::{
+    self, Bucket, TRIAL, finished, guard, owner, remove_finished, remove_work,
+};
 use crate::sink::files::{GROUPS, MANIFEST, REPORT, STARTED};
 use crate::sink::folder::{Folder, tidy};
 use crate::sink::groups::group_files::{FETCHED_ENDING, LOCK_ENDING, NEW_ENDING, remove_group};
@@ -85,7 +87,7 @@ impl RecordStore for BucketRecords {
     }
 
     fn put(&self, name: &str, text: &str) -> Result<()> {
-        self.target.put_own(&self.key(name), text.to_owned(), &WorkNames).map(drop)
+        self.target.put_own(&self.key(name), text.to_owned(), &WorkNames)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -140,6 +142,12 @@ impl BucketStore {
             local: DiskStore::open(local(output, output.dir.with_extension(PACKED_ENDING)), job)?,
         })
     }
+
+    /// The folder of the local disk in which the output is made.
+    fn made(&self) -> PathBuf {
+        let dir = &self.output.dir;
+        if self.job.is_grouped() { dir.with_extension(WHOLE_ENDING) } else { dir.clone() }
+    }
 }
 
 /// The output in the folder `dir` of the local disk.
@@ -180,7 +188,7 @@ impl JobStore for BucketStore {
     }
 
     fn tidy(&self, control: &Control) -> Result<()> {
-        bucket::tidy(&self.target, &self.output, &self.job, control)?;
+        bucket::tidy(&self.target, &self.output, (&self.made(), &self.job), control)?;
         remove_local(&self.local.output().dir, control);
         Ok(())
     }
@@ -350,26 +358,24 @@ impl LockedStore for LockedBucket<'_> {
         }
         remove_groups(target)?;
         let record = Manifest::new(Arc::clone(job), now, Vec::new());
-        target.put_new(&work(STARTED), record.to_text()).map(drop)
+        target.put_new(&work(STARTED), record.to_text())
     }
 
-    fn remove_groups(&self) -> Result<()> {
-        remove_groups(&self.store.target)
+    fn remove_work(&self) -> Result<()> {
+        remove_finished(&self.store.made(), &self.store.job)?;
+        remove_work(&self.store.target)
     }
 
     fn open(self: Box<Self>, now: NaiveDateTime, control: &Control) -> Result<Opened<OpenOutput>> {
-        let Self { store: BucketStore { target, output, job, .. }, lease, guard } = *self;
+        let Self { store, lease, guard } = *self;
+        let BucketStore { target, output, job, .. } = store;
         let generation = RunNames::of(job);
         target.refuse_unconditional_copy(&generation.prove(TRIAL))?;
         end_unfinished_uploads(target);
         let earlier = Earlier::find(target, output, job, control)?;
         // What is put together from groups is never resumed: the groups are kept instead.
-        let local = if job.is_grouped() {
-            let dir = output.dir.with_extension(WHOLE_ENDING);
-            Output { cannot_resume: true, ..local(output, dir) }
-        } else {
-            local(output, output.dir.clone())
-        };
+        let cannot_resume = output.cannot_resume || job.is_grouped();
+        let local = Output { cannot_resume, ..local(output, store.made()) };
         let disk = DiskStore::open(local.clone(), job)?;
         let mut bucket =
             Bucket::new(Arc::clone(target), (lease, generation), local, earlier, guard);

@@ -268,7 +268,7 @@ impl LockedStore for LockedDisk<'_> {
         }
     }
 
-    fn remove_groups(&self) -> Result<()> {
+    fn remove_work(&self) -> Result<()> {
         group_files::remove(self.lock.work());
         self.lock.clear(&self.store.job, |_| false)
     }

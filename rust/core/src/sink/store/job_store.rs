@@ -96,8 +96,8 @@ pub(crate) trait LockedStore {
     /// Fails with [`Error::Output`] if it would replace what must not be replaced.
     fn begin(self: Box<Self>, now: NaiveDateTime, control: &Control) -> Result<()>;
 
-    /// Removes the groups, after the output was put together.
-    fn remove_groups(&self) -> Result<()>;
+    /// Removes the groups and all else that the finished output needs no more.
+    fn remove_work(&self) -> Result<()>;
 
     /// Opens the output of the job, which begins at the time `now` unless it has begun before. The lock is held until it is closed.
     fn open(self: Box<Self>, now: NaiveDateTime, control: &Control) -> Result<Opened<OpenOutput>>;

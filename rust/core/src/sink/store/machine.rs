@@ -103,7 +103,7 @@ pub(crate) fn gather(store: &dyn JobStore, control: &Control) -> Result<JobState
                 && let Some(report) = store.finished()?
             {
                 // A run was killed after it had put the output together.
-                alone.remove_groups()?;
+                alone.remove_work()?;
                 return Ok(JobState::Finished(report));
             }
             match alone.open(now, control)? {

@@ -20,7 +20,7 @@ use crate::storage::buckets;
 use crate::storage::tasks::Pending;
 use crate::util::control::Control;
 use crate::util::disk::expected::ExpectedHash;
-use crate::util::disk::removal::{Claim, Evidence, Medium, Proof, prove, remove};
+use crate::util::disk::removal::{Evidence, Medium, Proof, prove, remove};
 use crate::util::ordered::ordered;
 use crate::util::threads::WAITING;
 
@@ -64,25 +64,6 @@ impl Version {
     fn condition(&self) -> UpdateVersion {
         let etag = (!self.etag.is_empty()).then(|| format!("\"{}\"", self.etag));
         UpdateVersion { e_tag: etag, version: self.update.clone() }
-    }
-}
-
-/// An object that this process has written.
-#[derive(Debug)]
-pub(crate) struct WrittenObject {
-    name: String,
-    version: Version,
-}
-
-impl WrittenObject {
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-impl Evidence<Target> for WrittenObject {
-    fn claim(&self, name: &String) -> Claim<Version> {
-        if *name == self.name { Claim::Version(self.version.clone()) } else { Claim::None }
     }
 }
 
@@ -198,10 +179,9 @@ impl Target {
     /// Writes a small object to a name that must be free.
     ///
     /// Fails with [`Error::Output`] if another object lies there.
-    pub(crate) fn put_new(&self, name: &str, bytes: impl Into<Bytes>) -> Result<WrittenObject> {
-        let bytes = bytes.into();
-        match self.put_if(name, &bytes, PutMode::Create)? {
-            Some(version) => Ok(WrittenObject { name: name.to_owned(), version }),
+    pub(crate) fn put_new(&self, name: &str, bytes: impl Into<Bytes>) -> Result<()> {
+        match self.put_if(name, &bytes.into(), PutMode::Create)? {
+            Some(_) => Ok(()),
             None => Err(self.in_the_way(name)),
         }
     }
@@ -214,7 +194,7 @@ impl Target {
         name: &str,
         bytes: impl Into<Bytes>,
         evidence: &impl Evidence<Self>,
-    ) -> Result<WrittenObject> {
+    ) -> Result<()> {
         let (bytes, name) = (bytes.into(), name.to_owned());
         for _ in 0..TRIES {
             let mode = match self.version(&name)? {
@@ -226,8 +206,8 @@ impl Target {
                     _ => return Err(self.in_the_way(&name)),
                 },
             };
-            if let Some(version) = self.put_if(&name, &bytes, mode)? {
-                return Ok(WrittenObject { name, version });
+            if self.put_if(&name, &bytes, mode)?.is_some() {
+                return Ok(());
             }
         }
         Err(self.in_the_way(&name))

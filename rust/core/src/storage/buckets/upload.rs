@@ -54,7 +54,7 @@ impl Target {
         name: &str,
         expected: ExpectedHash<'_>,
     ) -> Result<()> {
-        self.put_new(name, read_whole(file, expected)?).map(drop)
+        self.put_new(name, read_whole(file, expected)?)
     }
 
     /// Uploads an open file, which lay at `from`, by a name that is proved to be one of this job alone. The object is there whole,
