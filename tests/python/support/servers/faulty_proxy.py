@@ -37,19 +37,17 @@ class Proxy(LoopbackServer):
 
 
 class KillingProxy(Proxy):
-    """Kills `process` at its `at`-th request that writes, before the server has seen it (`done` false) or once it has done it."""
+    """Kills `process` at its `at`-th request, before the server has seen it (`done` false) or once it has done it."""
 
     def __init__(self, host, port, *, at, done):
         super().__init__(host, port, seed=0, faults=0)
-        self.at, self.done, self.writes = at, done, 0
+        self.at, self.done, self.seen = at, done, []
         self.process = None
 
     def fault(self, command, path):
-        if command in {"GET", "HEAD"}:
-            return ""
         with self.lock:
-            self.writes += 1
-            if self.writes != self.at:
+            self.seen.append(f"{command} {path}")
+            if len(self.seen) != self.at:
                 return ""
         return "after" if self.done else "before"
 
@@ -104,7 +102,7 @@ def losing(url, *, seed, faults):
 
 @contextmanager
 def killing(url, *, at=0, done=False):
-    """A proxy before the server at `url` that kills a process at its `at`-th request that writes."""
+    """A proxy before the server at `url` that kills a process at its `at`-th request."""
     with running(KillingProxy(*address(url), at=at, done=done)) as proxy:
         yield proxy
 

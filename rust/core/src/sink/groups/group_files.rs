@@ -72,6 +72,14 @@ pub(crate) fn parse(name: &str) -> Option<(u64, &str)> {
     Some((number.parse().ok().filter(|_| is_number)?, step))
 }
 
+/// True if this is the name of a file while it is downloaded.
+fn is_new(name: &str) -> bool {
+    let stem = name.strip_suffix(NEW_ENDING).and_then(|stem| stem.rsplit_once('.'));
+    stem.is_some_and(|(_, own)| {
+        own.contains('-') && own.bytes().all(|it| it == b'-' || it.is_ascii_digit())
+    })
+}
+
 /// The folder of the groups in the work folder `work`.
 pub(crate) fn folder(work: &Path) -> PathBuf {
     work.join(GROUPS)
@@ -110,9 +118,15 @@ pub(crate) fn is_group(folder: &Path) -> bool {
 
 /// The files that the manifest of a group lists, in its folder, and the manifest. That folder lies in the work folder of the job,
 /// whose damaged files are made again: the name is enough.
-struct ListedInGroup(HashSet<PathBuf>);
+pub(crate) struct ListedInGroup(HashSet<PathBuf>);
 
 impl ListedInGroup {
+    /// The files that `manifest` lists, in the folder of its group.
+    pub(crate) fn by(manifest: &Manifest, folder: &Path) -> Self {
+        Self(manifest.names().chain([MANIFEST]).map(|name| folder.join(name)).collect())
+    }
+
+    /// The files that the manifests in the folder of a group list.
     fn of(folder: &Path) -> Self {
         // A run may have been killed while it placed its files.
         let manifests = [folder, &folder.join(WORK)].map(|dir| {
@@ -193,15 +207,19 @@ pub(crate) fn remove_group(folder: &Path) {
         return;
     }
     let ListedInGroup(mut listed) = ListedInGroup::of(folder);
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     if listed.is_empty() {
         // Its manifest is damaged. Shards are numbered from 0 on.
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let names: Vec<String> = names.filter(|it| it == TOKENS || is_of_any_job(it)).collect();
+        let names: Vec<&String> =
+            names.iter().filter(|it| *it == TOKENS || is_of_any_job(it)).collect();
         let shards = names.iter().filter(|name| number_of_shard(name).is_some()).count();
         let found = names.iter().filter(|name| number_of_shard(name).is_none_or(|it| it < shards));
         listed.extend(found.map(|name| folder.join(name)));
     }
+    // A killed process has not downloaded them whole.
+    listed.extend(names.iter().filter(|name| is_new(name)).map(|name| folder.join(name)));
     let own = folder.join(MANIFEST);
     listed.insert(own.clone());
     let listed = ListedInGroup(listed);

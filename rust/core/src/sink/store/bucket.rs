@@ -37,13 +37,15 @@ use crate::sink::bucket::{
 };
 use crate::sink::files::{GROUPS, MANIFEST, REPORT, STARTED};
 use crate::sink::folder::{Folder, tidy};
-use crate::sink::groups::group_files::{FETCHED_ENDING, LOCK_ENDING, NEW_ENDING, remove_group};
+use crate::sink::groups::group_files::{
+    FETCHED_ENDING, GroupFiles, LOCK_ENDING, ListedInGroup, NEW_ENDING, remove_group,
+};
 use crate::sink::groups::packed::PackedGroup;
 use crate::sink::manifest::{File, Manifest, expected};
 use crate::storage::{LOCK, SeenLocks, Target};
 use crate::util::control::Control;
 use crate::util::disk::regular;
-use crate::util::disk::removal::{Temporary, prove, remove_empty};
+use crate::util::disk::removal::{Disk, Evidence, Temporary, prove, remove_empty};
 use crate::util::disk::sealed;
 
 /// The ending of the folder of the local disk in which groups are packed.
@@ -280,12 +282,14 @@ impl JobStore for BucketStore {
     fn fetch(&self, it: &PackedGroup, control: &Control) -> Result<()> {
         let PackedGroup { name, dir: from, manifest, report, .. } = it;
         let dir = self.folder(name);
+        // A process that was killed may have left some of them.
+        let listed = ListedInGroup::by(manifest, &dir);
         for name in manifest.names().filter(|name| *name != REPORT) {
             let key = from.join(name).to_string_lossy().into_owned();
-            place(&dir.join(name), |file| self.target.download(&key, file, control))?;
+            place(&dir.join(name), &listed, |file| self.target.download(&key, file, control))?;
         }
         for (name, text) in [(REPORT, report), (MANIFEST, &manifest.to_text())] {
-            place(&dir.join(name), |file| {
+            place(&dir.join(name), &listed, |file| {
                 file.write_all(text.as_bytes()).map_err(Error::io(&*dir))
             })?;
         }
@@ -296,7 +300,7 @@ impl JobStore for BucketStore {
         let key = it.dir.join(name).to_string_lossy().into_owned();
         // Others that use the folder may fetch it too.
         let path = regular::own(&self.folder(&format!("{}-{name}", it.name)), FETCHED_ENDING);
-        place(&path, |file| self.target.download(&key, file, control))?;
+        place(&path, &GroupFiles, |file| self.target.download(&key, file, control))?;
         if it.is_file(name, &path, control)? {
             return Ok(path);
         }
@@ -395,11 +399,15 @@ impl LockedStore for LockedBucket<'_> {
     }
 }
 
-/// Writes a file of the local disk whole, or not at all. The folder is one of this job's groups, which this process has locked.
-fn place(path: &Path, write: impl FnOnce(&mut fs::File) -> Result<()>) -> Result<()> {
+/// Writes a file of the groups to the local disk whole, or not at all, over one that the evidence claims.
+fn place(
+    path: &Path,
+    evidence: &impl Evidence<Disk>,
+    write: impl FnOnce(&mut fs::File) -> Result<()>,
+) -> Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(path)).map_err(Error::io(path))?;
     let (new, mut file) = Temporary::beside(path, NEW_ENDING).map_err(Error::io(path))?;
     write(&mut file)?;
     drop(file);
-    new.place(path).map_err(Error::io(path))
+    new.persist(path, evidence).map_err(Error::io(path))
 }
