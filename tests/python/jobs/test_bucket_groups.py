@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
 
 import pytest
 from campaign import campaign_only, tries
-from conftest import conversation, listing
-from faulty_proxy import killing, losing
+from conftest import listing
+from faulty_proxy import losing
 from group_jobs import GROUP, conversation_files, ended, is_the_same, left, packed_alone, packed_files
 from nested import flat, nested
 from processes import FILTERED, OPTIONS, at_work, everything, kill, start
@@ -24,9 +23,6 @@ from fastpack.options import options_of
 from fastpack.options.native import native_inputs, native_model, native_options, native_output
 
 COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row"]
-
-SMALL = 10_000
-"""Bytes of a group of two small files."""
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 
@@ -171,61 +167,6 @@ def test_faults_on_the_way_cost_no_byte_of_a_group(
     # A run that has failed goes on, and one that has not is known again.
     flat.pack_dir([inputs], out, tokenizer=tokenizer_dir, **options)
     assert is_the_same(packed_files(client, bucket), alone(validation=25))
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    """Files of two groups."""
-    folder = tmp_path_factory.mktemp("small")
-    for number in range(2):
-        lines = [json.dumps(conversation(100 * number + record)) for record in range(40)]
-        (folder / f"part-{number}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def small_alone(small, tokenizer_dir, tmp_path_factory):
-    out = tmp_path_factory.mktemp("small-alone") / "out"
-    flat.pack_dir([small], out, tokenizer=tokenizer_dir, **OPTIONS, group_size=SMALL, validation=5)
-    return out
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
-def test_killed_at_any_request_a_job_goes_on_to_the_same_files(
-    done, small, small_alone, tokenizer_dir, given, store, client, bucket, work
-):
-    """Each request is a step of the job: of its locks, records and groups, of the output, and of the end."""
-    out = f"s3://{bucket}/packed"
-    options = {**given, "group_size": SMALL, "validation": 5, "rank": 0, "world_size": 1}
-
-    def run(at):
-        with killing(store["aws_endpoint"], at=at, done=done) as proxy:
-            through = {**options, "storage_options": {**store, "aws_endpoint": proxy.url}}
-            proxy.process = start(small, tokenizer_dir, out, **through)
-            said, _ = proxy.process.communicate()
-            return proxy.seen, said
-
-    seen, said = run(0)
-    assert said.startswith("rows "), said
-    # What the last requests leave has nobody to remove it but the next run.
-    fetched = [
-        at for at, request in enumerate(seen, 1) if re.match("GET .*/groups/.*-(tokens|rows)/", request)
-    ]
-    assert fetched
-    some = (
-        *random.Random(1).sample(range(1, len(seen)), 4),
-        *fetched[-2:],
-        *range(len(seen) - 4, len(seen) + 1),
-    )
-    for at in tries(some, range(1, len(seen) + 1)):
-        for name in packed_files(client, bucket):
-            client.delete_object(Bucket=bucket, Key=f"packed/{name}")
-        shutil.rmtree(work, ignore_errors=True)
-        _, said = run(at)
-        ended([start(small, tokenizer_dir, out, **options)])
-        assert is_the_same(packed_files(client, bucket), small_alone), (at, seen, said)
-        assert not left(work), (at, seen, said)
 
 
 def test_a_job_underway_is_refused_to_another(inputs, tokenizer_dir, given, client, bucket):
