@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from functools import cache
 from urllib.parse import quote
 
@@ -763,12 +764,13 @@ def test_the_command_line_packs_pictures(way, folder_of, tmp_path):
     out = tmp_path / "packed"
     called = [sys.executable, "-m", "fastpack", "pack", str(path), "-o", str(out)]
     usual = ["-t", str(folder_of("qwen2_5_vl")), "-m", "256"]
-    subprocess.run([*called, *usual, *given], check=True, capture_output=True, timeout=200)
+    found = {"env": {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "python")}}
+    subprocess.run([*called, *usual, *given], check=True, capture_output=True, timeout=200, **found)
     [row] = fastpack.read(out).to_pylist()
     assert [(it["path"], it["width"]) for it in row["images"]] == [(str(pictures / name), 60)]
     assert fastpack.verify(out, tokenizer=folder_of("qwen2_5_vl"))
     recipe = json.loads((out / "manifest.json").read_text())["recipe"]
     assert recipe["reading"] == {"images": {"kind": "reference", "folder": str(pictures)}}
     like = [*called[:4], str(path), "-o", str(tmp_path / "like"), "--like", str(out)]
-    subprocess.run(like, check=True, capture_output=True, timeout=200)
+    subprocess.run(like, check=True, capture_output=True, timeout=200, **found)
     assert fastpack.read(tmp_path / "like").to_pylist() == [row]
