@@ -272,7 +272,7 @@ def pack_dir(
     chat_template: NativeTemplate,
     transform: NativeTransform,
     cache_dir: str | PathLike[str] | None,
-    append: bool,
+    append: str | None,
     progress: NativeProgress | None,
 ) -> Report: ...
 def pack_files(

@@ -231,7 +231,7 @@ ObjectiveName: TypeAlias = Literal[
     "custom",
 ]
 PreferenceForm: TypeAlias = Literal["dpo", "reward", "kto"]
-Existing: TypeAlias = Literal["error", "overwrite", "append"]
+Existing: TypeAlias = Literal["error", "overwrite", "append", "append_rows"]
 FormatName: TypeAlias = Literal["arrow", "jsonl", "msgpack_arrays", "parquet"]
 Layout: TypeAlias = Literal["full", "compact"]
 Color: TypeAlias = Literal["auto", "always", "never"]

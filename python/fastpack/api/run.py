@@ -10,6 +10,7 @@ from fastpack.api.kept_tokens import kept_tokens
 from fastpack.api.recipes import load_manifest, recipe_of
 from fastpack.api.shares import shared_sources
 from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_numbers
+from fastpack.arguments.urls import is_url
 from fastpack.errors import OptionError
 from fastpack.options.native import (
     flat,
@@ -93,21 +94,26 @@ def pack_dir(given: Given) -> Report:
 
 def _recipe_of_all(given: Given) -> str:
     """The recipe of a job to whose files others are appended."""
-    arguments = given["arguments"]
+    arguments, appending = given["arguments"], given["append"]
     if given["sources"] is not None:
-        message = "is `append`, which takes one source; name one in `files`"
+        message = f"is `{appending}`, which takes one source; name one in `files`"
+        raise OptionError(message, "exists")
+    if is_url(folder_of("output", given["output"], takes_urls=True)):
+        message = f"is `{appending}`, which needs a folder of the local disk as `output`"
         raise OptionError(message, "exists")
     for option in ("cache_dir", "groups"):
         if arguments[option] is not None:
-            message = f"is `append`, which cannot go with `{option}`; leave one of them out"
+            message = f"is `{appending}`, which cannot go with `{option}`; leave one of them out"
             raise OptionError(message, "exists")
     try:
         before = load_manifest(given["output"]).get("files")
-    except FileNotFoundError:
+    except (FileNotFoundError, OptionError):
+        # One that was not packed from files is refused by its manifest.
         before = None
     each = [files for files in (before, given["files"]) if files is not None]
     listed = [file for files in each for file in (files if is_series(files) else [files])]
-    return recipe_of({**arguments, "files": listed, "keep_tokens": True})
+    keep_tokens = appending == "append" or arguments["keep_tokens"]
+    return recipe_of({**arguments, "files": listed, "keep_tokens": keep_tokens})
 
 
 def pack_table(given: Given) -> pa.Table | Splits | Report:

@@ -79,6 +79,9 @@ _READING: Final = tuple(name for name in flat_names(Reading) if name not in {"re
 _OUTPUT: Final = (*flat_names(Format), "overwrite", "wait")
 """The settings of the output that it takes, of `format` and `exists`."""
 
+_APPENDING: Final = ("append", "append_rows")
+"""The words of `exists` by which files are added to those of a folder."""
+
 
 def _taken(group: str, given: Mapping[str, object]) -> SimpleNamespace:
     """The options of one group, with the values of the caller or the defaults."""
@@ -101,7 +104,7 @@ def flat(given: Mapping[str, object]) -> dict[str, Any]:  # type: ignore[explici
                 if option.name in given or name not in made:
                     made[name] = field
     then = made.pop("then")
-    made |= {"overwrite": then == "overwrite", "append": then == "append"}
+    made |= {"overwrite": then == "overwrite", "append": then if then in _APPENDING else None}
     files = given.get("files")
     if isinstance(files, (list, tuple)) and any(
         isinstance(file, Mapping) and file.keys() & {"path", "records"} for file in files
@@ -308,7 +311,7 @@ def native_output(
     if given.get("output") is None:
         _refuse_missing("output")
     if given["append"] and not appends:
-        message = "is `append`, which `pack_dir` alone takes; the others are `error` and `overwrite`"
+        message = f"is `{given['append']}`, which `pack_dir` alone takes; use `error` or `overwrite`"
         raise OptionError(message, "exists")
     keep_tokens, memory = given.get("keep_tokens", False), given.get("memory")
     check_switch("keep_tokens", keep_tokens)

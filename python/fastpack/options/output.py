@@ -123,7 +123,8 @@ class Exists(Value):
             what fastpack wrote before, for whatever job. Files of others never are: one in the place of a file of the job
             is refused. `append`, in `pack_dir` alone, adds the files to those that the folder was packed of, as one job
             over all of them would pack them; the folder must keep its tokens (`keep_tokens`), so that only those of new
-            files are made.
+            files are made. `append_rows`, in `pack_dir` alone, packs the new files by themselves, and leaves the shards of
+            the folder as they are; it needs no tokens.
         wait: Whether to wait where another process packs into the folder, and return its report or raise its error,
             rather than to fail: so all ranks of a training run can call this, and one does the work.
 
@@ -273,8 +274,8 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         "error",
         FOLDER_CALLS,
         (
-            "What happens to what fastpack wrote into `output` before, for another job: `error`, `overwrite` it, or `append` "
-            "the files to its, in `pack_dir`. Files of others are never replaced: one in the place of a file of the job is "
+            "What happens to what fastpack wrote into `output` before, for another job: `error`, `overwrite` it, or, in `pack_dir`, "
+            "`append` the files to its, or `append_rows` of the new files to its rows. Files of others are never replaced: one in the place of a file of the job is "
             "refused. An `Exists` says whether to wait for another process too."
         ),
         flag=Flag(

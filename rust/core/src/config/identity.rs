@@ -69,6 +69,9 @@ pub struct Identity {
     /// A unique number of the run, where the records or functions have no identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
+    /// The hash of the identity of the job to whose rows those of the last files were appended, if they were packed alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub appended_to: Option<String>,
 }
 
 /// The records that are packed.
@@ -114,6 +117,9 @@ pub struct FileState {
     /// The etag of an object in remote storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<Box<str>>,
+    /// The sizes up to which it was read before, ascending, if lines of it were appended to the rows of those before them.
+    #[serde(default, skip_serializing_if = "<[u64]>::is_empty")]
+    pub grown: Box<[u64]>,
 }
 
 /// The state of records in memory.
@@ -297,7 +303,8 @@ pub(crate) type Explain<'e> = &'e dyn Fn(&str, &Value, &Value) -> Option<String>
 /// The options by which the caller set the fields of an identity.
 ///
 /// The path of a field is without the numbers of entries in lists. A field that is not listed has the name of its option.
-const PLACES: [(&str, &str); 78] = [
+const PLACES: [(&str, &str); 79] = [
+    ("appended_to", "exists"),
     ("sources", "files"),
     ("made_by.built_by", "tokenizer"),
     ("made_by.built_by.tokenizer_json", "tokenizer"),
@@ -592,6 +599,7 @@ mod tests {
         ];
         let source = json!({ "name": "a", "weight": 1.0, "fraction": 0.5 });
         let mut whole = value(&sample());
+        whole["appended_to"] = json!("0a1b");
         let fields = [
             ("/made_by/built_by", json!({ "transformers": "5.24.0", "tokenizer_json": "0a1b" })),
             ("/made_by/largest_id", json!(9)),

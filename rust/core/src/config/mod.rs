@@ -36,6 +36,7 @@ pub use objective::{
     Probability, SpanOptions,
 };
 pub use output::Output;
+pub use output::appending::Appending;
 pub use output::coding::{Coding, Compression, Format, RowLayout};
 pub use output::groups::StartingGroups;
 pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, PictureSizes, Side, Strategy};

@@ -36,6 +36,9 @@ pub struct Manifest {
     /// A hash of the content of each input, by its path; empty before the job has finished.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub content: BTreeMap<ListedPath, HexHash>,
+    /// The counts from which the report was made, to which those of appended files are added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Value>,
     /// The kept tokens, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<TokensFile>,
@@ -105,6 +108,7 @@ impl Manifest {
             recipe,
             now,
             content,
+            counts: None,
             tokens: None,
             files,
             beside: Vec::new(),

@@ -44,6 +44,7 @@ mod work_names;
 use std::num::NonZeroUsize;
 
 use ::arrow::record_batch::RecordBatch;
+use serde_json::Value;
 
 use crate::config::Split;
 use crate::error::Result;
@@ -52,8 +53,10 @@ use crate::report::timing::Stages;
 pub use bucket::placing::BucketFiles;
 pub use files::{SPLIT_HASHES, TOKENS};
 pub use folder::Folder;
-pub use folder::discard::{discard, exchange_output, is_barred, is_damaged, remove_output};
-pub use folder::survey::{KeptTokens, finished_in, kept, tokens_hash};
+pub use folder::discard::{LockedOutput, discard, is_barred, is_damaged, remove_output};
+pub use folder::survey::{
+    FinishedOutput, KeptTokens, finished_in, finished_output, kept, tokens_hash,
+};
 pub use groups::group_states::{GroupState, StepState, Underway};
 pub use groups::packed::PackedGroup;
 pub use groups::{Groups, join};
@@ -78,6 +81,9 @@ pub trait Sink {
     ///
     /// They may be encoded and written later, and a failure be told by a later call.
     fn write(&mut self, batch: &RecordBatch) -> Result<()>;
+
+    /// Keeps the counts from which the report is made with the output, if that is finished later.
+    fn keep_counts(&mut self, counts: Value);
 
     /// Waits until the rows so far are encoded, but for a row group that is not full. Returns the time that this took on all
     /// threads since the last call.

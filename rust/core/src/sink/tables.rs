@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use arrow::record_batch::RecordBatch;
+use serde_json::Value;
 
 use super::Sink;
 use crate::config::Split;
@@ -61,6 +62,9 @@ impl Sink for Tables {
         batches.push(batch.clone());
         Ok(())
     }
+
+    /// Does nothing: what is appended to is a folder.
+    fn keep_counts(&mut self, _counts: Value) {}
 
     fn settle(&mut self) -> Result<Stages> {
         Ok(Stages::default())

@@ -23,6 +23,8 @@ pub struct Block {
     pub source: usize,
     /// The number of earlier reads of its source, which is repeated.
     pub repetition: u64,
+    /// True if the lines before those that are read of the file were read by an earlier run.
+    pub is_continued: bool,
     /// Bytes of the file that this block accounts for, including skipped bytes.
     pub size: u64,
     pub(super) content: Content,
@@ -181,7 +183,17 @@ impl Block {
         content: Content,
     ) -> Self {
         let path = Arc::clone(path);
-        Self { path, file, source, repetition: 0, size, content, changes: None, limit: usize::MAX }
+        Self {
+            path,
+            file,
+            source,
+            repetition: 0,
+            is_continued: false,
+            size,
+            content,
+            changes: None,
+            limit: usize::MAX,
+        }
     }
 
     /// Sets the number of earlier reads of its source.

@@ -9,7 +9,8 @@ use arrow::array::RecordBatch;
 
 use super::block::{Block, Content, Reader, is_index_line};
 use super::callers::memory::{Memory, MemoryReader};
-use super::discovery::found::{FoundFiles, SourceFile};
+use super::discovery::found::{FoundFiles, LineRange, SourceFile};
+use super::extents::line_extent::is_indexed;
 use super::formats::cbor::CborReader;
 use super::formats::csv::CsvReader;
 use super::formats::format::{Container, InputFormat};
@@ -165,6 +166,7 @@ impl Blocks {
                 }
                 let block = Block::new(&open.path, self.at, source, size, content);
                 let mut block = block.read_again(self.times);
+                block.is_continued = self.files.get(self.at).is_some_and(|it| it.lines.is_some());
                 if let Some(left) = &mut self.left {
                     *left -= block.limit(*left);
                 }
@@ -186,7 +188,7 @@ impl Blocks {
     /// Opens the current file.
     fn start(&self, source: usize, control: &Control) -> Result<Open> {
         let file = &self.files[self.at];
-        let (path, size) = (Arc::clone(&file.path), Some(file.size));
+        let (path, size) = (Arc::clone(&file.path), Some(file.bytes_read()));
         for next in self.files.iter().skip(self.at + 1).take(FILES_AHEAD) {
             next.location.prefetch(next.format.container == Container::Parquet);
         }
@@ -270,6 +272,11 @@ fn open(
     control: &Control,
 ) -> Result<Box<dyn Reader>> {
     let InputFormat { container, compression } = file.format;
+    if let Some(LineRange { bytes, first }) = &file.lines {
+        let input = InputBytes::within(&file.location, bytes.clone())?;
+        let reader = LineReader::new(input, is_indexed(&file.location)?);
+        return Ok(Box::new(reader.starting_at(*first)));
+    }
     let input = || InputBytes::open(&file.location, compression);
     let columns = || {
         let reading = reading.clone();

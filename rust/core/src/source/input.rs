@@ -1,7 +1,7 @@
 //! [`InputBytes`]: the bytes of one file, decompressed by a background thread if needed.
 
 use std::fmt;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Take};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +35,7 @@ pub(super) struct InputBytes {
 
 #[derive(Debug)]
 enum ByteSource {
-    Plain(OpenFile),
+    Plain(Take<OpenFile>),
     Decompressed {
         chunks: Background<Chunk>,
         chunk: Vec<u8>,
@@ -62,7 +62,7 @@ impl InputBytes {
         let path = location.name();
         let file = location.open().map_err(Error::io(&**path))?;
         let bytes = match compression {
-            None => ByteSource::Plain(file),
+            None => ByteSource::Plain(file.take(u64::MAX)),
             Some(compression) => {
                 let chunks = decompress(file, compression).map_err(Error::io(&**path))?;
                 ByteSource::Decompressed { chunks, chunk: Vec::new(), taken: 0 }
@@ -85,11 +85,21 @@ impl InputBytes {
         file.seek(start).map_err(Error::io(&**path))?;
         Ok(Self {
             location: location.clone(),
-            bytes: ByteSource::Plain(file),
+            bytes: ByteSource::Plain(file.take(u64::MAX)),
             peeked: Vec::new(),
             position: 0,
             damage: None,
         })
+    }
+
+    /// The bytes of a range of a file, and none behind it, which are not decompressed.
+    pub(super) fn within(location: &Location, range: Range<u64>) -> Result<Self> {
+        let most = range.end - range.start;
+        let mut input = Self::of_range(location, range)?;
+        if let ByteSource::Plain(file) = &mut input.bytes {
+            file.set_limit(most);
+        }
+        Ok(input)
     }
 
     /// The bytes that a reader of a part of the file gives. `offset` follows the bytes of the file that it used.

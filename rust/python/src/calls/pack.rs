@@ -7,17 +7,15 @@ use fastpack_core::objective::Vocabulary;
 use fastpack_core::pipeline;
 use fastpack_core::sink::Tables;
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
 
 use crate::arrow::{PyTables, reported};
 use crate::callers::records::PyRecords;
 use crate::callers::transform::PyTransform;
 use crate::calls::pretrained::PyPretrained;
-use crate::convert::{refuse, switches};
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::PyOptions;
 use crate::options::inputs::{PyInputs, PySource};
-use crate::options::output::{PyOutput, PyValidation};
+use crate::options::output::{PyAppending, PyOutput, PyValidation};
 use crate::report::PyReport;
 use crate::supervise::{self, Interrupted};
 
@@ -50,11 +48,6 @@ pub(crate) fn pack_files(
     reported(tables, report)
 }
 
-switches!(
-    /// True if files are appended to those of a finished folder.
-    PyAppend, "append"
-);
-
 /// Packs files into a folder.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the parts of a job")]
@@ -67,15 +60,15 @@ pub(crate) fn pack_dir(
     chat_template: PyChatTemplate,
     transform: PyTransform,
     cache_dir: Option<PathBuf>,
-    append: PyAppend,
+    append: Option<PyAppending>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (inputs, output) = (inputs.unread(), output.0.clone());
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let (job, inputs) = (parts.job(caller)?, inputs.read_by(caller));
-        if append.0 {
-            return pipeline::append_dir(job, &inputs, &output, control);
+        if let Some(PyAppending(appending)) = append {
+            return pipeline::append_dir(job, &inputs, &output, appending, control);
         }
         pipeline::pack_dir(job, &inputs, &output, cache_dir.as_deref(), control)
     })

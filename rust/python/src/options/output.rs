@@ -5,7 +5,8 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use fastpack_core::config::{
-    Coding, Compression, Format, Output, RemoteOutput, RowLayout, StartingGroups, Validation,
+    Appending, Coding, Compression, Format, Output, RemoteOutput, RowLayout, StartingGroups,
+    Validation,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
@@ -81,6 +82,17 @@ words!(
     /// The compression of a file's columns.
     PyCompression(Compression), "format.compression"
 );
+
+/// The way to append files to a finished folder.
+pub(crate) struct PyAppending(pub(crate) Appending);
+
+impl<'py> FromPyObject<'_, 'py> for PyAppending {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        word(value, "exists", Appending::WORDS).map(Self)
+    }
+}
 
 /// The size of the validation split of a run in memory.
 #[pyclass(name = "Validation", module = "fastpack._fastpack", frozen)]

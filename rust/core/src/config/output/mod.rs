@@ -1,5 +1,6 @@
 //! [`Output`]: the output folder, and its options.
 
+pub(super) mod appending;
 pub(super) mod coding;
 pub(super) mod groups;
 

@@ -142,7 +142,8 @@ impl<'a> Recogniser<'a> {
         let records = block.records().take(LOOKED_AT).map(|record| record.raw);
         let shown =
             find_shape(records, expectation(&source.reading, self.job.options.tokens.documents))?;
-        self.count(named.then_some(&*block.path), format(), source, &shown);
+        let is_new = !block.is_continued;
+        self.count((named && is_new).then_some(&*block.path), (format(), is_new), source, &shown);
         let same = self.last.take().filter(|last| **last == shown.shape);
         let shape = same.unwrap_or_else(|| Arc::new(shown.shape));
         self.last = Some(Arc::clone(&shape));
@@ -150,9 +151,15 @@ impl<'a> Recogniser<'a> {
         Some(shape)
     }
 
-    fn count(&mut self, path: Option<&Path>, format: String, source: &Source, found: &FoundShape) {
+    fn count(
+        &mut self,
+        path: Option<&Path>,
+        (format, is_new): (String, bool),
+        source: &Source,
+        found: &FoundShape,
+    ) {
         let entry = InputReport {
-            files: 1,
+            files: u64::from(is_new),
             names: path.map(|path| ShownPath(path).to_string()).into_iter().collect(),
             format,
             shape: Some(found.shape.name().name().to_owned()),

@@ -150,6 +150,7 @@ impl<'a> GroupedJob<'a> {
             output: None,
             stream_options: None,
             run: None,
+            appended_to: None,
         }
     }
 

@@ -76,14 +76,29 @@ impl<'a> SinkPacker<'a> {
     }
 
     /// Writes all remaining rows, and closes the books.
-    pub(in crate::pipeline) fn finish(self, mut about: About) -> Result<Report> {
+    pub(in crate::pipeline) fn finish(self, about: About) -> Result<Report> {
+        self.finish_after(None, about)
+    }
+
+    /// [`finish`](Self::finish) for rows that follow those of an earlier run, whose counts are `before`.
+    pub(in crate::pipeline) fn finish_after(
+        self,
+        before: Option<RunCounts>,
+        mut about: About,
+    ) -> Result<Report> {
         let (options, started) = (self.options, self.started);
         about.classes(self.classes());
         let validation = match &self.making {
             Making::AsTheyCome(_) => None,
             Making::WhenAllAreThere(packing) => packing.validation,
         };
-        let counted = self.close()?;
+        let Self { making, sink, control, .. } = self;
+        let mut counted = close(making, (options, control), sink)?;
+        if let Some(mut before) = before {
+            before.merge(counted);
+            counted = before.close(options);
+        }
+        sink.keep_counts(counted.to_json());
         about.facts.warnings.extend(counted.check_split(validation)?);
         counted.report(options, about, started)
     }
@@ -102,17 +117,26 @@ impl<'a> SinkPacker<'a> {
     /// Writes all remaining rows, and returns the counts.
     pub(in crate::pipeline) fn close(self) -> Result<RunCounts> {
         let Self { making, sink, control, options, .. } = self;
-        match making {
-            Making::AsTheyCome(rolling) => {
-                let mut packing = rolling.finish(sink)?;
-                if packing.books.is_without_rows() {
-                    // An empty batch gives the sink the schema.
-                    let none = Plan::new(packing.options.rows.packing.row_limit());
-                    packing.hand_over(&none, (iter::once(0..0).collect(), 0), control, sink)?;
-                }
-                Ok(RunCounts { whole: packing.books.close(options), ..RunCounts::default() })
+        close(making, (options, control), sink)
+    }
+}
+
+/// Writes all remaining rows, and returns the counts.
+fn close(
+    making: Making<'_>,
+    (options, control): (&Options, &Control),
+    sink: &mut dyn Sink,
+) -> Result<RunCounts> {
+    match making {
+        Making::AsTheyCome(rolling) => {
+            let mut packing = rolling.finish(sink)?;
+            if packing.books.is_without_rows() {
+                // An empty batch gives the sink the schema.
+                let none = Plan::new(packing.options.rows.packing.row_limit());
+                packing.hand_over(&none, (iter::once(0..0).collect(), 0), control, sink)?;
             }
-            Making::WhenAllAreThere(packing) => split::pack_into(*packing, sink, control),
+            Ok(RunCounts { whole: packing.books.close(options), ..RunCounts::default() })
         }
+        Making::WhenAllAreThere(packing) => split::pack_into(*packing, sink, control),
     }
 }

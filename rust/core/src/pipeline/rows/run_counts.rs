@@ -1,9 +1,11 @@
 //! [`RunCounts`]: the counts of a run and of its splits, before they become a report.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::config::{MaxLost, Options, Split, Validation};
 use crate::error::Result;
@@ -11,6 +13,7 @@ use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
 use crate::pipeline::rows::draw::check_split;
 use crate::pipeline::rows::shared::SharedDocument;
+use crate::report::timing::Work;
 use crate::report::{Report, ShareReport};
 
 /// The counts of a run, and of its splits if documents were set aside for validation.
@@ -40,6 +43,15 @@ impl RunCounts {
         for (shared, later) in self.shared.iter_mut().zip(later.shared) {
             shared.extend(later);
         }
+    }
+
+    /// The counts as JSON, without the times.
+    pub(in crate::pipeline) fn to_json(&self) -> Value {
+        let mut counts = self.clone();
+        for books in iter::once(&mut counts.whole).chain(&mut counts.splits) {
+            books.work = Work::default();
+        }
+        serde_json::to_value(counts).expect("strings and numbers become JSON")
     }
 
     /// The counts of all documents together.

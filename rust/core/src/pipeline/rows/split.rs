@@ -36,6 +36,11 @@ impl Packing<'_> {
         Ok(Self { draw: validation.map(|it| Draw::new(it, seed)), validation, ..self })
     }
 
+    /// Accepts a split with all documents on one side: they are few, and those of the rows before them are on both.
+    pub(in crate::pipeline) fn allowing_one_side(self) -> Self {
+        Self { validation: None, ..self }
+    }
+
     /// Draws documents by the shares of their sources, if such are given. The sources are those of `found`.
     ///
     /// Fails with [`Error::Option`] where documents that are read again would be validated more than once.

@@ -1,18 +1,20 @@
 //! [`append_dir`]: further files for a finished folder, of whose files no token is made again.
 
-use std::collections::{BTreeMap, HashSet};
-use std::fmt::Display;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde::Deserialize;
+
 use super::content::ContentHashes;
-use super::dir::{pack_dir, prepare, state};
+use super::dir::{pack_dir, prepare};
 use super::folder::{in_folder, read_report};
+use super::known_files::{NewFiles, refused, with_new_content};
 use super::repack::{damaged, take_blocks};
 use crate::assemble::NumberedFiles;
-use crate::config::identity::{FileState, Identity, JobInputs};
-use crate::config::{Inputs, Output};
+use crate::config::identity::{Identity, JobInputs};
+use crate::config::{Appending, Inputs, Output, RowColumn, Validation};
 use crate::document::store::{Log, Store};
 use crate::error::{Error, Result};
 use crate::pipeline::accounts::about::About;
@@ -21,59 +23,82 @@ use crate::pipeline::documents::recognise::FileKinds;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::packing::Packing;
-use crate::report::listed_path::ListedPath;
+use crate::pipeline::rows::run_counts::RunCounts;
 use crate::report::{AppendedFiles, Report};
-use crate::sink::{Folder, KeptTokens, TokensFile, exchange_output, kept, remove_output};
-use crate::source::{Blocks, FoundFiles};
+use crate::sink::{
+    FinishedOutput, Folder, KeptTokens, LockedOutput, TokensFile, finished_output, kept,
+    remove_output,
+};
+use crate::source::Blocks;
 use crate::util::control::Control;
-use crate::util::message::ShownPath;
+use crate::util::wording::{message, set};
 
 /// The ending of the folder in which the new output is made, beside the old one.
 const BESIDE: &str = ".append";
 
-/// Packs the files of a finished folder and further files into it, as [`pack_dir`] packs all of them, the old ones first.
+/// Packs further files into a finished folder: with [`Appending::Tokens`] as [`pack_dir`] packs all files, the old ones first; with
+/// [`Appending::Rows`] alone, so that their rows follow those of the folder.
 ///
-/// The tokens of the old files are those that the folder keeps. The new output is made in a folder beside it, and takes its place
-/// when it is whole; until then the folder stays as it is. A stopped call is resumed by the next. A folder that is not there yet is
-/// packed.
+/// The tokens of the old files are those that the folder keeps, or none is needed. The new output is made in a folder beside it, in
+/// which old shards are second names of the same files, and takes its place when it is whole; until then the folder stays as it is, and is locked. A
+/// stopped call is resumed by the next. A folder that is not there yet is packed.
 ///
-/// Fails with [`Error::Output`] if the folder keeps no tokens, or is of a job with other options, and with [`Error::Option`] if a
-/// file has changed since it was packed.
+/// Fails with [`Error::Output`] if the folder does not keep what is needed, or is of a job with other options, and with
+/// [`Error::Option`] if a file has changed since it was packed.
 pub fn append_dir(
     mut job: Job,
     inputs: &Inputs,
     output: &Output,
+    appending: Appending,
     control: &Control,
 ) -> Result<Report> {
-    let output = Output { keep_tokens: true, ..output.clone() };
-    refuse(&job, inputs, &output)?;
+    let all_again = appending == Appending::Tokens;
+    refuse(&job, inputs, output, appending)?;
+    let output = Output { keep_tokens: all_again, ..output.clone() };
     let Some(beside) = folder_beside(&output.dir) else {
-        return Err(refused("needs a folder that is not the root of the disk"));
+        return Err(refused(appending, "needs a folder that is not the root of the disk"));
     };
     if output.dir.symlink_metadata().is_err() {
         return pack_dir(job, inputs, &output, None, control);
     }
-    let kept = kept(&output.dir)?;
+    let dir = output.dir.clone();
+    let locked = LockedOutput::take(&dir, output.wait, control)?;
+    let kept = if all_again { Some(kept(&dir)?) } else { None };
+    let finished = finished_output(&dir)?;
+    let JobInputs::Files(known) = &finished.job().inputs else {
+        let reason = "takes a folder that was packed from files, and not from records in memory or kept tokens";
+        return Err(refused(appending, reason));
+    };
+    let old = match kept {
+        Some(kept) => OldOutput::Tokens(kept),
+        None => OldOutput::Rows(Box::new(counts_of(&finished, &dir)?)),
+    };
     let (found, output, identity) = prepare(&job, inputs, &output, control)?;
     if output.cannot_resume {
         let reason =
             "needs functions and files that are recognised; give each function a `fingerprint`";
-        return Err(refused(reason));
+        return Err(refused(appending, reason));
     }
-    let same = Identity { inputs: kept.job.inputs.clone(), ..identity.clone() };
-    if let Some(differences) = kept.job.differences(&same) {
+    let before = finished.job();
+    let same = Identity {
+        inputs: before.inputs.clone(),
+        appended_to: before.appended_to.clone(),
+        ..identity.clone()
+    };
+    if let Some(differences) = before.differences(&same) {
         let reason = format!(
             "holds the output of a job that differs in {differences}, so no file can be appended"
         );
         return Err(Error::output(&output.dir, reason));
     }
-    let (new, all) = sort_out(&kept.job, found)?;
-    if new.files.is_empty() {
+    let new = NewFiles::find((&finished, known), appending, found, &job, control)?;
+    if new.found.files.is_empty() {
         remove_output(&beside, None, control)?;
-        let report = read_report(&kept.report, &output.dir)?;
+        let report = read_report(finished.report(), &output.dir)?;
         return Ok(Report { appended: Some(AppendedFiles::default()), ..report });
     }
-    let identity = Identity { inputs: JobInputs::Files(all), ..identity };
+    let appended_to = (!all_again).then(|| before.name());
+    let identity = Identity { inputs: JobInputs::Files(new.all.clone()), appended_to, ..identity };
     let files = identity.files();
     // It holds a stopped append, or the output that the last append has replaced.
     let made = Output { dir: beside.clone(), overwrite: true, shared: true, ..output.clone() };
@@ -82,20 +107,44 @@ pub fn append_dir(
         if let JobTemplate::Ready(template) = &mut job.template {
             template.set_now(folder.now());
         }
-        pack_both(folder, &job, (&kept, new, files), &output, control)
+        pack_behind(folder, &job, (&finished, old, new, files), &output, control)
     })?;
-    exchange_output(&output.dir, &beside, &kept, output.wait, control)?;
+    locked.exchange(&beside)?;
     remove_output(&beside, Some(&output.dir), control)?;
     Ok(report)
 }
 
-/// Refuses jobs whose files are not read one after another, each once.
-fn refuse(job: &Job, inputs: &Inputs, output: &Output) -> Result<()> {
+/// What a finished folder keeps for files that are appended to it.
+enum OldOutput {
+    /// The tokens of all documents.
+    Tokens(KeptTokens),
+    /// The counts of the documents, whose rows stay.
+    Rows(Box<RunCounts>),
+}
+
+/// The counts of the finished output in the folder `dir`.
+fn counts_of(finished: &FinishedOutput, dir: &Path) -> Result<RunCounts> {
+    if finished.job().output.as_ref().is_some_and(|output| output.keep_tokens) {
+        let reason = message![
+            "keeps its tokens, which would lack those of new files; ",
+            set("exists", Appending::Tokens.name()),
+            " makes these alone, and plans all rows again",
+        ];
+        return Err(Error::output(dir, reason));
+    }
+    let counts = finished.counts().and_then(|counts| RunCounts::deserialize(counts).ok());
+    let reason = "keeps no counts to which those of new rows could be added: it was packed in groups, by input or by another \
+                  version; pack all files again";
+    counts.ok_or_else(|| Error::output(dir, reason))
+}
+
+/// Refuses jobs whose files are not read one after another, each once, or whose rows depend on all files.
+fn refuse(job: &Job, inputs: &Inputs, output: &Output, appending: Appending) -> Result<()> {
     let [source] = &inputs.sources[..] else {
-        return Err(refused("takes one source; name one in `files`"));
+        return Err(refused(appending, "takes one source; name one in `files`"));
     };
     if output.remote.is_some() {
-        return Err(refused("needs a folder of the local disk as `output`"));
+        return Err(refused(appending, "needs a folder of the local disk as `output`"));
     }
     let given = [
         ("format.per_file", output.per_file),
@@ -103,18 +152,26 @@ fn refuse(job: &Job, inputs: &Inputs, output: &Output) -> Result<()> {
         ("limit", source.limit.is_some()),
         ("repeat", source.repeat.get() > 1),
         ("fraction", job.options.rows.shares.is_some()),
+        ("keep_tokens", appending == Appending::Rows && output.keep_tokens),
     ];
-    match given.iter().find(|(_, given)| *given) {
-        Some((option, _)) => {
-            Err(refused(format!("cannot go with `{option}`; leave one of them out")))
-        }
-        None => Ok(()),
+    if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+        let reason = format!("cannot go with `{option}`; leave one of them out");
+        return Err(refused(appending, reason));
     }
-}
-
-/// The error of an append that is refused.
-fn refused(reason: impl Display) -> Error {
-    Error::option("exists", format!("is `append`, which {reason}"))
+    if appending == Appending::Tokens {
+        return Ok(());
+    }
+    let rows = &job.options.rows;
+    let needs_all = if let Some(Validation::Documents(_)) = output.validation {
+        "a number of documents as `validation`, which would change with every file; give a share, such as 0.01"
+    } else if rows.columns.contains(&RowColumn::Group) {
+        "the column `group`, which counts steps from the first row; leave it out"
+    } else if job.objective()?.found_classes().is_some() {
+        "classes that are found in the files; name them in `objective.classes`"
+    } else {
+        return Ok(());
+    };
+    Err(refused(appending, format!("cannot go with {needs_all}")))
 }
 
 /// The folder beside an output in which files are appended to it.
@@ -124,45 +181,11 @@ fn folder_beside(dir: &Path) -> Option<PathBuf> {
     Some(dir.with_file_name(name))
 }
 
-/// The files that are not of the job yet, and the states of all: those of the job first.
-///
-/// Fails for a file of the job that has changed.
-fn sort_out(
-    before: &Identity,
-    found: FoundFiles,
-) -> Result<(FoundFiles, BTreeMap<ListedPath, FileState>)> {
-    let JobInputs::Files(known) = &before.inputs else {
-        return Err(refused("takes files; the folder was packed from records in memory"));
-    };
-    let mut all = known.clone();
-    let mut new = Vec::new();
-    for file in found.files {
-        let path = ListedPath::from(&file.path);
-        let now = FileState { place: all.len() as u64, ..state(&file) };
-        match known.get(&path) {
-            Some(before) if *before == (FileState { place: before.place, ..now.clone() }) => {}
-            Some(_) => {
-                let reason = format!(
-                    "cannot take `{}`, which has changed since it was packed; put what is new into a file of its own, or pack \
-                     all files again",
-                    ShownPath(&file.path)
-                );
-                return Err(refused(reason));
-            }
-            None => {
-                all.insert(path, now);
-                new.push(file);
-            }
-        }
-    }
-    Ok((FoundFiles { files: new, ..found }, all))
-}
-
-/// Packs the kept tokens of the old files and the new files into a folder.
-fn pack_both(
+/// Packs the new files into a folder, behind the kept tokens or the rows of the old ones.
+fn pack_behind(
     folder: &mut Folder,
     job: &Job,
-    (kept, new, files): (&KeptTokens, FoundFiles, Vec<Arc<Path>>),
+    (finished, old, new, files): (&FinishedOutput, OldOutput, NewFiles, Vec<Arc<Path>>),
     output: &Output,
     control: &Control,
 ) -> Result<Report> {
@@ -174,32 +197,50 @@ fn pack_both(
         content.add(outcome);
         blocks += 1;
     };
-    let before = read_report(&kept.report, &output.dir)?;
-    let mut about = About::new(job, &new);
+    let before = read_report(finished.report(), &output.dir)?;
+    let mut about = About::new(job, &new.found);
     let appended = AppendedFiles { files: about.facts.files, bytes: about.facts.bytes };
     about.sources = NumberedFiles::new(files);
-    about.facts.files += before.facts.files;
+    about.facts.files = before.facts.files + new.count;
     about.facts.bytes += before.facts.bytes;
     let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
     let store = Store::over(Arc::clone(&log), output.memory);
     let packing = Packing::with_store(&job.options, layout, store);
-    let packer =
-        SinkPacker::new(packing.with_validation(output.validation)?, folder, control, started);
-    let mut packer = take_old(kept, &log, packer, &mut consumed, job, control)?;
-    let part =
-        PartOfJob { before: before.facts.bytes, all: about.facts.bytes, first_block: kept.blocks };
-    let intake = Intake::new(job, control).of_job(part).hashing(output.hashes_content());
-    let seen = intake.read(Blocks::new(new), Some(&log), |outcome| {
+    let mut packing = packing.with_validation(output.validation)?;
+    if let OldOutput::Rows(_) = &old {
+        packing = packing.allowing_one_side();
+        folder.append_to(finished, control)?;
+    }
+    let mut packer = SinkPacker::new(packing, folder, control, started);
+    let mut intake = Intake::new(job, control).hashing(output.hashes_content());
+    if let OldOutput::Tokens(kept) = &old {
+        packer = take_old(kept, &log, packer, &mut consumed, job, control)?;
+        intake = intake.of_job(PartOfJob {
+            before: before.facts.bytes,
+            all: about.facts.bytes,
+            first_block: kept.blocks,
+        });
+    }
+    let seen = intake.read(Blocks::new(new.found), Some(&log), |outcome| {
         consumed(&outcome);
         packer.take(outcome)
     })?;
     let mut kinds = FileKinds::of(before.facts.inputs);
     kinds.merge(seen);
     about.read(job, kinds);
-    let report = Report { appended: Some(appended), ..packer.finish(about)? };
-    let (bytes, blake3) = log.finish()?;
-    let tokens = TokensFile { bytes, blocks, blake3 };
-    folder.finish(&report.to_json(), content.into_hashes(), Some(tokens))?;
+    let (report, content, tokens) = match old {
+        OldOutput::Tokens(_) => {
+            let report = packer.finish(about)?;
+            let (bytes, blake3) = log.finish()?;
+            (report, content.into_hashes(), Some(TokensFile { bytes, blocks, blake3 }))
+        }
+        OldOutput::Rows(counts) => {
+            let report = packer.finish_after(Some(*counts), about)?;
+            (report, with_new_content(finished, content.into_hashes()), None)
+        }
+    };
+    let report = Report { appended: Some(appended), ..report };
+    folder.finish(&report.to_json(), content, tokens)?;
     Ok(report)
 }
 

@@ -65,6 +65,7 @@ impl CacheEntry {
             output: None,
             stream_options: None,
             run: None,
+            appended_to: None,
         };
         let name = identity.name();
         let output = Output {

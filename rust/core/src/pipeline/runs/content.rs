@@ -20,12 +20,16 @@ pub(in crate::pipeline) struct ContentHashes {
 impl ContentHashes {
     /// Adds a block. Blocks come in input order.
     pub(in crate::pipeline) fn add(&mut self, outcome: &Outcome) {
-        let path = outcome.documents.path();
+        self.add_block(outcome.documents.path(), outcome.fingerprint.as_deref());
+    }
+
+    /// Adds a block of the file `path`, by the hash of its records.
+    pub(super) fn add_block(&mut self, path: &Arc<Path>, fingerprint: Option<&str>) {
         if self.open.as_ref().is_none_or(|(open, _)| open != path) {
             self.close();
             self.open = Some((Arc::clone(path), blake3::Hasher::new()));
         }
-        if let (Some((_, hasher)), Some(block)) = (&mut self.open, &outcome.fingerprint) {
+        if let (Some((_, hasher)), Some(block)) = (&mut self.open, fingerprint) {
             hasher.update(block.as_bytes());
         }
     }
@@ -45,12 +49,17 @@ impl ContentHashes {
         read.dedup_by(|(path, hash), (before, both)| {
             let again = path == before;
             if again {
-                let mut hasher = blake3::Hasher::new();
-                hasher.update(both.as_bytes()).update(hash.as_bytes());
-                *both = hasher.finalize().into();
+                *both = joined(both, hash);
             }
             again
         });
         read.into_iter().collect()
     }
+}
+
+/// The hash of a file of which two parts were read, each with its hash.
+pub(super) fn joined(before: &HexHash, later: &HexHash) -> HexHash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(before.as_bytes()).update(later.as_bytes());
+    hasher.finalize().into()
 }

@@ -314,6 +314,7 @@ fn identity(job: &Job, inputs: JobInputs, sources: &[Source], output: &Output) -
         output: Some(output.deciding()),
         stream_options: None,
         run: None,
+        appended_to: None,
     }
 }
 
@@ -333,5 +334,6 @@ pub(super) fn state(file: &SourceFile) -> FileState {
         modified: file.modified,
         source: file.source as u64,
         etag: file.etag.as_deref().map(Box::from),
+        grown: Box::default(),
     }
 }

@@ -6,6 +6,7 @@ pub(in crate::pipeline) mod content;
 pub(crate) mod dir;
 pub(crate) mod files;
 pub(crate) mod folder;
+mod known_files;
 pub(crate) mod memory;
 pub(crate) mod packed_folder;
 mod per_file;

@@ -101,6 +101,7 @@ pub fn repack(
         output: Some(output.deciding()),
         stream_options: None,
         run: None,
+        appended_to: None,
     };
     let about = About::of(read_report(&kept.report, source)?, NumberedFiles::new(kept.job.files()));
     in_folder(

@@ -5,7 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{File, Folder, TokensFile};
+use crate::config::Split;
 use crate::error::{Error, Result};
+use crate::sink::Sink;
+use crate::sink::folder::survey::FinishedOutput;
 use crate::util::control::Control;
 use crate::util::disk::frames::Frames;
 use crate::util::disk::regular;
@@ -20,6 +23,7 @@ impl Folder {
         let named = self.numbered(shards)?;
         // Whose they are is known once they are listed.
         named.iter().try_for_each(|(_, shard)| self.list.add(shard))?;
+        self.list.sync()?;
         let (work, mut left) = (self.work(), named.into_iter());
         let link = |(from, shard): (&Path, File)| -> Result<File> {
             control.tick()?;
@@ -35,6 +39,23 @@ impl Folder {
         self.adopted.extend(linked.iter().map(|shard| shard.name.clone()));
         self.files.extend(linked);
         Ok(())
+    }
+
+    /// Takes over the shards of an output to whose rows those of this job are appended, before the first row of the job.
+    ///
+    /// A resumed run has them all if it has a shard of its own, since they are listed first.
+    pub fn append_to(&mut self, earlier: &FinishedOutput, control: &Control) -> Result<()> {
+        for split in Split::ALL {
+            self.begin_split(split)?;
+            let shards = earlier.shards(split);
+            self.earlier_rows += shards.iter().map(|(_, shard)| shard.rows).sum::<u64>();
+            let there = self.in_series().min(shards.len());
+            for number in 0..there {
+                self.adopted.insert(self.series.name(number, self.coding.format));
+            }
+            self.adopt(&shards[there..], control)?;
+        }
+        self.begin_split(Split::Train)
     }
 
     /// [`adopt`](Self::adopt) of shards that stay in the bucket in which the output will lie, where they are copied.

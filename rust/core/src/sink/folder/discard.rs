@@ -1,17 +1,19 @@
-//! [`discard`]: removes damaged tokens of a cache or of a group, so that they can be made again. [`exchange_output`] and
-//! [`remove_output`] do so with finished outputs.
+//! [`discard`]: removes damaged tokens of a cache or of a group, so that they can be made again. [`LockedOutput`] and
+//! [`remove_output`] replace finished outputs.
 
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::leftovers::Leftovers;
 use super::lock::{Lock, refuse_no_folder};
 use super::owned;
-use super::survey::{self, KeptTokens};
+use super::survey;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::files::{MANIFEST, REPORT, SPLIT_HASHES, TOKENS};
 use crate::sink::groups::group_files;
+use crate::sink::manifest::Manifest;
 use crate::util::control::Control;
 use crate::util::disk::frames::MARK;
 use crate::util::disk::regular;
@@ -73,29 +75,28 @@ pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
     Ok(true)
 }
 
-/// Exchanges the finished output in the folder `dir` for the one in the folder `new`, at once.
-///
-/// Waits for a run that writes to `dir` if `wait` is true. Fails with [`Error::Output`] if it must not wait, or if the output is no
-/// longer the one whose tokens are `known`.
-pub fn exchange_output(
-    dir: &Path,
-    new: &Path,
-    known: &KeptTokens,
-    wait: bool,
-    control: &Control,
-) -> Result<()> {
-    let (_lock, _) = Lock::take(dir, None, wait, control)?;
-    let now = survey::kept(dir)?;
-    if (&now.job, &now.report) != (&known.job, &known.report) {
-        let reason =
-            "was written anew by another run while files were appended to it; append them again";
-        return Err(Error::output(dir, reason));
+/// A finished output that no other run changes, until this is dropped.
+#[derive(Debug)]
+pub struct LockedOutput<'a> {
+    dir: &'a Path,
+    _lock: Lock,
+}
+
+impl<'a> LockedOutput<'a> {
+    /// Locks the folder `dir`. Waits for a run that writes there if `wait` is true, and fails with [`Error::Busy`] otherwise.
+    pub fn take(dir: &'a Path, wait: bool, control: &Control) -> Result<Self> {
+        Lock::take(dir, None, wait, control).map(|(lock, _)| Self { dir, _lock: lock })
     }
-    exchange(new, dir).map_err(Error::io(dir))
+
+    /// Exchanges it for the finished output in the folder `new`, at once.
+    pub fn exchange(self, new: &Path) -> Result<()> {
+        exchange(new, self.dir).map_err(Error::io(self.dir))
+    }
 }
 
 /// Removes the finished output in the folder `dir`, and moves the files that fastpack did not write there to the folder `others`,
-/// where they do not replace any.
+/// where they do not replace any. Shards that the output in `others` has too, as the same files, lose a second name alone, so they
+/// are not read.
 ///
 /// The manifest goes last: until then it proves whose the others are. A folder that is not there is no fault.
 pub fn remove_output(dir: &Path, others: Option<&Path>, control: &Control) -> Result<()> {
@@ -104,6 +105,12 @@ pub fn remove_output(dir: &Path, others: Option<&Path>, control: &Control) -> Re
     }
     refuse_no_folder(dir)?;
     let (lock, _) = Lock::take(dir, None, true, control)?;
+    if let Some(others) = others {
+        let shared = SharedShards::find(dir, others)?;
+        for proof in shared.stamps.keys().filter_map(|path| prove(&shared, path)) {
+            remove_file(proof).map_err(Error::io(dir))?;
+        }
+    }
     let left = Leftovers::find(dir)?;
     let (mut remains, mut whole) = left.owned(dir, control)?;
     remains.discard()?;
@@ -119,6 +126,35 @@ pub fn remove_output(dir: &Path, others: Option<&Path>, control: &Control) -> Re
     // Files that stay keep the folder.
     let _ = remove_empty(dir);
     Ok(())
+}
+
+/// The shards of an output that are, under second names, those of another output too.
+struct SharedShards {
+    stamps: HashMap<PathBuf, Stamp>,
+}
+
+impl SharedShards {
+    /// The shards of the output in the folder `dir` that the output in the folder `other` has too.
+    fn find(dir: &Path, other: &Path) -> Result<Self> {
+        let manifest = |dir: &Path| Manifest::read(&dir.join(MANIFEST), Links::Refused);
+        let (Some(here), Some(there)) = (manifest(dir)?, manifest(other)?) else {
+            return Ok(Self { stamps: HashMap::new() });
+        };
+        let there = there.files.iter().filter_map(|it| Stamp::at(&other.join(&it.name)));
+        let there: HashSet<Stamp> = there.collect();
+        let stamped = here.files.iter().filter_map(|it| {
+            let path = dir.join(&it.name);
+            let stamp = Stamp::at(&path)?;
+            there.contains(&stamp).then_some((path, stamp))
+        });
+        Ok(Self { stamps: stamped.collect() })
+    }
+}
+
+impl Evidence<Disk> for SharedShards {
+    fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
+        self.stamps.get(path).cloned().map_or(Claim::None, Claim::Version)
+    }
 }
 
 /// The files of an entry of the cache, whole or damaged: each begins as fastpack writes it, or holds nothing. Those of a group lie in

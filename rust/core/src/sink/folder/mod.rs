@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use chrono::NaiveDateTime;
+use serde_json::Value;
 
 use self::leftovers::Leftovers;
 use self::lock::{Lock, WorkFiles};
@@ -28,7 +29,7 @@ use self::placed::{PlacedFiles, flat, sync, write};
 use super::Sink;
 use super::bucket::uploads::Uploads;
 use super::failure::SharedFailure;
-use super::files::{BLOCKS, MANIFEST, MANIFEST_NEW, REPORT, TOKENS, WORK};
+use super::files::{BLOCKS, MANIFEST, MANIFEST_NEW, REPORT, TOKENS, WORK, is_shard_of};
 use super::formats::cells::ColumnNumbers;
 use super::groups::group_files;
 use super::manifest::{File, Manifest, MetadataFile, TokensFile};
@@ -75,8 +76,11 @@ pub struct Folder {
     files: Vec<File>,
     /// The names of finished shards that lie in the bucket in which the output will lie, by their names in the work folder.
     elsewhere: HashMap<String, String>,
-    /// The names of finished shards whose hash was compared when they were taken over from elsewhere.
+    /// The names of finished shards whose hash was compared when they were taken over from elsewhere, or that stay what they are.
     adopted: HashSet<String>,
+    /// The rows of the output to which this job appends.
+    earlier_rows: u64,
+    counts: Option<Value>,
     list: FinishedList,
     /// The receiver of finished shards, if they are uploaded.
     uploads: Option<Arc<Uploads>>,
@@ -130,6 +134,8 @@ pub(super) fn prepare(
         files: Vec::new(),
         elsewhere: HashMap::new(),
         adopted: HashSet::new(),
+        earlier_rows: 0,
+        counts: None,
         list: FinishedList::new(lock.work(), &name),
         uploads: None,
         owned,
@@ -257,6 +263,12 @@ impl Folder {
         let wrote = !self.files.is_empty() || tokens.is_some();
         assert!(wrote, "a job writes at least one batch, if an empty one");
         self.refuse_changed(tokens.as_ref())?;
+        if self.job.appended_to.is_some() {
+            // Each split is read in the order of the list.
+            let split =
+                |file: &File| Split::ALL.into_iter().position(|it| is_shard_of(it, &file.name));
+            self.files.sort_by_key(split);
+        }
         let described = self.arrangement.describe(self.work(), &self.files)?;
         let described = described.into_iter().map(|(name, text)| (name, text.into_bytes()));
         let report = (REPORT.to_owned(), report.as_bytes().to_vec());
@@ -265,6 +277,7 @@ impl Folder {
         manifest.recipe =
             self.recipe.as_deref().and_then(|recipe| serde_json::from_str(recipe).ok());
         manifest.content = content;
+        manifest.counts = self.counts.take();
         manifest.tokens = tokens;
         for (name, content) in described.chain(others).chain([report]) {
             write(&self.work().join(flat(&name)), &content)?;
@@ -339,7 +352,7 @@ impl Folder {
 
 impl Sink for Folder {
     fn rows(&self) -> u64 {
-        self.files.iter().map(|file| file.rows).sum()
+        self.files.iter().map(|file| file.rows).sum::<u64>() - self.earlier_rows
     }
 
     /// Ends the current shard.
@@ -373,6 +386,10 @@ impl Sink for Folder {
             self.bytes += columns.iter().map(|column| column.bytes(row)).sum::<u64>();
         }
         self.append(&batch.slice(start, batch.num_rows() - start))
+    }
+
+    fn keep_counts(&mut self, counts: Value) {
+        self.counts = Some(counts);
     }
 
     fn settle(&mut self) -> Result<Stages> {

@@ -1,21 +1,26 @@
 //! Examines an output folder: finished outputs, kept tokens, and files that are in the way.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::leftovers::Leftovers;
 use super::owned;
 use crate::config::Split;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::sink::files::{MANIFEST, REPORT, TOKENS, is_shard_of};
+use crate::report::listed_path::ListedPath;
+use crate::sink::files::{MANIFEST, REPORT, TOKENS, is_shard_of, number_of_shard};
 use crate::sink::manifest::{File, Manifest, TokensFile};
 use crate::sink::shards::arrangement::Arrangement;
 use crate::util::control::Control;
 use crate::util::disk::bounds::Bounds;
 use crate::util::disk::frames::Frames;
+use crate::util::disk::hex_hash::HexHash;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::wording::{Message, message, set};
@@ -152,6 +157,63 @@ pub fn kept(dir: &Path) -> Result<KeptTokens> {
     }
     let report = read_report(dir, links)?;
     Ok(KeptTokens { tokens: path, blocks: tokens.blocks, job: manifest.job, report })
+}
+
+/// A finished output, to which files are appended.
+#[derive(Debug)]
+pub struct FinishedOutput {
+    dir: PathBuf,
+    manifest: Manifest,
+    report: String,
+}
+
+impl FinishedOutput {
+    /// The identity of its job.
+    pub fn job(&self) -> &Arc<Identity> {
+        &self.manifest.job
+    }
+
+    /// The report of its job, as JSON.
+    pub fn report(&self) -> &str {
+        &self.report
+    }
+
+    /// A hash of the content of each input, by its path.
+    pub fn content(&self) -> &BTreeMap<ListedPath, HexHash> {
+        &self.manifest.content
+    }
+
+    /// The counts from which its report was made, if it keeps them.
+    pub fn counts(&self) -> Option<&Value> {
+        self.manifest.counts.as_ref()
+    }
+
+    /// Its shards of a split, in order.
+    pub(crate) fn shards(&self, split: Split) -> Vec<(PathBuf, File)> {
+        let is_of = |name: &str| match name.split_once('/') {
+            Some((folder, _)) => folder == split.name(),
+            None if number_of_shard(name).is_some() => is_shard_of(split, name),
+            None => split == Split::Train,
+        };
+        let shards = self.manifest.files.iter().filter(|it| is_of(&it.name));
+        shards.map(|it| (self.dir.join(&it.name), it.clone())).collect()
+    }
+}
+
+/// The finished output in the folder `dir`; fails with [`Error::Output`] if there is none, or a file of it is missing or has
+/// another size.
+pub fn finished_output(dir: &Path) -> Result<FinishedOutput> {
+    fs::metadata(dir).map_err(Error::io(dir))?;
+    let Some(manifest) = manifest_of(dir)? else {
+        let reason = "holds no finished output of fastpack; pack files into it first";
+        return Err(Error::output(dir, reason));
+    };
+    if let Some(damage) = damage(dir, &manifest, Links::Refused)? {
+        let reason = format!("cannot be appended to: {}", damage.words);
+        return Err(Error::output(dir, reason));
+    }
+    let report = read_report(dir, Links::Refused)?;
+    Ok(FinishedOutput { dir: dir.to_owned(), manifest, report })
 }
 
 /// A file of a finished folder that is missing or has changed.

@@ -31,6 +31,17 @@ pub struct SourceFile {
     pub modified: u64,
     /// The etag, where a store gives one.
     pub etag: Option<Arc<str>>,
+    /// The lines that are read, if not all of the file is.
+    pub(crate) lines: Option<LineRange>,
+}
+
+/// Whole lines of an uncompressed line file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LineRange {
+    /// Their bytes.
+    pub(crate) bytes: Range<u64>,
+    /// The number of the first, from 1.
+    pub(crate) first: u64,
 }
 
 impl SourceFile {
@@ -48,6 +59,7 @@ impl SourceFile {
             size: stat.size,
             modified: stat.modified,
             etag: stat.etag,
+            lines: None,
         })
     }
 
@@ -62,7 +74,13 @@ impl SourceFile {
             size: 0,
             modified: 0,
             etag: None,
+            lines: None,
         }
+    }
+
+    /// The bytes that are read of it.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.lines.as_ref().map_or(self.size, |lines| lines.bytes.end - lines.bytes.start)
     }
 
     /// True if it is a file, and not records that the caller gives.
@@ -140,7 +158,7 @@ impl FoundFiles {
     pub fn bytes_of<'a>(&self, files: impl IntoIterator<Item = &'a SourceFile>) -> u64 {
         let bytes = files
             .into_iter()
-            .map(|file| file.size.saturating_mul(self.sources[file.source].repeat.get()));
+            .map(|file| file.bytes_read().saturating_mul(self.sources[file.source].repeat.get()));
         bytes.fold(0, u64::saturating_add)
     }
 }

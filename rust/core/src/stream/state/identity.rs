@@ -67,6 +67,7 @@ pub(crate) fn of_options(options: &Options, stream: &StreamOptions) -> Identity 
         output: None,
         stream_options: Some(Identity::stream_options(stream)),
         run: None,
+        appended_to: None,
     }
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn remove<M: Medium>(
 pub(crate) struct Disk;
 
 /// The metadata of a file that changes when the file is written to or replaced.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp {
     bytes: u64,
     modified: Option<SystemTime>,

@@ -1,0 +1,165 @@
+//! [`NewFiles`]: the files, and the lines of files, that a finished folder was not packed from yet.
+
+use std::collections::BTreeMap;
+use std::iter;
+use std::sync::Arc;
+
+use super::content::{ContentHashes, joined};
+use super::dir::state;
+use crate::config::Appending;
+use crate::config::identity::FileState;
+use crate::error::{Error, Result};
+use crate::pipeline::documents::recognise::chooser;
+use crate::pipeline::job::Job;
+use crate::report::listed_path::ListedPath;
+use crate::sink::FinishedOutput;
+use crate::source::{Block, Blocks, FoundFiles, LineRange, SourceFile, is_line_file, newlines};
+use crate::util::control::Control;
+use crate::util::disk::hex_hash::HexHash;
+use crate::util::message::ShownPath;
+use crate::util::ordered::ordered;
+
+/// The files that a finished folder was not packed from yet, and the lines by which others have grown.
+pub(super) struct NewFiles {
+    /// The files and lines to read.
+    pub(super) found: FoundFiles,
+    /// The states of all files: those of the folder first.
+    pub(super) all: BTreeMap<ListedPath, FileState>,
+    /// Those of them that are not of the folder.
+    pub(super) count: u64,
+}
+
+impl NewFiles {
+    /// Compares the files that were found with those of the folder, by size and time, or else by their content.
+    ///
+    /// Fails with [`Error::Option`] for a file of the folder that has changed. One that has grown is new from there on where rows
+    /// are appended, if its lines before are as they were.
+    pub(super) fn find(
+        (old, known): (&FinishedOutput, &BTreeMap<ListedPath, FileState>),
+        appending: Appending,
+        found: FoundFiles,
+        job: &Job,
+        control: &Control,
+    ) -> Result<Self> {
+        let reader = OldContent { job, sources: &found, control };
+        let (mut all, mut new, mut count) = (known.clone(), Vec::new(), 0);
+        for file in &found.files {
+            let path = ListedPath::from(&file.path);
+            let now = FileState { place: all.len() as u64, ..state(file) };
+            let Some(before) = known.get(&path) else {
+                all.insert(path, now);
+                new.push(file.clone());
+                count += 1;
+                continue;
+            };
+            let now = FileState { place: before.place, grown: before.grown.clone(), ..now };
+            if *before == now {
+                continue;
+            }
+            let may_grow = appending == Appending::Rows && file.size > before.size;
+            let is_as_before = (may_grow && is_line_file(file)? || file.size == before.size)
+                && reader.hash(file, before)? == old.content().get(&path).copied();
+            let mut lines = None;
+            if is_as_before && file.size > before.size {
+                lines = reader.lines_behind(file, before.size)?;
+            }
+            match lines {
+                Some(lines) => {
+                    let grown = before.grown.iter().copied().chain([before.size]).collect();
+                    all.insert(path, FileState { grown, ..now });
+                    new.push(SourceFile { lines: Some(lines), ..file.clone() });
+                }
+                None if is_as_before && file.size == before.size => {
+                    all.insert(path, now);
+                }
+                None => return Err(changed(appending, file)),
+            }
+        }
+        Ok(Self { found: FoundFiles { files: new, ..found }, all, count })
+    }
+}
+
+/// The hashes of the content of all files, of which those of the new files and lines are `new`.
+pub(super) fn with_new_content(
+    old: &FinishedOutput,
+    new: BTreeMap<ListedPath, HexHash>,
+) -> BTreeMap<ListedPath, HexHash> {
+    let mut content = old.content().clone();
+    for (path, hash) in new {
+        let whole = content.get(&path).map_or(hash, |it| joined(it, &hash));
+        content.insert(path, whole);
+    }
+    content
+}
+
+/// The error of an append that is refused.
+pub(super) fn refused(appending: Appending, reason: impl std::fmt::Display) -> Error {
+    Error::option("exists", format!("is `{}`, which {reason}", appending.name()))
+}
+
+/// The error of a file that is not as it was packed.
+fn changed(appending: Appending, file: &SourceFile) -> Error {
+    let reason = format!(
+        "cannot take `{}`, which has changed since it was packed; put what is new into a file of its own, or pack all files again",
+        ShownPath(&file.path)
+    );
+    refused(appending, reason)
+}
+
+/// Reads the content of files again as it was read when they were packed.
+struct OldContent<'a> {
+    job: &'a Job,
+    sources: &'a FoundFiles,
+    control: &'a Control,
+}
+
+impl OldContent<'_> {
+    /// The hash of what was read of a file in the state `before`; `None` if there was nothing.
+    fn hash(&self, file: &SourceFile, before: &FileState) -> Result<Option<HexHash>> {
+        if before.grown.is_empty() && file.size == before.size {
+            return self.hash_of(file.clone());
+        }
+        let starts = iter::once(0).chain(before.grown.iter().copied());
+        let ends = before.grown.iter().copied().chain([before.size]);
+        let mut whole = None;
+        for bytes in starts.zip(ends).map(|(start, end)| start..end) {
+            // The number of a line is no part of its content, but a mark at the beginning of the file is none.
+            let first = if bytes.start == 0 { 1 } else { 2 };
+            let lines = Some(LineRange { bytes, first });
+            let hash = self.hash_of(SourceFile { lines, ..file.clone() })?;
+            whole = match (whole, hash) {
+                (Some(before), Some(later)) => Some(joined(&before, &later)),
+                (before, later) => before.or(later),
+            };
+        }
+        Ok(whole)
+    }
+
+    fn hash_of(&self, file: SourceFile) -> Result<Option<HexHash>> {
+        let path = Arc::clone(&file.path);
+        let alone = FoundFiles { files: vec![file], ..self.sources.clone() };
+        let mut blocks = Blocks::new(alone);
+        if self.job.transform.is_empty() {
+            let tokens = &self.job.options.tokens;
+            blocks = blocks.choosing(chooser(tokens.documents, tokens.images.is_some()));
+        }
+        let mut content = ContentHashes::default();
+        let next = || {
+            let block = blocks.next_block(self.control)?;
+            block.map(|block| self.job.transform.apply(block)).transpose()
+        };
+        let worker = || |block: Block| block.fingerprint();
+        ordered(self.job.options.work.threads, next, worker, |hash| {
+            content.add_block(&path, Some(&hash));
+            Ok(())
+        })?;
+        Ok(content.into_hashes().into_values().next())
+    }
+
+    /// The lines of a file behind its first `size` bytes; `None` if the last line of these has grown.
+    fn lines_behind(&self, file: &SourceFile, size: u64) -> Result<Option<LineRange>> {
+        let (count, is_ended) = newlines(file, 0..size, self.control)?;
+        let goes_on = size > 0 && !is_ended && !newlines(file, size..size + 1, self.control)?.1;
+        Ok((!goes_on).then_some(LineRange { bytes: size..file.size, first: count + 1 }))
+    }
+}
