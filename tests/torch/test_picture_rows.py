@@ -10,8 +10,8 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from functools import cache
+from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
