@@ -299,7 +299,7 @@ EVIDENCE = {
     "util/disk/removal.rs": "a file that this process has made",
     "util/disk/sealed.rs": "sealed text in a cache",
     "sink/bucket/work.rs": "the job in a name, and the record of a job that has begun",
-    "sink/folder/discard.rs": "the mark of a file in an entry of the cache",
+    "sink/folder/discard.rs": "the mark of a file in an entry of the cache, and the second name of a shard that stays",
     "sink/bucket/earlier.rs": "the manifests of outputs in a bucket",
     "sink/folder/removable_files.rs": "the manifest of a finished folder",
     "sink/groups/group_files.rs": "the work folder of a job of groups",
@@ -307,7 +307,6 @@ EVIDENCE = {
     "sink/folder/owned.rs": "the manifests of a folder",
     "storage/cache/mod.rs": "the name in an entry of the cache",
     "storage/cache/held.rs": "the lock of a whole file in the cache",
-    "storage/buckets/objects.rs": "an object that this process has written",
 }
 
 

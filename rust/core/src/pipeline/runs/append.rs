@@ -39,9 +39,9 @@ const BESIDE: &str = ".append";
 /// Packs further files into a finished folder: with [`Appending::Tokens`] as [`pack_dir`] packs all files, the old ones first; with
 /// [`Appending::Rows`] alone, so that their rows follow those of the folder.
 ///
-/// The tokens of the old files are those that the folder keeps, or none is needed. The new output is made in a folder beside it, in
-/// which old shards are second names of the same files, and takes its place when it is whole; until then the folder stays as it is, and is locked. A
-/// stopped call is resumed by the next. A folder that is not there yet is packed.
+/// The tokens of the old files are those that the folder keeps, or none is needed. The new output is made in a folder beside it, where
+/// old shards are second names of the same files. It takes the place of the old one when it is whole; until then the folder stays as
+/// it is, and is locked. A stopped call is resumed by the next. A folder that is not there yet is packed.
 ///
 /// Fails with [`Error::Output`] if the folder does not keep what is needed, or is of a job with other options, and with
 /// [`Error::Option`] if a file has changed since it was packed.

@@ -144,8 +144,8 @@ impl Evidence<Disk> for ListedInGroup {
     }
 }
 
-/// Removes the files of a group that have changed since its manifest listed them, and their names from those of all files that are not
-/// known as fastpack's.
+/// Removes the files of a group that have changed since its manifest listed them, and their names from the names of files that are
+/// not known as fastpack's.
 pub(crate) fn remove_changed(folder: &Path, others: &mut Vec<String>) {
     if others.is_empty() || !is_group(folder) {
         return;
