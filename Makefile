@@ -69,7 +69,7 @@ campaign: setup $(STAMPS)/torch  ## run the tests that can try more, at length
 	FASTPACK_CAMPAIGN=1 $(BIN)/pytest --timeout 7200 --numprocesses $(WORKERS) --dist worksteal -m campaign
 	FASTPACK_RANDOM=1 $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not alone"
 	cargo test --locked --workspace --profile $(TEST_PROFILE)
-	FASTPACK_CAMPAIGN=1 $(VENV)-torch/bin/pytest --timeout 7200 -c tests/torch/pytest.ini --rootdir . --numprocesses $(WORKERS) --dist worksteal tests/torch/test_stream_rows.py tests/torch/test_steps.py
+	FASTPACK_CAMPAIGN=1 $(VENV)-torch/bin/pytest --timeout 7200 -c tests/torch/pytest.ini --rootdir . --numprocesses $(WORKERS) --dist worksteal tests/torch/streams/test_stream_rows.py tests/torch/rows/test_steps.py
 	FASTPACK_RANDOM=1 $(VENV)-torch/bin/pytest -c tests/torch/pytest.ini --rootdir . --numprocesses auto --dist worksteal
 
 repeat-tests: setup  ## run the tests with processes, sockets, clocks or limits TIMES (30) times beside a load on all cores

@@ -27,7 +27,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE), str(HERE.parents[1] / "tests" / "torch")]
+sys.path[:0] = [str(HERE.parent), str(HERE), str(HERE.parents[1] / "tests" / "torch" / "support")]
 
 import corpus  # noqa: E402
 

@@ -6,16 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from places import PYTHONPATH, SUPPORT
 from small_models import model_of
 
 import fastpack
-
-HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -24,10 +22,9 @@ def test_a_step_of_all_ranks_is_that_of_the_documents_one_by_one(folder, tmp_pat
     launcher = (
         ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
     )
-    paths = os.pathsep.join([str(HERE), str(HERE.parents[1] / "python")])
     done = subprocess.run(
-        [sys.executable, *launcher, str(HERE / "one_step.py"), str(folder), str(tmp_path / "out")],
-        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        [sys.executable, *launcher, str(SUPPORT / "one_step.py"), str(folder), str(tmp_path / "out")],
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,

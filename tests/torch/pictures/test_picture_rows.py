@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
@@ -23,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from picture_models import FAMILIES, save_processor
 from PIL import Image
+from places import PYTHONPATH
 
 import fastpack
 from fastpack import _fastpack
@@ -764,7 +764,7 @@ def test_the_command_line_packs_pictures(way, folder_of, tmp_path):
     out = tmp_path / "packed"
     called = [sys.executable, "-m", "fastpack", "pack", str(path), "-o", str(out)]
     usual = ["-t", str(folder_of("qwen2_5_vl")), "-m", "256"]
-    found = {"env": {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "python")}}
+    found = {"env": {**os.environ, "PYTHONPATH": PYTHONPATH}}
     subprocess.run([*called, *usual, *given], check=True, capture_output=True, timeout=200, **found)
     [row] = fastpack.read(out).to_pylist()
     assert [(it["path"], it["width"]) for it in row["images"]] == [(str(pictures / name), 60)]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
+from places import ROOT
 from transformers import AutoTokenizer
 
 import fastpack
 
-TOKENIZER = Path(__file__).parents[2] / "examples" / "tokenizer"
+TOKENIZER = ROOT / "examples" / "tokenizer"
 
 
 @pytest.mark.parametrize("pair", [None, ["the other bank", "b"]])

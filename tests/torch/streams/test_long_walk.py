@@ -9,15 +9,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from cloud_stores import cloud
+from places import PYTHONPATH, SUPPORT
 from small_models import VOCABULARY
 
 import fastpack
-
-HERE = Path(__file__).parent
 
 COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row"]
 
@@ -43,13 +41,13 @@ def start(remote, ranks, begin, folder, pause):
     """Starts the ranks of a run, each as a machine of its own: with a cache of its own."""
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(str(HERE.parents[1] / part) for part in ("tests/torch", "python")),
+        "PYTHONPATH": PYTHONPATH,
     }
     for rank in range(ranks):
         given = json.dumps([*remote, str(folder / f"cache-{ranks}-{rank}")])
         arguments = [given, rank, ranks, begin, folder / f"trained-{ranks}-{rank}.jsonl", pause]
         yield subprocess.Popen(
-            [sys.executable, HERE / "train_remote.py", *map(str, arguments)], env=environment
+            [sys.executable, SUPPORT / "train_remote.py", *map(str, arguments)], env=environment
         )
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tracemalloc
 from collections import Counter
-from pathlib import Path
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -18,6 +17,7 @@ import torch
 from campaign import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import PYTHONPATH, SUPPORT
 from small_answers import Model, answers, clipped, sequences_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -595,18 +595,14 @@ def test_a_token_costs_the_weights_that_it_is_multiplied_by(name):
     assert quadratic == 3 * of_pair / 2
 
 
-HERE = Path(__file__).parent
-
-
 @pytest.mark.parametrize(
     ("kind", "ranks"), tries([("ddp", 2), ("fsdp", 3)], [("ddp", 2), ("ddp", 3), ("fsdp", 2), ("fsdp", 3)])
 )
 def test_ranks_that_average_their_gradients_have_those_of_the_unpacked_batch(kind, ranks):
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    paths = os.pathsep.join([str(HERE), str(HERE.parents[1] / "python")])
     done = subprocess.run(
-        [sys.executable, *launcher, str(HERE / "packed_step.py"), kind],
-        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        [sys.executable, *launcher, str(SUPPORT / "packed_step.py"), kind],
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -6,12 +6,9 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-
+from places import ROOT
 
 REWARDED = "examples/train_grpo.py"
 

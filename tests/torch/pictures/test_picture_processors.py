@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from picture_models import FAMILIES, save_processor
 from PIL import Image
+from places import ROOT
 
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError, TokenizerError
 from fastpack.tokenizer.pictures import PictureError, PictureProcessor
@@ -22,7 +22,7 @@ from fastpack.tokenizer.pictures import PictureError, PictureProcessor
 if TYPE_CHECKING:
     import torch
 
-TOKENIZER = Path(__file__).parents[2] / "examples" / "tokenizer"
+TOKENIZER = ROOT / "examples" / "tokenizer"
 
 VARIANTS = [(name, variant) for name, family in FAMILIES.items() for variant in family.options]
 

@@ -9,10 +9,10 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import pytest
 from nested import flat
+from places import PYTHONPATH, SUPPORT
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -20,7 +20,6 @@ import fastpack
 from fastpack import BatchError, FastpackError, OptionError
 from fastpack.torch import StreamDataset, collate
 
-HERE = Path(__file__).parent
 DOCUMENTS = 720
 
 
@@ -229,10 +228,9 @@ def run(files, kind, steps, out, ranks, **environment):
     launcher = (
         ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
     )
-    paths = os.pathsep.join([str(HERE), str(HERE.parents[1] / "python")])
     return subprocess.run(
-        [sys.executable, *launcher, str(HERE / "train_stream.py"), str(files), kind, str(steps), str(out)],
-        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **environment},
+        [sys.executable, *launcher, str(SUPPORT / "train_stream.py"), str(files), kind, str(steps), str(out)],
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -303,7 +301,7 @@ def address(files):
         place = f"unix:{folder}/s"
         options = "-m 24 --batch-size 3 --ranks.lanes 12 --strategy best_fit --strategy.open-rows 4 --epochs 0 --threads 1 --seed 5"
         command = [sys.executable, "-m", "fastpack", "stream", f"{files}/*.jsonl", *options.split()]
-        environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "python")}
+        environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
         with subprocess.Popen([*command, "--to", place], stderr=subprocess.PIPE, env=environment) as server:
             assert b"serving" in server.stderr.readline()
             yield place
@@ -318,7 +316,7 @@ def run_served(script, *arguments):
         text=True,
         check=False,
         timeout=200,
-        env={**os.environ, "PYTHONPATH": str(HERE.parents[1] / "python")},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.splitlines()

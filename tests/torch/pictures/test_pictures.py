@@ -9,7 +9,6 @@ import pickle
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import picture_models
@@ -20,6 +19,7 @@ import torch
 import transformers
 import trl
 from PIL import Image
+from places import PYTHONPATH, SUPPORT
 from torch.utils.data import DataLoader
 
 import fastpack
@@ -481,19 +481,19 @@ def test_a_rank_without_pictures_trains_beside_one_that_has_them(packed, tmp_pat
     rows = [row, text_row_of(given)]
     listed = [{name: np.asarray(value).tolist() for name, value in each.items()} for each in rows]
     (tmp_path / "rows.json").write_text(json.dumps(listed))
-    out, here = tmp_path / "gradients.pt", Path(__file__).parent
+    out = tmp_path / "gradients.pt"
     launcher = [
         "-m",
         "torch.distributed.run",
         "--standalone",
         "--nproc-per-node=2",
-        str(here / "picture_ranks.py"),
+        str(SUPPORT / "picture_ranks.py"),
     ]
     done = subprocess.run(
         [sys.executable, *launcher, str(given.folder), str(tmp_path / "rows.json"), str(out)],
         env={
             **os.environ,
-            "PYTHONPATH": f"{here}{os.pathsep}{here.parents[1] / 'python'}",
+            "PYTHONPATH": PYTHONPATH,
             "OMP_NUM_THREADS": "1",
         },
         capture_output=True,
