@@ -54,13 +54,16 @@ FILTERED = {"filter": "everything"}
 
 
 def start(files, tokenizer, out, *, code=RUN, environment=None, pause=False, **options):
-    """Starts a run in a process of its own; with `pause` it says when it is at work, and goes on once it is told."""
+    """Starts a run in a process of its own; with `pause` it says when it is at work, and goes on once it is told.
+
+    `code` may tell words of `pause` apart.
+    """
     arguments = [
         files,
         tokenizer,
         out,
         pickle.dumps(nested(options, OPTIONS)).hex(),
-        "yes" if pause else "",
+        str(pause or ""),
     ]
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
