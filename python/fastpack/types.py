@@ -231,7 +231,8 @@ ObjectiveName: TypeAlias = Literal[
     "custom",
 ]
 PreferenceForm: TypeAlias = Literal["dpo", "reward", "kto"]
-Existing: TypeAlias = Literal["error", "overwrite", "append", "append_rows"]
+Appending: TypeAlias = Literal["append", "append_rows"]
+Existing: TypeAlias = Literal["error", "overwrite", Appending]
 FormatName: TypeAlias = Literal["arrow", "jsonl", "msgpack_arrays", "parquet"]
 Layout: TypeAlias = Literal["full", "compact"]
 Color: TypeAlias = Literal["auto", "always", "never"]

@@ -147,6 +147,22 @@ def write_jsonl(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+def write_chats(folder: Path, name: str, numbers: Iterable[int], *, how: str = "w") -> Path:
+    """Writes conversations of these numbers to a file; with `how="a"` behind those in it."""
+    path = folder / f"{name}.jsonl"
+    with path.open(how, encoding="utf-8") as file:
+        file.writelines(json.dumps(conversation(number)) + "\n" for number in numbers)
+    return path
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> list[Path]:
+    """Three files of conversations, the first the longest: for calls that add files to a folder."""
+    (tmp_path / "data").mkdir()
+    ranges = [range(200), range(200, 230), range(230, 300)]
+    return [write_chats(tmp_path / "data", f"part-{at}", numbers) for at, numbers in enumerate(ranges)]
+
+
 @pytest.fixture
 def without_privileges() -> Iterator[None]:
     """Runs as an unprivileged user if this is the superuser, so that file modes apply."""

@@ -10,7 +10,7 @@ import errno
 import os
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, get_args
 
 from fastpack import _fastpack
 from fastpack.arguments.checks import check_switch, folder_of
@@ -41,7 +41,7 @@ from fastpack.tokenizer.arguments import check_access, choose_template
 from fastpack.tokenizer.call import TOKEN_TYPES, names_of
 from fastpack.tokenizer.pictures.native import loaded_processor, native_images, texts_of
 from fastpack.tokenizer.tokenizer import pretrained
-from fastpack.types import Splits
+from fastpack.types import Appending, Splits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,9 +79,6 @@ _READING: Final = tuple(name for name in flat_names(Reading) if name not in {"re
 _OUTPUT: Final = (*flat_names(Format), "overwrite", "wait")
 """The settings of the output that it takes, of `format` and `exists`."""
 
-_APPENDING: Final = ("append", "append_rows")
-"""The words of `exists` by which files are added to those of a folder."""
-
 
 def _taken(group: str, given: Mapping[str, object]) -> SimpleNamespace:
     """The options of one group, with the values of the caller or the defaults."""
@@ -104,7 +101,7 @@ def flat(given: Mapping[str, object]) -> dict[str, Any]:  # type: ignore[explici
                 if option.name in given or name not in made:
                     made[name] = field
     then = made.pop("then")
-    made |= {"overwrite": then == "overwrite", "append": then if then in _APPENDING else None}
+    made |= {"overwrite": then == "overwrite", "append": then if then in get_args(Appending) else None}
     files = given.get("files")
     if isinstance(files, (list, tuple)) and any(
         isinstance(file, Mapping) and file.keys() & {"path", "records"} for file in files

@@ -274,9 +274,10 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         "error",
         FOLDER_CALLS,
         (
-            "What happens to what fastpack wrote into `output` before, for another job: `error`, `overwrite` it, or, in `pack_dir`, "
-            "`append` the files to its, or `append_rows` of the new files to its rows. Files of others are never replaced: one in the place of a file of the job is "
-            "refused. An `Exists` says whether to wait for another process too."
+            "What happens to what fastpack wrote into `output` before, for another job: `error`, `overwrite` it, or, in "
+            "`pack_dir`, add the files to its: `append` plans all rows again, `append_rows` those of new files alone. Files of "
+            "others are never replaced: one in the place of a file of the job is refused. An `Exists` says whether to wait for "
+            "another process too."
         ),
         flag=Flag(
             "--exists",

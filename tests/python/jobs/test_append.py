@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from conftest import conversation, sentence
+from conftest import conversation, sentence, write_chats
 from processes import RUN, at_work, kill, start
 
 import fastpack
@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OPTIONS: dict[str, Any] = {"max_length": 256, "format": fastpack.Format(shard_size="20kB")}
-
-
-def write(folder: Path, name: str, numbers: range) -> Path:
-    path = folder / f"{name}.jsonl"
-    path.write_text("".join(json.dumps(conversation(number)) + "\n" for number in numbers), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def parts(tmp_path: Path) -> list[Path]:
-    (tmp_path / "data").mkdir()
-    ranges = [range(200), range(200, 230), range(230, 300)]
-    return [write(tmp_path / "data", f"part-{at}", numbers) for at, numbers in enumerate(ranges)]
 
 
 def same_output(one: Path, other: Path) -> None:
@@ -102,7 +89,7 @@ def test_a_file_that_is_there_already_is_not_read_again(
     assert report.appended_files == 1
     # No old file is needed any more.
     parts[0].unlink()
-    extra = write(tmp_path, "extra", range(300, 310))
+    extra = write_chats(tmp_path, "extra", range(300, 310))
     report = fastpack.pack_dir(extra, folder, tokenizer=tokenizer_dir, exists="append", **OPTIONS)
     assert report.documents.read == 310
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from campaign import tries
-from conftest import conversation, sentence
+from conftest import conversation, sentence, write_chats
 from processes import RUN, at_work, kill, start
 
 import fastpack
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
 OPTIONS: dict[str, Any] = {"max_length": 256, "format": fastpack.Format(shard_size="20kB")}
 
 COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row"]
-
-
-def write(folder: Path, name: str, numbers: range, *, how: str = "w") -> Path:
-    path = folder / f"{name}.jsonl"
-    with path.open(how, encoding="utf-8") as file:
-        file.writelines(json.dumps(conversation(number)) + "\n" for number in numbers)
-    return path
-
-
-@pytest.fixture
-def parts(tmp_path: Path) -> list[Path]:
-    (tmp_path / "data").mkdir()
-    ranges = [range(200), range(200, 230), range(230, 300)]
-    return [write(tmp_path / "data", f"part-{at}", numbers) for at, numbers in enumerate(ranges)]
 
 
 @pytest.fixture
@@ -140,7 +126,7 @@ def test_what_was_trained_on_is_never_validated(
     assert origins(folder, "validation") == held + [(1, row) for _, row in held]
     # A file with one record is on one side.
     for number in range(300, 306):
-        append(write(tmp_path, f"one-{number}", range(number, number + 1)), folder, **options)
+        append(write_chats(tmp_path, f"one-{number}", range(number, number + 1)), folder, **options)
     is_well(folder)
     assert sorted(origins(folder, "train") + origins(folder, "validation")) == sorted(
         [(file, row + 1) for file in (0, 1) for row in range(200)] + [(file, 1) for file in range(2, 8)]
@@ -181,7 +167,7 @@ def test_a_file_that_grew_is_new_from_there(
     folder, options = tmp_path / "grown", {"columns": COLUMNS, "validation": validation}
     pack(parts[:2], folder, **options)
     size = parts[0].stat().st_size
-    write(tmp_path / "data", "part-0", range(300, 340), how="a")
+    write_chats(tmp_path / "data", "part-0", range(300, 340), how="a")
     before = shards(folder)
     report = append(parts, folder, **options)
     assert before.items() <= shards(folder).items()
@@ -194,7 +180,7 @@ def test_a_file_that_grew_is_new_from_there(
     found = origins(folder, "train") + (origins(folder, "validation") if validation else [])
     assert sorted(found) == lines
     # Once more: the lines before it are told from the parts in which they were read.
-    write(tmp_path / "data", "part-0", range(340, 345), how="a")
+    write_chats(tmp_path / "data", "part-0", range(340, 345), how="a")
     os.utime(parts[1])
     assert append(parts, folder, **options).documents.read == 345
     is_well(folder)
@@ -357,7 +343,7 @@ def test_a_functions_records_are_compared_as_it_made_them(
 
     folder, options = tmp_path / "grown", {"filter": fastpack.Function(short, fingerprint="short")}
     append(parts[0], folder, **options)
-    write(tmp_path / "data", "part-0", range(400, 420), how="a")
+    write_chats(tmp_path / "data", "part-0", range(400, 420), how="a")
     os.utime(parts[0])
     report = append(parts[:2], folder, **options)
     assert (report.appended_files, report.documents.read) == (2, 250)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import pickle
 import random
-import subprocess
-import sys
 
 import numpy as np
 import picture_models
@@ -19,7 +16,7 @@ import torch
 import transformers
 import trl
 from PIL import Image
-from places import PYTHONPATH, SUPPORT
+from ranks import run_ranks
 from torch.utils.data import DataLoader
 
 import fastpack
@@ -482,25 +479,7 @@ def test_a_rank_without_pictures_trains_beside_one_that_has_them(packed, tmp_pat
     listed = [{name: np.asarray(value).tolist() for name, value in each.items()} for each in rows]
     (tmp_path / "rows.json").write_text(json.dumps(listed))
     out = tmp_path / "gradients.pt"
-    launcher = [
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-        str(SUPPORT / "picture_ranks.py"),
-    ]
-    done = subprocess.run(
-        [sys.executable, *launcher, str(given.folder), str(tmp_path / "rows.json"), str(out)],
-        env={
-            **os.environ,
-            "PYTHONPATH": PYTHONPATH,
-            "OMP_NUM_THREADS": "1",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
+    done = run_ranks("picture_ranks.py", given.folder, tmp_path / "rows.json", out, ranks=2)
     assert done.returncode == 0, done.stderr[-3000:]
     model = picture_models.model_of("qwen2_5_vl", given.processor)
     collator = PictureCollator(given.processor, model)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tracemalloc
 from collections import Counter
 from unittest.mock import MagicMock
@@ -17,7 +14,7 @@ import torch
 from campaign import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from places import PYTHONPATH, SUPPORT
+from ranks import run_ranks
 from small_answers import Model, answers, clipped, sequences_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -599,15 +596,7 @@ def test_a_token_costs_the_weights_that_it_is_multiplied_by(name):
     ("kind", "ranks"), tries([("ddp", 2), ("fsdp", 3)], [("ddp", 2), ("ddp", 3), ("fsdp", 2), ("fsdp", 3)])
 )
 def test_ranks_that_average_their_gradients_have_those_of_the_unpacked_batch(kind, ranks):
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    done = subprocess.run(
-        [sys.executable, *launcher, str(SUPPORT / "packed_step.py"), kind],
-        env={**os.environ, "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
+    done = run_ranks("packed_step.py", kind, ranks=ranks)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     columns, _, groups = answers()

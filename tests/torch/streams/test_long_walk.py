@@ -39,10 +39,7 @@ def trained(output):
 
 def start(remote, ranks, begin, folder, pause):
     """Starts the ranks of a run, each as a machine of its own: with a cache of its own."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": PYTHONPATH,
-    }
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
     for rank in range(ranks):
         given = json.dumps([*remote, str(folder / f"cache-{ranks}-{rank}")])
         arguments = [given, rank, ranks, begin, folder / f"trained-{ranks}-{rank}.jsonl", pause]

@@ -12,7 +12,8 @@ import tempfile
 
 import pytest
 from nested import flat
-from places import PYTHONPATH, SUPPORT
+from places import PYTHONPATH
+from ranks import run_ranks
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -225,17 +226,7 @@ def test_a_mesh_says_the_rank(files):
 
 
 def run(files, kind, steps, out, ranks, **environment):
-    launcher = (
-        ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
-    )
-    return subprocess.run(
-        [sys.executable, *launcher, str(SUPPORT / "train_stream.py"), str(files), kind, str(steps), str(out)],
-        env={**os.environ, "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-    )
+    return run_ranks("train_stream.py", files, kind, steps, out, ranks=ranks, timeout=280, **environment)
 
 
 def trained(out):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
-from places import PYTHONPATH, SUPPORT
+from ranks import run_ranks
 from small_models import model_of
 
 import fastpack
@@ -19,17 +16,7 @@ import fastpack
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_step_of_all_ranks_is_that_of_the_documents_one_by_one(folder, tmp_path, ranks):
     """Two rows a rank under accumulation: their loss and gradients are over all labels of the step."""
-    launcher = (
-        ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
-    )
-    done = subprocess.run(
-        [sys.executable, *launcher, str(SUPPORT / "one_step.py"), str(folder), str(tmp_path / "out")],
-        env={**os.environ, "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
+    done = run_ranks("one_step.py", folder, tmp_path / "out", ranks=ranks)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"loss"')))
     model = model_of("llama")

@@ -114,7 +114,7 @@ pub fn append_dir(
     Ok(report)
 }
 
-/// What a finished folder keeps for files that are appended to it.
+/// The part of a finished folder to which files are appended.
 enum OldOutput {
     /// The tokens of all documents.
     Tokens(KeptTokens),

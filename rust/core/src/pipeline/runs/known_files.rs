@@ -1,6 +1,7 @@
 //! [`NewFiles`]: the files, and the lines of files, that a finished folder was not packed from yet.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Seek, SeekFrom};
 use std::iter;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::pipeline::documents::recognise::chooser;
 use crate::pipeline::job::Job;
 use crate::report::listed_path::ListedPath;
 use crate::sink::FinishedOutput;
-use crate::source::{Block, Blocks, FoundFiles, LineRange, SourceFile, is_line_file, newlines};
+use crate::source::{Block, Blocks, FoundFiles, LineRange, SourceFile, is_line_file, line_of};
 use crate::util::control::Control;
 use crate::util::disk::hex_hash::HexHash;
 use crate::util::message::ShownPath;
@@ -25,7 +26,7 @@ pub(super) struct NewFiles {
     pub(super) found: FoundFiles,
     /// The states of all files: those of the folder first.
     pub(super) all: BTreeMap<ListedPath, FileState>,
-    /// Those of them that are not of the folder.
+    /// The number of files that the folder was not packed from at all.
     pub(super) count: u64,
 }
 
@@ -158,8 +159,17 @@ impl OldContent<'_> {
 
     /// The lines of a file behind its first `size` bytes; `None` if the last line of these has grown.
     fn lines_behind(&self, file: &SourceFile, size: u64) -> Result<Option<LineRange>> {
-        let (count, is_ended) = newlines(file, 0..size, self.control)?;
-        let goes_on = size > 0 && !is_ended && !newlines(file, size..size + 1, self.control)?.1;
-        Ok((!goes_on).then_some(LineRange { bytes: size..file.size, first: count + 1 }))
+        if let Some(last) = size.checked_sub(1) {
+            let path = &*file.path;
+            let mut edge = [0; 2];
+            let mut opened = file.location.open_range(last..size + 1).map_err(Error::io(path))?;
+            opened.seek(SeekFrom::Start(last)).map_err(Error::io(path))?;
+            opened.read_exact(&mut edge).map_err(Error::io(path))?;
+            if !edge.contains(&b'\n') {
+                return Ok(None);
+            }
+        }
+        let first = line_of(file, size, self.control)?;
+        Ok(Some(LineRange { bytes: size..file.size, first }))
     }
 }

@@ -14,9 +14,9 @@ use crate::config::Split;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::report::listed_path::ListedPath;
-use crate::sink::files::{MANIFEST, REPORT, TOKENS, is_shard_of, number_of_shard};
+use crate::sink::files::{MANIFEST, REPORT, TOKENS, is_shard_of};
 use crate::sink::manifest::{File, Manifest, TokensFile};
-use crate::sink::shards::arrangement::Arrangement;
+use crate::sink::shards::arrangement::{Arrangement, split_of};
 use crate::util::control::Control;
 use crate::util::disk::bounds::Bounds;
 use crate::util::disk::frames::Frames;
@@ -190,12 +190,7 @@ impl FinishedOutput {
 
     /// Its shards of a split, in order.
     pub(crate) fn shards(&self, split: Split) -> Vec<(PathBuf, File)> {
-        let is_of = |name: &str| match name.split_once('/') {
-            Some((folder, _)) => folder == split.name(),
-            None if number_of_shard(name).is_some() => is_shard_of(split, name),
-            None => split == Split::Train,
-        };
-        let shards = self.manifest.files.iter().filter(|it| is_of(&it.name));
+        let shards = self.manifest.files.iter().filter(|it| split_of(&it.name) == split);
         shards.map(|it| (self.dir.join(&it.name), it.clone())).collect()
     }
 }

@@ -95,6 +95,16 @@ impl Arrangement {
     }
 }
 
+/// The split of a shard, by its final name.
+pub(crate) fn split_of(name: &str) -> Split {
+    let is_of = |split: &Split| match name.split_once('/') {
+        Some((folder, _)) => folder == split.name(),
+        None => is_shard_of(*split, name),
+    };
+    // The shards of a single dataset do not name it.
+    Split::ALL.into_iter().find(is_of).unwrap_or(Split::Train)
+}
+
 /// True if this is the name of a describing file in the work folder.
 pub(crate) fn describes(name: &str) -> bool {
     let of_split = |split| name.strip_prefix(split).and_then(|rest| rest.strip_prefix('-'));

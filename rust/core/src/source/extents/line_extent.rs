@@ -217,31 +217,6 @@ pub(crate) fn text_of(start: &[u8]) -> &[u8] {
     start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start()
 }
 
-/// The number of newlines in a range of a file, and whether the last of its bytes is one.
-pub(crate) fn newlines(
-    file: &SourceFile,
-    range: Range<u64>,
-    control: &Control,
-) -> Result<(u64, bool)> {
-    let path = &*file.path;
-    let mut left = range.end - range.start;
-    let mut opened = file.location.open_range(range.clone()).map_err(Error::io(path))?;
-    opened.seek(SeekFrom::Start(range.start)).map_err(Error::io(path))?;
-    let (mut count, mut ended, mut bytes) = (0, false, vec![0; BLOCK_BYTES]);
-    while left > 0 {
-        control.tick()?;
-        let most = usize::try_from(left).map_or(BLOCK_BYTES, |left| left.min(BLOCK_BYTES));
-        let read = opened.read(&mut bytes[..most]).map_err(Error::io(path))?;
-        if read == 0 {
-            return Err(Error::Changed(path.to_path_buf()));
-        }
-        count += memchr::memchr_iter(b'\n', &bytes[..read]).count() as u64;
-        ended = bytes[read - 1] == b'\n';
-        left -= read as u64;
-    }
-    Ok((count, ended))
-}
-
 /// The records in a range of whole lines of a file.
 pub(crate) fn records_of_lines(
     file: &SourceFile,
