@@ -10,6 +10,7 @@ import picture_models
 import torch
 import torch.distributed as dist
 import transformers
+from ranks import end_rank
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -45,7 +46,7 @@ def main() -> None:
     made = {kind: gradients(kind, processor, row) for kind in ("ddp", "fsdp")}
     if dist.get_rank() == 0:
         torch.save(made, out)
-    dist.destroy_process_group()
+    end_rank()
 
 
 if __name__ == "__main__":

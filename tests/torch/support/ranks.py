@@ -1,4 +1,4 @@
-"""The scripts of this folder, run by one process or by several ranks."""
+"""Running the scripts of this folder as one process or as several ranks, and ending one of these ranks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import torch.distributed as dist
 from places import PYTHONPATH, SUPPORT
 
 
@@ -22,3 +23,16 @@ def run_ranks(script, *arguments, ranks, timeout=200, **environment):
         check=False,
         timeout=timeout,
     )
+
+
+def end_rank():
+    """Ends a rank with success, behind all others, without the end of its interpreter.
+
+    A thread of gloo may take the GIL to free the tensors of the last collective. If the interpreter has ended by then,
+    PyTorch 2.13 aborts ("terminate called without an active exception").
+    """
+    dist.barrier()
+    dist.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

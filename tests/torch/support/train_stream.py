@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 import torch
+from ranks import end_rank
 from small_models import model_of
 
 import fastpack
@@ -138,11 +138,8 @@ def main() -> None:
     {"trainer": with_trainer, "accelerate": with_accelerate, "lightning": with_lightning}[kind](
         dataset, int(steps), out
     )
-    # A thread of gloo takes the GIL to free the tensors of the last gather. If the interpreter has ended by then, PyTorch
-    # 2.13 aborts ("terminate called without an active exception").
     if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
-        time.sleep(0.5)
+        end_rank()
 
 
 if __name__ == "__main__":
