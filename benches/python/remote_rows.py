@@ -4,7 +4,8 @@
 
 A web server in a process of its own waits 20 ms before it answers a request, and sends all it has: it stands for the latency of
 a bucket, not for its bandwidth. Each figure is the median of `--rounds` runs in processes of their own, which take turns. A
-batch is read by a loader without workers, collated, and summed.
+batch is read by a loader without workers, collated, and its labels are counted; or a model of a few layers is trained on it, on
+one thread.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -34,13 +36,21 @@ from torch.utils.data import DataLoader
 from fastpack.torch import PackedDataset, PackSampler, collate
 import torch
 torch.set_num_threads(1)
-url, options, window, imported = *json.loads(sys.argv[1]), time.monotonic()
+url, options, window, trains = json.loads(sys.argv[1])
+layers = torch.nn.Embedding(1024, 32), torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1)
+model = torch.nn.Sequential(*layers)
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+imported = time.monotonic()
 rows = PackedDataset(url, **options)
 loader = DataLoader(rows, batch_size=4, sampler=PackSampler(rows, window=window), collate_fn=collate)
 first, tokens = None, 0
 for batch in loader:
     tokens += int((batch["labels"] != -100).sum())
     first = first or time.monotonic()
+    if trains:
+        model(batch["input_ids"] % 1024).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
 print(json.dumps([first - imported, time.monotonic() - imported, tokens]))
 """
 
@@ -66,9 +76,9 @@ def packed(folder: Path, megabytes: int) -> None:
     )
 
 
-def read(url: str, options: dict[str, str], window: int | None) -> list[float]:
+def read(url: str, options: dict[str, str], window: int | None, *, trains: bool) -> list[float]:
     """The seconds to the first batch and to the last, and the trained tokens, of a process of its own."""
-    given = json.dumps([url, options, window])
+    given = json.dumps([url, options, window, trains])
     done = subprocess.run(
         [sys.executable, "-c", READER, given], stdout=subprocess.PIPE, text=True, check=True
     )
@@ -95,35 +105,44 @@ def main() -> None:
         assert server.stdout is not None
         url = f"{server.stdout.readline().strip()}/packed"
         window = len(sizes)
+        kept = {"cache_dir": str(cache)}
         ways = {
-            "the folder, the same order": lambda: read(str(folder), {}, window),
-            "20 ms away, an empty cache": lambda: cold(cache, url),
-            "20 ms away, a warm cache": lambda: read(url, {"cache_dir": str(cache)}, None),
+            "the folder, the same order": partial(read, str(folder), {}, window),
+            "20 ms away, an empty cache": partial(cold, cache, url),
+            "20 ms away, a warm cache": partial(read, url, kept, None),
         }
         found: dict[str, list[list[float]]] = {way: [] for way in ways}
+        trained: dict[str, list[list[float]]] = {way: [] for way in ways}
         for _ in range(given.rounds):
             for way, run in ways.items():
-                found[way].append(run())
+                found[way].append(run(trains=False))
+                trained[way].append(run(trains=True))
         server.stdin.close()
         server.wait()
-        report(found)
+        report(found, trained)
 
 
-def cold(cache: Path, url: str) -> list[float]:
+def cold(cache: Path, url: str, *, trains: bool) -> list[float]:
     """An epoch with an empty cache."""
     shutil.rmtree(cache, ignore_errors=True)
-    return read(url, {"cache_dir": str(cache)}, None)
+    return read(url, {"cache_dir": str(cache)}, None, trains=trains)
 
 
-def report(found: dict[str, list[list[float]]]) -> None:
+def report(found: dict[str, list[list[float]]], trained: dict[str, list[list[float]]]) -> None:
     """Prints the table."""
-    tokens = {int(run[2]) for runs in found.values() for run in runs}
+    tokens = {int(run[2]) for measured in (found, trained) for runs in measured.values() for run in runs}
     assert len(tokens) == 1, "each way trains the same tokens"
-    local = statistics.median(run[1] for run in next(iter(found.values())))
-    print("| rows | first batch, s | an epoch, s | speed to the folder |\n|---|---:|---:|---:|")
+    print("| rows | first batch, s | an epoch read, s | speed to the folder | an epoch trained, s | speed |")
+    print("|---|---:|---:|---:|---:|---:|")
+
+    def epochs(way: str) -> list[float]:
+        return [statistics.median(run[1] for run in measured[way]) for measured in (found, trained)]
+
+    local = epochs(next(iter(found)))
     for way, runs in found.items():
-        first, whole = (statistics.median(run[at] for run in runs) for at in (0, 1))
-        print(f"| {way} | {first:.2f} | {whole:.2f} | {local / whole:.2f} |")
+        first = statistics.median(run[0] for run in runs)
+        columns = [f"{whole:.2f} | {of / whole:.2f}" for whole, of in zip(epochs(way), local, strict=True)]
+        print(f"| {way} | {first:.2f} | {' | '.join(columns)} |")
 
 
 if __name__ == "__main__":
