@@ -192,7 +192,7 @@ MaxLost: TypeAlias = str | float
 RankOption: TypeAlias = int | Literal["auto"]
 Validation: TypeAlias = str | float
 OnBadRecord: TypeAlias = Literal["error", "skip"]
-ImageChoice: TypeAlias = Literal["reference"]
+ImageChoice: TypeAlias = Literal["reference", "embed"]
 Column: TypeAlias = Literal[
     "input_ids",
     "labels",

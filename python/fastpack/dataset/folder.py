@@ -13,7 +13,7 @@ from fastpack.arguments.checks import shown
 from fastpack.arguments.failures import about
 from fastpack.dataset.manifest import is_of_fastpack, json_of, manifest_of
 from fastpack.dataset.packed_files import Access, ListedFile, LocalFiles, files_of
-from fastpack.dataset.pictures.references import picture_type
+from fastpack.dataset.pictures.references import typed_pictures
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError
 from fastpack.types import IMAGES
 
@@ -479,7 +479,7 @@ def _from_jsonl(path: Path) -> pa.Table:
     narrow: dict[str, pa.DataType] = {"source_row": pa.int64(), "loss_weights": pa.float32()}
     for at, field in enumerate(read.schema):
         if field.name == IMAGES:
-            read = read.set_column(at, field.name, read.column(at).cast(pa.list_(picture_type())))
+            read = typed_pictures(read, at)
         elif pa.types.is_list(field.type):
             # The truths of several classes are written with a decimal point, all other numbers without.
             is_real = pa.types.is_floating(field.type.value_type)

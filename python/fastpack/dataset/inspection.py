@@ -387,7 +387,7 @@ def _pictures(row: pa.Table) -> list[PictureReference]:
 
 def _shown_pictures(pictures: tuple[PictureReference, ...]) -> dict[str, JsonValue]:
     """The pictures of a document as JSON, if it has any."""
-    return {"pictures": [picture._asdict() for picture in pictures]} if pictures else {}
+    return {"pictures": [picture.place for picture in pictures]} if pictures else {}
 
 
 def _labelled(label: int | bool | tuple[float, ...] | None) -> dict[str, JsonValue]:

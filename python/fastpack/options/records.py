@@ -19,21 +19,26 @@ from fastpack.options.option import (
     Flag,
     Option,
 )
-from fastpack.options.value import Value, as_value, from_table, option_field
+from fastpack.options.value import KIND, Value, as_value, from_table, option_field
 from fastpack.types import Examples, Fields, ImageChoice, JsonValue, Part, Prompt, Shape, StrPath
 
 __all__ = ["RECORD_OPTIONS", "Images", "Reading"]
 
+_EMBED: Final = "embed"
+"""The word for pictures whose bytes are in the rows."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Images(Value):
-    """Pictures of conversations are packed as references: `Reading(images="reference")` is `Reading(images=Images())`.
+    """Pictures of conversations: `Reading(images="reference")` is `Reading(images=Images())`.
 
     The tokenizer is a model folder with its processor, or a live processor of `transformers`. Of each picture only the
     header is read. Rows have a column `images` that says where each picture lies, and the columns that the processor
     returns for each token, such as `mm_token_type_ids`.
 
     Args:
+        embed: Whether the column `images` also holds the bytes of each picture, so that training needs nothing but the
+            rows: `Reading(images="embed")` is `Reading(images=Images(embed=True))`.
         folder: Where relative paths of pictures begin; the folder of the file that names them if not given.
         processor_kwargs: Options of the image processor by its own names, such as `max_pixels` or `size`.
         max_images_per_pack: The most pictures of a row; any number if not given.
@@ -52,6 +57,7 @@ class Images(Value):
     option: ClassVar[str] = "reading.images"
     kind: ClassVar[str] = "reference"
 
+    embed: bool = False
     folder: StrPath | None = option_field(None, path="always")
     processor_kwargs: Mapping[str, JsonValue] | None = None
     max_images_per_pack: int | None = None
@@ -59,6 +65,7 @@ class Images(Value):
 
     def check(self) -> None:
         """Refuses what a field cannot be, by the name of the field."""
+        check_switch("reading.images.embed", self.embed)
         wanted = "a dict with names as keys"
         check_type("reading.images.processor_kwargs", self.processor_kwargs, (Mapping, type(None)), wanted)
 
@@ -81,9 +88,9 @@ class Reading(Value):
             them where there is none; a prompt and its completion are joined as they are.
         examples: Requests with their answers that stand before each request, and are not trained.
         separator: The text between the documents of a `.txt` or `.md` file; each is one document if not given.
-        images: What becomes of pictures in conversations: `reference` packs them, with a column that says where they lie; a
-            record with a picture is a bad one if not given. An `Images` says where paths begin, and has options of the
-            processor.
+        images: What becomes of pictures in conversations: `reference` packs them, with a column that says where they lie;
+            `embed` puts their bytes into that column too; a record with a picture is a bad one if not given. An `Images`
+            says where paths begin, and has options of the processor.
         recursive: Whether the folders inside a folder are read too.
 
     Raises:
@@ -123,8 +130,10 @@ def _images_of(given: object) -> object:
     """The pictures that a word, a table of TOML or an object of JSON stands for; any other value is returned unchanged."""
     kinds = {Images.kind: Images}
     if isinstance(given, Mapping):
+        if given.get(KIND) == _EMBED:
+            given = {"embed": True, **given, KIND: Images.kind}
         return from_table(Images.option, given, kinds)
-    return as_value(Images.option, given, kinds)
+    return Images(embed=True) if given == _EMBED else as_value(Images.option, given, kinds)
 
 
 RECORD_OPTIONS: Final[tuple[Option, ...]] = (

@@ -10,17 +10,28 @@ import os
 import re
 import subprocess
 import sys
-from functools import cache
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import transformers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from picture_models import FAMILIES, save_processor
+from picture_models import FAMILIES
+from picture_records import (
+    PICTURES,
+    answer,
+    many,
+    messages_of,
+    packed,
+    part_of,
+    picture,
+    png,
+    text,
+    user,
+    write,
+)
 from PIL import Image
 from places import PYTHONPATH
 
@@ -34,80 +45,10 @@ from fastpack.report.display.rows import picture_line
 VARIANTS = [(name, variant) for name, family in FAMILIES.items() for variant in family.options]
 
 
-@pytest.fixture(scope="module")
-def folder_of(tmp_path_factory):
-    return cache(lambda name: save_processor(name, tmp_path_factory.mktemp(name)))
-
-
-@pytest.fixture(scope="module")
-def processor_of(folder_of):
-    return cache(lambda name: transformers.AutoProcessor.from_pretrained(folder_of(name)))
-
-
-def png(width, height, seed=0, **saved):
-    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    written = io.BytesIO()
-    Image.fromarray(pixels).save(written, **{"format": "PNG", **saved})
-    return written.getvalue()
-
-
-def picture(folder, width, height):
-    path = folder / f"{width}x{height}.png"
-    if not path.exists():
-        path.write_bytes(png(width, height))
-    return path
-
-
-def write(folder, records, name="data.jsonl"):
-    path = folder / name
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
-
-
-#: The option that packs pictures.
-PICTURES = fastpack.Reading(images="reference")
-
-
-def packed(path, folder, **options):
-    usual = {
-        "max_length": 16384,
-        "strategy": "none",
-        "reading": PICTURES,
-        "progress": False,
-        "max_lost": "100%",
-    }
-    return fastpack.pack_files(path, folder, **{**usual, **options}).to_pylist()
-
-
-def user(*parts):
-    return {"role": "user", "content": list(parts)}
-
-
-def text(said):
-    return {"type": "text", "text": said}
-
-
-def answer(said):
-    return {"role": "assistant", "content": [text(said)]}
-
-
 SIZES = st.tuples(st.integers(20, 120), st.integers(20, 120))
 WORDS = st.sampled_from(["a river", "the boat\n", " é", "", "two\n\nlines", "<b>日本</b>"])
 PARTS = st.lists(st.one_of(SIZES, WORDS), min_size=1, max_size=4)
 TURNS = st.lists(st.tuples(PARTS, WORDS.filter(str.strip)), min_size=1, max_size=3)
-
-
-def content(part, folder):
-    if isinstance(part, str):
-        return text(part)
-    return {"type": "image", "path": str(picture(folder, *part))}
-
-
-def messages_of(turns, folder):
-    messages = []
-    for parts, said in turns:
-        messages += [user(*(content(part, folder) for part in parts)), answer(said)]
-    return messages
 
 
 def by_processor(processor, messages, options, **given):
@@ -148,58 +89,85 @@ def test_rows_are_those_of_the_processor(name, variant, conversations, folder_of
         assert {(it["pictures"], it["document"]) for it in row["images"]} <= {(len(sizes), 0)}
 
 
+def labels_behind_prompts(processor, messages, ids, **given):
+    """The labels of a conversation: of each turn of the assistant, what the model has to generate behind the prompt."""
+    wanted = [-100] * len(ids)
+    for at in (at for at, message in enumerate(messages) if message["role"] == "assistant"):
+        before = by_processor(processor, messages[:at], {}, add_generation_prompt=True, **given)["input_ids"]
+        behind = by_processor(processor, messages[: at + 1], {}, **given)["input_ids"]
+        assert behind[: len(before)] == before
+        assert ids[: len(behind)] == behind
+        stop = len(behind)
+        while not processor.tokenizer.decode(behind[stop - 1]).strip():  # behind the end of the turn
+            stop -= 1
+        wanted[len(before) : stop] = behind[len(before) : stop]
+    return wanted
+
+
 @pytest.mark.parametrize("name", ["qwen2_5_vl", "qwen3_vl", "gemma3", "internvl"])
 @given(turns=TURNS)
 @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_trained_stands_behind_the_prompt(name, turns, folder_of, processor_of, tmp_path):
     messages = messages_of(turns, tmp_path)
     [row] = packed(write(tmp_path, [{"messages": messages}]), folder_of(name))
+    assert row["labels"] == labels_behind_prompts(processor_of(name), messages, row["input_ids"])
+
+
+#: Calls as JSON, and results inside turns of the user, as in templates of published models that call tools.
+WITH_TOOLS = """
+{%- macro shown(content) -%}
+{%- for part in content -%}
+{%- if part.type == 'image' -%}PICTURE{%- else -%}{{- part.text -}}{%- endif -%}
+{%- endfor -%}
+{%- endmacro -%}
+{%- for message in messages -%}
+{%- if message.role == 'tool' -%}
+{{- '<|im_start|>user\n<tool_response>\n' + shown(message.content) + '\n</tool_response><|im_end|>\n' -}}
+{%- else -%}
+{{- '<|im_start|>' + message.role + '\n' + shown(message.content) -}}
+{%- for call in message.tool_calls or [] -%}
+{{- '<tool_call>' + call.function | tojson + '</tool_call>' -}}
+{%- endfor -%}
+{{- '<|im_end|>\n' -}}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}
+"""
+
+PICTURES_IN_TURNS = {
+    "qwen2_5_vl": "<|vision_start|><|image_pad|><|vision_end|>",
+    "qwen3_vl": "<|vision_start|><|image_pad|><|vision_end|>",
+    "internvl": "<IMG_CONTEXT>\n",
+}
+
+
+@pytest.mark.parametrize("name", PICTURES_IN_TURNS)
+@given(
+    turns=st.lists(
+        st.tuples(PARTS, st.lists(PARTS, max_size=2), WORDS.filter(str.strip)), min_size=1, max_size=3
+    )
+)
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_results_of_tools_may_show_pictures(name, turns, folder_of, processor_of, tmp_path):
+    messages, sizes = [], []
+    for asked, results, said in turns:
+        messages.append(user(*(part_of(part, tmp_path) for part in asked)))
+        for number, result in enumerate(results):
+            function = {"name": "look", "arguments": {"at": f"the river {number}"}}
+            calls = [{"type": "function", "function": function}]
+            messages.append({"role": "assistant", "content": [text("")], "tool_calls": calls})
+            messages.append({"role": "tool", "content": [part_of(part, tmp_path) for part in result]})
+        messages.append(answer(said))
+        sizes += [part for parts in (asked, *results) for part in parts if not isinstance(part, str)]
+    template = WITH_TOOLS.replace("PICTURE", PICTURES_IN_TURNS[name])
+    [row] = packed(write(tmp_path, [{"messages": messages}]), folder_of(name), chat_template=template)
     processor = processor_of(name)
-    wanted = [-100] * len(row["input_ids"])
-    for at in range(1, len(messages), 2):
-        before = by_processor(processor, messages[:at], {}, add_generation_prompt=True)["input_ids"]
-        behind = by_processor(processor, messages[: at + 1], {})["input_ids"]
-        assert behind[: len(before)] == before
-        assert row["input_ids"][: len(behind)] == behind
-        stop = len(behind)
-        while not processor.tokenizer.decode(behind[stop - 1]).strip():  # behind the end of the turn
-            stop -= 1
-        wanted[len(before) : stop] = behind[len(before) : stop]
-    assert row["labels"] == wanted
-
-
-@pytest.fixture(scope="module")
-def forms(tmp_path_factory):
-    """The same conversation with two pictures in every form, and the folder of its files."""
-    folder = tmp_path_factory.mktemp("forms")
-    first, second = picture(folder, 60, 90), picture(folder, 120, 50)
-    whole = [base64.b64encode(path.read_bytes()).decode() for path in (first, second)]
-    blank, asked, said = {"type": "image"}, text("a boat"), answer("the river")
-
-    def parts(one, two):
-        return {"messages": [user(one, two, asked), said]}
-
-    def of(key, values):
-        return parts(*({"type": "image", key: value} for value in values))
-
-    names = [first.name, second.name]
-    paths = [str(first), str(second)]
-    urls = [f"data:image/png;base64,{it}" for it in whole]
-    plain = [{"from": "human", "value": "<image>\n<image>\na boat"}, {"from": "gpt", "value": "the river"}]
-    return folder, {
-        "path": of("path", names),
-        "url of a file": of("url", [f"file://{path}" for path in paths]),
-        "image": of("image", paths),
-        "base64": of("base64", whole),
-        "data url": of("url", urls),
-        "image_url": parts(*({"type": "image_url", "image_url": {"url": url}} for url in urls)),
-        "column": {"images": names, **parts(blank, blank)},
-        "column of objects": {"images": [{"path": name} for name in names], **parts(blank, blank)},
-        "column of bytes": {"images": [{"bytes": it, "path": None} for it in whole], **parts(blank, blank)},
-        "column, no parts": {"images": names, "messages": [{"role": "user", "content": "a boat"}, said]},
-        "marks": {"images": names, "conversations": plain},
-        "prompt": {"images": names, "prompt": [user(blank, blank, asked)], "completion": [said]},
-    }
+    wanted = by_processor(processor, messages, {}, chat_template=template)
+    assert {column: row[column] for column in wanted} == wanted
+    assert row["labels"] == labels_behind_prompts(
+        processor, messages, row["input_ids"], chat_template=template
+    )
+    assert [(it["width"], it["height"]) for it in row["images"]] == sizes
 
 
 def test_all_forms_of_pictures_give_the_same_rows(forms, folder_of, processor_of):
@@ -311,7 +279,7 @@ def test_pictures_without_the_option_are_refused(forms, folder_of):
     [
         ({"strategy": "concat"}, "cuts documents inside pictures"),
         ({"objective": "mlm"}, 'means nothing with objective="mlm"'),
-        ({"reading": {"images": "embed"}}, "images"),
+        ({"reading": {"images": "shown"}}, "images"),
         ({"reading": {"images": {"processor_kwargs": {"max_pixel": 3}}}}, "max_pixel"),
     ],
 )
@@ -342,7 +310,7 @@ def test_no_picture_is_cut(cut, turns, max_length, folder_of, processor_of, tmp_
     )
     lengths = {
         (it["width"], it["height"]): by_processor(
-            processor_of("qwen2_5_vl"), [user(content((it["width"], it["height"]), tmp_path))], {}
+            processor_of("qwen2_5_vl"), [user(part_of((it["width"], it["height"]), tmp_path))], {}
         )["input_ids"].count(token)
         for row in packed(path, folder_of("qwen2_5_vl"))
         for it in row["images"]
@@ -358,22 +326,6 @@ def test_no_picture_is_cut(cut, turns, max_length, folder_of, processor_of, tmp_
         for at, (end, length) in enumerate(zip(ends, row["seq_lengths"], strict=True)):
             ids = row["input_ids"][end - length : end]
             assert ids.count(begin) == ids.count(close) == sum(it["document"] == at for it in row["images"])
-
-
-def many(folder, count=60):
-    random = np.random.default_rng(0)
-    for _ in range(count):
-        turns = [
-            (
-                [
-                    tuple(int(it) for it in random.integers(20, 120, 2)),
-                    "a river " * int(random.integers(1, 9)),
-                ],
-                "the boat " * int(random.integers(1, 5)),
-            )
-            for _ in range(random.integers(1, 3))
-        ]
-        yield {"messages": messages_of(turns, folder)}
 
 
 def test_every_road_gives_the_same_pictures(folder_of, tmp_path):
@@ -549,7 +501,7 @@ def test_documents_that_groups_share_keep_their_pictures_and_turns(memory, folde
 
 
 def test_a_document_with_too_many_pictures_may_be_an_error(folder_of, tmp_path):
-    shown = [content(size, tmp_path) for size in ((60, 90), (120, 50), (30, 40))]
+    shown = [part_of(size, tmp_path) for size in ((60, 90), (120, 50), (30, 40))]
     path = write(tmp_path, [{"messages": [user(*shown, text("boats")), answer("ok")]}])
     limited = fastpack.Reading(images=fastpack.Images(max_images_per_pack=2))
     said = r"data.jsonl:1: .*the document has 3 pictures of \d+ tokens, more than `reading.images` allows in a row"

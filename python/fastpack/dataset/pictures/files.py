@@ -77,15 +77,19 @@ class PictureFiles:
     def _read(self, reference: PictureReference) -> Image:
         from PIL import Image, ImageOps  # noqa: PLC0415  only pictures need Pillow
 
-        path = regular_file(self._now(reference.path))
-        if reference.row:
-            record = self._records.record(path, reference.row)
-            source: BytesIO | Path = BytesIO(_fastpack.held_picture(record, self._readings, reference.number))
-        else:
-            source = path
-        with Image.open(source) as picture:
+        with Image.open(self._source_of(reference)) as picture:
             # Of a GIF it is the first frame. `convert` reads all pixels, so the file can be closed.
             return ImageOps.exif_transpose(picture).convert("RGB")
+
+    def _source_of(self, reference: PictureReference) -> BytesIO | Path:
+        """The bytes of a picture, or its file."""
+        if reference.content is not None:
+            return BytesIO(reference.content)
+        path = regular_file(self._now(reference.path))
+        if not reference.row:
+            return path
+        record = self._records.record(path, reference.row)
+        return BytesIO(_fastpack.held_picture(record, self._readings, reference.number))
 
     def _now(self, path: str) -> Path:
         """The path at which a file lies now."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack.arguments.checks import is_series, shown
 from fastpack.types import IMAGES
@@ -11,7 +12,10 @@ from fastpack.types import IMAGES
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PictureReference", "picture_type", "references_of"]
+__all__ = ["PictureReference", "picture_type", "references_of", "typed_pictures"]
+
+_BYTES: Final = "bytes"
+"""The field of rows that hold the bytes of their pictures."""
 
 
 class PictureReference(NamedTuple):
@@ -25,6 +29,7 @@ class PictureReference(NamedTuple):
         document: The entry of `seq_lengths` that it belongs to, from 0.
         width: Its width in pixels, after its turn.
         height: Its height.
+        content: Its bytes, if the row holds them.
     """
 
     path: str
@@ -34,6 +39,17 @@ class PictureReference(NamedTuple):
     document: int
     width: int
     height: int
+    content: bytes | None = None
+
+    def __repr__(self) -> str:
+        """The place; bytes by their number."""
+        held = "" if self.content is None else f", content=<{len(self.content):,} bytes>"
+        return f"PictureReference({', '.join(f'{name}={it!r}' for name, it in self.place.items())}{held})"
+
+    @property
+    def place(self) -> dict[str, str | int]:
+        """All but its bytes."""
+        return {name: value for name, value in self._asdict().items() if name != "content"}
 
     def __str__(self) -> str:
         """The place of the picture, for a message."""
@@ -54,18 +70,60 @@ def references_of(cell: object) -> list[PictureReference]:
     return [_reference(each) for each in cell] if is_series(cell) else [_reference(cell)]
 
 
+_PLACE: Final = PictureReference._fields[:-1]
+"""The fields of a picture in every row."""
+
+
 def _reference(value: object) -> PictureReference:
     try:
-        path, *numbers = (value[name] for name in PictureReference._fields)  # type: ignore[index]  # fails below
-        return PictureReference(str(path), *map(int, numbers))
-    except (TypeError, KeyError, ValueError, IndexError) as refused:
+        path, *numbers = (value[name] for name in _PLACE)  # type: ignore[index]  # fails below
+        held = value.get(_BYTES)  # type: ignore[attr-defined]  # likewise
+        row, number, among, document, width, height = map(int, numbers)
+        content = None if held is None else _content_of(held)
+        return PictureReference(str(path), row, number, among, document, width, height, content)
+    except (AttributeError, TypeError, KeyError, ValueError, IndexError) as refused:
         message = f"`{IMAGES}` holds no pictures as fastpack writes them, but `{shown(value)}`"
         raise ValueError(message) from refused
 
 
-def picture_type() -> pa.DataType:
-    """The type of a picture in a table."""
+def _content_of(held: object) -> bytes:
+    """The bytes of a picture, which JSON holds as base64."""
+    if isinstance(held, str):
+        return base64.b64decode(held, validate=True)
+    if not isinstance(held, bytes):
+        raise TypeError
+    return held
+
+
+def picture_type(*, embedded: bool = False) -> pa.DataType:
+    """The type of a picture in a table, with its bytes if rows hold them."""
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
     wide: dict[str, pa.DataType] = {"path": pa.string(), "row": pa.int64()}
-    return pa.struct([(name, wide.get(name, pa.int32())) for name in PictureReference._fields])
+    fields = [(name, wide.get(name, pa.int32())) for name in _PLACE]
+    return pa.struct([*fields, (_BYTES, pa.large_binary())] if embedded else fields)
+
+
+def typed_pictures(read: pa.Table, at: int) -> pa.Table:
+    """A table that was read from JSON, with the pictures in its column `at` as they are in the other formats.
+
+    Raises:
+        ArrowInvalid: It holds something else.
+        ValueError: The bytes of a picture are no base64.
+    """
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    column, kind = read.column(at), read.schema.field(at).type
+    pictures = kind.value_type if pa.types.is_list(kind) else kind
+    embedded = pa.types.is_struct(pictures) and pictures.get_field_index(_BYTES) >= 0
+    wanted = pa.list_(picture_type(embedded=embedded))
+    if not embedded:
+        return read.set_column(at, IMAGES, column.cast(wanted))
+    rows = [[_with_bytes(picture) for picture in row or ()] for row in column.to_pylist()]
+    return read.set_column(at, IMAGES, pa.array(rows, wanted))
+
+
+def _with_bytes(picture: dict[str, object]) -> dict[str, object]:
+    """A picture of a row with its bytes in place of their base64."""
+    held = picture[_BYTES]
+    return picture if held is None else {**picture, _BYTES: _content_of(held)}

@@ -29,6 +29,7 @@ class NativeImages(NamedTuple):
         configuration: The processor and its options, as JSON.
         token_types: The columns with a type for each token, each with the ids that have one.
         folder: Where relative paths begin, if it is given.
+        embed: Whether rows hold the bytes of their pictures.
         max_images_per_pack: The most pictures of a row.
         max_image_tokens_per_pack: The most tokens of pictures in a row.
     """
@@ -39,6 +40,7 @@ class NativeImages(NamedTuple):
     configuration: str
     token_types: list[tuple[str, list[tuple[int, int]]]]
     folder: str | None
+    embed: bool
     max_images_per_pack: int | None
     max_image_tokens_per_pack: int | None
 
@@ -86,6 +88,7 @@ def native_images(images: Images, processor: PictureProcessor) -> NativeImages:
         configuration=configuration,
         token_types=types,
         folder=folder,
+        embed=images.embed,
         max_images_per_pack=images.max_images_per_pack,
         max_image_tokens_per_pack=images.max_image_tokens_per_pack,
     )

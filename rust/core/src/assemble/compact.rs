@@ -164,7 +164,9 @@ fn full_schema(stored: &Schema, columns: &[String]) -> Result<SchemaRef> {
         Some(column) => {
             let number = match column.usual().0 {
                 Number::Float32 => DataType::Float32,
-                Number::Int32 | Number::Int64 | Number::Bool | Number::Picture => DataType::Int32,
+                Number::Int32 | Number::Int64 | Number::Bool | Number::Picture { .. } => {
+                    DataType::Int32
+                }
             };
             Ok(Field::new(name, DataType::List(item(number)), true))
         }

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use crate::document::store::{DocumentPart, Loaded, Store};
-use crate::document::{Document, INPUTS};
+use crate::document::{Document, DocumentPicture, INPUTS};
 use crate::error::Result;
 use crate::pack::{MadeSizes, Plan};
 use crate::util::control::Control;
@@ -38,6 +38,21 @@ pub struct Excerpt<'a> {
     pub tokens: u32,
     /// Its sizes after the objective.
     pub made: MadeSizes,
+}
+
+impl<'a> Excerpt<'a> {
+    /// The pictures that are whole in the piece.
+    pub(super) fn pictures(&self) -> impl Iterator<Item = DocumentPicture<'a>> + use<'a> {
+        let (first, end) = (self.first, self.first + self.length);
+        let inside =
+            move |it: &DocumentPicture<'_>| first <= it.tokens.start && it.tokens.end <= end;
+        self.document.pictures().filter(inside)
+    }
+
+    /// The bytes of its pictures that rows embed.
+    pub(crate) fn embedded_bytes(&self) -> u64 {
+        self.pictures().filter_map(|picture| picture.embedded).map(u64::from).sum()
+    }
 }
 
 impl<'a> Gathered<'a> {

@@ -1,6 +1,7 @@
 //! [`Layout`]: the columns and padding of rows.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +13,24 @@ use crate::config::{Number, Options, Per, RowColumn, RowLayout, TokenTypes};
 use crate::document::INPUTS;
 use crate::error::Result;
 use crate::objective::{Objective, causal};
+
+/// The most rows of a batch, such as one of `pack_files`.
+const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+
+/// The most tokens of a batch, unless one row has more: 1 MiB a column, the work that one thread takes at a time.
+const BATCH_TOKENS: u64 = 1 << 18;
+
+/// The most tokens of a batch of rows that hold their pictures: a few MB of these, as a rule.
+const EMBEDDING_BATCH_TOKENS: u64 = 1 << 12;
+
+/// The size of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchSize {
+    /// The most rows.
+    pub(crate) rows: NonZeroUsize,
+    /// The most tokens, unless one row has more.
+    pub(crate) tokens: u64,
+}
 
 /// The columns, padding, files and groups of rows.
 #[derive(Clone, Debug)]
@@ -30,6 +49,8 @@ pub struct Layout {
     group: usize,
     /// The types of tokens in rows of pictures.
     token_types: Vec<TokenTypes>,
+    /// True if rows hold the bytes of their pictures.
+    embeds_pictures: bool,
 }
 
 impl Layout {
@@ -46,6 +67,7 @@ impl Layout {
             sources: NumberedFiles::default(),
             group: 1,
             token_types: Vec::new(),
+            embeds_pictures: false,
         }
     }
 
@@ -74,6 +96,7 @@ impl Layout {
                 .iter()
                 .flat_map(|it| it.token_types.clone())
                 .collect(),
+            embeds_pictures: options.tokens.images.as_ref().is_some_and(|it| it.embed),
         })
     }
 
@@ -108,6 +131,9 @@ impl Layout {
 
     /// The numbers of a column of the rows.
     fn kind(&self, column: RowColumn) -> (Number, Per) {
+        if let (Number::Picture { .. }, per) = column.usual() {
+            return (Number::Picture { embedded: self.embeds_pictures }, per);
+        }
         let made = self.objective.columns().into_iter().find(|made| made.name == column);
         made.map_or_else(|| column.usual(), |made| (made.number, made.per))
     }
@@ -116,7 +142,9 @@ impl Layout {
     pub fn schema(&self) -> SchemaRef {
         match self.written {
             RowLayout::Full => schema::of_kinds(&self.columns, |column| self.kind(column)),
-            RowLayout::Compact => schema::compact(&self.stored, &self.columns),
+            RowLayout::Compact => {
+                schema::compact(&self.stored, &self.columns, |column| self.kind(column))
+            }
         }
     }
 
@@ -133,6 +161,17 @@ impl Layout {
     /// True if rows are made of more of their documents than the ids.
     pub(crate) fn needs_whole_documents(&self) -> bool {
         self.objective.reads() != [INPUTS] || self.columns.contains(&RowColumn::Images)
+    }
+
+    /// True if rows hold the bytes of their pictures.
+    pub(crate) fn embeds_pictures(&self) -> bool {
+        self.embeds_pictures
+    }
+
+    /// The size of a batch of rows.
+    pub(crate) fn batch_size(&self) -> BatchSize {
+        let tokens = if self.embeds_pictures { EMBEDDING_BATCH_TOKENS } else { BATCH_TOKENS };
+        BatchSize { rows: BATCH_ROWS, tokens }
     }
 
     /// The padding of rows.

@@ -76,7 +76,7 @@ impl<'a> MadeColumns<'a> {
                 let truths = numbers.as_primitive::<Int32Type>().values().iter();
                 Arc::new(truths.map(|&truth| Some(truth != 0)).collect::<BooleanArray>())
             }
-            Number::Picture => unreachable!("no objective makes pictures"),
+            Number::Picture { .. } => unreachable!("no objective makes pictures"),
             Number::Float32 => self.numbers::<Float32Type>(column, values, |number| {
                 f32::from_bits(number.cast_unsigned())
             }),

@@ -43,6 +43,7 @@ pub use documents::{
     documents_of, first_restart, inspect_row,
 };
 pub use gathered::{Excerpt, Gathered};
+pub(crate) use layout::BatchSize;
 pub use layout::{Layout, NumberedFiles};
 pub use padding::{Padding, padding_value};
 pub use ranges::{BatchRanges, batch_ranges};
@@ -85,7 +86,11 @@ pub fn assembled(
     let arrays = layout.stored().iter().map(|&column| match column {
         Stored::Plain(column) => {
             let array = made.as_ref().and_then(|made| made.array(column));
-            Ok(array.unwrap_or_else(|| cells.column(column)))
+            match array {
+                Some(array) => Ok(array),
+                None if column == RowColumn::Images => cells.pictures(),
+                None => Ok(cells.column(column)),
+            }
         }
         Stored::Ids(Width::Short) => cells.short_ids(),
         Stored::Ids(Width::Long) => Ok(cells.per_token::<UInt32Type>(|segment, values| {
@@ -171,13 +176,6 @@ impl<'a> ColumnRows<'a> {
                     values.extend((segment.tokens()..segment.room).map(|_| 0));
                 })
             }
-            RowColumn::Images => {
-                let mut pictures = PictureLists::default();
-                for row in self.rows.clone() {
-                    pictures.push_row(self.segments(row).map(|segment| segment.excerpt));
-                }
-                pictures.finish()
-            }
             RowColumn::TargetSeqLengths => made::target_lengths(gathered, rows.clone(), layout),
             RowColumn::DecoderAttentionMask => made::target_masks(gathered, rows.clone(), layout),
             RowColumn::SeqLengths => self.per_segment::<Int32Type>(|it| it.room.cast_signed()),
@@ -199,6 +197,7 @@ impl<'a> ColumnRows<'a> {
             RowColumn::AttnCost => self
                 .per_row::<Int64Type>(|row| self.gathered.plan().attention_cost(row).cast_signed()),
             RowColumn::Group => self.per_row::<Int32Type>(|row| layout.group(row)),
+            RowColumn::Images => unreachable!("`pictures` makes this column"),
             RowColumn::PromptIds
             | RowColumn::ChosenIds
             | RowColumn::RejectedIds
@@ -207,6 +206,15 @@ impl<'a> ColumnRows<'a> {
                 unreachable!("options refuse a column that the objective does not make")
             }
         }
+    }
+
+    /// The pictures. Fails where one that rows embed has changed.
+    fn pictures(&self) -> Result<ArrayRef> {
+        let mut pictures = PictureLists::new(self.layout.embeds_pictures());
+        for row in self.rows.clone() {
+            pictures.push_row(self.segments(row).map(|segment| segment.excerpt))?;
+        }
+        Ok(pictures.finish())
     }
 
     /// The tokens in 16 bits.

@@ -36,7 +36,7 @@ fn numbers(column: Stored, kind: impl Fn(RowColumn) -> (Number, Per)) -> (DataTy
                 Number::Int64 => DataType::Int64,
                 Number::Float32 => DataType::Float32,
                 Number::Bool => DataType::Boolean,
-                Number::Picture => picture_type(),
+                Number::Picture { embedded } => picture_type(embedded),
             };
             (number, per != Per::Row)
         }
@@ -64,9 +64,13 @@ pub(super) fn of_kinds(
 }
 
 /// The schema of the compact layout of rows with these columns.
-pub(super) fn compact(stored: &[Stored], columns: &[RowColumn]) -> SchemaRef {
+pub(super) fn compact(
+    stored: &[Stored],
+    columns: &[RowColumn],
+    kind: impl Fn(RowColumn) -> (Number, Per),
+) -> SchemaRef {
     let names: Vec<&str> = columns.iter().map(|&column| column.name()).collect();
-    let mut schema = stored_schema(stored, RowColumn::usual);
+    let mut schema = stored_schema(stored, kind);
     schema.metadata.extend([(COMPACT.to_owned(), json!(names).to_string())]);
     Arc::new(schema)
 }
@@ -101,6 +105,7 @@ fn value_of(kind: &DataType) -> Value {
     let dtype = match kind {
         DataType::Boolean => "bool".to_owned(),
         DataType::Utf8 => "string".to_owned(),
+        DataType::LargeBinary => "large_binary".to_owned(),
         number => number.to_string().to_lowercase(),
     };
     json!({ "dtype": dtype, "_type": "Value" })

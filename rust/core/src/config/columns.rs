@@ -69,8 +69,11 @@ pub enum Number {
     Float32,
     /// True or false.
     Bool,
-    /// Pictures: a struct each.
-    Picture,
+    /// Pictures: a struct each, with the bytes if they are embedded.
+    Picture {
+        /// True if rows hold the bytes.
+        embedded: bool,
+    },
 }
 
 /// Bytes of a value that a row has for each of its tokens.
@@ -102,7 +105,7 @@ impl RowColumn {
             | Self::AttentionMask
             | Self::MmTokenTypeIds
             | Self::TokenTypeIds => (Number::Int32, Per::Token),
-            Self::Images => (Number::Picture, Per::List),
+            Self::Images => (Number::Picture { embedded: false }, Per::List),
             Self::DecoderAttentionMask => (Number::Int32, Per::Target),
             Self::PromptIds | Self::ChosenIds | Self::RejectedIds | Self::CompletionIds => {
                 (Number::Int32, Per::List)

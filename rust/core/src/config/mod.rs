@@ -26,7 +26,7 @@ pub use classes::Classes;
 pub(crate) use columns::BYTES_OF_VALUE;
 pub use columns::{Number, Per, RowColumn};
 pub use documents::DocumentKind;
-pub use inputs::images::{ImageOptions, TokenTypes};
+pub use inputs::images::{ImageOptions, PICTURE_COLUMNS, TokenTypes};
 pub use inputs::shares::{ShareUnit, Shares, SourceShare, StoppingStrategy};
 pub use inputs::{
     Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, RecordSource, ShapeName, Source,

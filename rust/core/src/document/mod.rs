@@ -26,7 +26,7 @@ use crate::util::random::{hash_of_ids, key_of};
 
 pub use crate::record::TrainedRun;
 
-pub use pictures::DocumentPicture;
+pub use pictures::{DocumentPicture, DocumentPictureSource};
 pub use several::{PartKind, Several, Whole};
 pub(crate) use words::{FIXED as RECORD_HEAD, RecordHead};
 
@@ -156,7 +156,7 @@ impl<'a> Document<'a> {
     }
 
     /// Its pictures, in the order of their tokens.
-    pub fn pictures(&self) -> impl Iterator<Item = DocumentPicture> + use<'a> {
+    pub fn pictures(&self) -> impl Iterator<Item = DocumentPicture<'a>> + use<'a> {
         pictures::read(self.numbers(PICTURES))
     }
 

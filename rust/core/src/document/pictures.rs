@@ -1,90 +1,158 @@
-//! The pictures of documents: their tokens, sizes and files, kept as one more column of numbers.
+//! The pictures of documents: their tokens, sizes and files or bytes, kept as one more column of numbers.
+//!
+//! ```text
+//! tokens      start and end
+//! number      among the pictures of the record
+//! size        width and height
+//! path        its length in bytes, or u32::MAX if the record holds the picture
+//! bytes       their number if rows embed them, else 0
+//! the path, or the bytes that rows embed of a picture in a record
+//! ```
 
 use std::ops::Range;
 
 use fastpack_picture::Size;
 
-use crate::template::{PictureFile, PlacedPicture};
+use crate::template::{PictureSource, PlacedPicture};
 
 /// A picture of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DocumentPicture {
+pub struct DocumentPicture<'a> {
     /// Its tokens in the document.
     pub tokens: Range<u32>,
     /// Its number among the pictures of its record.
     pub number: u32,
     /// Its size.
     pub size: Size,
-    /// Its own file; `None` if the record holds its bytes.
-    pub file: Option<String>,
+    /// The place of its bytes.
+    pub source: DocumentPictureSource<'a>,
+    /// The number of its bytes, if rows embed them.
+    pub embedded: Option<u32>,
 }
 
-/// Numbers of a picture before the bytes of its path.
-const FIXED: usize = 6;
+/// The place of a picture's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DocumentPictureSource<'a> {
+    /// A file of its own.
+    File(String),
+    /// The record that the document is of.
+    Record,
+    /// The document itself.
+    Held(HeldWords<'a>),
+}
+
+/// Bytes that a column of numbers holds, the last number filled up with zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldWords<'a> {
+    words: &'a [u32],
+    length: usize,
+}
+
+impl HeldWords<'_> {
+    /// Appends the bytes to a list.
+    pub fn append_to(self, bytes: &mut Vec<u8>) {
+        let end = bytes.len() + self.length;
+        bytes.reserve(WORD * self.words.len());
+        bytes.extend(self.words.iter().flat_map(|word| word.to_le_bytes()));
+        bytes.truncate(end);
+    }
+}
+
+/// Numbers of a picture before its path or bytes.
+const FIXED: usize = 7;
+
+/// Bytes of a number.
+const WORD: usize = 4;
 
 /// Marks a picture whose bytes the record holds.
 const IN_RECORD: u32 = u32::MAX;
 
 /// Appends a picture of a document to its column.
 pub(super) fn write(picture: &PlacedPicture, tokens: &Range<u32>, words: &mut Vec<u32>) {
-    let path: &str = match &picture.file {
-        PictureFile::At(path) => path,
-        PictureFile::Record => "",
-    };
-    let length = match &picture.file {
-        PictureFile::At(path) => u32::try_from(path.len()).unwrap_or(0),
-        PictureFile::Record => IN_RECORD,
+    let (length, following): (u32, &[u8]) = match &picture.source {
+        PictureSource::File(path) => (u32::try_from(path.len()).unwrap_or(0), path.as_bytes()),
+        PictureSource::Record => (IN_RECORD, &[]),
+        PictureSource::Held(bytes) => (IN_RECORD, bytes),
     };
     let Size { width, height } = picture.size;
-    words.extend([tokens.start, tokens.end, picture.number, width, height, length]);
-    let padded = path.as_bytes().chunks(4).map(|bytes| {
-        let mut word = [0; 4];
+    let embedded = picture.embedded.unwrap_or(0);
+    words.extend([tokens.start, tokens.end, picture.number, width, height, length, embedded]);
+    words.extend(following.chunks(WORD).map(|bytes| {
+        let mut word = [0; WORD];
         word[..bytes.len()].copy_from_slice(bytes);
         u32::from_le_bytes(word)
-    });
-    words.extend(padded);
+    }));
 }
 
 /// The pictures of a document, in the order of their tokens, from its column.
-pub(super) fn read(mut words: &[u32]) -> impl Iterator<Item = DocumentPicture> {
+pub(super) fn read(mut words: &[u32]) -> impl Iterator<Item = DocumentPicture<'_>> {
     std::iter::from_fn(move || {
-        let (&[start, end, number, width, height, length], rest) =
+        let (&[start, end, number, width, height, length, embedded], rest) =
             words.split_first_chunk::<FIXED>()?;
-        let bytes = if length == IN_RECORD { 0 } else { length as usize };
-        let (path, rest) = rest.split_at_checked(bytes.div_ceil(4))?;
+        let is_in_record = length == IN_RECORD;
+        let bytes = if is_in_record { embedded } else { length } as usize;
+        let (following, rest) = rest.split_at_checked(bytes.div_ceil(WORD))?;
         words = rest;
-        let path: Vec<u8> = path.iter().flat_map(|word| word.to_le_bytes()).take(bytes).collect();
-        let file = (length != IN_RECORD).then(|| String::from_utf8_lossy(&path).into_owned());
-        Some(DocumentPicture { tokens: start..end, number, size: Size { width, height }, file })
+        let held = HeldWords { words: following, length: bytes };
+        let source = match (is_in_record, embedded) {
+            (true, 0) => DocumentPictureSource::Record,
+            (true, _) => DocumentPictureSource::Held(held),
+            (false, _) => {
+                let mut path = Vec::new();
+                held.append_to(&mut path);
+                DocumentPictureSource::File(String::from_utf8_lossy(&path).into_owned())
+            }
+        };
+        let size = Size { width, height };
+        let embedded = Some(embedded).filter(|bytes| *bytes > 0);
+        Some(DocumentPicture { tokens: start..end, number, size, source, embedded })
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
 
-    fn placed(number: u32, path: Option<&str>) -> PlacedPicture {
-        PlacedPicture {
-            range: 0..9,
-            number,
-            size: Size { width: 5 + number, height: 7 },
-            file: path.map_or(PictureFile::Record, |path| PictureFile::At(path.into())),
-        }
-    }
-
     #[test]
     fn pictures_are_read_as_they_were_written() {
-        let paths = [Some("a.png"), None, Some(""), Some("b/é日.jpeg"), Some("abcd")];
+        let file = |path: &str| PictureSource::File(path.into());
+        let held = |bytes: &[u8]| PictureSource::Held(Arc::from(bytes));
+        let sources = [
+            (file("a.png"), None),
+            (PictureSource::Record, None),
+            (file(""), None),
+            (held(b"12345"), Some(5)),
+            (file("b/é日.jpeg"), Some(77)),
+            (held(b"1234"), Some(4)),
+            (file("abcd"), None),
+        ];
         let mut words = Vec::new();
-        for (number, path) in (0..).zip(paths) {
-            write(&placed(number, path), &(number..2 * number + 1), &mut words);
+        for (number, (source, embedded)) in (0..).zip(&sources) {
+            let size = Size { width: 5 + number, height: 7 };
+            let (source, embedded) = (source.clone(), *embedded);
+            let placed = PlacedPicture { range: 0..9, number, size, source, embedded };
+            write(&placed, &(number..2 * number + 1), &mut words);
         }
-        let read: Vec<DocumentPicture> = read(&words).collect();
-        assert_eq!(read.len(), paths.len());
-        for ((number, path), picture) in (0..).zip(paths).zip(read) {
-            assert_eq!(picture.file.as_deref(), path);
+        let read: Vec<DocumentPicture<'_>> = read(&words).collect();
+        assert_eq!(read.len(), sources.len());
+        for ((number, (source, embedded)), picture) in (0..).zip(sources).zip(read) {
+            match (source, picture.source) {
+                (PictureSource::File(path), DocumentPictureSource::File(found)) => {
+                    assert_eq!(&*path, found);
+                }
+                (PictureSource::Record, DocumentPictureSource::Record) => {}
+                (PictureSource::Held(bytes), DocumentPictureSource::Held(found)) => {
+                    let mut copied = Vec::new();
+                    found.append_to(&mut copied);
+                    assert_eq!(&*bytes, copied);
+                }
+                (wanted, found) => panic!("{wanted:?} was read as {found:?}"),
+            }
+            assert_eq!(picture.embedded, embedded);
             assert_eq!((picture.number, picture.tokens), (number, number..2 * number + 1));
             assert_eq!(picture.size, Size { width: 5 + number, height: 7 });
         }

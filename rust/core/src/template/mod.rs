@@ -25,7 +25,7 @@ pub use conversation::left_out::LeftOut;
 pub use fastpack_template::Printed;
 pub use processes::RenderCommand;
 pub use prompts::Prompts;
-pub use rendered::{PictureFile, PlacedPicture, Rendered, Span, Trained};
+pub use rendered::{PictureSource, PlacedPicture, Rendered, Span, Trained};
 pub use replay::replayer::{Replayed, Replayer};
 pub use replay::wanted::WantedSpans;
 pub use select::select_template;

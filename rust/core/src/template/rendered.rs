@@ -37,17 +37,21 @@ pub struct PlacedPicture {
     pub number: u32,
     /// Its size.
     pub size: Size,
-    /// The file of its bytes.
-    pub file: PictureFile,
+    /// The place of its bytes.
+    pub source: PictureSource,
+    /// The number of its bytes, if rows embed them.
+    pub embedded: Option<u32>,
 }
 
-/// The file that holds the bytes of a picture.
+/// The place of a picture's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PictureFile {
-    /// A picture's own file.
-    At(Arc<str>),
-    /// The file of the record.
+pub enum PictureSource {
+    /// A file of its own.
+    File(Arc<str>),
+    /// The record, which training finds again.
     Record,
+    /// These bytes, which no file holds as they are.
+    Held(Arc<[u8]>),
 }
 
 /// A text ready to be tokenized.

@@ -175,6 +175,7 @@ impl<'py> FromPyObject<'_, 'py> for PyImages {
             processor,
             token_types: token_types.collect(),
             folder: field(&value, "folder")?,
+            embed: field(&value, "embed")?,
         };
         Ok(Self {
             options,

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::RowColumn;
 use crate::error::{Error, Result};
 
+/// The columns of pictures beside the messages of a record; the first that has a value is taken.
+pub const PICTURE_COLUMNS: [&str; 2] = ["images", "image"];
+
 /// The pictures of conversations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageOptions {
@@ -23,6 +26,9 @@ pub struct ImageOptions {
     /// The folder in which relative paths begin; by default that of the record's file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
+    /// True if rows hold the bytes of their pictures.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub embed: bool,
 }
 
 /// A column with the type of each token.

@@ -204,6 +204,16 @@ impl Store {
         }
     }
 
+    /// The bytes of a document in the log.
+    ///
+    /// # Panics
+    ///
+    /// If the store has no log.
+    pub(crate) fn logged_bytes(&self, document: u64) -> u64 {
+        let Spilled { log, .. } = self.spilled.as_ref().expect("a store with a log");
+        self.wanted(log, document, 0).bytes
+    }
+
     /// Reads some stretches: the documents, and for each its index, which of the documents, and its place there.
     fn read(
         &self,

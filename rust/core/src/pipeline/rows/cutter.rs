@@ -234,7 +234,7 @@ impl Cutter<'_> {
 /// The pictures of a part of a document.
 fn pictures_in(part: &RowPart<'_>) -> PictureSizes {
     let (start, end) = (part.start, part.start + part.length);
-    let inside = |it: &DocumentPicture| start <= it.tokens.start && it.tokens.end <= end;
+    let inside = |it: &DocumentPicture<'_>| start <= it.tokens.start && it.tokens.end <= end;
     let pictures = part.document.pictures().filter(inside);
     pictures.fold(PictureSizes::default(), |sizes, picture| with_picture(sizes, &picture.tokens))
 }

@@ -11,8 +11,8 @@ use crate::objective::FoundClasses;
 use crate::pack::{OpenPacks, Plan};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Outcome;
-use crate::pipeline::rows::packing::{BATCH_ROWS, BATCH_TOKENS, Packing};
-use crate::pipeline::rows::rolling::{BatchSize, Rolling};
+use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::rows::rolling::Rolling;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::rows::split;
 use crate::report::Report;
@@ -53,11 +53,9 @@ impl<'a> SinkPacker<'a> {
             Some(open) => {
                 // Documents that are freed early are never read back.
                 let packing = Packing { store: Store::default(), ..packing };
-                let batch = BatchSize { rows: BATCH_ROWS, tokens: BATCH_TOKENS };
                 Making::AsTheyCome(Box::new(Rolling::new(
                     packing,
                     &open,
-                    batch,
                     split::done(sink),
                     control,
                 )))

@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 use std::iter::Peekable;
 use std::mem;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::record_batch::RecordBatch;
 
-use crate::assemble::{Gathered, Layout, assembled, batch_ranges};
+use crate::assemble::{BatchSize, Gathered, Layout, assembled, batch_ranges};
 use crate::config::{BYTES_OF_VALUE, OnRemainder, Options, Validation};
 use crate::document::store::Store;
 use crate::error::{Error, Result};
@@ -26,12 +25,6 @@ use crate::report::timing::{Clock, Stage};
 use crate::sink::Sink;
 use crate::util::control::{Control, Phase};
 use crate::util::ordered::ordered_within;
-
-/// The most rows of a batch, such as one of `pack_files`.
-pub(in crate::pipeline) const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
-
-/// The most tokens of a batch, unless one row has more: 1 MiB a column, the work that one thread takes at a time.
-pub(in crate::pipeline) const BATCH_TOKENS: u64 = 1 << 18;
 
 /// Packs documents into rows, and keeps the books.
 pub(crate) struct Packing<'a> {
@@ -215,8 +208,18 @@ impl<'a> Packing<'a> {
     ) -> Result<()> {
         control.enter(Phase::Write);
         let Self { options, layout, store, .. } = self;
-        let mut ranges = batch_ranges(plan, layout.padding(), BATCH_ROWS, BATCH_TOKENS).peekable();
-        while let Some(window) = window(&mut ranges, plan, store.window()) {
+        let BatchSize { rows, tokens } = layout.batch_size();
+        let mut ranges = batch_ranges(plan, layout.padding(), rows, tokens).peekable();
+        let bytes = |rows: &Range<usize>| {
+            if layout.embeds_pictures() && store.is_spilled() {
+                let documents = plan.pieces(rows.clone()).map(|it| u64::from(it.document));
+                documents.map(|it| store.logged_bytes(plan.first_document() + it)).sum()
+            } else {
+                let lengths = plan.lengths_of(rows.clone()).iter();
+                BYTES_OF_VALUE * lengths.copied().map(u64::from).sum::<u64>()
+            }
+        };
+        while let Some(window) = window(&mut ranges, bytes, store.window()) {
             let rows_of = window[0].start..window[window.len() - 1].end;
             let clock = Clock::start();
             let whole = layout.needs_whole_documents();
@@ -288,9 +291,9 @@ impl RowBatches<'_> {
         let room = self.room();
         // Half of the room is for rows to assemble, half for rows to encode.
         sink.use_threads(threads, room / 2);
-        let longest = ranges.iter().map(|range| self.tokens(range)).max().unwrap_or(0);
-        let batch_bytes = BYTES_OF_VALUE * longest.max(1) * layout.columns().len().max(1) as u64;
-        let most = usize::try_from(room / 2 / batch_bytes).unwrap_or(usize::MAX).min(ranges.len());
+        let largest = ranges.iter().map(|range| self.bytes(range)).max().unwrap_or(0);
+        let most =
+            usize::try_from(room / 2 / largest.max(1)).unwrap_or(usize::MAX).min(ranges.len());
         let counted = Mutex::new(mem::take(books));
         let mut ranges = ranges.into_iter();
         let next = || {
@@ -325,10 +328,18 @@ impl RowBatches<'_> {
         self.spare.min(OF_THREAD * self.options.work.threads.get() as u64).max(LEAST)
     }
 
-    /// The tokens of some rows, padding included.
-    fn tokens(&self, rows: &Range<usize>) -> u64 {
-        let plan = self.gathered.plan();
-        rows.clone().map(|row| self.layout.padding().tokens(plan.room_of(row))).sum()
+    /// The bytes of some rows, padding and embedded pictures included.
+    fn bytes(&self, rows: &Range<usize>) -> u64 {
+        let Self { gathered, layout, .. } = self;
+        let plan = gathered.plan();
+        let rooms = rows.clone().map(|row| layout.padding().tokens(plan.room_of(row)));
+        let values = rooms.sum::<u64>() * layout.columns().len().max(1) as u64;
+        let pictures = if layout.embeds_pictures() {
+            gathered.pieces(rows.clone()).map(|excerpt| excerpt.embedded_bytes()).sum()
+        } else {
+            0
+        };
+        BYTES_OF_VALUE * values + pictures
     }
 }
 
@@ -366,23 +377,18 @@ fn batch(
     Ok((batch, made.labels.map(|labels| labels.iter().sum())))
 }
 
-/// The next ranges whose documents are in memory at the same time: at most `bytes` bytes, but at least one
+/// The next ranges whose documents are in memory at the same time: of at most `most` bytes, but at least one
 /// range.
 fn window(
     ranges: &mut Peekable<impl Iterator<Item = Range<usize>>>,
-    plan: &Plan,
-    bytes: u64,
+    bytes: impl Fn(&Range<usize>) -> u64,
+    most: u64,
 ) -> Option<Vec<Range<usize>>> {
-    /// Bytes of a token in memory.
-    const TOKEN: u64 = 4;
-    let size = |range: &Range<usize>| {
-        TOKEN * plan.lengths_of(range.clone()).iter().copied().map(u64::from).sum::<u64>()
-    };
     let first = ranges.next()?;
-    let mut taken = size(&first);
+    let mut taken = bytes(&first);
     let mut window = vec![first];
-    while let Some(range) = ranges.next_if(|range| taken + size(range) <= bytes) {
-        taken += size(&range);
+    while let Some(range) = ranges.next_if(|range| taken + bytes(range) <= most) {
+        taken += bytes(&range);
         window.push(range);
     }
     Some(window)

@@ -1,7 +1,6 @@
 //! [`Rolling`]: rows that are closed and handed over while documents still arrive.
 
 use std::iter;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -15,15 +14,6 @@ use crate::pipeline::rows::row_packer::RowPacker;
 use crate::report::timing::{Clock, Stage};
 use crate::sink::Sink;
 use crate::util::control::{Control, Phase};
-
-/// The size of a batch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BatchSize {
-    /// The most rows.
-    pub(crate) rows: NonZeroUsize,
-    /// The most tokens, unless one row has more.
-    pub(crate) tokens: u64,
-}
 
 /// Batches that are assembled at a time for each thread: enough that starting the threads takes little of the time.
 const BATCHES_PER_THREAD: usize = 4;
@@ -58,12 +48,12 @@ impl<'a> Rolling<'a> {
     pub(crate) fn new(
         packing: Packing<'a>,
         open: &OpenPacks,
-        batch: BatchSize,
         done: usize,
         control: &'a Control,
     ) -> Self {
         let rows = RowPacker::new(open, &packing.options.rows.packing, 1);
-        let batches = BatchRanges::new(packing.layout.padding(), batch.rows, batch.tokens);
+        let size = packing.layout.batch_size();
+        let batches = BatchRanges::new(packing.layout.padding(), size.rows, size.tokens);
         Self {
             packing,
             rows,

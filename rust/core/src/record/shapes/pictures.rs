@@ -13,6 +13,7 @@ use fastpack_template::json::{Json, Map};
 use twox_hash::XxHash64;
 
 use super::messages::{PICTURE_TYPES, is_picture};
+use crate::config::PICTURE_COLUMNS;
 use crate::record::content;
 use crate::record::kinds::Conversation;
 use crate::record::parsing::fault::{Fault, wrong_type};
@@ -20,9 +21,6 @@ use crate::record::parsing::json;
 use crate::record::picture::Picture;
 use crate::report::ledger::Reason;
 use crate::util::random::STEP;
-
-/// The columns of pictures beside the messages.
-const COLUMNS: [&str; 2] = ["images", "image"];
 
 /// The keys of a picture's file or bytes, in a part and in an object of a column. The first that has one is taken.
 const SOURCES: [&str; 6] = ["bytes", "image", "url", "path", "base64", "image_url"];
@@ -35,7 +33,7 @@ const MARK: &str = "<image>";
 
 /// True for a column that may hold pictures.
 pub(crate) fn is_column(name: &str) -> bool {
-    COLUMNS.contains(&name)
+    PICTURE_COLUMNS.contains(&name)
 }
 
 /// Finds the pictures of a conversation. Those of the `column` beside it belong to the parts without a file or bytes, or to the
@@ -221,8 +219,9 @@ fn source(map: &Map, place: &str) -> Result<Option<Picture>, Fault> {
 
 /// The pictures beside the messages of a record; `None` if it has no such column.
 pub(crate) fn of_record(record: &Map) -> Result<Option<Vec<Picture>>, Fault> {
-    let found =
-        COLUMNS.iter().find(|column| record.get(**column).is_some_and(|it| *it != Json::Null));
+    let found = PICTURE_COLUMNS
+        .iter()
+        .find(|column| record.get(**column).is_some_and(|it| *it != Json::Null));
     let Some(column) = found else { return Ok(None) };
     let unfolded = match &record[*column] {
         // Cells of CSV hold lists as JSON, and nothing where there is no picture.
@@ -255,7 +254,8 @@ fn of_value(value: &Json, place: &str) -> Result<Picture, Fault> {
 
 /// The column of pictures of a row of a table, if the row has a value there.
 fn column_of_row(batch: &RecordBatch, row: usize) -> Option<(&'static str, &ArrayRef)> {
-    let columns = COLUMNS.iter().filter_map(|name| Some((*name, batch.column_by_name(name)?)));
+    let columns =
+        PICTURE_COLUMNS.iter().filter_map(|name| Some((*name, batch.column_by_name(name)?)));
     let mut present = columns.filter(|(_, array)| is_present(array.as_ref(), row));
     present.next()
 }
@@ -267,15 +267,17 @@ fn is_present(array: &dyn Array, at: usize) -> bool {
 
 /// The hash of the pictures beside the messages of a record; 0 if it has no such column.
 pub(crate) fn hash_of_record(record: &Map) -> u64 {
-    let found = COLUMNS.iter().filter_map(|column| Some((*column, record.get(*column)?)));
+    let found = PICTURE_COLUMNS.iter().filter_map(|column| Some((*column, record.get(*column)?)));
     let mut present = found.filter(|(_, value)| **value != Json::Null);
-    present.next().map_or(0, |(_, value)| content::entry(COLUMNS[0], content::of_value(value)))
+    present
+        .next()
+        .map_or(0, |(_, value)| content::entry(PICTURE_COLUMNS[0], content::of_value(value)))
 }
 
 /// The hash of the pictures in a row of a table; 0 if it has no such column.
 pub(crate) fn hash_of_row(batch: &RecordBatch, row: usize) -> u64 {
     let Some((_, array)) = column_of_row(batch, row) else { return 0 };
-    content::entry(COLUMNS[0], hash_of_cell(array.as_ref(), row))
+    content::entry(PICTURE_COLUMNS[0], hash_of_cell(array.as_ref(), row))
 }
 
 fn hash_of_cell(array: &dyn Array, at: usize) -> u64 {

@@ -1,5 +1,7 @@
 //! [`ColumnNumbers`]: the numbers of a column of packed rows, row by row, for formats that are written by row.
 
+use std::ops::Range;
+
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StructArray};
 use arrow::datatypes::{DataType, Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type};
 
@@ -90,10 +92,24 @@ impl<'a> ColumnNumbers<'a> {
             (_, Cell::Pictures(values, start, end)) => {
                 let paths = values.column(0).as_string::<i32>().value_offsets();
                 let text = (paths[end] - paths[start]).cast_unsigned();
-                OFFSET + u64::from(text) + PICTURE * (end - start) as u64
+                OFFSET
+                    + u64::from(text)
+                    + PICTURE * (end - start) as u64
+                    + embedded_bytes(values, start..end)
             }
         }
     }
+}
+
+/// The bytes of embedded pictures, and of their offsets.
+fn embedded_bytes(pictures: &StructArray, range: Range<usize>) -> u64 {
+    const OFFSET: u64 = 8;
+    let bytes = pictures.columns().iter().filter_map(|column| column.as_binary_opt::<i64>());
+    let sizes = bytes.map(|bytes| {
+        let offsets = bytes.value_offsets();
+        (offsets[range.end] - offsets[range.start]).cast_unsigned() + OFFSET * range.len() as u64
+    });
+    sizes.sum()
 }
 
 impl<'a> CellValues<'a> {

@@ -1,9 +1,11 @@
-//! Rows as JSON lines: an object for each row, a list of numbers or an integer for each column.
+//! Rows as JSON lines: an object for each row, a list of numbers or an integer for each column. Bytes of pictures are base64.
 
 use arrow::array::{Array, ArrayRef, AsArray, StructArray};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use arrow::record_batch::RecordBatch;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::cells::{Cell, ColumnNumbers};
@@ -46,6 +48,7 @@ fn picture(pictures: &StructArray, at: usize) -> Map<String, Value> {
     let value = |column: &ArrayRef| match column.data_type() {
         DataType::Utf8 => json!(column.as_string::<i32>().value(at)),
         DataType::Int64 => json!(column.as_primitive::<Int64Type>().value(at)),
+        DataType::LargeBinary => json!(STANDARD.encode(column.as_binary::<i64>().value(at))),
         _ => json!(column.as_primitive::<Int32Type>().value(at)),
     };
     fields.map(|(field, column)| (field.name().clone(), value(column))).collect()

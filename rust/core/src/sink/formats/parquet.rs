@@ -14,6 +14,7 @@ use parquet::arrow::arrow_writer::{
 use parquet::basic::{Compression as Codec, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnPath;
 
 use super::cells::ColumnNumbers;
 use crate::config::Compression;
@@ -21,6 +22,9 @@ use crate::config::Compression;
 /// Bytes of column data of a row group. A reader needs at least this memory, and a stream starts once it has
 /// one.
 const ROW_GROUP: u64 = 16 << 20;
+
+/// The column of the bytes of pictures, of which no dictionary is made: most are there once.
+const PICTURE_BYTES: [&str; 4] = ["images", "list", "item", "bytes"];
 
 /// Encodes row groups.
 pub(crate) struct ParquetEncoder {
@@ -60,6 +64,10 @@ pub(super) fn begin(
     let properties = WriterProperties::builder()
         .set_compression(codec)
         .set_max_row_group_row_count(None)
+        .set_column_dictionary_enabled(
+            ColumnPath::from(PICTURE_BYTES.map(str::to_owned).to_vec()),
+            false,
+        )
         .set_created_by(format!("fastpack {}", env!("CARGO_PKG_VERSION")))
         .build();
     let writer = ArrowWriter::try_new(PlacedBytes::default(), schema.clone(), Some(properties))?;

@@ -20,7 +20,7 @@ use crate::pipeline::job::Job;
 use crate::record::{Conversation, Fault, Picture};
 use crate::report::ledger::Reason;
 use crate::source::{Container, format_by_name};
-use crate::template::{PictureFile, PlacedPicture, Rendered, Trained};
+use crate::template::{PictureSource, PlacedPicture, Rendered, Trained};
 use crate::util::message::counted;
 
 /// Most bytes of the texts that are kept: sizes of pictures repeat, and a text may have thousands of tokens.
@@ -41,6 +41,14 @@ pub(crate) struct PictureTexts<'a> {
 
 /// The sizes of files that were opened lately. A file of another time or length is opened again.
 type KnownSizes = HashMap<PathBuf, ((Option<SystemTime>, u64), Size)>;
+
+/// A picture, as its documents and rows know it.
+struct SizedPicture {
+    size: Size,
+    source: PictureSource,
+    /// The number of its bytes, if rows embed them.
+    embedded: Option<u32>,
+}
 
 /// The size of a picture, and the number of pictures of its conversation.
 type PictureKey = (Size, usize);
@@ -125,15 +133,23 @@ impl<'a> PictureTexts<'a> {
         })
     }
 
-    /// The file of a picture with its size.
-    fn sized(&self, picture: &Picture, path: Option<&Path>) -> Result<(Size, PictureFile), Fault> {
+    /// A picture with its size and source.
+    fn sized(&self, picture: &Picture, path: Option<&Path>) -> Result<SizedPicture, Fault> {
         let name = match picture {
+            Picture::Held(picture) if self.options.embed => {
+                let (size, bytes) = (picture.size()?, picture.bytes()?);
+                let embedded = embedded_bytes(bytes.len() as u64)
+                    .map_err(|what| Fault::new(Reason::Picture, what))?;
+                let source = PictureSource::Held(Arc::from(&*bytes));
+                return Ok(SizedPicture { size, source, embedded: Some(embedded) });
+            }
             Picture::Held(picture) if self.names_records(path) => {
-                return Ok((picture.size()?, PictureFile::Record));
+                let (size, source) = (picture.size()?, PictureSource::Record);
+                return Ok(SizedPicture { size, source, embedded: None });
             }
             Picture::Held(_) => {
                 let message = "no row can name the bytes of the picture: records that hold some lie uncompressed in JSON Lines, \
-                               Parquet or Arrow on this machine, and no `map` changes them";
+                               Parquet or Arrow on this machine, and no `map` changes them; pack with `images=\"embed\"`";
                 return Err(Fault::new(Reason::Picture, message));
             }
             Picture::File(name) => name,
@@ -158,11 +174,13 @@ impl<'a> PictureTexts<'a> {
         if !facts.is_file() {
             return Err(fault(&"it is no file"));
         }
-        let name = PictureFile::At(file.display().to_string().into());
+        let source = PictureSource::File(file.display().to_string().into());
+        let embedded = self.options.embed.then(|| embedded_bytes(facts.len())).transpose();
+        let embedded = embedded.map_err(|what| fault(&what))?;
         let version = (facts.modified().ok(), facts.len());
         let sizes = || self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, size)) = sizes().get(&file).filter(|(known, _)| *known == version) {
-            return Ok((*size, name));
+            return Ok(SizedPicture { size: *size, source, embedded });
         }
         let opened = File::open(&file).map_err(|error| fault(&error))?;
         let size = fastpack_picture::size(BufReader::new(opened)).map_err(|error| fault(&error))?;
@@ -171,7 +189,7 @@ impl<'a> PictureTexts<'a> {
             sizes.clear();
         }
         sizes.insert(file, (version, size));
-        Ok((size, name))
+        Ok(SizedPicture { size, source, embedded })
     }
 
     /// Makes the texts of the pictures of a block's conversations, records of the file at `path` or in memory, ahead of their
@@ -185,7 +203,7 @@ impl<'a> PictureTexts<'a> {
         for conversation in conversations {
             let count = conversation.pictures.len();
             for picture in &conversation.pictures {
-                let Ok((size, _)) = self.sized(picture, path) else { break };
+                let Ok(SizedPicture { size, .. }) = self.sized(picture, path) else { break };
                 if !self.known().of.contains_key(&(size, count)) {
                     missing.entry(count).or_default().push(size);
                 }
@@ -234,12 +252,13 @@ impl<'a> PictureTexts<'a> {
         &self,
         rendered: &mut Rendered,
         places: &[usize],
-        pictures: &[(Size, PictureFile)],
+        pictures: &[SizedPicture],
     ) -> Result<(), RecordFailure<'a>> {
         let mut moved = MovedPlaces::default();
         let mut text = String::with_capacity(rendered.text.len());
         let mut reached = 0;
-        for ((number, (size, file)), &place) in (0..).zip(pictures).zip(places) {
+        for ((number, picture), &place) in (0..).zip(pictures).zip(places) {
+            let SizedPicture { size, source, embedded } = picture;
             text.push_str(&rendered.text[reached..place]);
             let start = text.len();
             text.push_str(&self.text(*size, pictures.len())?);
@@ -254,7 +273,8 @@ impl<'a> PictureTexts<'a> {
                 range: first..last,
                 number,
                 size: *size,
-                file: file.clone(),
+                source: source.clone(),
+                embedded: *embedded,
             });
         }
         text.push_str(&rendered.text[reached..]);
@@ -274,6 +294,12 @@ impl<'a> PictureTexts<'a> {
         }
         Ok(())
     }
+}
+
+/// The number of a picture's bytes, which rows embed, or the reason that there are too many.
+fn embedded_bytes(bytes: u64) -> Result<u32, String> {
+    u32::try_from(bytes)
+        .map_err(|_| format!("it has {bytes} bytes, and no row embeds more than 4 GiB"))
 }
 
 /// The path that a `file://` URL names; one without a root is taken as it stands.
