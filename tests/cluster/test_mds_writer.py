@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 
+import mds_shards
 import numpy as np
 import pytest
 from conftest import ROOT
@@ -102,3 +104,51 @@ def test_a_stream_goes_on_at_any_record_of_a_shard(tokenizer_dir, tmp_path):
     for at in random.Random(2).sample(range(len(whole) - 1), 5):
         later = [row for row, _ in stream(whole[at][1])]
         assert later == [row for row, _ in whole[at + 1 :]], at
+
+
+WRITE_PICTURES = """
+import base64, json, sys
+from io import BytesIO
+from PIL import Image
+from streaming import MDSWriter
+folder, columns, records = json.loads(sys.stdin.read())
+opened = lambda text: Image.open(BytesIO(base64.b64decode(text)))
+with MDSWriter(out=folder, columns=columns) as writer:
+    for record in records:
+        for name, encoding in columns.items():
+            if encoding.startswith("list"):
+                record[name] = [opened(text) for text in record[name]]
+            elif encoding == "png":
+                record[name] = opened(record[name])
+            elif encoding == "jpeg_array":
+                record[name] = [base64.b64decode(text) for text in record[name]]
+            elif encoding == "bytes":
+                record[name] = base64.b64decode(record[name])
+        writer.write(record)
+"""
+
+PICTURE = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAE0lEQVR4nGNgZGIGIgYWVjYgAgAA7QArgMV+GQAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.mark.parametrize("encoding", ["bytes", "png", "list[png]", "jpeg_array"])
+def test_the_tests_write_pictures_as_the_library_does(encoding, tmp_path):
+    is_list = encoding in {"list[png]", "jpeg_array"}
+    given = [{"text": str(at), "images": [PICTURE] * at if is_list else PICTURE} for at in range(1, 4)]
+    columns = {"text": "str", "images": encoding}
+    done = subprocess.run(
+        [PYTHON, "-c", WRITE_PICTURES],
+        input=json.dumps([str(tmp_path / "mds"), columns, given]),
+        env=os.environ | {"PYTHONPATH": "", "PYTHONWARNINGS": "ignore"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / "mds" / "shard.00000.mds").read_bytes()
+    files = re.findall(rb"\x89PNG.*?IEND.{4}", written, re.DOTALL)
+    assert len(files) == (6 if is_list else 3)
+    for count in range(1, 4):
+        value = [files.pop(0) for _ in range(count)] if is_list else files.pop(0)
+        assert mds_shards.encoded(encoding, value) in written

@@ -6,7 +6,7 @@ import json
 import struct
 
 import numpy as np
-from containers import zstd
+import pyarrow as pa
 
 
 def encoded(encoding, value):
@@ -17,8 +17,8 @@ def encoded(encoding, value):
         return json.dumps(value).encode()
     if encoding == "int":
         return struct.pack("<q", value)
-    if encoding in {"bytes", "pkl"}:
-        return bytes(value)
+    if encoding in {"bytes", "pkl", "jpeg", "png", "list[jpeg]", "list[png]", "jpeg_array"}:
+        return bytes_of(encoding, value)
     if encoding.startswith("ndarray"):
         _, _, rest = encoding.partition(":")
         kind, _, shape = rest.partition(":")
@@ -40,17 +40,24 @@ def encoded(encoding, value):
     return np.dtype(encoding).type(value).tobytes()
 
 
+def bytes_of(encoding, value):
+    """A value of bytes, or a list of such values, as the format has it."""
+    if not isinstance(value, list):
+        return bytes(value)
+    first = [] if encoding == "jpeg_array" else [0]
+    return np.array([*first, len(value), *map(len, value)], "<u4").tobytes() + b"".join(value)
+
+
 def fixed(encoding):
     if encoding == "int":
         return 8
     if encoding.startswith("ndarray"):
         parts = encoding.split(":")
         return int(parts[2]) * np.dtype(parts[1]).itemsize if len(parts) == 3 else None
-    return (
-        None
-        if encoding in {"str", "str_int", "str_float", "json", "bytes", "pkl"}
-        else np.dtype(encoding).itemsize
-    )
+    try:
+        return np.dtype(encoding).itemsize if encoding not in {"str", "bytes"} else None
+    except TypeError:
+        return None
 
 
 def shard(records, columns):
@@ -94,7 +101,7 @@ def write(folder, shards, columns, *, compression=None, raw=True):
         if raw:
             (folder / name).write_bytes(content)
         if compression:
-            zipped = zstd(content)
+            zipped = pa.Codec("zstd").compress(content, asbytes=True)
             (folder / f"{name}.zstd").write_bytes(zipped)
             entry["zip_data"] = {"basename": f"{name}.zstd", "bytes": len(zipped), "hashes": {}}
         entries.append(entry)

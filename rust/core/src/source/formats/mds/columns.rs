@@ -2,8 +2,12 @@
 
 use std::io::Write;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+
+use crate::config::PICTURE_COLUMNS;
 
 /// Bytes of a number that tells the size of a value.
 pub(super) const WORD: usize = 4;
@@ -44,6 +48,10 @@ enum MdsEncoding {
     Number(MdsType),
     /// Numbers, of a kind that each value names if the column does not; with a shape in front if none is fixed.
     Numbers { kind: Option<MdsType>, has_shape: bool },
+    /// The file of a picture.
+    Picture,
+    /// The files of pictures: their number and their sizes, and then the bytes; behind a number without a meaning in some.
+    Pictures { has_first_number: bool },
     /// Anything else.
     Other,
 }
@@ -119,14 +127,23 @@ fn float(number: f64, out: &mut Vec<u8>) {
 }
 
 impl MdsEncoding {
-    fn of(text: &str) -> Self {
+    /// The encoding of a column by its description; pictures are read in the columns that records have for them.
+    fn of(column: &str, text: &str) -> Self {
         let (name, rest) =
             text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let is_picture = PICTURE_COLUMNS.contains(&column);
         match (name, rest) {
             ("str", None) => Self::Text,
             ("json", None) => Self::Json,
             ("str_int" | "str_float" | "str_decimal", None) => Self::Digits,
             ("int", None) => Self::Number(MdsType::I64),
+            ("bytes" | "jpeg" | "png", None) if is_picture => Self::Picture,
+            ("list[jpeg]" | "list[png]", None) if is_picture => {
+                Self::Pictures { has_first_number: true }
+            }
+            ("jpeg_array" | "jpegarray", None) if is_picture => {
+                Self::Pictures { has_first_number: false }
+            }
             ("ndarray", None) => Self::Numbers { kind: None, has_shape: true },
             ("ndarray", Some(rest)) => {
                 let (kind, shape) = rest.split_once(':').map_or((rest, ""), |parts| parts);
@@ -156,6 +173,11 @@ impl MdsEncoding {
             }
             Self::Number(kind) if value.len() == kind.bytes() => kind.write(value, out),
             Self::Numbers { kind, has_shape } => numbers(value, *kind, *has_shape, out)?,
+            Self::Picture => picture(value, out),
+            Self::Pictures { has_first_number } => {
+                let value = value.get(if *has_first_number { WORD } else { 0 }..);
+                value.and_then(|value| pictures(value, out)).ok_or("pictures that are cut off")?;
+            }
             Self::Number(_) | Self::Other => return Err("a number of another size"),
         }
         Ok(())
@@ -197,6 +219,30 @@ fn numbers(
     Ok(())
 }
 
+/// Appends the file of a picture as JSON.
+fn picture(file: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"bytes\":\"");
+    out.extend_from_slice(STANDARD.encode(file).as_bytes());
+    out.extend_from_slice(b"\"}");
+}
+
+/// Appends the files of pictures as a JSON list; `None` if the value ends within them.
+fn pictures(value: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let (count, rest) = value.split_at_checked(WORD)?;
+    let (sizes, mut files) = rest.split_at_checked((word(count, 0) as usize).checked_mul(WORD)?)?;
+    out.push(b'[');
+    for (index, at) in (0..sizes.len()).step_by(WORD).enumerate() {
+        let (file, others) = files.split_at_checked(word(sizes, at) as usize)?;
+        files = others;
+        if index > 0 {
+            out.push(b',');
+        }
+        picture(file, out);
+    }
+    out.push(b']');
+    Some(())
+}
+
 impl MdsColumns {
     /// The columns of a description, or the fault of a text that is none.
     pub(super) fn described(text: &[u8]) -> Result<Self, String> {
@@ -209,8 +255,8 @@ impl MdsColumns {
         }
         let columns = column_names.into_iter().zip(column_encodings).zip(column_sizes);
         let column = |((name, encoding), size): ((String, String), Option<usize>)| MdsColumn {
+            encoding: MdsEncoding::of(&name, &encoding),
             name: serde_json::to_vec(&name).expect("a text becomes JSON"),
-            encoding: MdsEncoding::of(&encoding),
             // A size of nothing is none.
             size: size.filter(|&size| size > 0),
         };

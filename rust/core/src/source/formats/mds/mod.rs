@@ -7,8 +7,8 @@
 //! records     the sizes of the columns that have no fixed one, as u32; then the columns, one after the other
 //! ```
 //!
-//! All numbers are little-endian. A record becomes a JSON object. Columns that hold images, pickles or bytes are left
-//! out: no shape of records has them.
+//! All numbers are little-endian. A record becomes a JSON object, in which pictures are base64. Columns that hold pickles, and
+//! bytes that are no pictures, are left out: no shape of records has them.
 
 mod columns;
 mod extent;
