@@ -73,7 +73,7 @@ campaign: setup $(STAMPS)/torch  ## run the tests that can try more, at length
 	FASTPACK_RANDOM=1 $(VENV)-torch/bin/pytest -c tests/torch/pytest.ini --rootdir . --numprocesses auto --dist worksteal
 
 repeat-tests: setup  ## run the tests with processes, sockets, clocks or limits TIMES (30) times beside a load on all cores
-	$(BIN)/python tests/python/repeat_tests.py --times $(or $(TIMES),30) $(TESTS)
+	$(BIN)/python scripts/repeat_tests.py --times $(or $(TIMES),30) $(TESTS)
 
 # Trainers bring a training stack, so they have an environment of their own, which borrows the built extension.
 test-torch: $(STAMPS)/extension $(STAMPS)/torch  ## run the tests of fastpack.torch and fastpack.hf, with trainers
@@ -179,7 +179,7 @@ turns-table: setup  ## write the table of docs/how-to/turns.md from the template
 	$(BIN)/python benches/python/turn_table.py $(or $(TEMPLATES),$(DATA)/templates)
 
 help-pages: setup  ## write the golden help pages of the command line anew
-	FASTPACK_WRITE_HELP=1 $(BIN)/pytest -q tests/python/options/test_help.py
+	FASTPACK_WRITE_HELP=1 $(BIN)/pytest -q tests/python/options/help/test_help.py
 
 fmt:  ## format everything
 	cargo fmt --all

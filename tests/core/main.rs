@@ -3,17 +3,10 @@
 mod assemble_rows;
 mod document_literals;
 mod fast_reader;
-mod pack_laws;
-mod pack_lengths;
-mod pack_open;
+mod pack;
 mod packing;
 mod record;
-mod sink_arrangement;
-#[cfg(unix)]
-mod sink_faults;
-mod sink_folder;
-#[cfg(unix)]
-mod sink_ownership;
+mod sink;
 mod source;
 mod store_log;
 mod template;

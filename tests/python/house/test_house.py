@@ -226,13 +226,13 @@ def test_a_circle_of_modules_is_found(tmp_path):
 
 
 # The package itself: `errors`, `types`, `ray` and `wandb` are public modules, three more files have names that Python asks for.
-FULL = {"python/fastpack": 21}
+FULL = {"python/fastpack": 21, "benches/python": 25}
 
 
-@pytest.mark.parametrize("source", ["rust", "python", "docs"])
+@pytest.mark.parametrize("source", ["rust", "python", "docs", "tests", "examples", "benches", "scripts"])
 def test_a_folder_has_at_most_fifteen_entries(source):
-    """Beside its front page: `mod.rs`, `lib.rs` or `__init__.py`."""
-    front = {"mod.rs", "lib.rs", "__init__.py", "__pycache__"}
+    """Beside its front page: `mod.rs`, `lib.rs`, `__init__.py`, or of tests `main.rs`, `conftest.py`, `pytest.ini`."""
+    front = {"mod.rs", "lib.rs", "main.rs", "__init__.py", "conftest.py", "pytest.ini", "__pycache__"}
     folders = [
         path for path in (ROOT / source).glob("**") if path.is_dir() and "__pycache__" not in path.parts
     ]

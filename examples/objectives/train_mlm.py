@@ -1,19 +1,18 @@
-"""Trains a small T5 to fill in spans of texts that are streamed: `python examples/train_span.py`."""
+"""Trains a small BERT on masked texts that are streamed: `python examples/objectives/train_mlm.py`."""
 
 from __future__ import annotations
 
 import torch
-from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 import fastpack
 
 tokenizer = AutoTokenizer.from_pretrained("examples/tokenizer")
-sentinels = [f"<extra_id_{number}>" for number in range(100)]
-tokenizer.add_special_tokens({"extra_special_tokens": sentinels})
+tokenizer.add_special_tokens({"mask_token": "[MASK]"})
 stream = fastpack.stream(
     "examples/text.jsonl",
     tokenizer,
-    objective=fastpack.SpanCorruption(max_target_length=32),
+    objective="mlm",
     max_length=64,
     strategy="none",
     padding="max_length",
@@ -23,10 +22,8 @@ stream = fastpack.stream(
 )
 
 torch.manual_seed(0)
-start = tokenizer.pad_token_id
-sizes = {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_heads": 4, "num_layers": 2}
-config = T5Config(vocab_size=len(tokenizer), decoder_start_token_id=start, pad_token_id=start, **sizes)
-model = T5ForConditionalGeneration(config)
+sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2}
+model = BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes))
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 for step, table in enumerate(stream):
     batch = {name: torch.tensor(table[name].to_pylist()) for name in table.column_names}

@@ -9,7 +9,7 @@ use fastpack_core::config::{Output, Split, Validation};
 use fastpack_core::sink::{Folder, Sink};
 use tempfile::TempDir;
 
-use super::sink_folder::{batch, files, job, noon, output, ready};
+use super::folder::{batch, files, job, noon, output, ready};
 
 /// A dataset a split, in shards of a row each.
 fn splits(dir: &Path) -> Output {

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tempfile::TempDir;
 
-use super::sink_folder::{batch, files, job, open, output, ready};
+use super::folder::{batch, files, job, open, output, ready};
 
 const LENGTHS: [usize; 5] = [3, 4, 5, 6, 7];
 

@@ -1,4 +1,4 @@
-"""Trains a small BERT to tell what texts are about, streamed: `python examples/train_multi_label.py`."""
+"""Trains a small BERT to tell what texts are about, streamed: `python examples/objectives/train_multi_label.py`."""
 
 from __future__ import annotations
 

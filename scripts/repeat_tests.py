@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[1] / "tests" / "python"
 
 SENSITIVE = {
     *("multiprocessing", "resource", "select", "signal", "socket", "subprocess", "threading", "time"),
@@ -52,12 +52,13 @@ def run(tests: list[str], marks: str) -> tuple[int, list[str]]:
         subprocess.run([*command, "-m", marks, *tests], check=False, stdout=subprocess.DEVNULL)
         if not report.exists():
             return 0, ["pytest itself"]
-        cases = list(ET.parse(report).iter("testcase"))
+        cases = list(ET.parse(report).iter("testcase"))  # noqa: S314  pytest wrote it
     wrong = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     return len(cases), [f"{case.get('classname')}::{case.get('name')}" for case in wrong]
 
 
 def main() -> int:
+    """Runs as a program."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "tests", nargs="*", help="files or names of tests; all that depend on the machine if not given"
@@ -66,7 +67,7 @@ def main() -> int:
     parser.add_argument("--load", type=int, default=os.cpu_count(), help="busy processes beside the tests")
     parser.add_argument("--marks", default="not alone", help="the marks of the tests, as pytest's -m")
     given = parser.parse_args()
-    files = (path for path in sorted(HERE.rglob("test_*.py")) if imported(path) & SENSITIVE)
+    files = (path for path in sorted(TESTS.rglob("test_*.py")) if imported(path) & SENSITIVE)
     tests = given.tests or [os.path.relpath(path) for path in files]
     load = [multiprocessing.Process(target=burn, daemon=True) for _ in range(given.load)]
     failed: Counter[str] = Counter()

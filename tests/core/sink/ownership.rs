@@ -12,7 +12,7 @@ use fastpack_core::sink::{Folder, Opened, Sink};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::sink_folder::{
+use super::folder::{
     batch, coding, files, job, job_of, killed, names, open, other_job, output, overwriting, ready,
     refusal, run,
 };

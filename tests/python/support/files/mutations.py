@@ -1,6 +1,6 @@
 """Files that were spoilt at random, and the only allowed results: rows, or one error.
 
-Run as a program it repeats a case: `python tests/python/support/mutations.py test_mutations:spoil_input 17`.
+Run as a program it repeats a case: `python tests/python/support/files/mutations.py test_mutations:spoil_input 17`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterable
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 
 MEMORY = 500 << 20
 """Bytes that a case may take beyond those of the process before the first one."""

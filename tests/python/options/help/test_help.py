@@ -18,7 +18,7 @@ from fastpack.cli.commands import COMMANDS
 from fastpack.cli.flags import TOPICS
 from fastpack.options import OPTIONS
 
-PAGES = Path(__file__).parent / "help"
+PAGES = Path(__file__).parent / "pages"
 WRITTEN_BY = (3, 11)
 WIDTH = 80
 
@@ -49,7 +49,7 @@ def test_help_is_the_golden_page(command):
 @pytest.mark.parametrize("topic", TOPICS)
 def test_the_help_of_a_topic_is_the_golden_page(topic):
     page = help_page("pack", topic=topic)
-    path = PAGES / f"pack-{topic}.txt"
+    path = PAGES / "pack" / f"{topic}.txt"
     if os.environ.get("FASTPACK_WRITE_HELP"):
         path.write_text(page, encoding="utf-8")
     assert page == path.read_text(encoding="utf-8"), "help has changed: `make help-pages` writes it anew"
@@ -70,7 +70,7 @@ def test_every_flag_of_a_command_is_in_the_help_or_in_that_of_a_topic(command):
     assert len(shown) > 40
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.txt")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", sorted(PAGES.rglob("*.txt")), ids=lambda page: page.stem)
 def test_no_line_of_help_is_wider_than_the_terminal(page):
     lines = page.read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if len(line) > WIDTH] == []
