@@ -227,7 +227,7 @@ def pack_dataset(  # type: ignore[explicit-any]  # the options are those of `fas
     Raises:
         OptionError: An option has no use here. Errors about records are raised when the rows are read.
     """
-    for name in ("output", "validation", "progress", "carry"):
+    for name in ("output", "validation", "progress"):
         if name in options:
             message = "has no use for a `Dataset`, which is packed in batches; leave it out"
             raise OptionError(message, name)

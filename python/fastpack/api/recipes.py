@@ -22,7 +22,6 @@ from fastpack.dataset.packed_files import LocalFiles
 from fastpack.errors import InputNotFoundError, OptionError
 from fastpack.options import OPTIONS, options_of
 from fastpack.options.mistakes.suggestions import option_hint
-from fastpack.options.train_on import TrainOn, train_on_of
 from fastpack.options.value import (
     Value,
     fields_of,
@@ -209,8 +208,6 @@ def _written(name: str, value: object) -> object:
         return _written_source(value)
     if name in _PATHS or (isinstance(value, (str, os.PathLike)) and name in _NAMES):
         return _each_path(value, lambda path: _absolute(path, always=name in _PATHS))
-    if isinstance(value, TrainOn):
-        return value.given()
     if isinstance(value, Value):
         return to_table(_with_paths(_of_files(value), _absolute))
     return value.isoformat() if isinstance(value, datetime) else value
@@ -264,11 +261,6 @@ def _held_value(place: Path, name: str, value: object) -> object:
         kind.plain in marked(kind, "secret") for kind in OPTIONS[name].kinds.values()
     ):
         _refuse_fields(place, name, {kind.plain: value for kind in OPTIONS[name].kinds.values()})
-    if name == "train_on":
-        try:
-            return train_on_of(value)
-        except OptionError as refused:
-            raise _refused(place, name, refused.reason) from None
     return value
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal, get_args, get_origin
 from fastpack.arguments import functions
 from fastpack.arguments.checks import regular_file
 from fastpack.errors import OptionError
-from fastpack.options.train_on import train_on_of
-from fastpack.options.value import Value, parts_of
+from fastpack.options.train_on import TrainOn
+from fastpack.options.value import Value, from_table, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +155,7 @@ def train_on(text: str) -> object:
     if not text.lstrip().startswith("{"):
         return text
     try:
-        return train_on_of(json_object(text))
+        return from_table(TrainOn.option, json_object(text), {TrainOn.kind: TrainOn})
     except OptionError as refused:
         raise ArgumentTypeError(refused.reason) from refused
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from fastpack.arguments.checks import check_type
+from fastpack.errors import OptionError
 from fastpack.options.option import (
     EVERY_CALL,
     FILE_CALLS,
@@ -75,6 +76,11 @@ class Storage(Value):
         """Refuses what a field cannot be, by the name of the field."""
         wanted = 'a dict of texts such as {"aws_region": "eu-west-1"}'
         check_type("storage.options", self.options, (Mapping, type(None)), wanted, secret=True)
+        others = {field.name for field in dataclasses.fields(self)} - {"options", "token"}
+        misplaced = next((name for name in self.options or () if name in others), None)
+        if misplaced:
+            message = f"has `{misplaced}`, which is no option of a store; `Storage({misplaced}=...)` holds it"
+            raise OptionError(message, "storage.options")
 
 
 def storage_of(value: object, call: str = "") -> Storage:

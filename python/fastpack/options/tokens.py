@@ -20,6 +20,7 @@ from fastpack.options.option import (
     Flag,
     Option,
 )
+from fastpack.options.train_on import TrainOn
 from fastpack.options.value import Value, option_field
 from fastpack.types import (
     Bos,
@@ -174,6 +175,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
             type="train_on",
             common=True,
         ),
+        kinds={TrainOn.kind: TrainOn},
         objectives=("causal", "custom"),
     ),
     Option(

@@ -54,6 +54,7 @@ __all__ = [
     "parts_of",
     "paths_of",
     "refuse_fields",
+    "refuse_without",
     "spelled_as_word",
     "to_table",
     "word_of",
@@ -97,10 +98,12 @@ class Value:
 
     def __post_init__(self) -> None:
         """Makes fields plain, so that the value hashes and files hold it, and checks them."""
-        live = marked(type(self), "live")
+        live, paths = marked(type(self), "live"), paths_of(type(self))
         for field in fields_of([type(self)]):
             if field.name not in live:
                 given, is_free = _plain_of(getattr(self, field.name)), str in parts_of(field.type)
+                if paths.get(field.name) == "always" and isinstance(given, os.PathLike):
+                    given = os.fspath(given)
                 spelled = given if is_free else spelled_as_word(given, words_in(field.type))
                 object.__setattr__(self, field.name, spelled)
         try:
@@ -421,6 +424,14 @@ def heeded_by(value: object) -> Iterator[tuple[str, tuple[str, ...]]]:
         for field in dataclasses.fields(value):  # type: ignore[arg-type]  # every subclass is a dataclass
             if field.name in given and field.metadata.get("objectives"):
                 yield field.name, field.metadata["objectives"]
+
+
+def refuse_without(value: Value, field: str) -> None:
+    """Refuses a value whose other fields are given without the one that they are about."""
+    given = given_of(value)
+    if given and field not in given:
+        message = f"must be given beside `{given[0]}`, which says nothing without it"
+        raise OptionError(message, f"{value.option}.{field}")
 
 
 def refuse_fields(name: str, value: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Final
 
+from fastpack import _fastpack
 from fastpack.options.option import (
     FOLDER_CALLS,
     RUN,
@@ -14,7 +15,7 @@ from fastpack.options.option import (
     Flag,
     Option,
 )
-from fastpack.options.value import Value, option_field
+from fastpack.options.value import Value, option_field, refuse_without
 from fastpack.types import (  # noqa: TC001  the types of fields are looked at
     AllReduce,
     OnEnd,
@@ -30,15 +31,16 @@ __all__ = ["WORK_OPTIONS", "Ranks", "Select", "Weights"]
 
 
 class _OfStream(Value):
-    """A value of a stream, which the native module checks with the stream."""
+    """A value of a stream."""
 
     __slots__ = ()
 
     flattens: ClassVar[bool] = True
 
     def check(self) -> None:
-        """Refuses words that are none; numbers are known with the stream."""
+        """Refuses words and numbers that are none; a `where`, shares and ranks are known with the call."""
         self.check_words()
+        _fastpack.check_value(self.option, self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -115,6 +117,11 @@ class Weights(_OfStream):
     stopping_strategy: StoppingStrategy = option_field(
         "first_exhausted", calls=frozenset({"pack_files", "pack_dir"})
     )
+
+    def check(self) -> None:
+        """Refuses words that are none, and a unit of no shares; shares are known with the sources."""
+        self.check_words()
+        refuse_without(self, "shares")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)

@@ -117,3 +117,31 @@ def test_overloads_have_the_options_of_their_function(name):
         assert all(given[key] in {wanted[key], *wanted[key].split(" | ")} for key in deciding & given.keys())
         in_memory = name != "pack_files" and given["output"] == "None"
         assert wanted.keys() - given.keys() == (OF_FOLDERS if in_memory else set())
+
+
+OTHERWISE = {
+    # A scan compares lengths.
+    ("max_length", "scan"),
+    # No stream sees all lengths before it fills rows, and a training script draws its own bar.
+    ("strategy", "stream"),
+    ("progress", "stream"),
+    # A step fails where an answer is too long, and plans for one rank unless there are more.
+    ("overlong", "plan_step"),
+    ("ranks", "plan_step"),
+    # A scan reads all records, and a verification some documents.
+    ("sample", "verify"),
+}
+"""The keywords and the functions in which their defaults are others than elsewhere."""
+
+
+def test_a_keyword_has_the_same_default_in_all_functions_but_those_that_say_why():
+    functions = {name: getattr(fastpack, name) for name in fastpack.__all__}
+    functions = {name: it for name, it in functions.items() if inspect.isfunction(it)}
+    defaults = {}
+    for name, function in functions.items():
+        for keyword, parameter in inspect.signature(function).parameters.items():
+            # What must be given has no default.
+            if parameter.default is not parameter.empty and (keyword, name) not in OTHERWISE:
+                defaults.setdefault(keyword, {}).setdefault(repr(parameter.default), []).append(name)
+    assert {keyword: found for keyword, found in defaults.items() if len(found) > 1} == {}
+    assert all(keyword in inspect.signature(functions[name]).parameters for keyword, name in OTHERWISE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import inspect
 import json
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from nested import FIELDS
 from rows import shards
+from tokenizers import Tokenizer
 
 import fastpack
 from fastpack.api.recipes import options_of_manifest
@@ -72,13 +74,15 @@ OTHERS = [
     ),
     fastpack.Reading("question_answer", fields={"question": "q"}, prompt="alpaca", separator="--"),
     fastpack.Reading(examples=[("1 + 1?", "2")], recursive=True),
-    fastpack.Storage(revision="main", block_cache="20GB", work_dir="work"),
+    fastpack.Storage(revision="main", block_cache="20GB", work_dir=Path("work")),
     fastpack.Format("parquet", compression="snappy", shard_size="1GB"),
     fastpack.Format(layout="compact", per_file=True, hf_layout=True),
     fastpack.Groups("4GB", rank=1, world_size=2),
     fastpack.Exists("overwrite", wait=False),
     fastpack.Select({"lang": ["en", "de"]}, skip=1, take=2, stride=3, min_tokens=4, max_tokens=5),
     fastpack.Weights({"web": 3, "code": 1}, unit="rows", on_exhausted="drop"),
+    fastpack.TrainOn("tool", mask_tool_calls=True, mask_generation_prompt=False),
+    fastpack.TrainOn(mask_reasoning_content=True, drop_history_reasoning_content=True),
     fastpack.Ranks(rank=0, world_size=8, lanes=64, on_end="drop"),
 ]
 """Values of the other options; of each, all fields are given somewhere."""
@@ -239,11 +243,22 @@ FIELD_ERRORS = [
     (lambda: fastpack.Reading("sharegpt"), "reading.shape", 'did you mean "conversations"?'),
     (lambda: fastpack.Reading(fields={"response": "a"}), "reading.fields", 'did you mean "completion"?'),
     (lambda: fastpack.Storage(3), "storage.options", "dict of texts"),
+    (lambda: fastpack.Storage({"revision": "main"}), "storage.options", "`Storage(revision=...)` holds it"),
     (lambda: fastpack.Format("pq"), "format.name", 'did you mean "parquet"?'),
     (lambda: fastpack.Format(compression="zst"), "format.compression", 'did you mean "zstd"?'),
     (lambda: fastpack.Exists("replace"), "exists.then", '"overwrite"'),
     (lambda: fastpack.Weights({"a": 1}, unit="bytes"), "weights.unit", '"tokens"'),
     (lambda: fastpack.Ranks(on_end="wrap"), "ranks.on_end", 'did you mean "repeat"?'),
+    (lambda: fastpack.Ranks(lanes=0), "ranks.lanes", "from 1 to"),
+    (lambda: fastpack.Format(shard_size=0), "format.shard_size", '"512MB"'),
+    (lambda: fastpack.Groups("much"), "groups.size", '"4GB"'),
+    (lambda: fastpack.Groups(rank=0, world_size=2), "groups.size", "must be given beside `rank`"),
+    (lambda: fastpack.Weights(unit="rows"), "weights.shares", "must be given beside `unit`"),
+    (lambda: fastpack.Select(skip=-1), "select.skip", "from 0"),
+    (lambda: fastpack.Select(stride=0), "select.stride", "from 1 to"),
+    (lambda: fastpack.Select(min_tokens=5, max_tokens=3), "select.min_tokens", "at most `max_tokens`, 3"),
+    (lambda: fastpack.TrainOn("asistant"), "train_on.roles", "did you mean `assistant`?"),
+    (lambda: fastpack.TrainOn(mask_tool_calls="yes"), "train_on.mask_tool_calls", "True or False"),
 ]
 
 
@@ -466,6 +481,8 @@ CHANGED = [
     ({"chat_template": fastpack.ChatTemplate(now="2026-01-01T00:00:00")}, "chat_template.now"),
     ({"chat_template": "{{ messages[0].content }}"}, "chat_template"),
     ({"train_on": "all"}, "train_on"),
+    ({"train_on": fastpack.TrainOn("user")}, "train_on"),
+    ({"train_on": fastpack.TrainOn(mask_reasoning_content=True)}, "train_on"),
     ({"columns": ["input_ids"]}, "columns"),
     ({"reading": fastpack.Reading(shape="conversations")}, "reading.shape"),
     ({"on_bad_record": "skip"}, "on_bad_record"),
@@ -482,6 +499,52 @@ CHANGED = [
     ({"objective": fastpack.CausalLM(shift_labels=True)}, "objective.shift_labels"),
 ]
 """A change of the options of a job, and the name by which a message tells of it."""
+
+
+@pytest.fixture(scope="module")
+def mask_tokenizer(tokenizer_dir, tmp_path_factory):
+    """The tokenizer with a token for masks, and those that stand for spans."""
+    folder = tmp_path_factory.mktemp("tokenizer")
+    tokenizer = Tokenizer.from_file(str(tokenizer_dir / "tokenizer.json"))
+    tokenizer.add_special_tokens(["[MASK]", *(f"<extra_id_{at}>" for at in range(100))])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = json.loads((tokenizer_dir / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"mask_token": "[MASK]"}))
+    return folder
+
+
+OF_OBJECTIVES = [
+    (fastpack.MaskedLM(), {"probability": 0.2, "mask_replace_prob": 0.5, "random_replace_prob": 0.05}),
+    (fastpack.MaskedLM(), {"whole_words": True, "copies": 2}),
+    (fastpack.SpanCorruption(), {"noise_density": 0.3, "mean_noise_span_length": 2, "copies": 2}),
+    (fastpack.SpanCorruption(max_target_length=32), {"max_target_length": 48}),
+    (
+        fastpack.SpanCorruption(mean_gap_length=16, mean_noise_span_length=2),
+        {"mean_gap_length": 8, "mean_noise_span_length": 3},
+    ),
+    (
+        fastpack.FillInMiddle(rate=0.5, tokens=["<|start|>", "<|end|>", "<|endoftext|>"]),
+        {"rate": 1, "spm_rate": 0.25, "tokens": ["<|end|>", "<|start|>", "<|endoftext|>"], "copies": 2},
+    ),
+]
+"""Objectives, and other values of their fields."""
+
+
+@pytest.mark.parametrize(
+    ("objective", "field", "value"),
+    [(objective, field, value) for objective, fields in OF_OBJECTIVES for field, value in fields.items()],
+    ids=str,
+)
+def test_a_field_of_an_objective_that_differs_is_named(objective, field, value, mask_tokenizer, tmp_path):
+    (tmp_path / "data.jsonl").write_text(json.dumps({"text": "a river and a boat " * 9}) + "\n")
+    job = {"files": tmp_path / "data.jsonl", "output": tmp_path / "out", "tokenizer": mask_tokenizer}
+    job |= {"max_length": 64, "progress": False}
+    fastpack.pack_dir(**job, objective=objective)
+    with pytest.raises(fastpack.OutputError, match="differs in ") as error:
+        fastpack.pack_dir(**job, objective=dataclasses.replace(objective, **{field: value}))
+    told = re.findall(r"`([^`]+)` \(", str(error.value).split("differs in ")[1])
+    assert f"objective.{field}" in told
+    assert set(told) <= {f"objective.{each.name}" for each in fields_of([type(objective)])} | {"objective"}
 
 
 @pytest.fixture(scope="module")

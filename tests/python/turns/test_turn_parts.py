@@ -387,7 +387,7 @@ def test_every_function_trains_the_same_parts(
 
 def test_a_value_is_a_frozen_dataclass() -> None:
     value = TrainOn(roles=["assistant", "tool", "tool"], mask_tool_calls=True)
-    assert repr(value) == "TrainOn(roles=['assistant', 'tool'], mask_tool_calls=True)"
+    assert repr(value) == "TrainOn(roles=('assistant', 'tool'), mask_tool_calls=True)"
     assert eval(repr(value)) == value == pickle.loads(pickle.dumps(value))
     assert hash(value) != hash(TrainOn())
     assert not hasattr(value, "__dict__")
@@ -398,10 +398,10 @@ def test_a_value_is_a_frozen_dataclass() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"roles": "tool"}, "`roles` must be a list of roles"),
-        ({"roles": []}, "`roles` must be a list of roles"),
+        ({"roles": {"tool": 1}}, "`train_on.roles`: must be a role, or a list of roles"),
+        ({"roles": []}, "`train_on.roles`: must be a role, or a list of roles"),
         ({"roles": ["assistent"]}, "did you mean `assistant`"),
-        ({"mask_tool_calls": 1}, "`mask_tool_calls` must be True or False"),
+        ({"mask_tool_calls": 1}, "`train_on.mask_tool_calls`: must be True or False"),
     ],
 )
 def test_a_wrong_value_is_refused(given: Any, message: str) -> None:

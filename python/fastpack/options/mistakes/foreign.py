@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 __all__ = [
+    "BESIDE_ELSEWHERE",
     "FOREIGN_COMMANDS",
     "FOREIGN_NAMES",
     "FOREIGN_OPTIONS",
@@ -230,8 +231,14 @@ def _held_by(place: str, value: str) -> Message:
     return Message("`", option, f"` takes {such}`{value}({field}=...)`, which holds that option")
 
 
+BESIDE_ELSEWHERE: Final[dict[str, str]] = {
+    "epochs": "objectives that draw anew for each copy of a document hold `copies`, such as `MaskedLM(copies=2)`",
+}
+"""What serves instead of an option in a call that does not take it."""
+
 OPTION_ADVICE: Final[dict[str, str]] = {
     "packing": 'rows are always packed; `strategy="none"` gives a row per document',
+    "append": _set("exists", "append", "adds the files to those that the folder was packed of"),
     "truncation": _set("overlong", "truncate", "cuts what is longer than a row"),
     "return_tensors": "rows are Arrow; `fastpack.torch.collate` makes tensors of them",
     "batched": "fastpack reads in batches by itself; leave it out",

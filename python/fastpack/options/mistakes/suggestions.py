@@ -11,7 +11,14 @@ from fastpack import types
 from fastpack.arguments.checks import nearest
 from fastpack.arguments.message import Message, Setting
 from fastpack.options import OPTIONS
-from fastpack.options.mistakes.foreign import FOREIGN_OPTIONS, FOREIGN_WORDS, MOVED, OPTION_ADVICE, meant_word
+from fastpack.options.mistakes.foreign import (
+    BESIDE_ELSEWHERE,
+    FOREIGN_OPTIONS,
+    FOREIGN_WORDS,
+    MOVED,
+    OPTION_ADVICE,
+    meant_word,
+)
 from fastpack.options.value import spelled_as_word
 
 if TYPE_CHECKING:
@@ -50,7 +57,8 @@ def _elsewhere(option: str, known: Sequence[str]) -> str:
     if option not in OPTIONS or option in known:
         return ""
     takers = ", ".join(f"`{call}`" for call in sorted(OPTIONS[option].calls))
-    return f"`{option}` is an option of {takers}"
+    instead = BESIDE_ELSEWHERE.get(option)
+    return f"`{option}` is an option of {takers}" + (f"; {instead}" if instead else "")
 
 
 @functools.cache

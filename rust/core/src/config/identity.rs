@@ -303,7 +303,7 @@ pub(crate) type Explain<'e> = &'e dyn Fn(&str, &Value, &Value) -> Option<String>
 /// The options by which the caller set the fields of an identity.
 ///
 /// The path of a field is without the numbers of entries in lists. A field that is not listed has the name of its option.
-const PLACES: [(&str, &str); 79] = [
+const PLACES: [(&str, &str); 80] = [
     ("appended_to", "exists"),
     ("sources", "files"),
     ("made_by.built_by", "tokenizer"),
@@ -377,6 +377,7 @@ const PLACES: [(&str, &str); 79] = [
     ("token_options.images", "reading.images"),
     ("token_options.images.adds_special_tokens", "reading.images"),
     ("token_options.images.delimiters", "reading.images"),
+    ("token_options.images.embed", "reading.images.embed"),
     ("token_options.images.folder", "reading.images.folder"),
     ("token_options.images.marker", "reading.images"),
     ("token_options.images.processor", "reading.images"),

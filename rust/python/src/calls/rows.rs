@@ -247,5 +247,5 @@ pub(crate) fn bytes_of_rows(
     layout: PyRowLayout,
     tokens: u64,
 ) -> u64 {
-    Coding { format: format.0, layout: layout.0, compression: None }.bytes_of(&columns.0, tokens)
+    Coding::uncompressed(format.0, layout.0).bytes_of(&columns.0, tokens)
 }

@@ -6,6 +6,7 @@ pub(super) mod output;
 pub(super) mod packing;
 mod shares;
 pub(super) mod storage;
+pub(super) mod stream;
 pub(super) mod values;
 pub(super) mod words;
 

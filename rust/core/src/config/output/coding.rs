@@ -95,6 +95,11 @@ pub struct Coding {
 }
 
 impl Coding {
+    /// Files without compression.
+    pub fn uncompressed(format: Format, layout: RowLayout) -> Self {
+        Self { format, layout, compression: None }
+    }
+
     /// An estimate of the bytes of rows of `tokens` tokens with these columns, before compression.
     pub fn bytes_of(self, columns: &[RowColumn], tokens: u64) -> u64 {
         let per_token = match self.layout {

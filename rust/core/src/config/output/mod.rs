@@ -68,6 +68,30 @@ pub struct Output {
 }
 
 impl Output {
+    /// The folder of tokens in a cache.
+    pub(crate) fn of_tokens(dir: PathBuf) -> Self {
+        Self {
+            dir,
+            coding: Coding::uncompressed(Format::Arrow, RowLayout::Full),
+            per_file: false,
+            hf_layout: false,
+            validation: None,
+            shard_bytes: u64::MAX,
+            keep_tokens: true,
+            group_bytes: None,
+            turn: None,
+            // Other files may lie beside the tokens, and one of several calls at a time makes the tokens for
+            // all.
+            overwrite: true,
+            shared: true,
+            cannot_resume: false,
+            wait: true,
+            memory: 0,
+            recipe: None,
+            remote: None,
+        }
+    }
+
     /// True if documents keep the hash of their content: splits are made by it, those of kept tokens too.
     pub(crate) fn hashes_content(&self) -> bool {
         self.validation.is_some() || self.keep_tokens

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use chrono::NaiveDateTime;
 
 use crate::assemble::NumberedFiles;
+use crate::config::Output;
 use crate::config::identity::{FileContent, Identity, JobInputs, MadeBy, MemoryState, ReadAs};
-use crate::config::{Coding, Format, Output, RowLayout};
 use crate::document::store::Log;
 use crate::error::{Error, Result};
 use crate::pipeline::accounts::about::About;
@@ -68,26 +68,7 @@ impl CacheEntry {
             appended_to: None,
         };
         let name = identity.name();
-        let output = Output {
-            dir: cache.join(&name[..32]),
-            coding: Coding { format: Format::Arrow, layout: RowLayout::Full, compression: None },
-            per_file: false,
-            hf_layout: false,
-            validation: None,
-            shard_bytes: u64::MAX,
-            keep_tokens: true,
-            group_bytes: None,
-            turn: None,
-            // Other files may lie beside the tokens, and one of several calls at a time makes the tokens for
-            // all.
-            overwrite: true,
-            shared: true,
-            cannot_resume: false,
-            wait: true,
-            memory: 0,
-            recipe: None,
-            remote: None,
-        };
+        let output = Output::of_tokens(cache.join(&name[..32]));
         Ok(Self { identity: Arc::new(identity), output })
     }
 
