@@ -199,8 +199,22 @@ def told_of_before():
     return re.findall(r"^\| `(\w+)=` \| `(\w+)=([^`]+)` \|$", page, re.MULTILINE)
 
 
-def test_the_page_of_options_of_before_has_all_that_tests_write_so():
+BEFORE = """
+    align_documents_to all_reduce append balance_ranks block_cache bos chat_template_kwargs classes compression
+    decode_arguments drop_last eos examples fields filesystem filter_fingerprint fim_rate fim_spm_rate fim_tokens
+    group_size hf_layout lanes layout map_fingerprint mask_replace_prob max_document_tokens max_documents_per_pack
+    max_target_length mean_gap_length mean_noise_span_length min_document_tokens mlm_probability noise_density now
+    objective_function objective_function_fingerprint on_end on_exhausted on_remainder open_packs overwrite pad_to
+    pad_token_id padding_side per_file preference_form prompt random_replace_prob rank recursive revision separator
+    shape shard_size shift_labels skip sources special_in_text stopping_strategy storage_options stride take
+    template_engine token train_on_eos truncation_side wait weight_unit where whole_word_mask work_dir world_size
+"""
+"""The keywords that the functions had while each option was one, and have no more."""
+
+
+def test_the_page_of_options_of_before_has_every_keyword_that_is_gone():
     named = {old for old, _, _ in told_of_before()}
+    assert named == {*BEFORE.split()}
     assert {*FIELDS} - {"chat_template", "format", "shuffle", "weights"} <= named
     assert not named & OPTIONS.keys()
 
