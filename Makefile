@@ -90,11 +90,11 @@ bench-remote: $(STAMPS)/release  ## measure reading from an S3 server and a web 
 	$(BIN)/python benches/python/remote.py
 
 bench-remote-rows: $(STAMPS)/release $(STAMPS)/torch  ## measure training on rows behind 20 ms of latency beside a folder
-	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/remote_rows.py
+	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/training/remote_rows.py
 
 bench-tokenize: $(STAMPS)/release  ## measure the engine against its peers, in one run
 	$(BIN)/python -m pip install --quiet --group bench
-	$(BIN)/python benches/python/tokenize_texts.py
+	$(BIN)/python benches/python/tokenizer/tokenize_texts.py
 
 bench-stream: $(STAMPS)/release $(STAMPS)/torch $(STAMPS)/mosaic  ## measure streams beside those of Grain, datasets, Epochraft and MosaicML, in one run
 	@$(VENV)-torch/bin/python -m pip install --quiet --group streams
@@ -104,11 +104,11 @@ bench-containers: $(STAMPS)/release  ## measure the same records in every contai
 	$(BIN)/python benches/python/containers.py
 
 bench-torch: $(STAMPS)/release $(STAMPS)/torch  ## measure how fast packed rows become tensors
-	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/batches.py
+	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/training/batches.py
 
 bench-training: $(STAMPS)/release $(STAMPS)/torch  ## measure what packing buys in training, and draw the plot in docs/images
 	@$(VENV)-torch/bin/python -m pip install --quiet --group plot
-	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/training.py --plot docs/images/packed-training.svg
+	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/training/training.py --plot docs/images/packed-training.svg
 
 bench-texts: $(STAMPS)/release  ## measure how much of the engine's speed is left from lines of text to rows
 	$(BIN)/python benches/python/texts.py
@@ -117,20 +117,20 @@ bench-objectives: $(STAMPS)/release  ## measure the objectives beside the causal
 	$(BIN)/python benches/python/objectives.py
 
 bench-templates: $(STAMPS)/release  ## measure templates beside jinja2
-	$(BIN)/python benches/python/templates.py
+	$(BIN)/python benches/python/templates/templates.py
 
 bench-turns: $(STAMPS)/release  ## measure conversations of tools and reasoning beside TRL and a loop, in one run
-	$(BIN)/python benches/python/turns.py
+	$(BIN)/python benches/python/templates/turns.py
 
 profile: $(STAMPS)/release  ## count the instructions of a run by function, with valgrind
 	$(BIN)/python benches/python/instructions.py
 
 bench-steps: $(STAMPS)/release $(STAMPS)/torch  ## measure plans of a training step beside what frameworks do
 	@$(VENV)-torch/bin/python -m pip install --quiet --no-deps --upgrade --target $(STAMPS)/verl "verl==0.9.*"
-	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/steps.py
+	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/training/steps.py
 
 bench-pictures: $(STAMPS)/release $(STAMPS)/torch  ## measure conversations with pictures beside datasets.map, and training on them beside padding
-	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/pictures.py
+	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/training/pictures.py
 
 bench-cores: $(STAMPS)/release  ## measure whole jobs on one core and on all of the machine
 	$(BIN)/python benches/python/cores.py
@@ -142,7 +142,7 @@ conformance: $(STAMPS)/python  ## compare the engine with the Hugging Face crate
 	FASTPACK_DATA=$(DATA) cargo test --locked --profile $(TEST_PROFILE) -p fastpack-tokenize --lib --test conformance -- --include-ignored
 
 conformance-templates: setup  ## compare every chat template in public wheels with transformers
-	$(BIN)/python benches/python/wheels.py
+	$(BIN)/python benches/python/tokenizer/wheels.py
 
 memcheck:  ## run the engine's unit tests under valgrind, on both of its paths
 	cargo test --locked --profile $(TEST_PROFILE) -p fastpack-tokenize --lib --no-run
@@ -176,7 +176,7 @@ screenshots: setup  ## leave screenshots of reports, notebook and site in .build
 	$(BIN)/python scripts/screenshots.py
 
 turns-table: setup  ## write the table of docs/how-to/turns.md from the templates in TEMPLATES
-	$(BIN)/python benches/python/turn_table.py $(or $(TEMPLATES),$(DATA)/templates)
+	$(BIN)/python benches/python/templates/turn_table.py $(or $(TEMPLATES),$(DATA)/templates)
 
 help-pages: setup  ## write the golden help pages of the command line anew
 	FASTPACK_WRITE_HELP=1 $(BIN)/pytest -q tests/python/options/help/test_help.py

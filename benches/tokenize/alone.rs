@@ -1,4 +1,4 @@
-//! The crate alone, as `benches/python/engines.py` measures the engines that Python calls.
+//! The crate alone, as `benches/python/tokenizer/engines.py` measures the engines that Python calls.
 //!
 //! `cargo bench -p fastpack-tokenize --bench alone -- TOKENIZER.json TEXTS.jsonl THREADS IDS` prints a line of JSON: MB/s
 //! of the first texts that fresh encoders see (cold), of texts that they have not seen after those (held out), tokens,

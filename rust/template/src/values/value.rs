@@ -179,7 +179,7 @@ pub(crate) enum GlobalFunction {
 ///
 /// Its tag takes a whole word, so that values are moved word by word. With a tag of one byte, values were put
 /// together from parts of words, which the processor waits for: phi3 took 1.9 µs a conversation instead of
-/// 1.6, llama3 3.3 instead of 2.6 (2026-11-21, `benches/python/templates.py --only phi3 llama3`).
+/// 1.6, llama3 3.3 instead of 2.6 (2026-11-21, `benches/python/templates/templates.py --only phi3 llama3`).
 #[derive(Clone)]
 #[repr(u64)]
 pub(crate) enum Value<'r> {

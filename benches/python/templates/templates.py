@@ -1,6 +1,6 @@
 """Measures how long templates take beside jinja2, conversation by conversation, for all templates of TRL.
 
-    python benches/python/templates.py [--conversations 2000] [--rounds 3] [--only NAME ...]
+    python benches/python/templates/templates.py [--conversations 2000] [--rounds 3] [--only NAME ...]
 
 Rendering alone starts at conversations that are read, dicts for jinja2, in the sandbox that transformers renders in,
 and fastpack's own values for its interpreter, and ends with texts where each made them. The interpreter is to take at
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import fastpack._fastpack as native
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent), str(HERE)]
 
 from run import machine, templates  # noqa: E402
 

@@ -1,6 +1,6 @@
 """The cost of training from a bucket beside training from a folder: the first batch, an epoch, and an epoch from the cache.
 
-    python benches/python/remote_rows.py --megabytes 256
+    python benches/python/training/remote_rows.py --megabytes 256
 
 A web server in a process of its own waits 20 ms before it answers a request, and sends all it has: it stands for the latency of
 a bucket, not for its bandwidth. Each figure is the median of `--rounds` runs in processes of their own, which take turns. A
@@ -27,7 +27,7 @@ import pyarrow as pa
 import fastpack
 from fastpack._fastpack import build_profile
 
-SERVERS = Path(__file__).parents[2] / "tests" / "python" / "support" / "servers"
+SERVERS = Path(__file__).parents[3] / "tests" / "python" / "support" / "servers"
 
 READER = """
 import json, sys, time

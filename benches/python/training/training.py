@@ -1,6 +1,6 @@
 """Measures what packing buys in training: the same documents padded and packed, and the file formats of rows.
 
-    python benches/python/training.py [--plot FILE.svg]
+    python benches/python/training/training.py [--plot FILE.svg]
 
 Each way of training runs in a process of its own, on one thread. Time is CPU time, so that other work on the machine
 counts little; peak memory is that of the process.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Row = Mapping[str, object]
 
 HERE = Path(__file__).parent
-EXAMPLES = HERE.parents[1] / "examples"
+EXAMPLES = HERE.parents[2] / "examples"
 WAYS = {
     "packed": "packed",
     "longest": "padded to the longest of the batch",
@@ -72,7 +72,7 @@ LONG = Case("mean 512, longest 4,096", 4096, 1, 6, 128, 2, 512, ("packed", "long
 
 def chats() -> Path:
     """Real conversations where there are any, else those of the examples."""
-    real = HERE.parents[2] / "shared/data/corpora/chat.jsonl"
+    real = HERE.parents[3] / "shared/data/corpora/chat.jsonl"
     return real if real.is_file() else EXAMPLES / "chat.jsonl"
 
 

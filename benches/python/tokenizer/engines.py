@@ -1,6 +1,6 @@
 """The engines that turn text into ids, each measured in a process of its own.
 
-    python benches/python/engines.py ENGINE TOKENIZER.json TEXTS.jsonl THREADS
+    python benches/python/tokenizer/engines.py ENGINE TOKENIZER.json TEXTS.jsonl THREADS
 
 Prints one line of JSON: MB/s of the first texts that a fresh engine sees (cold), MB/s of texts that it has not seen
 after it has seen others (held out), tokens, a digest of ids, and the seconds that loading the tokenizer again takes. With one thread the process is pinned to one

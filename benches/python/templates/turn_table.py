@@ -1,6 +1,6 @@
 """Writes the table of docs/how-to/turns.md: what is trained of reasoning, calls and ends by the templates of model families.
 
-    python benches/python/turn_table.py FOLDER [--print]
+    python benches/python/templates/turn_table.py FOLDER [--print]
 
 FOLDER holds chat templates as `NAME.jinja`, which are read beside those in TRL's wheel; the table takes the families
 whose templates are there. `--print` prints the table, and writes nothing.
@@ -19,7 +19,7 @@ import fastpack
 if TYPE_CHECKING:
     from fastpack.types import Turns
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[3]
 sys.path[:0] = [*map(str, (ROOT / "tests" / "python").glob("support/**/"))]
 
 from template_helpers import trl_templates  # noqa: E402

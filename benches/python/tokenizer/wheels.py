@@ -1,6 +1,6 @@
 """Compares what fastpack renders with what transformers renders, for every chat template in public wheels.
 
-    python benches/python/wheels.py [trl axolotl unsloth]
+    python benches/python/tokenizer/wheels.py [trl axolotl unsloth]
 
 The wheels are downloaded, without what they depend on, and thrown away: no template of theirs enters the repository.
 Ends with 1 if a text differs. What is refused is listed by template, once for each reason.
@@ -17,7 +17,7 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
-sys.path[:0] = [*map(str, (Path(__file__).resolve().parents[2] / "tests" / "python").glob("support/**/"))]
+sys.path[:0] = [*map(str, (Path(__file__).resolve().parents[3] / "tests" / "python").glob("support/**/"))]
 
 from template_helpers import CONVERSATIONS, outcome  # noqa: E402
 

@@ -1,6 +1,6 @@
 """Measures conversations with pictures: packed beside `datasets.map` with the processor, and trained packed beside padded.
 
-    python benches/python/pictures.py [--conversations 10000] [--rounds 3] [--steps 30]
+    python benches/python/training/pictures.py [--conversations 10000] [--rounds 3] [--steps 30]
 
 The conversations are seeded, each with one or two JPEG files of a size of its own. fastpack reads the headers of the files;
 `datasets.map`, with two processes, opens them, as the processor of Qwen2.5-VL asks, and keeps ids alone. Each is a process of its
@@ -27,7 +27,12 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE), str(HERE.parents[1] / "tests" / "torch" / "support")]
+sys.path[:0] = [
+    str(HERE.parents[1]),
+    str(HERE.parent),
+    str(HERE),
+    str(HERE.parents[2] / "tests" / "torch" / "support"),
+]
 
 import corpus  # noqa: E402
 

@@ -14,7 +14,7 @@ import torch
 if TYPE_CHECKING:
     from types import ModuleType
 
-WHEEL = Path(__file__).resolve().parents[2] / ".build" / "verl"
+WHEEL = Path(__file__).resolve().parents[3] / ".build" / "verl"
 
 
 def functions() -> ModuleType | None:

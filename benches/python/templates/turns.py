@@ -1,6 +1,6 @@
 """Measures conversations of tools and reasoning beside TRL, and beside a loop that applies the rule with transformers.
 
-    python benches/python/turns.py [--megabytes 10] [--rounds 3] [--only NAME ...] [--limit 1000]
+    python benches/python/templates/turns.py [--megabytes 10] [--rounds 3] [--only NAME ...] [--limit 1000]
 
 The conversations are seeded: 2 to 12 steps, with calls, results and reasoning. fastpack and the loop make the
 documents in which each turn stands behind what the model sees there, by the template that models are published with.
@@ -32,9 +32,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [
+    str(HERE.parents[1]),
     str(HERE.parent),
     str(HERE),
-    *map(str, (HERE.parents[1] / "tests" / "python").glob("support/**/")),
+    *map(str, (HERE.parents[2] / "tests" / "python").glob("support/**/")),
 ]
 
 import corpus  # noqa: E402

@@ -1,6 +1,6 @@
 """Measures fastpack's engine, through Python and without, beside Hugging Face, gigatoken and fastokens, in one run.
 
-    python benches/python/tokenize_texts.py [--megabytes 40] [--rounds 3] [--tokenizer NAME ...]
+    python benches/python/tokenizer/tokenize_texts.py [--megabytes 40] [--rounds 3] [--tokenizer NAME ...]
 
 Real tokenizers and texts are used where `$FASTPACK_DATA` (or `../shared/data` beside the checkout) has them; else
 a small tokenizer is trained on the seeded corpus. The families that have no published tokenizer there are trained on the
@@ -22,7 +22,7 @@ from pathlib import Path
 import fastpack._fastpack as native
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent), str(HERE)]
 
 from engines import ENGINES  # noqa: E402
 from families import train_families  # noqa: E402
@@ -56,7 +56,7 @@ def measure_alone(tokenizer: Path, texts: Path, threads: int) -> dict[str, float
     core = ["taskset", "-c", str(max(os.sched_getaffinity(0)))] if threads == 1 else []
     ids = texts.with_suffix(".ids")
     command = [*core, *CARGO, "--", str(tokenizer), str(texts), str(threads), str(ids)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parents[1])
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parents[2])
     digest = hashlib.blake2b(ids.read_bytes()).hexdigest()
     return {**json.loads(done.stdout.splitlines()[-1]), "digest": digest}
 
@@ -123,7 +123,7 @@ def main() -> None:
     print(f"{machine()}, medians of {arguments.rounds} rounds in turn\n")
     print("| tokenizer | texts | engine | cold MB/s | held out MB/s | 2 threads MB/s | load ms | ids |")
     print("|---|---|---|---:|---:|---:|---:|---|", flush=True)
-    subprocess.run([*CARGO, "--no-run"], check=True, cwd=HERE.parents[1])
+    subprocess.run([*CARGO, "--no-run"], check=True, cwd=HERE.parents[2])
     shared = data()
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)

@@ -1,7 +1,7 @@
 """Measures plans of a training step: `fastpack.plan_step` beside what frameworks do, written anew from their descriptions.
 
     make bench-steps        # with verl's wheel, which is installed without its dependencies
-    python benches/python/steps.py [--rounds 5]
+    python benches/python/training/steps.py [--rounds 5]
 
 The answers are seeded: groups of 16 with a long tail as reinforcement learning generates them, and uniform, bimodal and
 one-giant lengths. A sequence of `n` tokens costs `24576 n + n²`, as verl estimates a dense model of 7 billion parameters.
@@ -37,7 +37,7 @@ import numpy.typing as npt
 import torch
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent), str(HERE)]
 
 import verl_plan  # noqa: E402
 
