@@ -97,6 +97,8 @@ def whole_numbers(option: str, values: object) -> npt.NDArray[np.int64]:
     """The values of an option as int64, in one dimension; refuses those that a cast would change."""
     import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
 
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()  # a tensor of a device, which numpy does not read
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, OverflowError) as refused:

@@ -45,6 +45,10 @@ class SequenceColumn:
     values: Array
     bits_of: object = None
 
+    def as_tokens(self) -> TokenColumn:
+        """The column of sequences of one token each."""
+        return _of_flat(self.values, np.ones(len(self.values), dtype=np.int64), self.bits_of)
+
 
 def column_of(
     name: str,
@@ -71,6 +75,8 @@ def column_of(
         values = list(values.unbind())  # type: ignore[attr-defined]  # a nested tensor of PyTorch
     if isinstance(values, np.ndarray) and values.dtype == object:
         values = list(values)  # arrays of several lengths
+    if not sequences and isinstance(values, (list, tuple)) and not values:
+        return _of_nothing()
     if isinstance(values, (list, tuple)) and any(_is_list(it) for it in values):
         is_padded = mask is not None and all(_is_list(it) and len(it) == mask.shape[1] for it in values)
         if not is_padded:
@@ -84,9 +90,22 @@ def column_of(
         return SequenceColumn(array, bits_of)
     message = (
         f"column `{name}` has the shape {list(array.shape)}, which is neither a value for each of {sequences} sequences nor one for "
-        "each token; padded columns need `attention_mask`, flat ones `lengths`"
+        f"each token; {_remedy(array.shape, mask)}"
     )
     raise BatchError(message)
+
+
+def _remedy(shape: tuple[int, ...], mask: npt.NDArray[np.bool_] | None) -> str:
+    """How to give a column of another shape than its sequences."""
+    if mask is None or len(shape) < 2 or shape[0] != len(mask):  # noqa: PLR2004  sequences, and their tokens
+        return "padded columns need `attention_mask`, flat ones `lengths`"
+    width = mask.shape[1]
+    if shape[1] == width - 1:
+        return f"put a column of padding at its end, as `attention_mask` has {width}, and name it in `shifted` if it is about next tokens"
+    return (
+        f"`attention_mask` has {width} columns; give a list with the values of each answer alone, and name the column in "
+        "`completion_only`"
+    )
 
 
 def without_last(column: TokenColumn, tokens: npt.NDArray[np.int64]) -> TokenColumn:
@@ -111,6 +130,11 @@ def _of_flat(values: Array, lengths: npt.NDArray[np.int64], bits_of: object = No
         return [values[offsets[sequence] : offsets[sequence + 1]] for sequence in sequences]
 
     return TokenColumn(of, lengths, values[:0], bits_of)
+
+
+def _of_nothing() -> TokenColumn:
+    """A column of a rank without sequences."""
+    return _of_flat(np.empty(0), np.empty(0, dtype=np.int64))
 
 
 def _of_padded(values: Array, mask: npt.NDArray[np.bool_], bits_of: object) -> TokenColumn:
@@ -170,14 +194,14 @@ def _of_arrow(name: str, values: object) -> TokenColumn | SequenceColumn:
 
     array: Any = values  # type: ignore[explicit-any]  # any array
     if isinstance(values, pa.ChunkedArray):
-        array = (
-            values.chunk(0)
-            if values.num_chunks == 1
-            else pa.concat_arrays(values.chunks or [pa.array([], values.type)])
-        )
+        if values.num_chunks > 1:
+            return _of_chunks([_of_arrow(name, chunk) for chunk in values.chunks])
+        array = values.chunk(0) if values.num_chunks else pa.array([], values.type)
     if array.null_count:
         message = f"column `{name}` has nulls"
         raise BatchError(message)
+    if pa.types.is_null(array.type):
+        return _of_nothing()
     if pa.types.is_fixed_size_list(array.type):
         lengths = np.full(len(array), array.type.list_size, dtype=np.int64)
     elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
@@ -185,6 +209,24 @@ def _of_arrow(name: str, values: object) -> TokenColumn | SequenceColumn:
     else:
         return SequenceColumn(_arrow_numbers(name, array))
     return _of_flat(_arrow_numbers(name, array.flatten()), lengths)
+
+
+def _of_chunks(chunks: list[TokenColumn | SequenceColumn]) -> TokenColumn | SequenceColumn:
+    """A column of the columns of the chunks of a table, whose values stay where they are."""
+    of_tokens = [chunk for chunk in chunks if isinstance(chunk, TokenColumn)]
+    if not of_tokens:
+        return SequenceColumn(np.concatenate([it.values for it in chunks if isinstance(it, SequenceColumn)]))
+    lengths = np.concatenate([chunk.lengths for chunk in of_tokens])
+    begins = np.cumsum([0, *(len(chunk.lengths) for chunk in of_tokens)])
+
+    def of(sequences: list[int]) -> list[Array]:
+        chunk_of_each = np.searchsorted(begins, sequences, side="right") - 1
+        within = (np.asarray(sequences, dtype=np.int64) - begins[chunk_of_each]).tolist()
+        return [
+            of_tokens[chunk].of([at])[0] for chunk, at in zip(chunk_of_each.tolist(), within, strict=True)
+        ]
+
+    return TokenColumn(of, lengths, of_tokens[0].empty)
 
 
 def _arrow_numbers(name: str, array: Any) -> Array:  # type: ignore[explicit-any]  # noqa: ANN401  any array of pyarrow
@@ -212,7 +254,12 @@ def _array(name: str, values: object) -> tuple[Array, object]:
     if array.dtype.kind not in "biufc" or not array.ndim:
         message = f"column `{name}` must hold numbers, not `{shown(values)}`"
         raise OptionTypeError(message, "columns")
-    return array, bits_of
+    if array.dtype.char in "gG":
+        message = (
+            f"column `{name}` holds numbers of {array.dtype}, which tensors have not; convert it to float64"
+        )
+        raise OptionTypeError(message, "columns")
+    return array.astype(array.dtype.newbyteorder("="), copy=False), bits_of
 
 
 def _of_tensor(tensor: Any) -> tuple[object, object]:  # type: ignore[explicit-any]  # noqa: ANN401  torch is not imported here

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from numbers import Real
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from fastpack import _fastpack
-from fastpack.arguments.checks import check_choice, check_type, is_series, shown, whole_number, whole_numbers
-from fastpack.errors import OptionError, OptionTypeError
+from fastpack.arguments.checks import check_choice, check_type, shown, whole_number, whole_numbers
+from fastpack.errors import OptionError
 from fastpack.options.native import native_packing
 from fastpack.options.packing import BestFit
 from fastpack.runtime.ranks import greatest_of
+from fastpack.step.labels import numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import numpy.typing as npt
 
+    from fastpack.step.labels import Labels
     from fastpack.types import Lengths
-
-    Labels: TypeAlias = "Sequence[object] | npt.NDArray[np.int64]"
 
 __all__ = ["MicroBatchOrder", "MiniBatchBy", "StepOverlong", "StepPlan", "plan_step"]
 
@@ -32,6 +33,9 @@ StepOverlong: TypeAlias = Literal["error", "drop", "truncate"]
 
 _DENSE_7B = (24576.0, 1.0)
 """The cost of a token and of a pair of tokens in a dense model of 7 billion parameters, as verl estimates it."""
+
+_MOST = 1 << 16
+"""The most ranks, optimizer steps and micro-batches of a pipeline: more are a mistake, whose plan would fill the memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +109,18 @@ class StepPlan:
         numbers = range(self._rank(rank), self.places * self.ranks, self.ranks)
         return [self.members[self.offsets[number] : self.offsets[number + 1]] for number in numbers]
 
+    def __eq__(self, other: object) -> bool:
+        """True for a plan of the same micro-batches, made by the same options."""
+        if not isinstance(other, StepPlan):
+            return NotImplemented
+        pairs = [(getattr(self, it.name), getattr(other, it.name)) for it in fields(self)]
+        return all(
+            np.array_equal(one, another) if isinstance(one, np.ndarray) else one == another
+            for one, another in pairs
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it holds arrays
+
     def _rank(self, rank: int) -> int:
         if whole_number("rank", rank, 0) >= self.ranks:
             message = f"is {rank}, but the plan has {self.ranks} ranks, from 0"
@@ -139,19 +155,20 @@ def plan_step(
 ) -> StepPlan:
     """Plans a training step: shares sequences among ranks, in micro-batches under a budget of tokens that cost alike.
 
-    Each rank has as many micro-batches as the others, as few as can be. All ranks wait for the costliest micro-batch of a place,
-    so those of a place are made to cost alike. The same arguments give the same plan on every rank, so each can make it alone.
+    Each rank has as many micro-batches as the others: as few as best-fit decreasing needs for the sequences, or `plan(strategy="mix")`
+    if these are fewer. All ranks wait for the costliest micro-batch of a place, so those of a place are made to cost alike. The same arguments give the same plan on every rank, so each can make it alone.
 
     Args:
         lengths: The tokens of each sequence.
         max_length: The most tokens of a micro-batch.
-        ranks: The ranks that share the step.
+        ranks: The ranks that share the step, 65,536 at most.
         cost: What a token costs, and what a pair of tokens of a sequence costs: a sequence of `n` tokens costs
             `linear * n + quadratic * n * n`. `fastpack.torch.cost` makes it from a model's config.
         micro_batches_multiple_of: The micro-batches of a rank in an optimizer step are a multiple of this, as pipelines need it.
         micro_batch_order: The costliest micro-batches first, so that memory runs out at once or not at all; or in the middle (`"pyramid"`), so
             that the stages of a pipeline fill and drain with cheap ones.
-        groups: The group of each sequence, such as its prompt: sequences of one group are trained on one rank.
+        groups: The group of each sequence, such as its prompt: sequences of one group are trained on one rank, of whatever kind
+            and in whatever optimizer step. Where groups are of several kinds or steps, that makes ranks less alike.
         kinds: The kind of each sequence, such as whether it has pictures: the micro-batches of a place are of one kind on all
             ranks, so that no rank waits in a collective that another does not call.
         mini_batches: The optimizer steps that the sequences are divided among first.
@@ -163,7 +180,9 @@ def plan_step(
         overlong: What happens to a sequence of more than `max_length` tokens: it is refused, dropped, or its first tokens are kept.
         all_reduce: For sequences that lie on their ranks already, where each rank plans its own with `ranks=1`: a function that
             takes a whole number and returns the greatest that a rank gave. It is called once for each kind in each optimizer step,
-            so that all ranks get as many micro-batches, and once before to agree on the kinds, which must be numbers from 0.
+            so that all ranks get as many micro-batches, and once before to agree on the kinds, which must be numbers from 0. In
+            each optimizer step the kinds come in the order of their numbers, the same on all ranks, and `micro_batch_order` is
+            that of the micro-batches of a kind.
 
     Returns:
         The plan.
@@ -180,7 +199,7 @@ def plan_step(
         [[[0], [3, 5]], [[1, 4], [2]]]
     """
     given = whole_numbers("lengths", lengths)
-    world = whole_number("ranks", ranks, 1)
+    world = _at_most("ranks", ranks)
     check_choice("micro_batch_order", micro_batch_order, MicroBatchOrder)
     check_choice("mini_batch_by", mini_batch_by, MiniBatchBy)
     check_choice("overlong", overlong, StepOverlong)
@@ -194,20 +213,24 @@ def plan_step(
             "overlong": overlong,
         }
     )
-    agree = greatest_of(all_reduce)
-    of_groups, _ = _numbered("groups", groups, len(given))
-    of_kinds, names = _numbered("kinds", kinds, len(given), agree)
+    agree = _agree_of(all_reduce)
+    if agree is not None and world > 1:
+        message = f"must be 1 with `all_reduce`, with which each rank plans its own sequences, not {world}"
+        raise OptionError(message, "ranks")
+    seed = whole_number("seed", seed, 0)
+    of_groups, _ = numbered("groups", groups, len(given))
+    of_kinds, names = numbered("kinds", kinds, len(given), agree)
     trained, offsets, members, costs, steps, kinds_of_places, times = _fastpack.plan_step(
         given,
         packing,
         groups=of_groups,
         kinds=None if of_kinds is None else (of_kinds, len(names)),
         ranks=world,
-        multiple_of=whole_number("micro_batches_multiple_of", micro_batches_multiple_of, 1),
+        multiple_of=_at_most("micro_batches_multiple_of", micro_batches_multiple_of),
         cost=_cost_of(cost),
         pyramid=micro_batch_order == "pyramid",
-        mini_batches=whole_number("mini_batches", mini_batches, 1),
-        seed=whole_number("seed", seed, 0) if mini_batch_by == "random" else None,
+        mini_batches=_at_most("mini_batches", mini_batches),
+        seed=seed if mini_batch_by == "random" else None,
         by_groups=mini_batch_by == "groups",
         agree=agree,
     )
@@ -234,40 +257,33 @@ def _cost_of(cost: object) -> tuple[float, float]:
     wanted = "two numbers, the cost of a token and that of a pair of tokens"
     check_type("cost", cost, (tuple, list), wanted)
     numbers = list(cost) if isinstance(cost, (tuple, list)) else []
-    are_numbers = all(isinstance(it, (int, float)) and math.isfinite(it) and it >= 0 for it in numbers)
+    are_numbers = all(isinstance(it, Real) and math.isfinite(it) and float(it) >= 0 for it in numbers)
     if len(numbers) != 2 or not are_numbers or not any(numbers):  # noqa: PLR2004  a token, and a pair of them
         message = f"must be {wanted}, not negative and not both 0, not `{shown(cost)}`"
         raise OptionError(message, "cost")
     return float(numbers[0]), float(numbers[1])
 
 
-def _numbered(
-    option: str, labels: object, sequences: int, agree: Callable[[int], int] | None = None
-) -> tuple[npt.NDArray[np.uint32] | None, list[object]]:
-    """The label of each sequence as a number, in the order in which labels first come, and the label of each number.
-
-    Ranks that `agree` do not see each other's labels, so theirs must be numbers from 0.
-    """
-    if labels is None:
-        return None, []
-    if not is_series(labels):
-        message = f"must be a list with a value for each sequence, not `{shown(labels)}`"
-        raise OptionTypeError(message, option)
-    listed: list[object] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-    if len(listed) != sequences:
-        message = f"has {len(listed)} values for {sequences} sequences"
+def _at_most(option: str, value: object) -> int:
+    """A whole number from 1 to the most that a step may have."""
+    number = whole_number(option, value, 1)
+    if number > _MOST:
+        message = f"must be at most {_MOST}, not {number}"
         raise OptionError(message, option)
-    if agree is not None:
-        own = [whole_number(option, label, 0) for label in listed]
-        count = max(own, default=-1) + 1
-        agreed = agree(count)
-        if agreed < count:
-            message = f"must return the greatest number of all ranks, not {agreed} for {count}"
+    return number
+
+
+def _agree_of(all_reduce: object) -> Callable[[int], int] | None:
+    """The caller's function by which ranks agree, which is to return a whole number that is not less than its own."""
+    greatest = greatest_of(all_reduce)
+    if greatest is None:
+        return None
+
+    def agree(number: int) -> int:
+        agreed = whole_number("all_reduce", greatest(number), 0)
+        if not number <= agreed < 1 << 32:
+            message = f"must return the greatest number of all ranks, not {agreed} for {number}"
             raise OptionError(message, "all_reduce")
-        return np.array(own, dtype=np.uint32), list(range(agreed))
-    try:
-        numbers = {label: number for number, label in enumerate(dict.fromkeys(listed))}
-    except TypeError as refused:
-        message = "must have values that `hash` takes, such as numbers or texts"
-        raise OptionTypeError(message, option) from refused
-    return np.array([numbers[label] for label in listed], dtype=np.uint32), list(numbers)
+        return agreed
+
+    return agree

@@ -13,10 +13,11 @@ from fastpack.arguments.checks import check_choice, check_type, is_series, shown
 from fastpack.arguments.failures import noted
 from fastpack.errors import BatchError, OptionError, OptionTypeError
 from fastpack.step.columns import SequenceColumn, TokenColumn, column_of, without_last
+from fastpack.step.labels import labels_of
 from fastpack.step.places import Places
 from fastpack.step.plan import StepPlan
 from fastpack.torch.batches import Batch, PaddedTo, collate, end_to_end
-from fastpack.torch.restoring import Form, by_sequence, check_tensors, in_form, ordered
+from fastpack.torch.restoring import Form, ValuesOf, by_sequence, check_tensors, in_form, ordered
 from fastpack.types import NOT_TRAINED
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastpack.step.columns import Array
+    from fastpack.step.labels import Labels
 
 __all__ = ["LossWeights", "MicroBatch", "Step", "pack_step"]
 
@@ -41,8 +43,7 @@ class MicroBatch:
     Attributes:
         inputs: The keyword arguments of a model, as `collate` makes them: `labels` are the ids where `loss_mask` is not 0.
         columns: The other columns by name, each with the value of a token at the place of that token in `input_ids`, and 0 at
-            padding: `[1, T]`, `[B, L]` where `padded` keeps sequences apart, with a last dimension where values are vectors; and `[B]`
-            where each sequence has one.
+            padding: `[1, T]`, with a last dimension where values are vectors; and `[B]` where each sequence has one.
         sequences: The numbers of the sequences (int64).
         lengths: The tokens of each (int64).
         mini_batch: The number of the optimizer step.
@@ -85,21 +86,23 @@ class Step:
         return np.sort(np.concatenate([it.sequences for it in self] or [np.empty(0, dtype=np.int64)]))
 
     def restore(
-        self, values: Sequence[torch.Tensor], form: Form = "list"
+        self, values: Sequence[torch.Tensor], form: Form = "list", *, of: ValuesOf | None = None
     ) -> list[torch.Tensor] | torch.Tensor:
         """Puts values that were computed of the micro-batches back in the order of the `sequences`.
 
         Args:
-            values: A tensor for each micro-batch: with a value for each of its tokens, in the shape of its `input_ids`, or one for each
-                of its sequences.
+            values: A tensor for each micro-batch: with a value, or a vector, for each of its tokens, as `[1, T]` in the shape of its
+                `input_ids` or as `[T]`; or a value for each of its sequences, `[B]`. All have the same of these shapes.
             form: A list with a tensor for each sequence, a tensor that is padded with 0 at its end, or a nested tensor. Values of
                 sequences are one tensor in any form.
+            of: Whether the values are those of tokens or of sequences: for vectors of sequences, and where the shapes do not tell.
 
         Returns:
             The values of the sequences of this rank, in the order that came in.
 
         Raises:
-            BatchError: A tensor has another shape.
+            BatchError: A tensor has another shape than its micro-batch.
+            OptionError: There are as many sequences as tokens, so that the values may be those of either.
 
         Examples:
             >>> import fastpack
@@ -110,7 +113,12 @@ class Step:
             [[5, 6, 7], [8, 9], [4]]
         """
         check_choice("form", form, Form)
-        return in_form(_restored(self, values), form)
+        if of is not None:
+            check_choice("of", of, ValuesOf)
+        what = of or _values_of(self, values)
+        widths = [batch.inputs[_IDS].shape[1] for batch in self]
+        members = [batch.sequences for batch in self]
+        return in_form(ordered(by_sequence(self.plan, members, values, widths, what), what), form)
 
 
 def pack_step(
@@ -123,7 +131,7 @@ def pack_step(
     shifted: Sequence[str] = (),
     completion_only: Sequence[str] = (),
     weights: LossWeights | None = None,
-    groups: Sequence[object] | npt.NDArray[np.int64] | None = None,
+    groups: Labels | None = None,
     constant: float | None = None,
     world_size: int = 1,
     all_reduce_sum: Callable[[list[float]], list[float]] | None = None,
@@ -136,8 +144,7 @@ def pack_step(
         columns: `input_ids` and any others by name, of all sequences that were planned, in their order: a dict, a `pyarrow.Table` or a
             `TensorDict`. A column has a value (or a vector) for each token, or for each sequence. It may be a list with an array for
             each sequence, a padded array `[B, L]` beside `attention_mask`, a flat one beside `lengths`, a nested tensor, or a column
-            of a table. `loss_mask` says
-            which tokens are trained; without it, all but the first of each sequence are.
+            of a table. On a rank without sequences, an empty list is a column with a value for each token. `loss_mask` says which tokens are trained; without it, all but the first of each sequence are.
         plan: The plan of `fastpack.plan_step`.
         rank: The rank whose micro-batches are made.
         attention_mask: What counts in padded columns, `[B, L]`: padding may be at either side.
@@ -188,6 +195,9 @@ def pack_step(
             is_shifted = name in shifted
             _check_lengths(name, column, ids, shifted=is_shifted, at_end=name in completion_only)
             others[name] = without_last(column, ids.lengths) if is_shifted else column
+    if weights is not None and _WEIGHTS in others:
+        message = f"would replace the column `{_WEIGHTS}`; give one of them"
+        raise OptionError(message, "weights")
     mask = _mask_of(others.pop(_TRAINED, None))
     of_sequences = None
     if weights is not None:
@@ -224,13 +234,7 @@ def _read(
         raise OptionError(message, "columns")
     mask = None
     if attention_mask is not None:
-        check_type(
-            "attention_mask", attention_mask, (list, np.ndarray, torch.Tensor), "an array of zeros and ones"
-        )
-        try:
-            mask = np.asarray(attention_mask).astype(bool)
-        except (TypeError, ValueError):
-            mask = np.empty(0, dtype=bool)
+        mask = _mask_array(attention_mask)
         if mask.ndim != 2 or len(mask) != len(plan.lengths):  # noqa: PLR2004  sequences, and their tokens
             message = (
                 f"must have a row for each of {len(plan.lengths)} sequences, not the shape {list(mask.shape)}"
@@ -242,7 +246,9 @@ def _read(
         for name, values in columns.items()
     }
     ids = read.pop(_IDS)
-    if not isinstance(ids, TokenColumn) or ids.empty.dtype.kind not in "iu":
+    if isinstance(ids, SequenceColumn) and (of_each is not None or not len(plan.lengths)):
+        ids = ids.as_tokens()
+    if not isinstance(ids, TokenColumn) or (len(ids.lengths) and ids.empty.dtype.kind not in "iu"):
         message = "column `input_ids` must have a whole number for each token"
         raise BatchError(message)
     if len(ids.lengths) != len(plan.lengths):
@@ -256,6 +262,20 @@ def _read(
         message = f"column `input_ids` has {ids.lengths[at]} tokens in sequence {at}, of which {plan.lengths[at]} were planned"
         raise BatchError(message)
     return ids, read
+
+
+def _mask_array(attention_mask: object) -> npt.NDArray[np.bool_]:
+    """What counts in padded columns; an empty array if the value is nothing of the kind."""
+    check_type(
+        "attention_mask", attention_mask, (list, np.ndarray, torch.Tensor), "an array of zeros and ones"
+    )
+    if isinstance(attention_mask, torch.Tensor):
+        counts: npt.NDArray[np.bool_] = (attention_mask.detach() != 0).cpu().numpy()
+        return counts
+    try:
+        return np.asarray(attention_mask).astype(bool)
+    except (TypeError, ValueError):
+        return np.empty(0, dtype=bool)
 
 
 def _check_lengths(name: str, column: TokenColumn, ids: TokenColumn, *, shifted: bool, at_end: bool) -> None:
@@ -319,13 +339,10 @@ def _weights(
     steps = _mini_batches(plan)
     unit = np.arange(sequences)
     if kind == "group":
-        if not is_series(groups):
-            message = f'must be the group of each sequence with weights="group", not `{shown(groups)}`'
+        if groups is None:
+            message = 'must be the group of each sequence with weights="group"'
             raise OptionError(message, "groups")
-        listed = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
-        if len(listed) != sequences:
-            message = f"has {len(listed)} values for {sequences} sequences"
-            raise OptionError(message, "groups")
+        listed = labels_of("groups", groups, sequences)
         numbers: dict[object, int] = {}
         unit = np.array(
             [
@@ -338,7 +355,7 @@ def _weights(
             'must be given with weights="constant": the tokens that each sequence counts for, more than 0'
         )
         raise OptionError(message, "constant")
-    count = int(steps.max(initial=-1)) + 1
+    count = int(plan.mini_batches.max(initial=-1)) + 1
     if kind == "token":
         totals = np.bincount(steps[kept], tokens[kept], count).astype(float)
     elif kind == "group":
@@ -441,12 +458,13 @@ def _tensor(values: Array, bits_of: object) -> torch.Tensor:
     return tensor if bits_of is None else tensor.view(bits_of)
 
 
-def _restored(step: Step, values: Sequence[torch.Tensor]) -> list[torch.Tensor] | torch.Tensor:
-    """The values of each sequence of a rank, in the order that came in."""
-    check_tensors(values)
-    are_of_tokens = []
-    for batch, given in zip(step, values, strict=False):
-        shape, count = batch.inputs[_IDS].shape, len(batch.sequences)
-        are_of_tokens.append(given.shape[:2] == shape or given.shape[:1] == (shape.numel(),) != (count,))
-    members = [batch.sequences for batch in step]
-    return ordered(by_sequence(step.plan, members, values, are_of_tokens), are_of_tokens=any(are_of_tokens))
+def _values_of(step: Step, values: Sequence[torch.Tensor]) -> ValuesOf:
+    """Whether all tensors have a value for each token of their micro-batches, or for each sequence."""
+    check_tensors(values, len(step))
+    pairs = list(zip(step, values, strict=True))
+    if not pairs or not all(given.shape == (len(batch.sequences),) for batch, given in pairs):
+        return "tokens"
+    if all(given.shape == batch.inputs[_IDS].shape[1:] for batch, given in pairs):
+        message = 'may be those of tokens or of sequences, of which there are as many; give of="tokens" or of="sequences"'
+        raise OptionError(message, "values")
+    return "sequences"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from campaign import tries
 from hypothesis import given, settings
@@ -21,6 +23,8 @@ import lengths as recipes
 
 STEPS = recipes.steps()
 LINEAR, QUADRATIC = 24576.0, 1.0
+GROUPED = {"tail": 1.1, "tail, large": 1.3}
+"""The most `imbalance` of a step whose answers stay with those to the same prompt."""
 
 
 @st.composite
@@ -66,6 +70,7 @@ def test_each_sequence_is_trained_once_under_the_budget_by_ranks_that_are_alike(
         assert all(len(members) <= (options["max_documents"] or len(lengths)) for members in micro_batches)
     check_costs(plan, np.array(lengths, dtype=float), options["cost"])
     check_divisions(plan, options)
+    check_order(plan, options["micro_batch_order"])
     again = fastpack.plan_step(np.array(lengths, dtype=np.int64), **options)
     assert (again.members.tolist(), again.offsets.tolist()) == (plan.members.tolist(), plan.offsets.tolist())
 
@@ -90,6 +95,7 @@ def test_as_many_as_a_hundred_thousand_sequences_keep_the_same_laws(seed):
         "mini_batches": int(rng.choice([1, 8])),
         "mini_batch_by": str(rng.choice(["order", "random"])),
         "kinds": rng.integers(0, 2, count) if rng.random() < 0.3 else None,
+        "groups": np.arange(count) // 16 if rng.random() < 0.3 else None,
     }
     plan = fastpack.plan_step(lengths, **options)
     assert np.array_equal(np.sort(plan.members), np.arange(count))
@@ -98,6 +104,8 @@ def test_as_many_as_a_hundred_thousand_sequences_keep_the_same_laws(seed):
     assert np.diff(sums).max() <= recipes.BUDGET
     assert not any(np.bincount(plan.mini_batches) % options["micro_batches_multiple_of"])
     check_costs(plan, lengths.astype(float), (LINEAR, QUADRATIC))
+    check_divisions(plan, options)
+    check_order(plan, "heaviest")
     again = fastpack.plan_step(lengths.tolist(), **options)
     assert np.array_equal(again.members, plan.members)
     assert np.array_equal(again.offsets, plan.offsets)
@@ -119,9 +127,8 @@ def check_divisions(plan, options):
             steps[member] = int(plan.mini_batches[place])
             if plan.kinds is not None:
                 assert options["kinds"][member] == plan.kinds[place]
-            elif "groups" in options:
-                group = steps[member], options["groups"][member]
-                ranks_of_groups.setdefault(group, set()).add(rank)
+            if options.get("groups") is not None:
+                ranks_of_groups.setdefault(options["groups"][member], set()).add(rank)
     assert all(len(ranks) == 1 for ranks in ranks_of_groups.values())
     in_order = [steps[member] for member in sorted(steps)]
     if options["mini_batch_by"] == "groups":
@@ -133,6 +140,21 @@ def check_divisions(plan, options):
     assert options["mini_batch_by"] == "random" or in_order == sorted(in_order)
     counts = np.bincount(in_order, minlength=options["mini_batches"])
     assert counts.max() - counts.min() <= 1
+
+
+def check_order(plan, order):
+    """In each optimizer step the costliest places come first, or in the middle."""
+    costliest = np.reshape(plan.costs, (plan.places, plan.ranks)).max(axis=1)
+    for number in set(plan.mini_batches.tolist()):
+        of_step = costliest[plan.mini_batches == number]
+        top = 0 if order == "heaviest" else int(of_step.argmax())
+        assert (
+            order == "heaviest"
+            or abs(top - len(of_step) / 2) <= 1
+            or len(set(of_step.tolist())) < len(of_step)
+        )
+        assert (np.diff(of_step[: top + 1]) >= 0).all()
+        assert (np.diff(of_step[top:]) <= 0).all()
 
 
 @pytest.mark.parametrize("name", list(STEPS))
@@ -147,7 +169,7 @@ def test_a_step_is_as_even_as_the_longest_sequences_let_it_be(name):
 
 
 @pytest.mark.parametrize("name", ["tail", "tail, large"])
-def test_groups_stay_together_at_little_cost(name):
+def test_groups_stay_together_and_a_step_is_as_even_as_they_let_it_be(name):
     lengths, ranks = STEPS[name]
     plan = fastpack.plan_step(
         lengths, max_length=recipes.BUDGET, ranks=ranks, groups=np.arange(len(lengths)) // 16
@@ -158,6 +180,7 @@ def test_groups_stay_together_at_little_cost(name):
         for members in [np.concatenate(plan.micro_batches(rank))]
     ]
     assert sum(map(len, of_rank)) == len(set.union(*of_rank))
+    assert plan.imbalance <= GROUPED[name]
 
 
 def test_too_long_sequences_are_refused_dropped_or_cut():
@@ -167,6 +190,71 @@ def test_too_long_sequences_are_refused_dropped_or_cut():
     assert (dropped.members.tolist(), dropped.dropped.tolist()) == ([0], [1])
     cut = fastpack.plan_step([3, 12], max_length=10, overlong="truncate")
     assert (sorted(cut.members.tolist()), cut.cut.tolist(), cut.lengths.tolist()) == ([0, 1], [1], [3, 10])
+
+
+@pytest.mark.parametrize("options", [{"mini_batches": 4}, {"mini_batches": 4, "mini_batch_by": "random"}, {}])
+def test_a_group_of_several_kinds_and_optimizer_steps_is_on_one_rank(options):
+    rng = np.random.default_rng(8)
+    count = 400
+    options = {"mini_batch_by": "order", "mini_batches": 1} | options
+    options |= {"groups": rng.integers(0, 30, count).tolist(), "kinds": rng.integers(0, 3, count).tolist()}
+    plan = fastpack.plan_step(rng.integers(1, 500, count), max_length=1000, ranks=4, **options)
+    check_divisions(plan, options)
+
+
+def test_as_few_micro_batches_as_any_strategy_finds():
+    lengths = [8, 7, 9, 8, 20, 4, 4]
+    fewest = len(fastpack.plan(lengths, max_length=20, strategy="mix"))
+    assert fewest == 3
+    assert fastpack.plan_step(lengths, max_length=20).places == fewest
+
+
+def test_the_seed_divides_sequences_among_optimizer_steps():
+    def planned(seed):
+        return fastpack.plan_step([5] * 40, max_length=10, mini_batches=4, mini_batch_by="random", seed=seed)
+
+    assert planned(1) == planned(1)
+    assert planned(1) != planned(2)
+
+
+def test_a_plan_is_equal_to_its_pickle_alone():
+    plan = fastpack.plan_step([5, 3, 2], max_length=5, ranks=2, kinds=["text", "picture", "text"])
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    assert plan != fastpack.plan_step([5, 3, 2], max_length=5, ranks=1, kinds=["text", "picture", "text"])
+    assert plan != fastpack.plan_step([5, 3, 1], max_length=5, ranks=2, kinds=["text", "picture", "text"])
+    assert plan != "plan"
+
+
+def test_labels_are_compared_by_their_values():
+    lengths = [4] * 8
+    wanted = fastpack.plan_step(lengths, max_length=8, ranks=2, groups=[0, 1] * 4, kinds=[0, 0, 1, 1] * 2)
+    scalars = [np.array(it) for it in [0, 1] * 4]
+    kinds = pa.array([0, 0, 1, 1] * 2)
+    assert fastpack.plan_step(lengths, max_length=8, ranks=2, groups=scalars, kinds=kinds) == wanted
+    assert wanted.kinds == [0, 1]
+    with pytest.raises(fastpack.OptionError, match="`groups`: has a value that is not a number"):
+        fastpack.plan_step([1, 2], max_length=8, groups=[float("nan"), 1.0])
+
+
+def test_ranks_that_plan_their_own_have_kinds_in_the_same_order():
+    def agree(number):
+        return max(number, 1 if number < 2 else 2)
+
+    for order, mini_batches in itertools.product(["heaviest", "pyramid"], [1, 2]):
+        found = {
+            str(
+                fastpack.plan_step(
+                    lengths,
+                    max_length=100,
+                    kinds=[0, 1] * mini_batches,
+                    all_reduce=agree,
+                    micro_batch_order=order,
+                    mini_batches=mini_batches,
+                ).kinds
+            )
+            for lengths in ([90, 10] * mini_batches, [10, 90] * mini_batches)
+        }
+        assert found == {str([0, 1] * mini_batches)}
 
 
 def keeping(numbers):
@@ -201,8 +289,12 @@ def test_ranks_that_plan_their_own_agree():
             given = {name: value[rank] if name == "kinds" else value for name, value in options.items()}
             plan = fastpack.plan_step(lengths, max_length=128, all_reduce=answering(answers), **given)
             assert sorted(plan.members.tolist()) == list(range(len(lengths)))
-            plans.append((plan.places, plan.kinds and sorted(plan.kinds)))
+            plans.append((plan.places, plan.kinds, plan.mini_batches.tolist()))
         assert len({str(it) for it in plans}) == 1
+
+
+def max_of_two(number):
+    return max(number, 2)
 
 
 @pytest.mark.parametrize(
@@ -222,12 +314,41 @@ def test_ranks_that_plan_their_own_agree():
         ({"micro_batch_order": "lightest"}, fastpack.OptionError, "`micro_batch_order`"),
         ({"all_reduce": 3}, fastpack.OptionTypeError, "`all_reduce`"),
         ({"all_reduce": lambda _: 0}, fastpack.OptionError, "`all_reduce`: must return the greatest"),
+        ({"all_reduce": lambda _: 1 << 40}, fastpack.OptionError, "`all_reduce`: must return the greatest"),
+        ({"all_reduce": lambda _: "a"}, fastpack.OptionError, "`all_reduce`: must be a whole number"),
+        ({"all_reduce": lambda _: 1 << 30}, fastpack.OptionError, "`all_reduce`: makes more than 4194304"),
+        (
+            {"all_reduce": max_of_two, "ranks": 2},
+            fastpack.OptionError,
+            "`ranks`: must be 1 with `all_reduce`",
+        ),
+        ({"all_reduce": max_of_two, "kinds": [1 << 32, 0]}, fastpack.OptionError, "`kinds`: has the number"),
+        ({"all_reduce": lambda _: 1 << 20, "kinds": [1, 0]}, fastpack.OptionError, "`all_reduce`: returned"),
+        ({"ranks": 1 << 31}, fastpack.OptionError, "`ranks`: must be at most 65536"),
+        ({"ranks": 1 << 33}, fastpack.OptionError, "`ranks`: must be at most 65536"),
+        ({"mini_batches": 1 << 33}, fastpack.OptionError, "`mini_batches`: must be at most 65536"),
+        (
+            {"micro_batches_multiple_of": (1 << 31) - 1},
+            fastpack.OptionError,
+            "`micro_batches_multiple_of`: must be at most 65536",
+        ),
+        (
+            {"ranks": 1 << 16, "micro_batches_multiple_of": 1 << 16},
+            fastpack.OptionError,
+            "`micro_batches_multiple_of`: makes more than 64 micro-batches of a rank",
+        ),
+        ({"seed": -1}, fastpack.OptionError, "`seed`"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_by_name(options, error, message):
     given = {"lengths": [3, 4], "max_length": 8} | options
     with pytest.raises(error, match=message):
         fastpack.plan_step(**given)
+
+
+def test_costs_are_numbers_of_any_type():
+    cost = np.float32(2), np.int64(1)
+    assert fastpack.plan_step([3], max_length=8, cost=cost).costs.tolist() == [15.0]
 
 
 @pytest.mark.alone

@@ -58,7 +58,9 @@ def test_what_is_packed_and_put_back_is_what_came_in(lengths, ranks, multiple, d
             assert batch.columns["values"].shape[:2] == tokens.shape
             assert batch.columns["values"].dtype == dtype
             assert batch.inputs["position_ids"].shape == tokens.shape
-    back = restore(plan, [[batch.columns["values"] for batch in step] for step in steps], form=form)
+    back = restore(
+        plan, [[batch.columns["values"] for batch in step] for step in steps], form=form, padded=padded
+    )
     if form == "padded":
         assert back.shape[0] == len(lengths)
         assert all(

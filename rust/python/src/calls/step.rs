@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use fastpack_core::pack::step::{Cost, Labels, MicroBatchOrder, MiniBatches, StepOptions};
+use fastpack_core::pack::step::{Agree, Cost, Labels, MicroBatchOrder, MiniBatches, StepOptions};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
@@ -66,19 +66,18 @@ pub(crate) fn plan_step<'py>(
     let planned = supervise::run(py, None, Interrupted::Abandon, move |control, caller| {
         let kinds = kinds.as_ref().map(|(of_each, count)| (of_each.as_slice(), *count));
         let labels = Labels { groups: groups.as_deref(), kinds };
-        let greatest = |number: u32| match &agree {
-            None => Ok(number),
-            Some(agree) => {
-                let agree = Arc::clone(agree);
+        let mut greatest = agree.map(|agree| {
+            move |number: u32| {
+                let agree = Arc::clone(&agree);
                 caller.call(move |py| agree.call1(py, (number,))?.extract(py))
             }
-        };
+        });
         fastpack_core::pack::step::plan_step(
             &lengths,
             labels,
             mini_batches,
             &options,
-            greatest,
+            greatest.as_mut().map(|it| it as &mut Agree<'_>),
             control,
         )
     })?;

@@ -11,7 +11,9 @@ use std::collections::BinaryHeap;
 use super::micro_batch::{MicroBatch, SequenceSizes};
 use super::options::Cost;
 use crate::error::Result;
-use crate::pack::strategies::best_fit;
+use crate::pack::bound::lower_bound;
+use crate::pack::order::histogram;
+use crate::pack::strategies::{best_fit, mix};
 use crate::util::control::Control;
 
 /// How far micro-batches beside the longest sequences are filled.
@@ -192,18 +194,26 @@ fn to_cheapest(
     Some(micro_batches)
 }
 
-/// As few micro-batches as best fit needs for sequences.
+/// As few micro-batches as best fit needs, or as a mix of lengths does where that takes fewer places.
 pub(super) fn fewest(
-    sequences: &[u32],
+    part: &RankSequences,
     sizes: SequenceSizes<'_>,
     control: &Control,
 ) -> Result<Vec<MicroBatch>> {
     let packing = &sizes.options.packing;
-    let rooms: Vec<u32> = sequences.iter().map(|&it| packing.room(sizes.length(it))).collect();
-    let rows = best_fit::pack(&rooms, packing, control)?;
+    let rooms: Vec<u32> = part.sequences.iter().map(|&it| packing.room(sizes.length(it))).collect();
+    let mut rows = best_fit::pack(&rooms, packing, control)?;
+    let bound =
+        usize::try_from(lower_bound(&histogram(&rooms, control)?, packing)).unwrap_or(usize::MAX);
+    if (rows.len()).div_ceil(part.ranks) > bound.div_ceil(part.ranks) {
+        let mixed = mix::pack(&rooms, packing, control)?;
+        if mixed.len() < rows.len() {
+            rows = mixed;
+        }
+    }
     let micro_batch = |row| {
         let mut micro_batch = MicroBatch::default();
-        let members = rows.row(row).iter().map(|&at| sequences[at as usize]);
+        let members = rows.row(row).iter().map(|&at| part.sequences[at as usize]);
         members.for_each(|sequence| micro_batch.push(sequence, sizes));
         micro_batch
     };

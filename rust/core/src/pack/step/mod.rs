@@ -15,7 +15,7 @@ mod split;
 use fill::{Heavy, RankSequences, fewest, spread};
 use grid::Grid;
 use micro_batch::{MicroBatch, SequenceSizes};
-use split::by_kind;
+use split::{RanksOfGroups, by_kind, to_ranks};
 
 use crate::error::{Error, Result};
 use crate::pack::DocumentLengths;
@@ -45,18 +45,25 @@ pub struct StepPlan {
     pub least_time: f64,
 }
 
-/// Plans a step of sequences of these lengths. `agree` is given the places that sequences of a kind need in an optimizer step, and
-/// returns how many they get, which are no fewer.
+/// The most micro-batches of a step that has fewer sequences: beyond it are options that nobody means, and no memory is left.
+const MOST_MICRO_BATCHES: usize = 1 << 22;
+
+/// The caller's function by which ranks that plan their own sequences agree. It is given the places that sequences of a kind need
+/// in an optimizer step, and returns how many they get, which are no fewer.
+pub type Agree<'a> = dyn FnMut(u32) -> Result<u32> + 'a;
+
+/// Plans a step of sequences of these lengths: those of all ranks, or those of one that will `agree` with the others.
 ///
 /// # Errors
 ///
-/// As [`DocumentLengths::plan`], and whatever `agree` or `control` returns.
+/// As [`DocumentLengths::plan`], and whatever `agree` or `control` returns; that the options ask for more than
+/// [`MOST_MICRO_BATCHES`].
 pub fn plan_step(
     lengths: &[i64],
     labels: Labels<'_>,
     mini_batches: MiniBatches,
     options: &StepOptions,
-    mut agree: impl FnMut(u32) -> Result<u32>,
+    mut agree: Option<&mut Agree<'_>>,
     control: &Control,
 ) -> Result<StepPlan> {
     let packing = &options.packing;
@@ -69,23 +76,27 @@ pub fn plan_step(
     }
     let sizes = SequenceSizes { lengths: &trained, options };
     let mut plan = StepPlan::default();
+    let mut ranks_of_groups = RanksOfGroups::new();
     for (number, part) in mini_batches.split(order, labels.groups, control)?.into_iter().enumerate()
     {
-        let mut places = Vec::new();
+        let mut of_kinds = Vec::new();
         for (kind, mut of_kind) in by_kind(&part, labels.kinds) {
+            control.tick()?;
             of_kind.sort_by_key(|&it| std::cmp::Reverse(sizes.length(it)));
             let of_kind = OfKind { sequences: of_kind, groups: labels.groups, sizes };
-            let grid = of_kind.micro_batches(&mut agree, control)?;
+            let parts = of_kind.parts(&mut ranks_of_groups);
+            let planned = plan.kinds.len() + of_kinds.iter().map(Vec::len).sum::<usize>();
+            let grid = of_kind.micro_batches(&parts, planned, agree.as_deref_mut(), control)?;
             plan.time += grid.time();
             plan.even_time += grid.even_time();
             plan.least_time += of_kind.least_time(grid.even_time());
-            places.extend(grid.dealt().into_iter().map(|place| (kind, place)));
+            of_kinds.push(grid.dealt().into_iter().map(|place| (kind, place)).collect());
         }
-        let cost_of = |place: &[MicroBatch]| place.iter().map(|it| it.cost).fold(0.0, f64::max);
-        places.sort_by(|(_, one), (_, other)| cost_of(other).total_cmp(&cost_of(one)));
-        if options.order == MicroBatchOrder::Pyramid {
-            places = pyramid(places);
+        // Ranks that plan alone do not know each other's costs, so they go by the numbers of the kinds.
+        if agree.is_none() {
+            of_kinds = vec![of_kinds.into_iter().flatten().collect()];
         }
+        let places = of_kinds.into_iter().flat_map(|places| ordered(places, options.order));
         for (kind, place) in places {
             plan.kinds.push(kind);
             plan.mini_batches.push(u32::try_from(number).unwrap_or(u32::MAX));
@@ -97,6 +108,19 @@ pub fn plan_step(
     }
     plan.lengths = trained;
     Ok(plan)
+}
+
+/// Places of some kinds, by the cost of their costliest micro-batch.
+fn ordered(
+    mut places: Vec<(u32, Vec<MicroBatch>)>,
+    order: MicroBatchOrder,
+) -> Vec<(u32, Vec<MicroBatch>)> {
+    let cost_of = |place: &[MicroBatch]| place.iter().map(|it| it.cost).fold(0.0, f64::max);
+    places.sort_by(|(_, one), (_, other)| cost_of(other).total_cmp(&cost_of(one)));
+    match order {
+        MicroBatchOrder::Heaviest => places,
+        MicroBatchOrder::Pyramid => pyramid(places),
+    }
 }
 
 /// The items of an order from the greatest on, with the greatest in the middle.
@@ -120,27 +144,20 @@ struct OfKind<'a> {
 }
 
 impl OfKind<'_> {
-    /// Their micro-batches, as many for each rank as are needed and agreed on.
+    /// Their micro-batches, as many for each rank as are needed and agreed on, behind places that are `planned` already.
     fn micro_batches(
         &self,
-        agree: &mut impl FnMut(u32) -> Result<u32>,
+        parts: &[RankSequences],
+        planned: usize,
+        agree: Option<&mut Agree<'_>>,
         control: &Control,
     ) -> Result<Grid> {
-        let parts = self.parts();
-        let multiple = self.sizes.options.multiple_of.get() as usize;
-        let tight = parts.iter().map(|part| fewest(&part.sequences, self.sizes, control));
+        let tight = parts.iter().map(|part| fewest(part, self.sizes, control));
         let tight = tight.collect::<Result<Vec<_>>>()?;
         let places_of =
             |(part, tight): (&RankSequences, &Vec<MicroBatch>)| tight.len().div_ceil(part.ranks);
         let needed = parts.iter().zip(&tight).map(places_of).max().unwrap_or(0);
-        let needed = needed.next_multiple_of(multiple);
-        let agreed = agree(u32::try_from(needed).unwrap_or(u32::MAX))? as usize;
-        if agreed < needed || !agreed.is_multiple_of(multiple) {
-            let reason = format!(
-                "must return the greatest number of all ranks, a multiple of {multiple}, not {agreed} for {needed}"
-            );
-            return Err(Error::option("all_reduce", reason));
-        }
+        let agreed = self.agreed_places(needed, planned, agree)?;
         let grid_of = |mut filled: Vec<Vec<MicroBatch>>| match (&self.groups, filled.pop()) {
             (None, Some(of_all)) => Grid::of(of_all, self.sizes.options.rank_count()),
             (_, last) => Grid::of_ranks(filled.into_iter().chain(last).collect()),
@@ -148,7 +165,7 @@ impl OfKind<'_> {
         // How far to fill beside a few long sequences depends on the others, so all ways are tried.
         let ways = [(0.98, false), (0.99, false), (0.995, true), (1.0, false)];
         let spread_by =
-            |(fill, tops_up)| spread(&parts, agreed, Heavy { fill, tops_up }, self.sizes);
+            |(fill, tops_up)| spread(parts, agreed, Heavy { fill, tops_up }, self.sizes);
         let best = ways.into_iter().filter_map(spread_by).map(grid_of);
         let best = best.min_by(|one, other| one.time().total_cmp(&other.time()));
         let mut grid = best.unwrap_or_else(|| {
@@ -157,18 +174,53 @@ impl OfKind<'_> {
                 tight.resize(agreed * part.ranks, empty.clone());
                 tight
             };
-            grid_of(tight.into_iter().zip(&parts).map(fill_up).collect())
+            grid_of(tight.into_iter().zip(parts).map(fill_up).collect())
         });
         grid.even_out(self.sizes, control)?;
         Ok(grid)
     }
 
+    /// The places of the sequences, of which they need so many: a multiple as the options ask for, and what all ranks agree on.
+    fn agreed_places(
+        &self,
+        needed: usize,
+        planned: usize,
+        agree: Option<&mut Agree<'_>>,
+    ) -> Result<usize> {
+        let options = self.sizes.options;
+        let multiple = options.multiple_of.get() as usize;
+        let most = MOST_MICRO_BATCHES.max(self.sizes.lengths.len()) / options.rank_count();
+        let refuse_more = |places: usize, option: &'static str| {
+            if planned + places <= most {
+                return Ok(());
+            }
+            let reason = format!(
+                "makes more than {most} micro-batches of a rank, {} or more",
+                planned + places
+            );
+            Err(Error::option(option, reason))
+        };
+        let rounded = needed.next_multiple_of(multiple);
+        let rounds = rounded > needed.saturating_mul(2);
+        refuse_more(rounded, if rounds { "micro_batches_multiple_of" } else { "ranks" })?;
+        let Some(agree) = agree else { return Ok(rounded) };
+        let agreed = agree(u32::try_from(rounded).unwrap_or(u32::MAX))? as usize;
+        if agreed < rounded || !agreed.is_multiple_of(multiple) {
+            let reason = format!(
+                "must return the greatest number of all ranks, a multiple of {multiple}, not {agreed} for {rounded}"
+            );
+            return Err(Error::option("all_reduce", reason));
+        }
+        refuse_more(agreed, "all_reduce")?;
+        Ok(agreed)
+    }
+
     /// The sequences that the same ranks may have: all ranks any, or each rank those of its groups.
-    fn parts(&self) -> Vec<RankSequences> {
+    fn parts(&self, ranks_of_groups: &mut RanksOfGroups) -> Vec<RankSequences> {
         let ranks = self.sizes.options.rank_count();
         match self.groups {
             None => vec![RankSequences { sequences: self.sequences.clone(), ranks }],
-            Some(groups) => split::to_ranks(&self.sequences, groups, self.sizes)
+            Some(groups) => to_ranks(&self.sequences, groups, ranks_of_groups, self.sizes)
                 .into_iter()
                 .map(|sequences| RankSequences { sequences, ranks: 1 })
                 .collect(),

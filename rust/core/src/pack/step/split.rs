@@ -1,5 +1,7 @@
 //! Sequences of a step, divided among optimizer steps, kinds and ranks.
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::micro_batch::SequenceSizes;
 use crate::error::Result;
 use crate::util::control::Control;
@@ -52,7 +54,7 @@ fn in_parts(items: usize, count: u32) -> impl Iterator<Item = std::ops::Range<us
 /// Sequences by their label, in the order in which labels come first; all have one without labels.
 pub(super) fn by_label(sequences: &[u32], labels: Option<&[u32]>) -> Vec<(u32, Vec<u32>)> {
     let Some(labels) = labels else { return vec![(0, sequences.to_vec())] };
-    let mut places = std::collections::HashMap::new();
+    let mut places = HashMap::new();
     let mut found: Vec<(u32, Vec<u32>)> = Vec::new();
     for &sequence in sequences {
         let label = labels[sequence as usize];
@@ -75,27 +77,40 @@ pub(super) fn by_kind(sequences: &[u32], kinds: Option<(&[u32], u32)>) -> Vec<(u
     found
 }
 
-/// Divides sequences, given the longest first, among ranks by whole groups: the costliest group first, each to the rank with the
-/// least to do. The sequences of each rank are the longest first again.
+/// The rank that has the sequences of a group, by the number of the group.
+pub(super) type RanksOfGroups = HashMap<u32, usize>;
+
+/// Divides sequences, given the longest first, among ranks by whole groups: groups that a rank has already stay there, then the
+/// costliest first, each to the rank with the least to do. The sequences of each rank are the longest first again.
 pub(super) fn to_ranks(
     sequences: &[u32],
     groups: &[u32],
+    ranks_of_groups: &mut RanksOfGroups,
     sizes: SequenceSizes<'_>,
 ) -> Vec<Vec<u32>> {
     let cost_of = |members: &[u32]| members.iter().map(|&it| sizes.cost(it)).sum::<f64>();
-    let mut groups: Vec<(f64, Vec<u32>)> =
-        by_label(sequences, Some(groups)).into_iter().map(|(_, it)| (cost_of(&it), it)).collect();
-    groups.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    let mut ranks = vec![(0.0, Vec::new()); sizes.options.rank_count()];
-    for (cost, members) in groups {
-        let least = ranks.iter_mut().min_by(|(one, _), (other, _)| f64::total_cmp(one, other));
-        let (done, of_rank) = least.expect("there is a rank");
-        *done += cost;
-        of_rank.extend(members);
+    let with_cost = |(group, members): (u32, Vec<u32>)| (group, cost_of(&members), members);
+    let mut groups: Vec<(u32, f64, Vec<u32>)> =
+        by_label(sequences, Some(groups)).into_iter().map(with_cost).collect();
+    groups.sort_by(|(one, one_cost, _), (other, other_cost, _)| {
+        let is_new = |group| !ranks_of_groups.contains_key(group);
+        is_new(one).cmp(&is_new(other)).then(other_cost.total_cmp(one_cost))
+    });
+    // The ranks, the one with the least to do first. Costs are not negative, so their bits are in their order.
+    let ranks = sizes.options.rank_count();
+    let mut done = vec![0.0; ranks];
+    let mut of_ranks = vec![Vec::new(); ranks];
+    let mut least: BTreeSet<(u64, usize)> = (0..ranks).map(|rank| (0, rank)).collect();
+    for (group, cost, members) in groups {
+        let idle = least.first().map_or(0, |&(_, rank)| rank);
+        let rank = *ranks_of_groups.entry(group).or_insert(idle);
+        least.remove(&(f64::to_bits(done[rank]), rank));
+        done[rank] += cost;
+        least.insert((f64::to_bits(done[rank]), rank));
+        of_ranks[rank].extend(members);
     }
-    let longest_first = |(_, mut of_rank): (f64, Vec<u32>)| {
+    for of_rank in &mut of_ranks {
         of_rank.sort_by_key(|&it| (std::cmp::Reverse(sizes.length(it)), it));
-        of_rank
-    };
-    ranks.into_iter().map(longest_first).collect()
+    }
+    of_ranks
 }
