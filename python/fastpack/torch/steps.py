@@ -334,45 +334,39 @@ def _weights(
     kind, groups, constant = by
     check_choice("weights", kind, LossWeights)
     scale = whole_number("world_size", world_size, 1)
-    sequences = len(plan.lengths)
-    kept = plan.lengths > 0
-    steps = _mini_batches(plan)
-    unit = np.arange(sequences)
-    if kind == "group":
-        if groups is None:
-            message = 'must be the group of each sequence with weights="group"'
-            raise OptionError(message, "groups")
-        listed = labels_of("groups", groups, sequences)
-        numbers: dict[object, int] = {}
-        unit = np.array(
-            [
-                numbers.setdefault((step, it), len(numbers))
-                for step, it in zip(steps.tolist(), listed, strict=True)
-            ]
-        )
     if kind == "constant" and not _is_positive(constant):
         message = (
             'must be given with weights="constant": the tokens that each sequence counts for, more than 0'
         )
         raise OptionError(message, "constant")
+    kept, steps = plan.lengths > 0, _mini_batches(plan)
+    units = _groups(groups, steps) if kind == "group" else np.arange(len(steps))
+    # Another rank may have sequences in optimizer steps where this one has none.
     count = int(plan.mini_batches.max(initial=-1)) + 1
     if kind == "token":
         totals = np.bincount(steps[kept], tokens[kept], count).astype(float)
-    elif kind == "group":
-        first = np.zeros(sequences, dtype=bool)
-        first[np.unique(np.where(kept, unit, -1), return_index=True)[1]] = True
-        totals = np.bincount(steps[kept & first], minlength=count).astype(float)
     else:
-        totals = np.bincount(steps[kept], minlength=count).astype(float)
+        firsts = np.unique(units[kept], return_index=True)[1]
+        totals = np.bincount(steps[kept][firsts], minlength=count).astype(float)
     if all_reduce_sum is not None:
         totals = _summed(all_reduce_sum, totals)
-    inside: npt.NDArray[np.float64] = np.ones(sequences)
+    inside: npt.NDArray[np.float64] = np.ones(len(steps))
     if kind == "constant":
         inside *= float(constant or 1)
     elif kind != "token":
-        inside *= np.bincount(unit[kept], tokens[kept], int(unit.max(initial=-1)) + 1)[unit]
-    total = totals[np.maximum(steps, 0)] if count else np.ones(sequences)
+        inside *= np.bincount(units, np.where(kept, tokens, 0), len(steps))[units]
+    total = totals[np.maximum(steps, 0)] if count else np.ones(len(steps))
     return scale / np.maximum(inside * total, np.finfo(float).tiny)
+
+
+def _groups(groups: object, steps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The number of the group of each sequence in its optimizer step."""
+    if groups is None:
+        message = 'must be the group of each sequence with weights="group"'
+        raise OptionError(message, "groups")
+    labels = zip(steps.tolist(), labels_of("groups", groups, len(steps)), strict=True)
+    numbers: dict[object, int] = {}
+    return np.array([numbers.setdefault(it, len(numbers)) for it in labels], dtype=np.int64)
 
 
 def _is_positive(value: object) -> bool:
