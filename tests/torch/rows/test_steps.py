@@ -19,8 +19,9 @@ from small_answers import Model, answers, clipped, sequences_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import fastpack
-from fastpack.torch import pack_step, restore, token_log_probs
+from fastpack.torch import collate, pack_step, restore, token_log_probs
 
+PROCESSES = [("ddp", 2), ("ddp", 3), ("fsdp", 2), ("fsdp", 3)]
 DTYPES = [
     torch.float64,
     torch.float32,
@@ -526,10 +527,16 @@ def test_a_rank_without_a_sequence_trains_on_padding():
 
 
 @pytest.mark.parametrize(
-    ("kind", "ranks"), tries([("ddp", 2), ("fsdp", 3)], [("ddp", 2), ("ddp", 3), ("fsdp", 2), ("fsdp", 3)])
+    ("script", "kind", "ranks"),
+    [
+        *[("packed_step.py", *it) for it in tries([("ddp", 2), ("fsdp", 3)], PROCESSES)],
+        *[
+            ("own_step.py", *it) for it in tries([("ddp", 2), ("fsdp", 3)], PROCESSES)
+        ],  # of 3, one has no answer
+    ],
 )
-def test_ranks_that_average_their_gradients_have_those_of_the_unpacked_batch(kind, ranks):
-    done = run_ranks("packed_step.py", kind, ranks=ranks)
+def test_ranks_that_average_their_gradients_have_those_of_the_unpacked_batch(script, kind, ranks):
+    done = run_ranks(script, kind, ranks=ranks)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     columns, _, groups = answers()
@@ -540,3 +547,57 @@ def test_ranks_that_average_their_gradients_have_those_of_the_unpacked_batch(kin
         assert loss == pytest.approx(wanted.item(), abs=1e-6)
         for name, parameter in model.named_parameters():
             assert np.allclose(gradients[name], parameter.grad.flatten().numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("padded", [None, "longest", 24])
+def test_micro_batches_are_those_of_collate(padded):
+    lengths = [7, 5, 4, 9, 3]
+    ids = sequences_of(lengths)
+    step = pack_step(
+        {"input_ids": ids}, fastpack.plan_step(lengths, max_length=16), padded=padded, pad_token_id=3
+    )
+    assert len(step) > 1
+    for batch in step:
+        of_batch = [ids[at].tolist() for at in batch.sequences]
+        row = {
+            "input_ids": [it for of_each in of_batch for it in of_each],
+            "labels": [it for of_each in of_batch for it in (-100, *of_each[1:])],
+            "seq_lengths": [len(of_each) for of_each in of_batch],
+        }
+        wanted = collate([row], padded=padded, pad_token_id=3)
+        assert wanted.keys() == batch.inputs.keys()
+        for name, value in wanted.items():
+            found = batch.inputs[name]
+            if isinstance(value, torch.Tensor):
+                assert found.dtype == value.dtype
+                assert torch.equal(found, value)
+            else:
+                assert found == value
+
+
+def test_a_model_gives_packed_sequences_the_log_probabilities_that_they_have_alone():
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=50,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        attn_implementation="sdpa",
+    )
+    model = transformers.LlamaForCausalLM(config).double().eval()
+    lengths = [7, 5, 4, 9, 3]
+    ids = sequences_of(lengths)
+    plan = fastpack.plan_step(lengths, max_length=16)
+    for padded in (None, 24):
+        step = pack_step({"input_ids": ids}, plan, padded=padded)
+        computed = []
+        for batch in step:
+            inputs = {name: value for name, value in batch.inputs.items() if name != "labels"}
+            computed.append(token_log_probs(model(**inputs).logits, batch.inputs).detach())
+        for found, alone in zip(step.restore(computed), ids, strict=True):
+            every = model(alone[None]).logits[0, :-1].log_softmax(-1)
+            wanted = every.gather(1, alone[1:, None])[:, 0]
+            assert torch.allclose(found[1:], wanted, atol=1e-9)
+            assert found[0] == 0

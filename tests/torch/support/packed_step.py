@@ -13,7 +13,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import fastpack
-from fastpack.torch import pack_step, token_log_probs
+from fastpack.torch import Step, pack_step, token_log_probs
 
 
 def main(kind: str) -> None:
@@ -33,8 +33,17 @@ def trained(kind: str, weights: str) -> tuple[float, dict[str, list[float]]]:
     step = pack_step(
         columns, plan, rank=rank, weights=weights, groups=groups, constant=20.0, world_size=ranks
     )
+    return summed(*model_of(kind), step)
+
+
+def model_of(kind: str) -> tuple[Model, torch.nn.Module]:
+    """A model, and the same averaged over ranks."""
     plain = Model()
-    model = DistributedDataParallel(plain) if kind == "ddp" else fully_shard(plain)
+    return plain, DistributedDataParallel(plain) if kind == "ddp" else fully_shard(plain)
+
+
+def summed(plain: Model, model: torch.nn.Module, step: Step) -> tuple[float, dict[str, list[float]]]:
+    """The loss of a step over all ranks, and the gradients by name."""
     total = torch.zeros((), dtype=torch.float64)
     for batch in step:
         told = token_log_probs(model(batch.inputs["input_ids"], batch.inputs["position_ids"]), batch.inputs)
@@ -48,7 +57,7 @@ def trained(kind: str, weights: str) -> tuple[float, dict[str, list[float]]]:
         gradient = parameter.grad
         whole = gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
         gradients[name] = whole.flatten().tolist()
-    return total.item() / ranks, gradients
+    return total.item() / dist.get_world_size(), gradients
 
 
 if __name__ == "__main__":
