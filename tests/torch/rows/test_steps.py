@@ -586,7 +586,7 @@ def test_a_model_gives_packed_sequences_the_log_probabilities_that_they_have_alo
         num_attention_heads=2,
         attn_implementation="sdpa",
     )
-    model = transformers.LlamaForCausalLM(config).double().eval()
+    model = transformers.LlamaForCausalLM(config).eval()
     lengths = [7, 5, 4, 9, 3]
     ids = sequences_of(lengths)
     plan = fastpack.plan_step(lengths, max_length=16)
@@ -599,5 +599,5 @@ def test_a_model_gives_packed_sequences_the_log_probabilities_that_they_have_alo
         for found, alone in zip(step.restore(computed), ids, strict=True):
             every = model(alone[None]).logits[0, :-1].log_softmax(-1)
             wanted = every.gather(1, alone[1:, None])[:, 0]
-            assert torch.allclose(found[1:], wanted, atol=1e-9)
+            assert torch.allclose(found[1:], wanted, atol=1e-5)
             assert found[0] == 0
