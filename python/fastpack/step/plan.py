@@ -38,6 +38,10 @@ _MOST = 1 << 16
 """The most ranks, optimizer steps and micro-batches of a pipeline: more are a mistake, whose plan would fill the memory."""
 
 
+_MOST_PARTS = 1 << 20
+"""The most kinds of all optimizer steps that ranks agree on, one after the other."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StepPlan:
     """The micro-batches of a training step.
@@ -220,6 +224,10 @@ def plan_step(
     seed = whole_number("seed", seed, 0)
     of_groups, _ = numbered("groups", groups, len(given))
     of_kinds, names = numbered("kinds", kinds, len(given), agree)
+    parts = max(len(names), 1) * _at_most("mini_batches", mini_batches)
+    if agree is not None and parts > _MOST_PARTS:
+        message = f"are {len(names)} in each optimizer step, on which ranks agree {parts} times; {_MOST_PARTS} times is the most"
+        raise OptionError(message, "kinds")
     trained, offsets, members, costs, steps, kinds_of_places, times = _fastpack.plan_step(
         given,
         packing,

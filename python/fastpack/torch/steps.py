@@ -144,7 +144,8 @@ def pack_step(
         columns: `input_ids` and any others by name, of all sequences that were planned, in their order: a dict, a `pyarrow.Table` or a
             `TensorDict`. A column has a value (or a vector) for each token, or for each sequence. It may be a list with an array for
             each sequence, a padded array `[B, L]` beside `attention_mask`, a flat one beside `lengths`, a nested tensor, or a column
-            of a table. On a rank without sequences, an empty list is a column with a value for each token. `loss_mask` says which tokens are trained; without it, all but the first of each sequence are.
+            of a table. `loss_mask` says which tokens are trained; without it, all but the first of each sequence are. On a rank
+            without sequences, an empty list is a column with a value for each token.
         plan: The plan of `fastpack.plan_step`.
         rank: The rank whose micro-batches are made.
         attention_mask: What counts in padded columns, `[B, L]`: padding may be at either side.
@@ -159,8 +160,8 @@ def pack_step(
         groups: The group of each sequence, for `weights="group"`.
         constant: The number of tokens that each sequence counts for, for `weights="constant"`.
         world_size: The ranks over which gradients are averaged, as DDP and FSDP do: weights are that many times larger.
-        all_reduce_sum: Where each rank planned its own sequences: a function that takes a list of numbers, one or two for each
-            optimizer step, and returns their sums over all ranks. Groups must lie on one rank each.
+        all_reduce_sum: Where each rank planned its own sequences: a function that takes a list of numbers, one for each optimizer
+            step, and returns their sums over all ranks. Groups must lie on one rank each.
         padded: As in `collate`: sequences of a micro-batch stay end to end, or micro-batches are padded to so many tokens.
         pad_token_id: The id that pads `input_ids`.
 

@@ -192,6 +192,15 @@ def test_too_long_sequences_are_refused_dropped_or_cut():
     assert (sorted(cut.members.tolist()), cut.cut.tolist(), cut.lengths.tolist()) == ([0, 1], [1], [3, 10])
 
 
+@pytest.mark.parametrize("name", ["tail", "tail, large"])
+def test_groups_of_several_optimizer_steps_cost_little_more_than_they_must(name):
+    lengths, ranks = STEPS[name]
+    options = {"groups": np.arange(len(lengths)) // 16, "mini_batches": 4, "mini_batch_by": "random"}
+    plan = fastpack.plan_step(lengths, max_length=recipes.BUDGET, ranks=ranks, **options)
+    check_divisions(plan, options)
+    assert plan.imbalance <= 1.15 * plan.least_imbalance
+
+
 @pytest.mark.parametrize("options", [{"mini_batches": 4}, {"mini_batches": 4, "mini_batch_by": "random"}, {}])
 def test_a_group_of_several_kinds_and_optimizer_steps_is_on_one_rank(options):
     rng = np.random.default_rng(8)
@@ -200,6 +209,8 @@ def test_a_group_of_several_kinds_and_optimizer_steps_is_on_one_rank(options):
     options |= {"groups": rng.integers(0, 30, count).tolist(), "kinds": rng.integers(0, 3, count).tolist()}
     plan = fastpack.plan_step(rng.integers(1, 500, count), max_length=1000, ranks=4, **options)
     check_divisions(plan, options)
+    # Ranks have as much to do, as far as whole groups let them.
+    assert plan.costs.reshape(plan.places, 4).sum(axis=0).max() < 1.1 * plan.costs.sum() / 4
 
 
 def test_as_few_micro_batches_as_any_strategy_finds():
@@ -338,6 +349,11 @@ def max_of_two(number):
             "`micro_batches_multiple_of`: makes more than 64 micro-batches of a rank",
         ),
         ({"seed": -1}, fastpack.OptionError, "`seed`"),
+        (
+            {"all_reduce": lambda _: 1 << 16, "kinds": [1, 0], "mini_batches": 1 << 16},
+            fastpack.OptionError,
+            "`kinds`: are 65536 in each optimizer step",
+        ),
     ],
 )
 def test_what_cannot_be_planned_is_refused_by_name(options, error, message):

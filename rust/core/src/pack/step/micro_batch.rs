@@ -1,6 +1,10 @@
 //! [`MicroBatch`]: sequences that a rank trains on at once; and the sequences that share one optimizer step.
 
 use super::options::StepOptions;
+use crate::error::{Error, Result};
+
+/// The most micro-batches of a step that has fewer sequences: beyond it are options that nobody means, and no memory is left.
+const MOST_MICRO_BATCHES: usize = 1 << 22;
 
 /// The lengths of all sequences, beside the options.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +14,20 @@ pub(super) struct SequenceSizes<'a> {
 }
 
 impl SequenceSizes<'_> {
+    /// Refuses so many places of all ranks if their micro-batches are too many.
+    pub(super) fn check_places(&self, places: usize, option: &'static str) -> Result<()> {
+        let most = MOST_MICRO_BATCHES.max(self.lengths.len()) / self.options.rank_count();
+        if places <= most {
+            return Ok(());
+        }
+        let reason = format!("makes more than {most} micro-batches of a rank, {places} or more");
+        Err(Error::option(option, reason))
+    }
+
+    pub(super) fn cost_of_all(&self, sequences: &[u32]) -> f64 {
+        sequences.iter().map(|&it| self.cost(it)).sum()
+    }
+
     pub(super) fn cost(&self, sequence: u32) -> f64 {
         self.cost_of(self.length(sequence))
     }

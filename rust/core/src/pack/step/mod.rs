@@ -15,7 +15,7 @@ mod split;
 use fill::{Heavy, RankSequences, fewest, spread};
 use grid::Grid;
 use micro_batch::{MicroBatch, SequenceSizes};
-use split::{RanksOfGroups, by_kind, to_ranks};
+use split::{RanksOfGroups, by_kind, by_label};
 
 use crate::error::{Error, Result};
 use crate::pack::DocumentLengths;
@@ -45,9 +45,6 @@ pub struct StepPlan {
     pub least_time: f64,
 }
 
-/// The most micro-batches of a step that has fewer sequences: beyond it are options that nobody means, and no memory is left.
-const MOST_MICRO_BATCHES: usize = 1 << 22;
-
 /// The caller's function by which ranks that plan their own sequences agree. It is given the places that sequences of a kind need
 /// in an optimizer step, and returns how many they get, which are no fewer.
 pub type Agree<'a> = dyn FnMut(u32) -> Result<u32> + 'a;
@@ -56,8 +53,8 @@ pub type Agree<'a> = dyn FnMut(u32) -> Result<u32> + 'a;
 ///
 /// # Errors
 ///
-/// As [`DocumentLengths::plan`], and whatever `agree` or `control` returns; that the options ask for more than
-/// [`MOST_MICRO_BATCHES`].
+/// As [`DocumentLengths::plan`], and whatever `agree` or `control` returns; that the options ask for more
+/// micro-batches than anybody means.
 pub fn plan_step(
     lengths: &[i64],
     labels: Labels<'_>,
@@ -75,18 +72,27 @@ pub fn plan_step(
         order.push(piece.document);
     }
     let sizes = SequenceSizes { lengths: &trained, options };
+    let optimizer_steps = mini_batches
+        .split(order, labels.groups, control)?
+        .iter()
+        .map(|part| by_kind(part, labels.kinds, agree.is_some()))
+        .collect::<Vec<_>>();
+    let ranks_of_groups = match labels.groups {
+        None => None,
+        Some(groups) => {
+            let parts = optimizer_steps.iter().flatten().map(|(_, part)| part.as_slice());
+            Some(RanksOfGroups::new(&parts.collect::<Vec<_>>(), groups, sizes, control)?)
+        }
+    };
     let mut plan = StepPlan::default();
-    let mut ranks_of_groups = RanksOfGroups::new();
-    for (number, part) in mini_batches.split(order, labels.groups, control)?.into_iter().enumerate()
-    {
+    for (number, kinds) in optimizer_steps.into_iter().enumerate() {
         let mut of_kinds = Vec::new();
-        for (kind, mut of_kind) in by_kind(&part, labels.kinds) {
+        for (kind, mut sequences) in kinds {
             control.tick()?;
-            of_kind.sort_by_key(|&it| std::cmp::Reverse(sizes.length(it)));
-            let of_kind = OfKind { sequences: of_kind, groups: labels.groups, sizes };
-            let parts = of_kind.parts(&mut ranks_of_groups);
+            sequences.sort_by_key(|&it| std::cmp::Reverse(sizes.length(it)));
+            let of_kind = OfKind { sequences, ranks_of_groups: ranks_of_groups.as_ref(), sizes };
             let planned = plan.kinds.len() + of_kinds.iter().map(Vec::len).sum::<usize>();
-            let grid = of_kind.micro_batches(&parts, planned, agree.as_deref_mut(), control)?;
+            let grid = of_kind.micro_batches(planned, agree.as_deref_mut(), control)?;
             plan.time += grid.time();
             plan.even_time += grid.even_time();
             plan.least_time += of_kind.least_time(grid.even_time());
@@ -139,7 +145,7 @@ fn pyramid<T>(descending: Vec<T>) -> Vec<T> {
 /// The sequences of one kind in an optimizer step, the longest first.
 struct OfKind<'a> {
     sequences: Vec<u32>,
-    groups: Option<&'a [u32]>,
+    ranks_of_groups: Option<&'a RanksOfGroups<'a>>,
     sizes: SequenceSizes<'a>,
 }
 
@@ -147,18 +153,19 @@ impl OfKind<'_> {
     /// Their micro-batches, as many for each rank as are needed and agreed on, behind places that are `planned` already.
     fn micro_batches(
         &self,
-        parts: &[RankSequences],
         planned: usize,
         agree: Option<&mut Agree<'_>>,
         control: &Control,
     ) -> Result<Grid> {
+        let parts = &self.parts();
         let tight = parts.iter().map(|part| fewest(part, self.sizes, control));
         let tight = tight.collect::<Result<Vec<_>>>()?;
         let places_of =
             |(part, tight): (&RankSequences, &Vec<MicroBatch>)| tight.len().div_ceil(part.ranks);
         let needed = parts.iter().zip(&tight).map(places_of).max().unwrap_or(0);
         let agreed = self.agreed_places(needed, planned, agree)?;
-        let grid_of = |mut filled: Vec<Vec<MicroBatch>>| match (&self.groups, filled.pop()) {
+        let grid_of = |mut filled: Vec<Vec<MicroBatch>>| match (self.ranks_of_groups, filled.pop())
+        {
             (None, Some(of_all)) => Grid::of(of_all, self.sizes.options.rank_count()),
             (_, last) => Grid::of_ranks(filled.into_iter().chain(last).collect()),
         };
@@ -189,20 +196,10 @@ impl OfKind<'_> {
     ) -> Result<usize> {
         let options = self.sizes.options;
         let multiple = options.multiple_of.get() as usize;
-        let most = MOST_MICRO_BATCHES.max(self.sizes.lengths.len()) / options.rank_count();
-        let refuse_more = |places: usize, option: &'static str| {
-            if planned + places <= most {
-                return Ok(());
-            }
-            let reason = format!(
-                "makes more than {most} micro-batches of a rank, {} or more",
-                planned + places
-            );
-            Err(Error::option(option, reason))
-        };
         let rounded = needed.next_multiple_of(multiple);
         let rounds = rounded > needed.saturating_mul(2);
-        refuse_more(rounded, if rounds { "micro_batches_multiple_of" } else { "ranks" })?;
+        let option = if rounds { "micro_batches_multiple_of" } else { "ranks" };
+        self.sizes.check_places(planned + rounded, option)?;
         let Some(agree) = agree else { return Ok(rounded) };
         let agreed = agree(u32::try_from(rounded).unwrap_or(u32::MAX))? as usize;
         if agreed < rounded || !agreed.is_multiple_of(multiple) {
@@ -211,30 +208,26 @@ impl OfKind<'_> {
             );
             return Err(Error::option("all_reduce", reason));
         }
-        refuse_more(agreed, "all_reduce")?;
+        self.sizes.check_places(planned + agreed, "all_reduce")?;
         Ok(agreed)
     }
 
     /// The sequences that the same ranks may have: all ranks any, or each rank those of its groups.
-    fn parts(&self, ranks_of_groups: &mut RanksOfGroups) -> Vec<RankSequences> {
-        let ranks = self.sizes.options.rank_count();
-        match self.groups {
-            None => vec![RankSequences { sequences: self.sequences.clone(), ranks }],
-            Some(groups) => to_ranks(&self.sequences, groups, ranks_of_groups, self.sizes)
-                .into_iter()
-                .map(|sequences| RankSequences { sequences, ranks: 1 })
-                .collect(),
-        }
+    fn parts(&self) -> Vec<RankSequences> {
+        let Some(ranks_of_groups) = self.ranks_of_groups else {
+            let ranks = self.sizes.options.rank_count();
+            return vec![RankSequences { sequences: self.sequences.clone(), ranks }];
+        };
+        let of_ranks = ranks_of_groups.divide(&self.sequences);
+        of_ranks.into_iter().map(|sequences| RankSequences { sequences, ranks: 1 }).collect()
     }
 
     /// The cost of the group that costs the most, which one rank has alone; 0 without groups.
     fn costliest_group(&self) -> f64 {
-        let mut of_groups = std::collections::HashMap::new();
-        for &sequence in self.groups.iter().flat_map(|_| &self.sequences) {
-            let group = self.groups.map(|it| it[sequence as usize]);
-            *of_groups.entry(group).or_insert(0.0) += self.sizes.cost(sequence);
-        }
-        of_groups.into_values().fold(0.0, f64::max)
+        let Some(ranks_of_groups) = self.ranks_of_groups else { return 0.0 };
+        let groups = by_label(&self.sequences, Some(ranks_of_groups.groups));
+        let cost_of = |(_, members): &(u32, Vec<u32>)| self.sizes.cost_of_all(members);
+        groups.iter().map(cost_of).fold(0.0, f64::max)
     }
 
     /// The least time: that of ranks that have as much to do, or more where all wait for long sequences and the others cannot

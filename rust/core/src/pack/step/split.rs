@@ -1,6 +1,6 @@
 //! Sequences of a step, divided among optimizer steps, kinds and ranks.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::micro_batch::SequenceSizes;
 use crate::error::Result;
@@ -67,50 +67,94 @@ pub(super) fn by_label(sequences: &[u32], labels: Option<&[u32]>) -> Vec<(u32, V
     found
 }
 
-/// The sequences of each kind, in the order of the kinds; kinds without sequences too, as other ranks may have some.
-pub(super) fn by_kind(sequences: &[u32], kinds: Option<(&[u32], u32)>) -> Vec<(u32, Vec<u32>)> {
+/// The sequences of each kind, in the order of the kinds; of `all` kinds, if other ranks may have sequences where this one has none.
+pub(super) fn by_kind(
+    sequences: &[u32],
+    kinds: Option<(&[u32], u32)>,
+    all: bool,
+) -> Vec<(u32, Vec<u32>)> {
     let Some((kinds, count)) = kinds else { return vec![(0, sequences.to_vec())] };
     let mut found: Vec<(u32, Vec<u32>)> = (0..count).map(|kind| (kind, Vec::new())).collect();
     for &sequence in sequences {
         found[kinds[sequence as usize] as usize].1.push(sequence);
     }
+    found.retain(|(_, sequences)| all || !sequences.is_empty());
     found
 }
 
-/// The rank that has the sequences of a group, by the number of the group.
-pub(super) type RanksOfGroups = HashMap<u32, usize>;
+/// The rank that has the sequences of each group, in all optimizer steps and of all kinds.
+#[derive(Debug)]
+pub(super) struct RanksOfGroups<'a> {
+    /// The group of each sequence.
+    pub(super) groups: &'a [u32],
+    of_group: HashMap<u32, usize>,
+    ranks: usize,
+}
 
-/// Divides sequences, given the longest first, among ranks by whole groups: groups that a rank has already stay there, then the
-/// costliest first, each to the rank with the least to do. The sequences of each rank are the longest first again.
-pub(super) fn to_ranks(
-    sequences: &[u32],
+impl<'a> RanksOfGroups<'a> {
+    /// Gives groups to ranks, the costliest first, so that ranks have as much to do in each part: the sequences of a kind in an
+    /// optimizer step. A group goes where the parts that it has sequences of are the least work; of all parts if that is alike.
+    pub(super) fn new(
+        parts: &[&[u32]],
+        groups: &'a [u32],
+        sizes: SequenceSizes<'_>,
+        control: &Control,
+    ) -> Result<Self> {
+        let filled: Vec<&[u32]> = parts.iter().copied().filter(|it| !it.is_empty()).collect();
+        // Each part has a place.
+        sizes.check_places(filled.len(), "ranks")?;
+        let ranks = sizes.options.rank_count();
+        let mut done = vec![vec![0.0; ranks]; filled.len()];
+        let mut done_in_all = vec![0.0_f64; ranks];
+        let mut of_group = HashMap::new();
+        for (group, costs) in costs_of_groups(&filled, groups, sizes) {
+            control.tick()?;
+            let work = |rank: &usize| {
+                costs.iter().map(|(part, cost)| done[*part][*rank] * cost).sum::<f64>()
+            };
+            let order = |one: &usize, other: &usize| {
+                let in_all = done_in_all[*one].total_cmp(&done_in_all[*other]);
+                work(one).total_cmp(&work(other)).then(in_all)
+            };
+            let rank = (0..ranks).min_by(order).unwrap_or(0);
+            for (part, cost) in costs {
+                done[part][rank] += cost;
+                done_in_all[rank] += cost;
+            }
+            of_group.insert(group, rank);
+        }
+        Ok(Self { groups, of_group, ranks })
+    }
+
+    /// The sequences of each rank, in their order.
+    pub(super) fn divide(&self, sequences: &[u32]) -> Vec<Vec<u32>> {
+        let mut of_ranks = vec![Vec::new(); self.ranks];
+        for &sequence in sequences {
+            of_ranks[self.of_group[&self.groups[sequence as usize]]].push(sequence);
+        }
+        of_ranks
+    }
+}
+
+/// The cost of each group in each part that has sequences of it, the costliest group first.
+fn costs_of_groups(
+    parts: &[&[u32]],
     groups: &[u32],
-    ranks_of_groups: &mut RanksOfGroups,
     sizes: SequenceSizes<'_>,
-) -> Vec<Vec<u32>> {
-    let cost_of = |members: &[u32]| members.iter().map(|&it| sizes.cost(it)).sum::<f64>();
-    let with_cost = |(group, members): (u32, Vec<u32>)| (group, cost_of(&members), members);
-    let mut groups: Vec<(u32, f64, Vec<u32>)> =
-        by_label(sequences, Some(groups)).into_iter().map(with_cost).collect();
-    groups.sort_by(|(one, one_cost, _), (other, other_cost, _)| {
-        let is_new = |group| !ranks_of_groups.contains_key(group);
-        is_new(one).cmp(&is_new(other)).then(other_cost.total_cmp(one_cost))
-    });
-    // The ranks, the one with the least to do first. Costs are not negative, so their bits are in their order.
-    let ranks = sizes.options.rank_count();
-    let mut done = vec![0.0; ranks];
-    let mut of_ranks = vec![Vec::new(); ranks];
-    let mut least: BTreeSet<(u64, usize)> = (0..ranks).map(|rank| (0, rank)).collect();
-    for (group, cost, members) in groups {
-        let idle = least.first().map_or(0, |&(_, rank)| rank);
-        let rank = *ranks_of_groups.entry(group).or_insert(idle);
-        least.remove(&(f64::to_bits(done[rank]), rank));
-        done[rank] += cost;
-        least.insert((f64::to_bits(done[rank]), rank));
-        of_ranks[rank].extend(members);
+) -> Vec<(u32, Vec<(usize, f64)>)> {
+    let mut places = HashMap::new();
+    let mut found: Vec<(f64, u32, Vec<(usize, f64)>)> = Vec::new();
+    for (part, sequences) in parts.iter().enumerate() {
+        for (group, members) in by_label(sequences, Some(groups)) {
+            let cost = sizes.cost_of_all(&members);
+            let place = *places.entry(group).or_insert_with(|| {
+                found.push((0.0, group, Vec::new()));
+                found.len() - 1
+            });
+            found[place].0 += cost;
+            found[place].2.push((part, cost));
+        }
     }
-    for of_rank in &mut of_ranks {
-        of_rank.sort_by_key(|&it| (std::cmp::Reverse(sizes.length(it)), it));
-    }
-    of_ranks
+    found.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
+    found.into_iter().map(|(_, group, costs)| (group, costs)).collect()
 }
