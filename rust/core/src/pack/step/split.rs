@@ -107,17 +107,17 @@ impl<'a> RanksOfGroups<'a> {
         let mut done = vec![vec![0.0; ranks]; filled.len()];
         let mut done_in_all = vec![0.0_f64; ranks];
         let mut of_group = HashMap::new();
-        for (group, costs) in costs_of_groups(&filled, groups, sizes) {
+        for GroupCosts { group, of_parts } in costs_of_groups(&filled, groups, sizes) {
             control.tick()?;
             let work = |rank: &usize| {
-                costs.iter().map(|(part, cost)| done[*part][*rank] * cost).sum::<f64>()
+                of_parts.iter().map(|(part, cost)| done[*part][*rank] * cost).sum::<f64>()
             };
             let order = |one: &usize, other: &usize| {
                 let in_all = done_in_all[*one].total_cmp(&done_in_all[*other]);
                 work(one).total_cmp(&work(other)).then(in_all)
             };
             let rank = (0..ranks).min_by(order).unwrap_or(0);
-            for (part, cost) in costs {
+            for (part, cost) in of_parts {
                 done[part][rank] += cost;
                 done_in_all[rank] += cost;
             }
@@ -136,25 +136,32 @@ impl<'a> RanksOfGroups<'a> {
     }
 }
 
-/// The cost of each group in each part that has sequences of it, the costliest group first.
-fn costs_of_groups(
-    parts: &[&[u32]],
-    groups: &[u32],
-    sizes: SequenceSizes<'_>,
-) -> Vec<(u32, Vec<(usize, f64)>)> {
+/// A group, and its cost in each part that has sequences of it.
+#[derive(Debug)]
+struct GroupCosts {
+    group: u32,
+    of_parts: Vec<(usize, f64)>,
+}
+
+impl GroupCosts {
+    fn total(&self) -> f64 {
+        self.of_parts.iter().map(|(_, cost)| cost).sum()
+    }
+}
+
+/// The costs of all groups, the costliest group first.
+fn costs_of_groups(parts: &[&[u32]], groups: &[u32], sizes: SequenceSizes<'_>) -> Vec<GroupCosts> {
     let mut places = HashMap::new();
-    let mut found: Vec<(f64, u32, Vec<(usize, f64)>)> = Vec::new();
+    let mut found: Vec<GroupCosts> = Vec::new();
     for (part, sequences) in parts.iter().enumerate() {
         for (group, members) in by_label(sequences, Some(groups)) {
-            let cost = sizes.cost_of_all(&members);
             let place = *places.entry(group).or_insert_with(|| {
-                found.push((0.0, group, Vec::new()));
+                found.push(GroupCosts { group, of_parts: Vec::new() });
                 found.len() - 1
             });
-            found[place].0 += cost;
-            found[place].2.push((part, cost));
+            found[place].of_parts.push((part, sizes.cost_of_all(&members)));
         }
     }
-    found.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
-    found.into_iter().map(|(_, group, costs)| (group, costs)).collect()
+    found.sort_by(|one, other| other.total().total_cmp(&one.total()));
+    found
 }
