@@ -231,8 +231,17 @@ FULL = {"python/fastpack": 21}
 
 @pytest.mark.parametrize("source", ["rust", "python", "docs", "tests", "examples", "benches", "scripts"])
 def test_a_folder_has_at_most_fifteen_entries(source):
-    """Beside its front page: `mod.rs`, `lib.rs`, `__init__.py`, or of tests `main.rs`, `conftest.py`, `pytest.ini`."""
-    front = {"mod.rs", "lib.rs", "main.rs", "__init__.py", "conftest.py", "pytest.ini", "__pycache__"}
+    """Beside its front page: `mod.rs`, `lib.rs`, `__init__.py`, `README.md`, or of tests `main.rs`, `conftest.py`, `pytest.ini`."""
+    front = {
+        "mod.rs",
+        "lib.rs",
+        "main.rs",
+        "__init__.py",
+        "README.md",
+        "conftest.py",
+        "pytest.ini",
+        "__pycache__",
+    }
     folders = [
         path for path in (ROOT / source).glob("**") if path.is_dir() and "__pycache__" not in path.parts
     ]
