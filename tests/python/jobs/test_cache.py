@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
+import pyarrow as pa
 import pytest
 from conftest import conversation
+from web_server import serving
 
 import fastpack
 
@@ -187,3 +189,26 @@ def test_an_output_inside_the_input_is_passed_over_unless_it_is_named(
     named = {"tokenizer": tokenizer_dir, "max_length": 256}
     again = fastpack.pack_dir(tmp_path / "data/packed", tmp_path / "again", **named)
     assert again.documents.read == first.rows
+
+
+def test_one_folder_serves_the_caches_of_all_calls(corpus, tokenizer_dir, cache):
+    with serving(corpus.parent) as server:
+        files = {"here": corpus, "there": f"{server.url}/{corpus.name}"}
+
+        def rows():
+            storage = fastpack.Storage(block_cache="10MB")
+            common = {"max_length": 256, "cache_dir": cache, "storage": storage}
+            made = {name: fastpack.pack_files(path, tokenizer_dir, **common) for name, path in files.items()}
+            ranks = fastpack.Ranks(rank=1, world_size=2, on_end="pad")
+            with fastpack.stream(files["there"], tokenizer_dir, ranks=ranks, epochs=1, **common) as tables:
+                made["stream"] = pa.concat_tables(tables)
+            return made
+
+        first = rows()
+        entries = {path.name for path in cache.iterdir()}
+        fetched = server.bytes
+        again = rows()
+    assert {path.name for path in cache.iterdir()} == entries
+    assert len(entries) > 2
+    assert all(again[name].equals(table) for name, table in first.items())
+    assert server.bytes - fetched < corpus.stat().st_size / 2
