@@ -611,7 +611,7 @@ mod tests {
             ("/token_options/classes", json!(3)),
             (
                 "/token_options/images",
-                json!({ "marker": "<image>", "delimiters": ["", ""], "adds_special_tokens": true, "processor": {}, "token_types": [], "folder": "photos" }),
+                json!({ "marker": "<image>", "delimiters": ["", ""], "adds_special_tokens": true, "processor": {}, "token_types": [], "folder": "photos", "embed": true }),
             ),
             ("/row_options/packing/max_target_length", json!(8)),
             ("/row_options/packing/max_images_per_pack", json!(4)),
