@@ -149,7 +149,7 @@ impl<'a> PictureTexts<'a> {
             }
             Picture::Held(_) => {
                 let message = "no row can name the bytes of the picture: records that hold some lie uncompressed in JSON Lines, \
-                               Parquet or Arrow on this machine, and no `map` changes them; pack with `images=\"embed\"`";
+                               Parquet or Arrow on this machine, and no `map` changes them; embed the pictures instead";
                 return Err(Fault::new(Reason::Picture, message));
             }
             Picture::File(name) => name,
