@@ -430,8 +430,8 @@ def refuse_without(value: Value, field: str) -> None:
     """Refuses a value whose other fields are given without the one that they are about."""
     given = given_of(value)
     if given and field not in given:
-        message = f"must be given beside `{given[0]}`, which says nothing without it"
-        raise OptionError(message, f"{value.option}.{field}")
+        message = f"means nothing without `{value.option}.{field}`"
+        raise OptionError(message, f"{value.option}.{given[0]}")
 
 
 def refuse_fields(name: str, value: object) -> None:

@@ -267,10 +267,9 @@ def test_an_estimate_is_near_the_count(
         "max_length": 256,
         "lanes": 1,
         "strategy": fastpack.BestFit(open_rows=2),
-        "weights": weights,
-        "on_exhausted": on_exhausted,
-        "weight_unit": unit,
     }
+    if weights is not None:
+        options |= {"weights": weights, "on_exhausted": on_exhausted, "weight_unit": unit}
     files: dict[str, Any] = {"a": short, "b": long}
     counted = flat.stream(files, loaded, cache_dir=tmp_path, **options).estimate()
     estimated = flat.stream(files, loaded, **options).estimate(sample=200)
