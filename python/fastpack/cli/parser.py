@@ -54,6 +54,13 @@ class _Help(argparse.HelpFormatter):
             return "".join(indent + line for line in text.splitlines(keepends=True))
         return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent)
 
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """The spellings of a flag; each on a line of its own where they are too long for one."""
+        text = super()._format_action_invocation(action)
+        if len(text) > self._width - self._current_indent:
+            text = text.replace(", --", f",\n{' ' * self._current_indent}--")
+        return text
+
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors take one line."""

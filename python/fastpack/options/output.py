@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Final
 
-from fastpack import _fastpack
 from fastpack.arguments.checks import check_switch
 from fastpack.options.option import (
     FOLDER_CALLS,
@@ -17,7 +16,7 @@ from fastpack.options.option import (
     Flag,
     Option,
 )
-from fastpack.options.value import Value, option_field, refuse_without
+from fastpack.options.value import Value, option_field
 from fastpack.types import (  # noqa: TC001  the types of fields are looked at
     Compression,
     Existing,
@@ -77,7 +76,7 @@ class Format(Value):
         self.check_words()
         for name in ("per_file", "hf_layout"):
             check_switch(f"format.{name}", getattr(self, name))
-        _fastpack.check_value(self.option, self)
+        Value.check(self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -111,11 +110,6 @@ class Groups(Value):
     _: dataclasses.KW_ONLY
     rank: RankOption | None = option_field(None, once=True)
     world_size: RankOption | None = option_field(None, once=True)
-
-    def check(self) -> None:
-        """Refuses a size that is none, and ranks without groups; ranks are known with the environment."""
-        refuse_without(self, "size")
-        _fastpack.check_value(self.option, self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)

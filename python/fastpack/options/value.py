@@ -54,7 +54,6 @@ __all__ = [
     "parts_of",
     "paths_of",
     "refuse_fields",
-    "refuse_without",
     "spelled_as_word",
     "to_table",
     "word_of",
@@ -424,14 +423,6 @@ def heeded_by(value: object) -> Iterator[tuple[str, tuple[str, ...]]]:
         for field in dataclasses.fields(value):  # type: ignore[arg-type]  # every subclass is a dataclass
             if field.name in given and field.metadata.get("objectives"):
                 yield field.name, field.metadata["objectives"]
-
-
-def refuse_without(value: Value, field: str) -> None:
-    """Refuses a value whose other fields are given without the one that they are about."""
-    given = given_of(value)
-    if given and field not in given:
-        message = f"means nothing without `{value.option}.{field}`"
-        raise OptionError(message, f"{value.option}.{given[0]}")
 
 
 def refuse_fields(name: str, value: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Final
 
-from fastpack import _fastpack
+from fastpack.errors import OptionError
 from fastpack.options.option import (
     FOLDER_CALLS,
     RUN,
@@ -15,7 +15,7 @@ from fastpack.options.option import (
     Flag,
     Option,
 )
-from fastpack.options.value import Value, option_field, refuse_without
+from fastpack.options.value import Value, given_of, option_field
 from fastpack.types import (  # noqa: TC001  the types of fields are looked at
     AllReduce,
     OnEnd,
@@ -40,7 +40,7 @@ class _OfStream(Value):
     def check(self) -> None:
         """Refuses words and numbers that are none; a `where`, shares and ranks are known with the call."""
         self.check_words()
-        _fastpack.check_value(self.option, self)
+        Value.check(self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -121,7 +121,9 @@ class Weights(_OfStream):
     def check(self) -> None:
         """Refuses words that are none, and a unit of no shares; shares are known with the sources."""
         self.check_words()
-        refuse_without(self, "shares")
+        if self.shares is None and given_of(self):
+            message = "means nothing without `weights.shares`"
+            raise OptionError(message, f"weights.{given_of(self)[0]}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)

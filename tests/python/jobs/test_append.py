@@ -126,7 +126,7 @@ def test_other_options_and_changed_files_are_refused_by_name(
         {"format": fastpack.Format(per_file=True)},
         {"groups": "1MB"},
         {"cache_dir": tmp_path / "cache"},
-        {"groups": fastpack.Groups("1MB", rank=0, world_size=1)},
+        {"groups": fastpack.Groups(rank=0, world_size=1)},
     ):
         with pytest.raises(fastpack.OptionError) as refused:
             append(parts[1], **more)

@@ -266,7 +266,6 @@ FIELD_ERRORS = [
     (lambda: fastpack.Ranks(lanes=0), "ranks.lanes", "from 1 to"),
     (lambda: fastpack.Format(shard_size=0), "format.shard_size", '"512MB"'),
     (lambda: fastpack.Groups("much"), "groups.size", '"4GB"'),
-    (lambda: fastpack.Groups(rank=0, world_size=2), "groups.rank", "means nothing without `groups.size`"),
     (lambda: fastpack.Weights(unit="rows"), "weights.unit", "means nothing without `weights.shares`"),
     (lambda: fastpack.Select(skip=-1), "select.skip", "from 0"),
     (lambda: fastpack.Select(stride=0), "select.stride", "from 1 to"),

@@ -250,13 +250,17 @@ def test_a_damaged_count_is_made_again(texts: Path, loaded: fastpack.Tokenizer, 
     assert path.read_text(encoding="utf-8") == text
 
 
-@pytest.mark.parametrize("weights", [None, {"a": 1, "b": 1}, {"a": 1, "b": 3}], ids=str)
-@pytest.mark.parametrize("on_exhausted", ["repeat", "stop", "drop"])
-@pytest.mark.parametrize("unit", ["tokens", "documents", "rows"])
+MIXES = [
+    {"weights": weights, "on_exhausted": on_exhausted, "weight_unit": unit}
+    for weights in ({"a": 1, "b": 1}, {"a": 1, "b": 3})
+    for on_exhausted in ("repeat", "stop", "drop")
+    for unit in ("tokens", "documents", "rows")
+]
+
+
+@pytest.mark.parametrize("mix", [{}, *MIXES], ids=str)
 def test_an_estimate_is_near_the_count(
-    weights: Any,
-    on_exhausted: Any,
-    unit: Any,
+    mix: dict[str, Any],
     write_jsonl: Callable[..., Path],
     loaded: fastpack.Tokenizer,
     tmp_path: Path,
@@ -267,9 +271,8 @@ def test_an_estimate_is_near_the_count(
         "max_length": 256,
         "lanes": 1,
         "strategy": fastpack.BestFit(open_rows=2),
+        **mix,
     }
-    if weights is not None:
-        options |= {"weights": weights, "on_exhausted": on_exhausted, "weight_unit": unit}
     files: dict[str, Any] = {"a": short, "b": long}
     counted = flat.stream(files, loaded, cache_dir=tmp_path, **options).estimate()
     estimated = flat.stream(files, loaded, **options).estimate(sample=200)

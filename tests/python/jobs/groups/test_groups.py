@@ -256,7 +256,7 @@ def test_a_finished_job_returns_its_report_and_another_is_refused(pack, tmp_path
     [
         (
             {"group_size": None, "rank": 0, "world_size": 2},
-            "`groups.rank`.*means nothing without `groups.size`",
+            "`groups.rank`.*without `groups.size` the job is one group",
         ),
         (
             {"rank": 2, "world_size": 2},
