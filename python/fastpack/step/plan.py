@@ -37,7 +37,6 @@ _DENSE_7B = (24576.0, 1.0)
 _MOST = 1 << 16
 """The most ranks, optimizer steps and micro-batches of a pipeline: more are a mistake, whose plan would fill the memory."""
 
-
 _MOST_PARTS = 1 << 20
 """The most kinds of all optimizer steps that ranks agree on, one after the other."""
 
@@ -160,7 +159,8 @@ def plan_step(
     """Plans a training step: shares sequences among ranks, in micro-batches under a budget of tokens that cost alike.
 
     Each rank has as many micro-batches as the others: as few as best-fit decreasing needs for the sequences, or `plan(strategy="mix")`
-    if these are fewer. All ranks wait for the costliest micro-batch of a place, so those of a place are made to cost alike. The same arguments give the same plan on every rank, so each can make it alone.
+    if these are fewer. All ranks wait for the costliest micro-batch of a place, so those of a place are made to cost alike. The same
+    arguments give the same plan on every rank, so each can make it alone.
 
     Args:
         lengths: The tokens of each sequence.

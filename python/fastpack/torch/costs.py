@@ -10,21 +10,24 @@ __all__ = ["cost"]
 
 
 _TWO_MATRICES: Final = frozenset(
-    {
-        *(
-            "bloom",
-            "codegen",
-            "falcon",
-            "gpt2",
-            "gpt_bigcode",
-            "gpt_neo",
-            "gpt_neox",
-            "gpt_neox_japanese",
-            "gptj",
-            "mpt",
-        ),
-        *("nemotron", "opt", "persimmon", "phi", "starcoder2", "xglm"),
-    }
+    [
+        "bloom",
+        "codegen",
+        "falcon",
+        "gpt2",
+        "gpt_bigcode",
+        "gpt_neo",
+        "gpt_neox",
+        "gpt_neox_japanese",
+        "gptj",
+        "mpt",
+        "nemotron",
+        "opt",
+        "persimmon",
+        "phi",
+        "starcoder2",
+        "xglm",
+    ]
 )
 """The `model_type` of decoders whose feed-forward network has no gate: nothing else in a config tells it."""
 

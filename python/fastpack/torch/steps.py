@@ -266,7 +266,7 @@ def _read(
 
 
 def _mask_array(attention_mask: object) -> npt.NDArray[np.bool_]:
-    """What counts in padded columns; an empty array if the value is nothing of the kind."""
+    """The attention mask as an array; an empty one for a value that is no array."""
     check_type(
         "attention_mask", attention_mask, (list, np.ndarray, torch.Tensor), "an array of zeros and ones"
     )
@@ -454,7 +454,7 @@ def _tensor(values: Array, bits_of: object) -> torch.Tensor:
 
 
 def _values_of(step: Step, values: Sequence[torch.Tensor]) -> ValuesOf:
-    """Whether all tensors have a value for each token of their micro-batches, or for each sequence."""
+    """The unit of the values, by the shapes of the tensors: tokens or sequences."""
     check_tensors(values, len(step))
     pairs = list(zip(step, values, strict=True))
     if not pairs or not all(given.shape == (len(batch.sequences),) for batch, given in pairs):

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 __all__ = [
-    "BESIDE_ELSEWHERE",
     "FOREIGN_COMMANDS",
     "FOREIGN_NAMES",
     "FOREIGN_OPTIONS",
     "FOREIGN_WORDS",
+    "INSTEAD",
     "MOVED",
     "OPTION_ADVICE",
     "WORD_ADVICE",
@@ -231,10 +231,10 @@ def _held_by(place: str, value: str) -> Message:
     return Message("`", option, f"` takes {such}`{value}({field}=...)`, which holds that option")
 
 
-BESIDE_ELSEWHERE: Final[dict[str, str]] = {
+INSTEAD: Final[dict[str, str]] = {
     "epochs": "objectives that draw anew for each copy of a document hold `copies`, such as `MaskedLM(copies=2)`",
 }
-"""What serves instead of an option in a call that does not take it."""
+"""Advice for options of other functions."""
 
 OPTION_ADVICE: Final[dict[str, str]] = {
     "packing": 'rows are always packed; `strategy="none"` gives a row per document',

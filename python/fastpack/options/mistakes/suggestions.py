@@ -12,9 +12,9 @@ from fastpack.arguments.checks import nearest
 from fastpack.arguments.message import Message, Setting
 from fastpack.options import OPTIONS
 from fastpack.options.mistakes.foreign import (
-    BESIDE_ELSEWHERE,
     FOREIGN_OPTIONS,
     FOREIGN_WORDS,
+    INSTEAD,
     MOVED,
     OPTION_ADVICE,
     meant_word,
@@ -57,7 +57,7 @@ def _elsewhere(option: str, known: Sequence[str]) -> str:
     if option not in OPTIONS or option in known:
         return ""
     takers = ", ".join(f"`{call}`" for call in sorted(OPTIONS[option].calls))
-    instead = BESIDE_ELSEWHERE.get(option)
+    instead = INSTEAD.get(option)
     return f"`{option}` is an option of {takers}" + (f"; {instead}" if instead else "")
 
 

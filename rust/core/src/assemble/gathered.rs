@@ -43,10 +43,7 @@ pub struct Excerpt<'a> {
 impl<'a> Excerpt<'a> {
     /// The pictures that are whole in the piece.
     pub(super) fn pictures(&self) -> impl Iterator<Item = DocumentPicture<'a>> + use<'a> {
-        let (first, end) = (self.first, self.first + self.length);
-        let inside =
-            move |it: &DocumentPicture<'_>| first <= it.tokens.start && it.tokens.end <= end;
-        self.document.pictures().filter(inside)
+        self.document.pictures_in(self.first..self.first + self.length)
     }
 
     /// The bytes of its pictures that rows embed.

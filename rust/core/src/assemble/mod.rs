@@ -86,11 +86,7 @@ pub fn assembled(
     let arrays = layout.stored().iter().map(|&column| match column {
         Stored::Plain(column) => {
             let array = made.as_ref().and_then(|made| made.array(column));
-            match array {
-                Some(array) => Ok(array),
-                None if column == RowColumn::Images => cells.pictures(),
-                None => Ok(cells.column(column)),
-            }
+            array.map_or_else(|| cells.column(column), Ok)
         }
         Stored::Ids(Width::Short) => cells.short_ids(),
         Stored::Ids(Width::Long) => Ok(cells.per_token::<UInt32Type>(|segment, values| {
@@ -143,10 +139,10 @@ impl<'a> ColumnRows<'a> {
         })
     }
 
-    /// A column of the rows.
-    fn column(&self, column: RowColumn) -> ArrayRef {
+    /// A column of the rows. Fails where a picture that rows embed has changed.
+    fn column(&self, column: RowColumn) -> Result<ArrayRef> {
         let Self { gathered, rows, layout, .. } = self;
-        match column {
+        Ok(match column {
             RowColumn::InputIds => self.per_token::<Int32Type>(|segment, values| {
                 values.extend(segment.ids().iter().map(|id| id.cast_signed()));
                 values.extend((segment.tokens()..segment.room).map(|_| layout.padding.id()));
@@ -197,7 +193,13 @@ impl<'a> ColumnRows<'a> {
             RowColumn::AttnCost => self
                 .per_row::<Int64Type>(|row| self.gathered.plan().attention_cost(row).cast_signed()),
             RowColumn::Group => self.per_row::<Int32Type>(|row| layout.group(row)),
-            RowColumn::Images => unreachable!("`pictures` makes this column"),
+            RowColumn::Images => {
+                let mut pictures = PictureLists::new(layout.embeds_pictures());
+                for row in rows.clone() {
+                    pictures.push_row(self.segments(row).map(|segment| segment.excerpt))?;
+                }
+                pictures.finish()
+            }
             RowColumn::PromptIds
             | RowColumn::ChosenIds
             | RowColumn::RejectedIds
@@ -205,16 +207,7 @@ impl<'a> ColumnRows<'a> {
             | RowColumn::Label => {
                 unreachable!("options refuse a column that the objective does not make")
             }
-        }
-    }
-
-    /// The pictures. Fails where one that rows embed has changed.
-    fn pictures(&self) -> Result<ArrayRef> {
-        let mut pictures = PictureLists::new(self.layout.embeds_pictures());
-        for row in self.rows.clone() {
-            pictures.push_row(self.segments(row).map(|segment| segment.excerpt))?;
-        }
-        Ok(pictures.finish())
+        })
     }
 
     /// The tokens in 16 bits.

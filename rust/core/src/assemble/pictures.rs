@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Cursor;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -88,7 +87,7 @@ impl PictureLists {
                     lengths.push(bytes.len() - before);
                 }
                 let (path, row) = match picture.source {
-                    DocumentPictureSource::File(path) => (path, 0),
+                    DocumentPictureSource::File(path) => (path.text(), 0),
                     DocumentPictureSource::Record | DocumentPictureSource::Held(_) => {
                         let origin = piece.document.origin();
                         let path = std::path::absolute(&origin.path);
@@ -137,18 +136,18 @@ fn append_bytes(
     picture: &DocumentPicture<'_>,
     bytes: &mut Vec<u8>,
 ) -> std::result::Result<(), String> {
-    let path = match &picture.source {
+    let path = match picture.source {
         DocumentPictureSource::Held(held) => {
             held.append_to(bytes);
             return Ok(());
         }
-        DocumentPictureSource::File(path) => Path::new(path),
+        DocumentPictureSource::File(path) => path.text(),
         DocumentPictureSource::Record => {
             return Err("the document has no bytes of its picture".into());
         }
     };
-    let fault = |what: String| format!("the picture `{}`: {what}", path.display());
-    let read = fs::read(path).map_err(|error| fault(error.to_string()))?;
+    let fault = |what: String| format!("the picture `{path}`: {what}");
+    let read = fs::read(&path).map_err(|error| fault(error.to_string()))?;
     let size = fastpack_picture::size(Cursor::new(&read)).map_err(|it| fault(it.to_string()))?;
     let expected = picture.embedded.unwrap_or(0);
     if read.len() as u64 != u64::from(expected) || size != picture.size {

@@ -26,7 +26,7 @@ use crate::util::random::{hash_of_ids, key_of};
 
 pub use crate::record::TrainedRun;
 
-pub use pictures::{DocumentPicture, DocumentPictureSource};
+pub use pictures::{DocumentPicture, DocumentPictureSource, WordBytes};
 pub use several::{PartKind, Several, Whole};
 pub(crate) use words::{FIXED as RECORD_HEAD, RecordHead};
 
@@ -158,6 +158,16 @@ impl<'a> Document<'a> {
     /// Its pictures, in the order of their tokens.
     pub fn pictures(&self) -> impl Iterator<Item = DocumentPicture<'a>> + use<'a> {
         pictures::read(self.numbers(PICTURES))
+    }
+
+    /// The pictures that are whole in a stretch of its tokens.
+    pub(crate) fn pictures_in(
+        &self,
+        stretch: Range<u32>,
+    ) -> impl Iterator<Item = DocumentPicture<'a>> + use<'a> {
+        let is_inside =
+            move |tokens: &Range<u32>| stretch.start <= tokens.start && tokens.end <= stretch.end;
+        self.pictures().filter(move |picture| is_inside(&picture.tokens))
     }
 
     /// The trained runs of the first column: ascending, disjoint, none empty.

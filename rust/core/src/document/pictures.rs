@@ -31,24 +31,32 @@ pub struct DocumentPicture<'a> {
 }
 
 /// The place of a picture's bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentPictureSource<'a> {
-    /// A file of its own.
-    File(String),
+    /// A file of its own, by its path.
+    File(WordBytes<'a>),
     /// The record that the document is of.
     Record,
-    /// The document itself.
-    Held(HeldWords<'a>),
+    /// The document itself, which has these bytes.
+    Held(WordBytes<'a>),
 }
 
 /// Bytes that a column of numbers holds, the last number filled up with zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldWords<'a> {
+pub struct WordBytes<'a> {
     words: &'a [u32],
     length: usize,
 }
 
-impl HeldWords<'_> {
+impl WordBytes<'_> {
+    /// The bytes as a text; what is no Unicode in them is replaced.
+    pub fn text(self) -> String {
+        let mut bytes = Vec::new();
+        self.append_to(&mut bytes);
+        String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+
     /// Appends the bytes to a list.
     pub fn append_to(self, bytes: &mut Vec<u8>) {
         let end = bytes.len() + self.length;
@@ -93,15 +101,11 @@ pub(super) fn read(mut words: &[u32]) -> impl Iterator<Item = DocumentPicture<'_
         let bytes = if is_in_record { embedded } else { length } as usize;
         let (following, rest) = rest.split_at_checked(bytes.div_ceil(WORD))?;
         words = rest;
-        let held = HeldWords { words: following, length: bytes };
+        let following = WordBytes { words: following, length: bytes };
         let source = match (is_in_record, embedded) {
             (true, 0) => DocumentPictureSource::Record,
-            (true, _) => DocumentPictureSource::Held(held),
-            (false, _) => {
-                let mut path = Vec::new();
-                held.append_to(&mut path);
-                DocumentPictureSource::File(String::from_utf8_lossy(&path).into_owned())
-            }
+            (true, _) => DocumentPictureSource::Held(following),
+            (false, _) => DocumentPictureSource::File(following),
         };
         let size = Size { width, height };
         let embedded = Some(embedded).filter(|bytes| *bytes > 0);
@@ -111,8 +115,6 @@ pub(super) fn read(mut words: &[u32]) -> impl Iterator<Item = DocumentPicture<'_
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -120,7 +122,7 @@ mod tests {
     #[test]
     fn pictures_are_read_as_they_were_written() {
         let file = |path: &str| PictureSource::File(path.into());
-        let held = |bytes: &[u8]| PictureSource::Held(Arc::from(bytes));
+        let held = |bytes: &[u8]| PictureSource::Held(bytes.into());
         let sources = [
             (file("a.png"), None),
             (PictureSource::Record, None),
@@ -142,7 +144,7 @@ mod tests {
         for ((number, (source, embedded)), picture) in (0..).zip(sources).zip(read) {
             match (source, picture.source) {
                 (PictureSource::File(path), DocumentPictureSource::File(found)) => {
-                    assert_eq!(&*path, found);
+                    assert_eq!(&*path, found.text());
                 }
                 (PictureSource::Record, DocumentPictureSource::Record) => {}
                 (PictureSource::Held(bytes), DocumentPictureSource::Held(found)) => {

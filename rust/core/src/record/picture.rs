@@ -1,6 +1,5 @@
 //! [`Picture`]: the file of a picture, or its bytes as a record holds them, decoded on demand.
 
-use std::borrow::Cow;
 use std::io::Cursor;
 use std::sync::Arc;
 
@@ -76,12 +75,14 @@ impl HeldPicture {
     /// # Errors
     ///
     /// The fault of a text that is no base64.
-    pub fn bytes(&self) -> Result<Cow<'_, [u8]>, Fault> {
+    pub fn bytes(&self) -> Result<Buffer, Fault> {
         match &self.bytes {
-            HeldBytes::Plain(bytes) => Ok(Cow::Borrowed(bytes)),
+            HeldBytes::Plain(bytes) => Ok(bytes.clone()),
             HeldBytes::Base64(text) => {
                 let bytes = decode(self.characters(text)?);
-                bytes.map(Cow::Owned).map_err(|error| self.fault(&format!("no base64: {error}")))
+                bytes
+                    .map(Buffer::from_vec)
+                    .map_err(|error| self.fault(&format!("no base64: {error}")))
             }
         }
     }

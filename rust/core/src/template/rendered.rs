@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::buffer::Buffer;
 use fastpack_picture::Size;
 
 use super::conversation::left_out::LeftOut;
@@ -51,7 +52,7 @@ pub enum PictureSource {
     /// The record, which training finds again.
     Record,
     /// These bytes, which no file holds as they are.
-    Held(Arc<[u8]>),
+    Held(Buffer),
 }
 
 /// A text ready to be tokenized.

@@ -1,6 +1,5 @@
 //! [`held_picture`]: finds the bytes of a picture in a record again, as the record is read when it is packed.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::config::{DocumentKind, Fields, Part, Reading};
@@ -29,7 +28,7 @@ pub fn held_picture(raw: Raw<'_>, readings: &[String], number: usize) -> Result<
         None => pictures_of_only_field(raw)?,
     };
     match pictures.get(number) {
-        Some(Picture::Held(picture)) => picture.bytes().map(Cow::into_owned),
+        Some(Picture::Held(picture)) => picture.bytes().map(|bytes| bytes.to_vec()),
         Some(Picture::File(name)) => {
             Err(fault(format!("its picture {number} is the file `{name}`")))
         }

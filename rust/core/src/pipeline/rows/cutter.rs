@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::config::{Options, Overlong, PackOptions, PictureSizes, RowColumn, Side};
-use crate::document::{Document, DocumentPicture, INPUTS};
+use crate::document::{Document, INPUTS};
 use crate::error::Error;
 use crate::objective::{Limits, Objective, RowPart};
 use crate::pack::{MadeSizes, OverlongCut, Piece, Stretches, cut};
@@ -233,9 +233,7 @@ impl Cutter<'_> {
 
 /// The pictures of a part of a document.
 fn pictures_in(part: &RowPart<'_>) -> PictureSizes {
-    let (start, end) = (part.start, part.start + part.length);
-    let inside = |it: &DocumentPicture<'_>| start <= it.tokens.start && it.tokens.end <= end;
-    let pictures = part.document.pictures().filter(inside);
+    let pictures = part.document.pictures_in(part.start..part.start + part.length);
     pictures.fold(PictureSizes::default(), |sizes, picture| with_picture(sizes, &picture.tokens))
 }
 

@@ -140,7 +140,7 @@ impl<'a> PictureTexts<'a> {
                 let (size, bytes) = (picture.size()?, picture.bytes()?);
                 let embedded = embedded_bytes(bytes.len() as u64)
                     .map_err(|what| Fault::new(Reason::Picture, what))?;
-                let source = PictureSource::Held(Arc::from(&*bytes));
+                let source = PictureSource::Held(bytes);
                 return Ok(SizedPicture { size, source, embedded: Some(embedded) });
             }
             Picture::Held(picture) if self.names_records(path) => {
@@ -203,7 +203,11 @@ impl<'a> PictureTexts<'a> {
         for conversation in conversations {
             let count = conversation.pictures.len();
             for picture in &conversation.pictures {
-                let Ok(SizedPicture { size, .. }) = self.sized(picture, path) else { break };
+                let size = match picture {
+                    Picture::Held(picture) => picture.size(),
+                    Picture::File(_) => self.sized(picture, path).map(|it| it.size),
+                };
+                let Ok(size) = size else { break };
                 if !self.known().of.contains_key(&(size, count)) {
                     missing.entry(count).or_default().push(size);
                 }
