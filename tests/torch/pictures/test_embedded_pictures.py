@@ -220,8 +220,19 @@ def test_rows_train_without_their_files(workers, folder_of, processor_of, tmp_pa
         assert all(torch.equal(found[name], batch[name]) for name in tensors)
 
 
-@pytest.mark.parametrize("change", ["pixels", "size", "no picture", "gone"])
-def test_a_file_that_changed_behind_its_tokens_is_named(change, folder_of, tmp_path):
+SAME_LENGTH = len(png(60, 90))
+
+CHANGES = {
+    "longer": (png(60, 90) + b"more", f"it has {SAME_LENGTH + 4} bytes, but had {SAME_LENGTH}"),
+    "another": (png(30, 40).ljust(SAME_LENGTH, b"\0"), "it has 30 x 40 pixels, but had 60 x 90 pixels"),
+    "none": (bytes(SAME_LENGTH), "no picture"),
+    "gone": (None, "No such file"),
+    "a pipe": (None, "it has 0 bytes"),
+}
+
+
+@pytest.mark.parametrize(("kind", "change"), CHANGES.items())
+def test_a_file_that_changed_behind_its_tokens_is_named(kind, change, folder_of, tmp_path):
     path = picture(tmp_path, 60, 90)
     messages = [user({"type": "image", "path": str(path)}, text("a boat")), answer("ok")]
     data = write(tmp_path, [{"messages": messages}])
@@ -234,12 +245,13 @@ def test_a_file_that_changed_behind_its_tokens_is_named(change, folder_of, tmp_p
         keep_tokens=True,
         progress=False,
     )
-    path.write_bytes(
-        {"pixels": png(60, 90) + b"more", "size": png(61, 90), "no picture": b"a", "gone": b""}[change]
-    )
-    if change == "gone":
-        path.unlink()
-    with pytest.raises(RecordError, match=r"data.jsonl:1: the picture `.*60x90.png`: "):
+    content, said = change
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    elif kind == "a pipe":
+        os.mkfifo(path)
+    with pytest.raises(RecordError, match=rf"data.jsonl:1: the picture `.*60x90.png`: .*{said}"):
         fastpack.repack(tmp_path / "rows", tmp_path / "again", max_length=512, progress=False)
     assert not (tmp_path / "again").exists()
 

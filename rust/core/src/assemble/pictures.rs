@@ -1,7 +1,7 @@
 //! The column of pictures: the file, the place and the size of each, and its bytes if rows embed them.
 
 use std::fs;
-use std::io::Cursor;
+use std::io::{self, Cursor};
 use std::sync::Arc;
 
 use arrow::array::{
@@ -147,17 +147,20 @@ fn append_bytes(
         }
     };
     let fault = |what: String| format!("the picture `{path}`: {what}");
-    let read = fs::read(&path).map_err(|error| fault(error.to_string()))?;
+    let changed = |now: String, before: String| {
+        Err(fault(format!("it has {now}, but had {before} when it was tokenized; pack again")))
+    };
+    let unread = |error: io::Error| fault(error.to_string());
+    let facts = fs::metadata(&path).map_err(unread)?;
+    let expected = u64::from(picture.embedded.unwrap_or(0));
+    if !facts.is_file() || facts.len() != expected {
+        return changed(format!("{} bytes", facts.len()), format!("{expected}"));
+    }
+    let read = fs::read(&path).map_err(unread)?;
     let size = fastpack_picture::size(Cursor::new(&read)).map_err(|it| fault(it.to_string()))?;
-    let expected = picture.embedded.unwrap_or(0);
-    if read.len() as u64 != u64::from(expected) || size != picture.size {
-        let shown =
-            |Size { width, height }, bytes| format!("{width} x {height} pixels in {bytes} bytes");
-        return Err(fault(format!(
-            "it has {}, but had {} when it was tokenized; pack again",
-            shown(size, read.len() as u64),
-            shown(picture.size, expected.into())
-        )));
+    if size != picture.size {
+        let shown = |Size { width, height }| format!("{width} x {height} pixels");
+        return changed(shown(size), shown(picture.size));
     }
     bytes.extend_from_slice(&read);
     Ok(())

@@ -95,14 +95,14 @@ impl<'a> ColumnNumbers<'a> {
                 OFFSET
                     + u64::from(text)
                     + PICTURE * (end - start) as u64
-                    + embedded_bytes(values, start..end)
+                    + content_size(values, start..end)
             }
         }
     }
 }
 
 /// The bytes of embedded pictures, and of their offsets.
-fn embedded_bytes(pictures: &StructArray, range: Range<usize>) -> u64 {
+fn content_size(pictures: &StructArray, range: Range<usize>) -> u64 {
     const OFFSET: u64 = 8;
     let bytes = pictures.columns().iter().filter_map(|column| column.as_binary_opt::<i64>());
     let sizes = bytes.map(|bytes| {

@@ -138,7 +138,7 @@ impl<'a> PictureTexts<'a> {
         let name = match picture {
             Picture::Held(picture) if self.options.embed => {
                 let (size, bytes) = (picture.size()?, picture.bytes()?);
-                let embedded = embedded_bytes(bytes.len() as u64)
+                let embedded = bytes_in_row(bytes.len() as u64)
                     .map_err(|what| Fault::new(Reason::Picture, what))?;
                 let source = PictureSource::Held(bytes);
                 return Ok(SizedPicture { size, source, embedded: Some(embedded) });
@@ -175,7 +175,7 @@ impl<'a> PictureTexts<'a> {
             return Err(fault(&"it is no file"));
         }
         let source = PictureSource::File(file.display().to_string().into());
-        let embedded = self.options.embed.then(|| embedded_bytes(facts.len())).transpose();
+        let embedded = self.options.embed.then(|| bytes_in_row(facts.len())).transpose();
         let embedded = embedded.map_err(|what| fault(&what))?;
         let version = (facts.modified().ok(), facts.len());
         let sizes = || self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -301,7 +301,7 @@ impl<'a> PictureTexts<'a> {
 }
 
 /// The number of a picture's bytes, which rows embed, or the reason that there are too many.
-fn embedded_bytes(bytes: u64) -> Result<u32, String> {
+fn bytes_in_row(bytes: u64) -> Result<u32, String> {
     u32::try_from(bytes)
         .map_err(|_| format!("it has {bytes} bytes, and no row embeds more than 4 GiB"))
 }
