@@ -1,7 +1,6 @@
 """Types of the native module, sorted like its `lib.rs`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import Final, final
@@ -11,17 +10,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastpack.options.objective import Objective
+from fastpack.options.output import Exists, Format, Groups
 from fastpack.options.packing import Balanced, Packing, Truncate
+from fastpack.options.records import Reading
 from fastpack.options.rows import Padding
-from fastpack.options.tokens import SpecialTokens
+from fastpack.options.storage import Storage
+from fastpack.options.tokens import ChatTemplate, SpecialTokens
 from fastpack.options.train_on import TrainOn
 from fastpack.options.value import Value
+from fastpack.options.work import Ranks, Select, Weights
 from fastpack.records.transform import NativeTransform
 from fastpack.report.report import Report
 from fastpack.runtime.progress import NativeProgress
 from fastpack.tokenizer.arguments import NativeTemplate
 from fastpack.tokenizer.pictures.native import NativeImages
-from fastpack.types import Fields, JsonValue
+from fastpack.types import JsonValue
 
 __all__ = [
     "COMPACT_KEY",
@@ -159,8 +162,8 @@ class StorageOptions:
     def __new__(
         cls,
         *,
-        options: Mapping[str, str],
-        block_cache: tuple[str | PathLike[str], int | str] | None,
+        storage: Storage,
+        cache: str | PathLike[str],
         given: Mapping[str, Sequence[tuple[str, str, Mapping[str, str]]]],
         filesystem: object,
     ) -> StorageOptions: ...
@@ -171,11 +174,7 @@ class Source:
         cls,
         *,
         patterns: Sequence[str | PathLike[str]],
-        shape: str | None,
-        fields: Fields | None,
-        prompt: str | Mapping[str, str] | None,
-        examples: Sequence[tuple[str, str]] | None,
-        separator: str | None,
+        reading: Reading,
         limit: int | None,
         repeat: int,
         records: tuple[str, str | None, str, object] | None,
@@ -196,17 +195,14 @@ class Options:
         train_on: str | TrainOn,
         turns: str,
         special_tokens: SpecialTokens,
-        decode_arguments: bool,
+        chat_template: ChatTemplate,
         on_bad_record: str,
         max_lost: str | float | None,
         columns: Sequence[str] | None,
-        now: datetime | None,
         verify: int,
         threads: int,
         images: NativeImages | None,
-        sources: Sequence[tuple[str, float | None, float]] | None,
-        weight_unit: str,
-        stopping_strategy: str,
+        shares: tuple[Weights, Sequence[tuple[str, float | None, float]]] | None,
     ) -> Options: ...
 
 @final
@@ -215,19 +211,13 @@ class Output:
         cls,
         *,
         dir: str | PathLike[str],
-        format: str,
-        layout: str,
-        compression: str | None,
-        per_file: bool,
-        hf_layout: bool,
-        validation: str | float | None,
-        shard_size: int | str,
-        keep_tokens: bool,
-        group_size: int | str | None,
+        format: Format,
+        exists: Exists,
+        groups: Groups,
         turn: tuple[int, int] | None,
-        overwrite: bool,
+        validation: str | float | None,
+        keep_tokens: bool,
         shared: bool,
-        wait: bool,
         memory: int | str,
         recipe: str | None,
         remote: tuple[str, StorageOptions] | None,
@@ -272,7 +262,6 @@ def pack_dir(
     chat_template: NativeTemplate,
     transform: NativeTransform,
     cache_dir: str | PathLike[str] | None,
-    append: str | None,
     progress: NativeProgress | None,
 ) -> Report: ...
 def pack_files(
@@ -456,7 +445,7 @@ class RowDocuments:
     @property
     def files(self) -> npt.NDArray[np.int64]: ...
 
-def bytes_of_rows(columns: Sequence[str], format: str, layout: str, tokens: int) -> int: ...
+def bytes_of_rows(columns: Sequence[str], format: Format, tokens: int) -> int: ...
 def check_rows(table: pa.Table, options: str) -> tuple[list[tuple[int, str]], tuple[int, int] | None]: ...
 def document_hashes(table: pa.Table) -> list[int]: ...
 def expand_row(
@@ -516,27 +505,20 @@ class StreamOptions:
         strategy: Packing,
         shuffle: bool,
         epochs: int | None,
-        lanes: int | None,
+        select: Select,
+        weights: Weights,
+        ranks: Ranks,
         rank: int,
         world_size: int,
         rank_source: str | None,
         max_steps: int | None,
         names: Sequence[str],
-        weights: Sequence[tuple[int, Sequence[float]]],
-        weight_unit: str,
-        on_exhausted: str,
-        on_end: str | None,
+        shares: Sequence[tuple[int, Sequence[float]]],
         cache_dir: str | None,
         agreed: bool,
         by_row: bool,
-        where: Sequence[tuple[str, object]],
-        min_document_tokens: int | None,
-        max_document_tokens: int | None,
         validation: float | str | None,
         held_out: bool,
-        skip: int,
-        take: int | None,
-        stride: int | None,
     ) -> StreamOptions: ...
 
 def count_stream(

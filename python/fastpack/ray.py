@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from fastpack import _fastpack
@@ -11,15 +12,14 @@ from fastpack.api.recipes import recipe_of
 from fastpack.errors import OptionError, StorageError
 from fastpack.options import OPTIONS, options_of
 from fastpack.options.native import (
-    flat,
-    flat_arguments,
     native_inputs,
     native_model,
     native_options,
     native_output,
+    value_in,
 )
 from fastpack.options.output import Groups
-from fastpack.options.storage import storage_of
+from fastpack.options.storage import Storage
 from fastpack.runtime.progress import watching
 from fastpack.storage.filesystem import choose_filesystem
 from fastpack.tokenizer.tokenizer import Tokenizer
@@ -87,12 +87,10 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
             or a filesystem of the caller raises there.
     """
     _refuse_unknown(options)
-    _refuse_unsent(storage_of(options.get("storage")).filesystem)
+    _refuse_unsent(value_in(options, Storage).filesystem)
     defaults = {option.name: option.default for option in options_of("pack_dir")}
     threads = {"threads": num_cpus} if options.get("threads") is None else {}
-    given = flat(
-        {**defaults, **options, **threads, "files": files, "output": output, "groups": Groups(groups)}
-    )
+    given = {**defaults, **options, **threads, "files": files, "output": output, "groups": Groups(groups)}
     sizes, steps = _fastpack.list_groups(native_inputs(given), native_output(given))
     task = ray.remote(_pack_group).options(
         num_cpus=num_cpus,
@@ -106,8 +104,8 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
         for number, step in enumerate(steps):
             pending = {task.remote(shared, group, number): group for group in range(len(sizes))}
             _follow(pending, sizes, step == steps[-1], callback)
-    here = {name: value for name, value in flat_arguments(given).items() if name not in _NOT_HERE}
-    return pack_here(**here, progress=False)  # type: ignore[arg-type]  # as they were given
+    here = {name: value for name, value in given.items() if name not in _NOT_HERE}
+    return pack_here(**here, progress=False)
 
 
 def _follow(
@@ -144,11 +142,14 @@ class _FilesystemFailed(Exception):  # noqa: N818  it is raised for Ray alone
 
 def _pack_group(given: Mapping[str, object], group: int, step: int) -> tuple[int, int, int]:
     """Takes a group through a step, in a process of the cluster. Returns its documents, tokens and rows."""
-    filesystem = choose_filesystem(given["filesystem"])
+    storage = value_in(given, Storage)
+    filesystem = choose_filesystem(storage.filesystem)
+    # Told apart from other failures by what this object has raised.
+    watched = dataclasses.replace(storage, filesystem=filesystem)  # type: ignore[arg-type]  # it is taken as it is
     try:
         report = _fastpack.pack_group(
-            native_inputs({**given, "filesystem": filesystem}),
-            native_output(given, recipe=recipe_of(flat_arguments(given))),
+            native_inputs({**given, "storage": watched}),
+            native_output(given, recipe=recipe_of(given)),
             native_options(given),
             *native_model(given),
             group,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from fastpack.errors import OptionError
+from fastpack.options.native import value_in
 from fastpack.options.objective import objective_of
 from fastpack.options.option import PACKED_OBJECTIVES
+from fastpack.options.records import Reading
 from fastpack.types import Column, Splits
 
 if TYPE_CHECKING:
@@ -113,7 +115,7 @@ def _source(table: pa.Table, name: str, given: Given) -> AnyArray:
         column = column.cast(pa.list_(column.type.value_type))
     if not isinstance(column, (pa.ListArray, pa.LargeListArray)):
         return column
-    field = (given["fields"] or {}).get("input_ids", "input_ids")
+    field = (value_in(given, Reading).fields or {}).get("input_ids", "input_ids")
     if field not in table.column_names or "attention_mask" in table.column_names:
         message = (
             f"`{name}` holds lists, which are carried where the records are ids without an "

@@ -13,6 +13,8 @@ from fastpack.dataset.folder import Folder
 from fastpack.dataset.manifest import MANIFEST, files_beside, manifest_of
 from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
 from fastpack.errors import FastpackError, OptionError
+from fastpack.options.native import value_in
+from fastpack.options.storage import Storage
 from fastpack.storage.remote_options import cache_folder, public
 
 if TYPE_CHECKING:
@@ -38,13 +40,13 @@ def kept_tokens(given: Mapping[str, object]) -> Iterator[str]:
     if public(source).rstrip("/") == public(str(given["output"])).rstrip("/"):
         message = "holds the tokens that are packed; write to a folder of its own"
         raise OptionError(message, "output")
-    options = given["storage_options"]
-    folder = Folder(source, access=Access(options))  # type: ignore[arg-type]  # checked where it is used
+    storage = value_in(given, Storage)
+    folder = Folder(source, access=Access(storage.options))
     if not isinstance(folder.files, RemoteFiles):
         message = f"{folder.name} is no folder in remote storage"
         raise FastpackError(message)
     # It may be large, and the folder for temporary files is in memory on some machines.
-    above = str(given["work_dir"] or cache_folder(None))
+    above = str(storage.work_dir or cache_folder(None))
     Path(above).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="kept-", dir=above) as fetched:
         manifest = folder.files.content(MANIFEST) or b""

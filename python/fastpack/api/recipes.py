@@ -167,7 +167,7 @@ def recipe_of(given: Mapping[str, object]) -> str:
         if option is None or name in _OF_ONE_CALL or option.is_default(value):
             continue
         try:
-            if option.flattens:
+            if name in option.kinds:
                 value = option.value_in(given)  # noqa: PLW2901  the value that was meant
                 if isinstance(value, Value) and not to_table(_of_files(value)):
                     continue
@@ -257,9 +257,7 @@ def _held_value(place: Path, name: str, value: object) -> object:
             return _with_paths(made, lambda path, always: _beside(base, path, always=always))
         except OptionError as refused:
             raise _refused(place, refused.option, refused.reason) from None
-    if OPTIONS[name].flattens and any(
-        kind.plain in marked(kind, "secret") for kind in OPTIONS[name].kinds.values()
-    ):
+    if any(kind.plain in marked(kind, "secret") for kind in OPTIONS[name].kinds.values()):
         _refuse_fields(place, name, {kind.plain: value for kind in OPTIONS[name].kinds.values()})
     return value
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from fastpack import _fastpack
 from fastpack.api.carried_columns import carried_columns, pack_carrying
@@ -13,7 +14,6 @@ from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_
 from fastpack.arguments.urls import is_url
 from fastpack.errors import OptionError
 from fastpack.options.native import (
-    flat,
     images_of,
     native_folder,
     native_inputs,
@@ -24,11 +24,15 @@ from fastpack.options.native import (
     native_reading,
     native_validation,
     tables,
+    value_in,
 )
 from fastpack.options.objective import objective_of
+from fastpack.options.output import Exists, Groups
 from fastpack.options.rows import CAUSAL_COLUMNS
+from fastpack.options.storage import Storage
 from fastpack.options.value import word_of
 from fastpack.records.memory import rows_of, values_of
+from fastpack.records.sources import listed_sources
 from fastpack.report.scan import ScanReport
 from fastpack.runtime.progress import watching
 from fastpack.runtime.ranks import rank_of
@@ -36,10 +40,9 @@ from fastpack.storage.hub_commit import committed, is_of_hub
 from fastpack.streaming.stream import PackStream
 from fastpack.tokenizer.arguments import check_access
 from fastpack.tokenizer.tokenizer import pretrained
-from fastpack.types import StreamStrategy
+from fastpack.types import Appending, StreamStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     import pyarrow as pa
@@ -63,8 +66,8 @@ __all__ = [
 
 def pack_files(given: Given) -> pa.Table | Splits:
     """Packs files into tables."""
-    given, shares = shared_sources(flat(given))
-    options = native_options(given, shares, given["stopping_strategy"])
+    given, shares = shared_sources(given)
+    options = native_options(given, shares)
     inputs = native_inputs(given)
     aside = native_validation(given)
     model = native_model(given)
@@ -77,32 +80,31 @@ def pack_dir(given: Given) -> Report:
     """Packs files into a folder."""
     if is_of_hub(given["output"]):
         return committed(given, pack_dir)
-    given, shares = shared_sources(flat(given))
-    recipe = _recipe_of_all(given) if given["append"] else recipe_of(given["arguments"])
-    options = native_options(given, shares, given["stopping_strategy"])
+    appends = value_in(given, Exists).then in get_args(Appending)
+    recipe = _recipe_of_all(given) if appends else recipe_of(given)
+    given, shares = shared_sources(given)
+    options = native_options(given, shares)
     inputs = native_inputs(given)
-    turn = None
-    if given["rank"] is not None or given["world_size"] is not None:
-        turn = rank_of(given["rank"], given["world_size"])
+    groups, turn = value_in(given, Groups), None
+    if groups != Groups():
+        turn = rank_of(groups.rank, groups.world_size)
     destination = native_output(given, recipe=recipe, turn=turn, appends=True)
     model = native_model(given)
     with watching(given["progress"]) as callback:
-        return _fastpack.pack_dir(
-            inputs, destination, options, *model, _cache(given), given["append"], callback
-        )
+        return _fastpack.pack_dir(inputs, destination, options, *model, _cache(given), callback)
 
 
 def _recipe_of_all(given: Given) -> str:
     """The recipe of a job to whose files others are appended."""
-    arguments, appending = given["arguments"], given["append"]
-    if given["sources"] is not None:
+    appending = value_in(given, Exists).then
+    if isinstance(given["files"], Mapping) or listed_sources(given["files"]) is not None:
         message = f"is `{appending}`, which takes one source; name one in `files`"
         raise OptionError(message, "exists")
     if is_url(folder_of("output", given["output"], takes_urls=True)):
         message = f"is `{appending}`, which needs a folder of the local disk as `output`"
         raise OptionError(message, "exists")
     for option in ("cache_dir", "groups"):
-        if arguments[option] is not None:
+        if given[option] is not None:
             message = f"is `{appending}`, which cannot go with `{option}`; leave one of them out"
             raise OptionError(message, "exists")
     try:
@@ -112,15 +114,14 @@ def _recipe_of_all(given: Given) -> str:
         before = None
     each = [files for files in (before, given["files"]) if files is not None]
     listed = [file for files in each for file in (files if is_series(files) else [files])]
-    keep_tokens = appending == "append" or arguments["keep_tokens"]
-    return recipe_of({**arguments, "files": listed, "keep_tokens": keep_tokens})
+    keep_tokens = appending == "append" or given["keep_tokens"]
+    return recipe_of({**given, "files": listed, "keep_tokens": keep_tokens})
 
 
 def pack_table(given: Given) -> pa.Table | Splits | Report:
     """Packs the rows of a table."""
     if is_of_hub(given["output"]):
         return committed(given, pack_table)
-    given = flat(given)
     carried = carried_columns(given)
     if carried:
         return pack_carrying(given, carried, lambda changed: _pack(rows_of(changed["table"]), changed))
@@ -136,7 +137,6 @@ def pack_records(given: Given) -> pa.Table | Splits | Report:
 
 def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Report:
     """Packs records into the folder `output`, or else into tables."""
-    given = flat(given)
     options, aside, folder = native_options(given), native_validation(given), native_folder(given)
     model = native_model(given)
     reading, cache = native_reading(given), _cache(given)
@@ -167,12 +167,11 @@ def _cache(given: Given) -> StrPath | None:
 def stream(given: Given) -> PackStream:
     """Makes a stream over files."""
     check_choice("strategy", word_of(given["strategy"]), StreamStrategy, " in a stream")
-    return PackStream(flat(given))
+    return PackStream(given)
 
 
 def scan(given: Given) -> ScanReport:
     """Reads files and packs nothing."""
-    given = flat(given)
     max_length = given["max_length"]
     lengths: list[int] = list(max_length) if is_series(max_length) else [max_length]  # type: ignore[arg-type]
     if not lengths:
@@ -197,15 +196,13 @@ def repack(given: Given) -> Report:
     """Packs the kept tokens of a folder into another folder."""
     if is_of_hub(given["output"]):
         return committed(given, repack)
-    given = flat(given)
     _refuse_made(given)
     options = native_options(given)
-    named = given["tokenizer"]
-    loaded = None
+    named, storage, loaded = given["tokenizer"], value_in(given, Storage), None
     if named is None:
-        check_access(given["revision"], given["token"])
+        check_access(storage.revision, storage.token)
     else:
-        loaded = pretrained(named, revision=given["revision"], token=given["token"])
+        loaded = pretrained(named, revision=storage.revision, token=storage.token)
     destination = native_output(given)
     with kept_tokens(given) as kept, watching(given["progress"]) as callback:
         return _fastpack.repack(kept, destination, options, loaded, callback)

@@ -6,10 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from fastpack.arguments.checks import is_series, shown
+from fastpack.arguments.checks import shown
 from fastpack.errors import OptionError, OptionTypeError
+from fastpack.options.native import value_in
+from fastpack.options.work import Weights
 from fastpack.records.reiterable import gives_records
-from fastpack.records.sources import named_sources, weights_of
+from fastpack.records.sources import listed_sources, named_sources, weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,19 +24,19 @@ __all__ = ["shared_sources"]
 
 def shared_sources(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], NativeShares | None]:  # type: ignore[explicit-any]  # as a call has them
     """The arguments with their sources as a list, and the shares of the sources if not all of them is taken once."""
-    files, weights = given["files"], given["weights"]
+    files, weights = given["files"], value_in(given, Weights).shares
     names: list[str] = []
     if isinstance(files, Mapping):
         _refuse_records(files)
-        names, given = named_sources(given)
-    listed = given["sources"]
+        names, files = named_sources(files)
+    listed = listed_sources(files)
     if weights is not None:
         _check_weights(weights, names, listed)
-    if not isinstance(listed, (list, tuple)) or not all(isinstance(it, Mapping) for it in listed):
+    if listed is None:
         return given, None
     fractions = [_fraction(number, source.get("fraction")) for number, source in enumerate(listed)]
     plain = [{name: it for name, it in source.items() if name != "fraction"} for source in listed]
-    given = {**given, "sources": plain}
+    given = {**given, "files": plain}
     if weights is None and all(fraction == 1 for fraction in fractions):
         return given, None
     shares = dict(weights) if isinstance(weights, Mapping) else {}
@@ -53,19 +55,16 @@ def _refuse_records(files: Mapping[object, object]) -> None:
             raise OptionTypeError(message, "files")
 
 
-def _check_weights(weights: object, names: Sequence[str], sources: object) -> None:
+def _check_weights(
+    weights: object, names: Sequence[str], sources: Sequence[Mapping[str, object]] | None
+) -> None:
     """Refuses weights that are none of the named sources."""
     try:
         weights_of(weights, names)
     except ValueError as refused:
         message = f"must be {refused}, not `{shown(weights)}`"
         raise OptionError(message, "weights") from refused
-    repeats = (
-        [source.get("repeat") for source in sources if isinstance(source, Mapping)]
-        if is_series(sources)
-        else []
-    )
-    if any(repeat not in {None, 1} for repeat in repeats):
+    if any(source.get("repeat") not in {None, 1} for source in sources or ()):
         message = "is given beside `weights`, which say how often a source comes; leave one of them out"
         raise OptionError(message, "repeat")
 
@@ -78,7 +77,7 @@ def _fraction(number: int, fraction: object) -> float:
         message = (
             f"`fraction` of source {number} must be a number above 0 and at most 1, not `{shown(fraction)}`"
         )
-        raise OptionError(message, "sources")
+        raise OptionError(message, "files")
     return float(fraction)
 
 

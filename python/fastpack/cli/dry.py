@@ -11,7 +11,8 @@ from fastpack._fastpack import bytes_of_rows
 from fastpack.arguments.checks import folder_of
 from fastpack.arguments.strategy import one_document_a_row
 from fastpack.options import options_of
-from fastpack.options.native import flat, native_options, native_output
+from fastpack.options.native import native_options, native_output, value_in
+from fastpack.options.output import Format
 from fastpack.options.rows import CAUSAL_COLUMNS
 from fastpack.options.storage import Storage
 from fastpack.options.value import word_of
@@ -90,7 +91,7 @@ def foreseen(given: Mapping[str, object]) -> Foreseen:
     native_options(given)
     output = folder_of("output", given["output"], takes_urls=True)
     native_output(given)
-    single = flat(given)
+    form = value_in(given, Format)
     taken = {option.name for option in options_of("scan")}
     known = {name: value for name, value in given.items() if name in taken}
     if isinstance(storage := known.get("storage"), Storage):
@@ -100,19 +101,17 @@ def foreseen(given: Mapping[str, object]) -> Foreseen:
         known["max_length"] = _LONGEST
     scan = fastpack.scan(**known, sample=_SAMPLE)  # type: ignore[arg-type]  # as `pack_dir` takes them
     columns = cast("Sequence[str]", given.get("columns") or CAUSAL_COLUMNS)
-    form = str(single["format"])
     tokens = (
         scan.fits[0].kept.tokens
         if given.get("padding") is None
         else scan.fits[0].rows * scan.fits[0].max_length
     )
-    layout = str(single["layout"])
     return Foreseen(
         scan=scan,
         output=output,
         state=_state(Path(output)),
-        bytes=bytes_of_rows(list(columns), form, layout, tokens),
-        format=form,
+        bytes=bytes_of_rows(list(columns), form, tokens),
+        format=form.name,
         tokenizer=str(given.get("tokenizer") or "none; the records are ids"),
         any_length=any_length,
     )

@@ -14,7 +14,7 @@ from fastpack.arguments.checks import folder_of, regular_file, shown
 from fastpack.arguments.failures import about
 from fastpack.arguments.urls import is_url
 from fastpack.errors import FastpackError, InputNotFoundError
-from fastpack.options.storage import storage_of
+from fastpack.options.storage import Storage, storage_of
 from fastpack.storage.filesystem import FileSystem, choose_filesystem
 from fastpack.storage.remote_options import cache_folder, choose_storage, public
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from fastpack.options.storage import Storage
     from fastpack.types import FsspecFileSystem, StrPath
 
 __all__ = [
@@ -194,9 +193,7 @@ class RemoteFiles:
         filesystem = choose_filesystem(access.filesystem)
         named = url if filesystem is None else filesystem.name_of(url)
         self.name = public(named)
-        storage = choose_storage(
-            (), access.storage_options, block_cache=None, cache_dir=None, filesystem=filesystem, folder=named
-        )
+        storage = choose_storage((), Storage(access.storage_options), filesystem=filesystem, folder=named)
         self._native = _fastpack.RemoteFolder(named, storage)
         self._cache_dir = cache_folder(access.cache_dir)
         self._room: int | None = None

@@ -9,13 +9,12 @@ from fastpack import _fastpack
 from fastpack.arguments.checks import folder_of
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.packed_files import Access, RemoteFiles
-from fastpack.options.storage import storage_of
+from fastpack.options.storage import Storage, storage_of
 from fastpack.storage.remote_options import choose_storage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fastpack.options.storage import Storage
     from fastpack.types import JsonValue, StrPath
 
 __all__ = ["GroupCount", "JobStatus", "status"]
@@ -112,7 +111,7 @@ def status(folder: StrPath, *, storage: Mapping[str, str] | Storage | None = Non
     name = folder_of("folder", folder, takes_urls=True)
     options, native = storage_of(storage, "status").options, None
     if is_url(name):
-        native = choose_storage((), options, block_cache=None, cache_dir=None)
+        native = choose_storage((), Storage(options))
         if name.lower().startswith(_READ_ONLY):
             return _told(RemoteFiles(name, Access(options)).status())
     return _told(_fastpack.status(name, native))

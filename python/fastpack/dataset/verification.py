@@ -382,7 +382,7 @@ class _Checked:
             if missing:
                 there = set(document_hashes(self._rows_of(shard)))
                 missing = {each: row for each, row in missing.items() if each not in there}
-        drawn = self._packed.of_job("row_options").get("shares") is not None
+        drawn = self._packed.options.get("weights") is not None
         if drawn and len(missing) < self.made_again:
             self._notes.append(
                 f"{len(missing):,} of {self.made_again:,} documents of the sample are in no row; a part of the sources was drawn"
@@ -428,11 +428,12 @@ def _cannot_be_made_again(packed: Folder, given: Mapping[str, object]) -> str | 
         return "the rows were packed from memory, which the manifest records no inputs of"
     if differing := _differing_functions(packed, given):
         return f"all documents of the inputs, as they went through {differing}"
-    if "objective" in options:
+    objective = options.get("objective")
+    if isinstance(objective, dict) and objective.get("kind") != "causal":
         return "the rows are of another objective than `causal`, whose documents are not compared"
     if cuts_at_row_end(strategy := options.get("strategy")):
         return f'strategy="{strategy}" cuts documents where rows end'
-    if options.get("on_remainder") == "drop" and options.get("order") == "balanced":
+    if options.get("order.on_remainder") == "drop" and options.get("order") == "balanced":
         return 'on_remainder="drop" left out documents that nothing names'
     return None
 
@@ -480,10 +481,11 @@ def _packed_again(
 
     from fastpack.api import pack_dir  # noqa: PLC0415  loads the native module
     from fastpack.options.function import function_of  # noqa: PLC0415  likewise
-    from fastpack.options.native import chat_template_of  # noqa: PLC0415  likewise
+    from fastpack.options.native import value_in  # noqa: PLC0415  likewise
     from fastpack.options.packing import Unpacked  # noqa: PLC0415  likewise
     from fastpack.options.records import Reading  # noqa: PLC0415  likewise
     from fastpack.options.rows import Padding  # noqa: PLC0415  likewise
+    from fastpack.options.tokens import ChatTemplate  # noqa: PLC0415  likewise
 
     inputs, listed, options = _inputs_of(packed), _sources_of(packed), packed.options
     sources = []
@@ -502,7 +504,7 @@ def _packed_again(
         sources.append({"path": path, "limit": min(limit, most) if isinstance(most, int) else limit, **given})
     columns = ["input_ids", "seq_lengths", *(["labels"] if is_labelled else [])]
     now = packed.manifest.get("now")
-    rendering = chat_template_of(recipe)
+    rendering = value_in(recipe, ChatTemplate)
     # Nothing resumes this job, so nobody is to be warned of a function without a fingerprint.
     wrapped = {name: function_of(name, function) for name, function in functions.items()}
     named = {name: it and dataclasses.replace(it, fingerprint="given") for name, it in wrapped.items()}

@@ -6,11 +6,11 @@ that the call does not have.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
-from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, get_args
 
 from fastpack import _fastpack
 from fastpack.arguments.checks import check_switch, folder_of
@@ -25,12 +25,13 @@ from fastpack.options.option import (
     PACKING,
     RUN,
 )
-from fastpack.options.output import Format
+from fastpack.options.output import Exists, Format, Groups
 from fastpack.options.records import Reading
 from fastpack.options.rows import CAUSAL_COLUMNS
-from fastpack.options.storage import storage_of
+from fastpack.options.storage import Storage
 from fastpack.options.tokens import ChatTemplate
-from fastpack.options.value import Value, flat_names, flattened, heeded_by
+from fastpack.options.value import Value, heeded_by
+from fastpack.options.work import Weights
 from fastpack.records.sources import choose_inputs, choose_reading
 from fastpack.records.transform import transform, warn_of_unknown
 from fastpack.runtime.memory_limit import available_memory
@@ -44,7 +45,7 @@ from fastpack.tokenizer.tokenizer import pretrained
 from fastpack.types import Appending, Splits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -56,9 +57,6 @@ if TYPE_CHECKING:
     from fastpack.tokenizer.pictures.processor import PictureProcessor
 
 __all__ = [
-    "chat_template_of",
-    "flat",
-    "flat_arguments",
     "images_of",
     "native_folder",
     "native_inputs",
@@ -70,14 +68,10 @@ __all__ = [
     "native_reading",
     "native_validation",
     "tables",
+    "value_in",
 ]
 
-
-_READING: Final = tuple(name for name in flat_names(Reading) if name not in {"recursive", "images"})
-"""The settings that the native module takes with each source."""
-
-_OUTPUT: Final = (*flat_names(Format), "overwrite", "wait")
-"""The settings of the output that it takes, of `format` and `exists`."""
+V = TypeVar("V", bound=Value)
 
 
 def _taken(group: str, given: Mapping[str, object]) -> SimpleNamespace:
@@ -85,30 +79,11 @@ def _taken(group: str, given: Mapping[str, object]) -> SimpleNamespace:
     return SimpleNamespace(**{option.name: option.value_in(given) for option in group_of(group)})
 
 
-def flat(given: Mapping[str, object]) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it
-    """The arguments of a call, with the fields of the values that the native module takes one by one in place of these.
-
-    `arguments` are those of the caller. Arguments that are flat already stay as they are.
-    """
-    if "arguments" in given:
-        return dict(given)
-    made: dict[str, Any] = {"sources": None, **given, "arguments": dict(given)}  # type: ignore[explicit-any]  # likewise
-    for option in OPTIONS.values():
-        if option.flattens:
-            value = option.value_in(given)
-            made.pop(option.name, None)
-            for name, field in flattened(value).items() if isinstance(value, Value) else ():
-                if option.name in given or name not in made:
-                    made[name] = field
-    then = made.pop("then")
-    made |= {"overwrite": then == "overwrite", "append": then if then in get_args(Appending) else None}
-    files = given.get("files")
-    if isinstance(files, (list, tuple)) and any(
-        isinstance(file, Mapping) and file.keys() & {"path", "records"} for file in files
-    ):
-        sources = [file if isinstance(file, Mapping) else {"path": file} for file in files]
-        made |= {"files": None, "sources": sources}
-    return made
+def value_in(given: Mapping[str, object], kind: type[V]) -> V:
+    """The value that a call has for the option whose only values are of this kind."""
+    value = OPTIONS[kind.option].value_in(given)
+    assert isinstance(value, kind)  # noqa: S101  no other value is taken
+    return value
 
 
 def native_packing(given: Mapping[str, object]) -> _fastpack.PackOptions:
@@ -119,33 +94,26 @@ def native_packing(given: Mapping[str, object]) -> _fastpack.PackOptions:
 def native_options(
     given: Mapping[str, object],
     shares: Sequence[tuple[str, float | None, float]] | None = None,
-    stopping: str | None = None,
 ) -> _fastpack.Options:
     """Makes the options of a run, of which the sources have shares if documents are drawn."""
     run = _taken(RUN, given)
     run.columns = _columns(given)
-    template = chat_template_of(given)
     images, processor = images_of(given), processor_of(given)
     resolved = {
+        "chat_template": value_in(given, ChatTemplate),
         "images": images and processor and native_images(images, processor),
-        "now": template.now and template.now.replace(tzinfo=None),
-        "decode_arguments": template.decode_arguments,
+        "shares": None if shares is None else (value_in(given, Weights), shares),
         "threads": available_threads() if run.threads is None else run.threads,
     }
     objective = native_objective(given)
     packs = objective_of(given).kind in PACKED_OBJECTIVES
     packing = native_packing(given if packs else _row_each(given))
-    drawn = {
-        "sources": shares,
-        "weight_unit": given.get("weight_unit", "tokens") if shares is not None else "tokens",
-        "stopping_strategy": "first_exhausted" if stopping is None else stopping,
-    }
-    return _fastpack.Options(packing=packing, objective=objective, **vars(run) | resolved | drawn)
+    return _fastpack.Options(packing=packing, objective=objective, **vars(run) | resolved)
 
 
 def images_of(given: Mapping[str, object]) -> Images | None:
     """The pictures of a call, if it takes any."""
-    return flat(given)["images"]  # type: ignore[no-any-return]  # `Reading` checks it
+    return value_in(given, Reading).images  # type: ignore[return-value]  # `Reading` makes one of a word
 
 
 def processor_of(given: Mapping[str, object]) -> PictureProcessor | None:
@@ -153,7 +121,7 @@ def processor_of(given: Mapping[str, object]) -> PictureProcessor | None:
     images = images_of(given)
     if images is None:
         return None
-    storage = storage_of(flat_arguments(given).get("storage"))
+    storage = value_in(given, Storage)
     tokenizer = _taken(MODEL, given).tokenizer
     return loaded_processor(images, tokenizer, revision=storage.revision, token=storage.token)
 
@@ -166,7 +134,7 @@ def _columns(given: Mapping[str, object]) -> object:
     run, model, storage = (
         _taken(RUN, given),
         _taken(MODEL, given),
-        storage_of(flat_arguments(given).get("storage")),
+        value_in(given, Storage),
     )
     if run.columns is not None or objective_of(given).kind != "mlm" or model.tokenizer is None:
         return run.columns
@@ -189,7 +157,7 @@ def native_objective(given: Mapping[str, object]) -> _fastpack.ObjectiveOptions:
     """Makes the training objective; refuses options that mean nothing under it."""
     objective = objective_of(given)
     for option in OPTIONS.values():
-        value = flat_arguments(given).get(option.name, option.default)
+        value = given.get(option.name, option.default)
         if not option.is_default(value):
             _refuse_unheeded(option.name, option.objectives, objective)
         for field, objectives in heeded_by(value):
@@ -206,39 +174,17 @@ def _refuse_unheeded(option: str, objectives: Sequence[str], objective: Objectiv
         raise OptionError(message, option)
 
 
-def flat_arguments(given: Mapping[str, object]) -> Mapping[str, object]:
-    """The arguments of the caller, where they were made flat."""
-    arguments = given.get("arguments", given)
-    assert isinstance(arguments, Mapping)  # noqa: S101  `flat` makes it
-    return arguments
-
-
-def chat_template_of(given: Mapping[str, object]) -> ChatTemplate:
-    """The chat template of a call."""
-    value = OPTIONS["chat_template"].value_in(given)
-    assert isinstance(value, ChatTemplate)  # noqa: S101  no other value is taken
-    return value
-
-
 def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
     """Makes the inputs: files or sources."""
-    given = flat(given)
-    filesystem = choose_filesystem(given["filesystem"])
+    held = value_in(given, Storage)
+    filesystem = choose_filesystem(held.filesystem)
 
     def storage(patterns: Sequence[str]) -> _fastpack.StorageOptions:
-        return choose_storage(
-            patterns,
-            given["storage_options"],
-            block_cache=given["block_cache"],
-            cache_dir=given.get("cache_dir"),
-            filesystem=filesystem,
-        )
+        return choose_storage(patterns, held, cache_dir=given.get("cache_dir"), filesystem=filesystem)
 
     return choose_inputs(
-        given.get("files"),
-        given["sources"],
-        {name: given[name] for name in _READING},
-        recursive=given["recursive"],
+        given.get("files"),  # type: ignore[arg-type]  # it looks at what they are
+        value_in(given, Reading),
         filesystem=filesystem,
         storage=storage,
     )
@@ -246,8 +192,7 @@ def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
 
 def native_reading(given: Mapping[str, object]) -> _fastpack.Source:
     """Makes the reading settings of records in memory."""
-    given = flat(given)
-    return choose_reading({name: given[name] for name in _READING})
+    return choose_reading(value_in(given, Reading))
 
 
 def native_model(
@@ -258,13 +203,13 @@ def native_model(
     A function without a fingerprint is warned of where the run cannot be resumed for it; of a stream, which `resumes` from a
     state, at its first table.
     """
-    model, storage = _taken(MODEL, given), storage_of(flat_arguments(given).get("storage"))
+    model, storage = _taken(MODEL, given), value_in(given, Storage)
     loaded = None
     if model.tokenizer is None:
         check_access(storage.revision, storage.token)
     else:
         loaded = pretrained(model.tokenizer, revision=storage.revision, token=storage.token)
-    rendering = chat_template_of(given)
+    rendering = value_in(given, ChatTemplate)
     template = choose_template(rendering.source, loaded, kwargs=rendering.variables, engine=rendering.engine)
     processor = processor_of(given)
     if processor is not None and rendering.source is None:
@@ -304,31 +249,33 @@ def native_output(
         turn: The number of this process among those that share the job, if there are several.
         appends: Whether the call can append to the output.
     """
-    given = flat(given)
     if given.get("output") is None:
         _refuse_missing("output")
-    if given["append"] and not appends:
-        message = f"is `{given['append']}`, which `pack_dir` alone takes; use `error` or `overwrite`"
+    exists, storage = value_in(given, Exists), value_in(given, Storage)
+    if exists.then in get_args(Appending) and not appends:
+        message = f"is `{exists.then}`, which `pack_dir` alone takes; use `error` or `overwrite`"
         raise OptionError(message, "exists")
     keep_tokens, memory = given.get("keep_tokens", False), given.get("memory")
     check_switch("keep_tokens", keep_tokens)
-    options: dict[str, Any] = {  # type: ignore[explicit-any]  # the native module checks what they are
-        **{name: given[name] for name in _OUTPUT},
-        "group_size": given.get("group_size"),
-        "validation": given.get("validation"),
-        "keep_tokens": keep_tokens,
-        "memory": available_memory() if memory is None else memory,
-    }
-    folder, work_dir = folder_of("output", given["output"], takes_urls=True), given["work_dir"]
+    folder = folder_of("output", given["output"], takes_urls=True)
     remote = None
     if is_url(folder):
-        storage = choose_storage((), given["storage_options"], block_cache=None, cache_dir=None)
-        remote, folder = (folder, storage), staged(folder, work_dir)
-    elif not given["overwrite"]:
+        remote = (folder, choose_storage((), dataclasses.replace(storage, block_cache=None)))
+        folder = staged(folder, storage.work_dir)
+    elif exists.then != "overwrite":
         _refuse_tokenizer(folder)
-    place = None if turn is None else (turn.rank, turn.world_size)
     return _fastpack.Output(
-        dir=folder, shared=is_one_of_many(), recipe=recipe, turn=place, remote=remote, **options
+        dir=folder,
+        format=value_in(given, Format),
+        exists=exists,
+        groups=value_in(given, Groups),
+        turn=None if turn is None else (turn.rank, turn.world_size),
+        validation=given.get("validation"),  # type: ignore[arg-type]  # the native module checks it
+        keep_tokens=keep_tokens is True,
+        shared=is_one_of_many(),
+        memory=available_memory() if memory is None else memory,  # type: ignore[arg-type]  # likewise
+        recipe=recipe,
+        remote=remote,
     )
 
 
@@ -346,13 +293,12 @@ def native_folder(given: Mapping[str, object]) -> _fastpack.Output | None:
     """Makes the output options if there is an `output`; without one, options that need it are refused."""
     if given.get("output") is not None:
         return native_output(given)
-    arguments = flat_arguments(given)
     for name in ("format", "exists", "keep_tokens", "memory"):
         option = OPTIONS[name]
-        if not option.is_default(arguments.get(name, option.default)):
+        if not option.is_default(given.get(name, option.default)):
             message = "needs `output`, the folder to write"
             raise OptionError(message, name)
-    if storage_of(arguments.get("storage")).work_dir is not None:
+    if value_in(given, Storage).work_dir is not None:
         message = "needs `output`, the folder to write"
         raise OptionError(message, "storage.work_dir")
     return None
@@ -374,7 +320,7 @@ def _refuse_without_tokenizer(given: Mapping[str, object]) -> None:
     """Refuses options that need a tokenizer if there is none."""
     for option, neutral in _FOR_TOKENIZERS.items():
         holder, _, field = option.partition(".")
-        value = OPTIONS[holder].value_in(flat_arguments(given)) if field else given.get(option)
+        value = OPTIONS[holder].value_in(given) if field else given.get(option)
         if (getattr(value, field) if field else value) not in neutral:
             message = "needs a tokenizer; records that are ids are taken as they are"
             plain = OPTIONS[holder].kinds[holder].plain if field else ""

@@ -220,11 +220,6 @@ class Option(NamedTuple):
         return as_value(self.name, value, self.kinds) if self.owns_kinds else value
 
     @property
-    def flattens(self) -> bool:
-        """True if the native module takes the fields of the value one by one."""
-        return any(kind.flattens for kind in self.kinds.values())
-
-    @property
     def owns_kinds(self) -> bool:
         """True if no other option has these values."""
         return any(kind.option == self.name for kind in self.kinds.values())

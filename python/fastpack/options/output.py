@@ -61,9 +61,8 @@ class Format(Value):
     option: ClassVar[str] = "format"
     kind: ClassVar[str] = "format"
     plain: ClassVar[str] = "name"
-    flattens: ClassVar[bool] = True
 
-    name: FormatName = option_field("arrow", flat="format")
+    name: FormatName = "arrow"
     _: dataclasses.KW_ONLY
     compression: Compression | None = None
     layout: Layout = option_field("full", objectives=("causal",))
@@ -88,8 +87,9 @@ class Groups(Value):
             order, as many as have that size together. Each group is packed alone, and the files are the same whatever the
             number of processes.
         rank: The number of this process, from 0, among `world_size` that pack the groups of one job: it begins with every
-            `world_size`th group from this one, and then takes groups that nobody works on. `auto` takes both from
-            torchrun, Slurm's `srun` or MPI. Never changes the output.
+            `world_size`th group from this one, and then takes groups that nobody works on. If not given, `rank` and
+            `world_size` are those that torchrun, Slurm's `srun` or MPI name in the environment; else there is one. `auto`
+            says the same. Never changes the output.
         world_size: How many processes pack the groups, or `auto`; given with `rank`.
 
     Raises:
@@ -97,16 +97,15 @@ class Groups(Value):
 
     Examples:
         >>> import fastpack
-        >>> fastpack.Groups("4GB", rank="auto", world_size="auto")
-        Groups(size='4GB', rank='auto', world_size='auto')
+        >>> fastpack.Groups("4GB", rank=0, world_size=8)
+        Groups(size='4GB', rank=0, world_size=8)
     """
 
     option: ClassVar[str] = "groups"
     kind: ClassVar[str] = "groups"
     plain: ClassVar[str] = "size"
-    flattens: ClassVar[bool] = True
 
-    size: int | str | None = option_field(None, flat="group_size")
+    size: int | str | None = None
     _: dataclasses.KW_ONLY
     rank: RankOption | None = option_field(None, once=True)
     world_size: RankOption | None = option_field(None, once=True)
@@ -138,7 +137,6 @@ class Exists(Value):
     option: ClassVar[str] = "exists"
     kind: ClassVar[str] = "exists"
     plain: ClassVar[str] = "then"
-    flattens: ClassVar[bool] = True
 
     then: Existing = "error"
     _: dataclasses.KW_ONLY
@@ -254,8 +252,8 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         frozenset({"pack_dir"}),
         (
             "The size of the groups into which the inputs are cut, in bytes or as a text such as `4GB`, so that several "
-            "processes and machines can share the job; a `Groups` names the process too. If not given, all inputs are packed "
-            "together, by one process."
+            "processes and machines can share the job: those of a run of torchrun, Slurm or MPI, or as a `Groups` says. If not "
+            "given, all inputs are packed together, by one process."
         ),
         flag=Flag(
             "--groups",

@@ -105,7 +105,6 @@ class Reading(Value):
     option: ClassVar[str] = "reading"
     kind: ClassVar[str] = "reading"
     plain: ClassVar[str] = "shape"
-    flattens: ClassVar[bool] = True
 
     shape: Shape | None = None
     _: dataclasses.KW_ONLY

@@ -60,9 +60,8 @@ class Storage(Value):
     option: ClassVar[str] = "storage"
     kind: ClassVar[str] = "storage"
     plain: ClassVar[str] = "options"
-    flattens: ClassVar[bool] = True
 
-    options: Mapping[str, str] | None = option_field(None, secret=True, flat="storage_options")
+    options: Mapping[str, str] | None = option_field(None, secret=True)
     _: dataclasses.KW_ONLY
     filesystem: FsspecFileSystem | None = option_field(
         None, calls=FILE_CALLS | PACKED_CALLS | {"reindex"}, live=True

@@ -44,8 +44,6 @@ __all__ = [
     "as_value",
     "chosen",
     "fields_of",
-    "flat_names",
-    "flattened",
     "from_table",
     "given_of",
     "heeded_by",
@@ -85,7 +83,6 @@ class Value:
         option: The option that takes the value; empty if several do.
         kind: The word that stands for it with its defaults.
         plain: The field that another value than a word stands for; empty if there is none.
-        flattens: Whether the native module takes its fields one by one.
     """
 
     __slots__ = ()
@@ -93,7 +90,6 @@ class Value:
     option: ClassVar[str] = ""
     kind: ClassVar[str]
     plain: ClassVar[str] = ""
-    flattens: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Makes fields plain, so that the value hashes and files hold it, and checks them."""
@@ -390,7 +386,6 @@ def option_field(  # type: ignore[explicit-any]  # as `dataclasses.field`
     secret: bool = False,
     live: bool = False,
     once: bool = False,
-    flat: str = "",
 ) -> Any:  # noqa: ANN401  likewise
     """A field with more to say than type and default.
 
@@ -402,7 +397,6 @@ def option_field(  # type: ignore[explicit-any]  # as `dataclasses.field`
         secret: Whether no file holds it and no message quotes it.
         once: Whether it belongs to one call, so that no manifest holds it.
         live: Whether it is an object of Python, which no file holds.
-        flat: Its name among the arguments of the native module, if that is another one.
     """
     said = {
         "objectives": objectives,
@@ -411,7 +405,6 @@ def option_field(  # type: ignore[explicit-any]  # as `dataclasses.field`
         "secret": secret,
         "live": live,
         "once": once,
-        "flat": flat,
     }
     return dataclasses.field(default=default, metadata=said)
 
@@ -436,17 +429,6 @@ def refuse_fields(name: str, value: object) -> None:
             takers = ", ".join(f"`{call}`" for call in sorted(calls))
             message = f"means nothing to {name}; it is for {takers}"
             raise OptionError(message, f"{value.option}.{field.name}")
-
-
-def flat_names(kind: Kind) -> dict[str, str]:
-    """The names of the fields among the arguments of the native module, each with that of the field."""
-    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
-    return {field.metadata.get("flat") or field.name: field.name for field in fields}
-
-
-def flattened(value: Value) -> dict[str, object]:
-    """The fields of a value by the names that they have among the arguments of the native module."""
-    return {flat: getattr(value, name) for flat, name in flat_names(type(value)).items()}
 
 
 def from_table(option: str, table: Mapping[str, object], kinds: Mapping[str, Kind]) -> Value:

@@ -35,8 +35,6 @@ class _OfStream(Value):
 
     __slots__ = ()
 
-    flattens: ClassVar[bool] = True
-
     def check(self) -> None:
         """Refuses words and numbers that are none; a `where`, shares and ranks are known with the call."""
         self.check_words()
@@ -79,8 +77,8 @@ class Select(_OfStream):
     skip: int = 0
     take: int | None = None
     stride: int | None = None
-    min_tokens: int | None = option_field(None, flat="min_document_tokens")
-    max_tokens: int | None = option_field(None, flat="max_document_tokens")
+    min_tokens: int | None = None
+    max_tokens: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -110,9 +108,9 @@ class Weights(_OfStream):
     kind: ClassVar[str] = "weights"
     plain: ClassVar[str] = "shares"
 
-    shares: Shares | None = option_field(None, flat="weights")
+    shares: Shares | None = None
     _: dataclasses.KW_ONLY
-    unit: WeightUnit = option_field("tokens", flat="weight_unit")
+    unit: WeightUnit = "tokens"
     on_exhausted: OnExhausted = option_field("repeat", calls=frozenset({"stream"}))
     stopping_strategy: StoppingStrategy = option_field(
         "first_exhausted", calls=frozenset({"pack_files", "pack_dir"})

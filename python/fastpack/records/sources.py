@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from fastpack import _fastpack
-from fastpack.arguments.checks import check_switch, is_series, nearest, path_of, refuse_collapsed, shown
+from fastpack.arguments.checks import is_series, nearest, path_of, refuse_collapsed, shown
 from fastpack.arguments.failures import each_of
 from fastpack.arguments.message import Message
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from fastpack.options.records import Reading
     from fastpack.storage.filesystem import FileSystem
     from fastpack.types import Files
 
-__all__ = ["choose_inputs", "choose_reading", "named_sources", "weights_of"]
+__all__ = ["choose_inputs", "choose_reading", "listed_sources", "named_sources", "weights_of"]
 
 _ONCE = 1
 """The default of `repeat` of a source."""
@@ -38,63 +40,59 @@ _WANTED = (
 
 
 def choose_inputs(
-    files: Files | None,
-    sources: Sequence[Source] | None,
-    reading: Mapping[str, object],
+    files: Files | Sequence[Source] | None,
+    reading: Reading,
     *,
-    recursive: bool,
     filesystem: FileSystem | None,
     storage: Callable[[Sequence[str]], _fastpack.StorageOptions],
 ) -> _fastpack.Inputs:
-    """Makes the inputs of `files` or `sources`. A setting that a source does not have comes from the call.
+    """Makes the inputs of files, or of a list of sources. What a source does not say of reading comes from the call.
 
     With a `filesystem`, all paths and patterns are on it. `storage` makes the options of remote storage for the paths and
     patterns of all sources.
     """
-    check_switch("recursive", recursive)
-    if sources is None:
-        if files is None:
-            message = "must name at least one file, or `sources` must"
-            raise OptionError(message, "files")
-        listed: list[Mapping[str, object]] = [{"path": files}]
-    elif files is not None:
-        message = "stands in place of `files`; give one of them"
-        raise OptionError(message, "sources")
-    else:
-        listed = _listed(sources)
+    if files is None:
+        message = "must name at least one file"
+        raise OptionError(message, "files")
+    sources = listed_sources(files)
+    listed = [{"path": files}] if sources is None else _checked(sources)
     for number, source in enumerate(listed):
         if source.get("fraction") is not None:
             message = f"source {number} has `fraction`, by which `pack_files` and `pack_dir` draw; other calls have none"
-            raise OptionError(message, "sources")
+            raise OptionError(message, "files")
     named: list[str] = []
     native = [
         _native(source, reading, None if sources is None else number, named, filesystem)
         for number, source in enumerate(listed)
     ]
-    return _fastpack.Inputs(sources=native, recursive=recursive, storage=storage(named))
+    return _fastpack.Inputs(sources=native, recursive=reading.recursive, storage=storage(named))
 
 
-def named_sources(given: Mapping[str, Any]) -> tuple[list[str], Mapping[str, Any]]:  # type: ignore[explicit-any]
-    """The names of the sources, and the arguments with the sources as a list."""
-    files = given["files"]
+def listed_sources(files: object) -> list[Mapping[str, object]] | None:
+    """The sources that a list has, each as a dict; `None` for files that are read alike."""
+    if not isinstance(files, (list, tuple)):
+        return None
+    if not any(isinstance(file, Mapping) and file.keys() & {"path", "records"} for file in files):
+        return None
+    return [file if isinstance(file, Mapping) else {"path": file} for file in files]
+
+
+def named_sources(files: object) -> tuple[list[str], object]:
+    """The names of the sources if they have any, and the files with sources as a list."""
     if not isinstance(files, Mapping):
         if files is not None and gives_records(files):
-            return [], {**given, "files": None, "sources": [_source("records", files)]}
-        listed = given["sources"]
-        if isinstance(listed, (list, tuple)):
-            listed = [_source(f"records {number}", source) for number, source in enumerate(listed)]
-        return [], {**given, "sources": listed}
-    if given["sources"] is not None:
-        message = "stands in place of `files`; give one of them"
-        raise OptionError(message, "sources")
+            return [], [_source("records", files)]
+        listed = listed_sources(files)
+        if listed is None:
+            return [], files
+        return [], [_source(f"records {number}", source) for number, source in enumerate(listed)]
     if not files or not all(isinstance(name, str) for name in files):
         message = "must name at least one source, by texts"
         raise OptionError(message, "files")
-    sources = [_source(name, source) for name, source in files.items()]
-    return list(files), {**given, "files": None, "sources": sources}
+    return list(files), [_source(name, source) for name, source in files.items()]
 
 
-def _source(name: str, source: object) -> object:
+def _source(name: str, source: object) -> Mapping[str, object]:
     """A source as a dict, with its records checked if it gives any."""
     if gives_records(source):
         return {"records": Reiterable(source, name=name)}
@@ -123,7 +121,7 @@ def weights_of(weights: object, names: Sequence[str]) -> list[float]:
         raise ValueError(wanted) from None
 
 
-def choose_reading(reading: Mapping[str, object]) -> _fastpack.Source:
+def choose_reading(reading: Reading) -> _fastpack.Source:
     """Makes the reading settings of records in memory."""
     return _native({"path": ()}, reading, None, [])
 
@@ -142,25 +140,25 @@ def _nearest_path(path: str) -> str | None:
     return (f"{folder.rstrip('/')}/{near}" if folder else near) if near else None
 
 
-def _listed(sources: object) -> list[Mapping[str, object]]:
-    """Checks that the sources are dicts, that each has a `path`, and that all keys are known."""
+def _checked(sources: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """Checks that each source has a `path` or records, and that all its keys are known."""
     known = (*Source.__required_keys__, *sorted(Source.__optional_keys__))
     wanted = f"must be a list of dicts with a `path` and what of {', '.join(known[1:])} they need"
     listed: list[Mapping[str, object]] = []
-    for number, source in enumerate(sources if is_series(sources) else ()):
-        if isinstance(source, Mapping) and isinstance(source.get("records"), Reiterable):
+    for number, source in enumerate(sources):
+        if isinstance(source.get("records"), Reiterable):
             listed.append(_checked_records(source, number))
             continue
-        if not isinstance(source, Mapping) or source.get("path") is None:
+        if source.get("path") is None:
             message = f"{wanted}; source {number} is `{shown(source)}`"
-            raise OptionError(message, "sources")
+            raise OptionError(message, "files")
         for name in source:
             if name not in known:
                 message = f"source {number} has `{name}`, none of {', '.join(known)}"
-                raise OptionError(message, "sources")
+                raise OptionError(message, "files")
         listed.append(source)
     if not listed:
-        raise OptionError(wanted, "sources")
+        raise OptionError(wanted, "files")
     return listed
 
 
@@ -169,7 +167,7 @@ def _checked_records(source: Mapping[str, object], number: int) -> Mapping[str, 
     for name in source:
         if name not in {"records", *_OF_RECORDS}:
             message = f"source {number} has `{name}` beside `records`; records take none but {', '.join(_OF_RECORDS)}"
-            raise OptionError(message, "sources")
+            raise OptionError(message, "files")
     return source
 
 
@@ -179,30 +177,27 @@ _OF_RECORDS = ("shape", "fields", "prompt", "examples", "fingerprint")
 
 def _native(
     source: Mapping[str, object],
-    reading: Mapping[str, object],
+    reading: Reading,
     number: int | None,
     named: list[str],
     filesystem: FileSystem | None = None,
 ) -> _fastpack.Source:
-    """Makes a source; the call gives its missing settings, `shape` and `fields` together. Adds its paths to `named`."""
+    """Makes a source; the call says what it does not, `shape` and `fields` together. Adds its paths to `named`."""
     own = {name: value for name, value in source.items() if value is not None}
-    shaped = bool(own.keys() & {"shape", "fields"})
-    shared = {name: value for name, value in reading.items() if not (shaped and name in {"shape", "fields"})}
-    said = {**dict.fromkeys(("limit", "shape", "fields")), "repeat": _ONCE, **shared, **own}
-    records = said.get("records")
-    patterns = [] if isinstance(records, Reiterable) else _patterns(said["path"], filesystem)
+    if own.keys() & {"shape", "fields"}:
+        own = {"shape": None, "fields": None, **own}
+    records = own.get("records")
+    patterns = [] if isinstance(records, Reiterable) else _patterns(own["path"], filesystem)
     named += patterns
     try:
+        said: dict[str, Any] = {name: own[name] for name in _READING if name in own}  # type: ignore[explicit-any]  # it is checked
+        read_as = dataclasses.replace(reading, **said)
         return _fastpack.Source(
             patterns=patterns,
+            reading=dataclasses.replace(read_as, prompt=_prompt(read_as.prompt)),
             # The core looks at each of these.
-            shape=said["shape"],  # type: ignore[arg-type]
-            fields=said["fields"],  # type: ignore[arg-type]
-            prompt=_prompt(said["prompt"]),
-            examples=said["examples"],  # type: ignore[arg-type]
-            separator=said["separator"],  # type: ignore[arg-type]
-            limit=said["limit"],  # type: ignore[arg-type]
-            repeat=said["repeat"],  # type: ignore[arg-type]
+            limit=own.get("limit"),  # type: ignore[arg-type]
+            repeat=own.get("repeat", _ONCE),  # type: ignore[arg-type]
             records=(records.name, records.known_as, records.kind, records)
             if isinstance(records, Reiterable)
             else None,
@@ -211,7 +206,11 @@ def _native(
         if number is None:
             raise
         message = Message(f"`{refused.option.rpartition('.')[2]}` of source {number} ", refused.reason)
-        raise OptionError(message, "sources") from refused
+        raise OptionError(message, "files") from refused
+
+
+_READING = ("shape", "fields", "prompt", "examples", "separator")
+"""What a source may say of its reading."""
 
 
 def _patterns(files: object, filesystem: FileSystem | None) -> list[str]:
@@ -219,8 +218,8 @@ def _patterns(files: object, filesystem: FileSystem | None) -> list[str]:
     _refuse_data(files)
     if isinstance(files, Mapping):
         message = (
-            "is a dict of sources, which `stream`, `pack_files` and `pack_dir` take; give their paths as a list, or options "
-            "of their own by `sources`"
+            "is a dict of sources, which `stream`, `pack_files` and `pack_dir` take; give their paths as a list, or a list "
+            "of dicts"
         )
         raise OptionTypeError(message, "files")
     listed = each_of(files, "while fastpack read `files`") if is_series(files) else [files]

@@ -89,9 +89,11 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
             _tidy(api, name, manifest, revision, Path(folder))
             reason = 'holds an output of fastpack; `exists="overwrite"` replaces it'
             raise OutputError(errno.EEXIST, reason, output)
-        done = _packed(
-            {**given, "output": folder, "storage": dataclasses.replace(storage, work_dir=None)}, exists, pack
-        )
+        here = {**given, "output": folder, "storage": dataclasses.replace(storage, work_dir=None)}
+        if groups.size is not None:
+            # Whatever ranks the environment names, this process packs alone.
+            here["groups"] = dataclasses.replace(groups, rank=0, world_size=1)
+        done = _packed(here, exists, pack)
         # The hub refuses the commit if anything was committed since.
         head = api.dataset_info(name, revision=revision).sha
         there = _there(api, name, path, head)

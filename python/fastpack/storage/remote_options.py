@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import re
@@ -17,6 +18,7 @@ from fastpack.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fastpack.options.storage import Storage
     from fastpack.storage.filesystem import FileSystem
 
 __all__ = ["cache_folder", "choose_storage", "is_url", "public", "staged"]
@@ -44,10 +46,9 @@ def staged(url: str, work_dir: object) -> str:
 
 def choose_storage(
     patterns: Iterable[str],
-    options: object,
+    storage: Storage,
     *,
-    block_cache: int | str | None,
-    cache_dir: object,
+    cache_dir: object = None,
     filesystem: FileSystem | None = None,
     folder: str | None = None,
 ) -> _fastpack.StorageOptions:
@@ -55,9 +56,8 @@ def choose_storage(
 
     Args:
         patterns: The paths, URLs and patterns of the inputs.
-        options: The options of remote storage of the call.
-        block_cache: The most bytes that are kept of fetched files, if any are.
-        cache_dir: The folder that holds them; a folder of the user if it is not given.
+        storage: The storage of the call.
+        cache_dir: The folder that holds what is kept of fetched files; a folder of the user if it is not given.
         filesystem: The filesystem of `fsspec` that holds the inputs, if there is one.
         folder: The URL of a packed folder that is read, if there is one.
     """
@@ -65,10 +65,9 @@ def choose_storage(
     given = {pattern: _files_of_hub(pattern) for pattern in of_hub}
     if folder is not None and folder.lower().startswith("hf://"):
         given[folder] = _files_in_hub(folder)
-    blocks = None if block_cache is None else cache_folder(cache_dir)
     return _fastpack.StorageOptions(
-        options=_texts(options),
-        block_cache=None if blocks is None or block_cache is None else (blocks, block_cache),
+        storage=dataclasses.replace(storage, options=_texts(storage.options)),
+        cache=cache_folder(cache_dir),
         given=given,
         filesystem=filesystem,
     )

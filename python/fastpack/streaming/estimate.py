@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fastpack import _fastpack
 from fastpack.arguments.strategy import one_document_a_row
 from fastpack.errors import OptionError
-from fastpack.options.native import native_inputs, native_model, native_options
+from fastpack.options.native import native_inputs, native_model, native_options, value_in
 from fastpack.options.rows import CAUSAL_COLUMNS
-from fastpack.options.value import word_of
-from fastpack.records.sources import named_sources
+from fastpack.options.value import given_of, word_of
+from fastpack.options.work import Select, Weights
+from fastpack.records.sources import listed_sources, named_sources
 from fastpack.report.scan import ScanReport
 
 if TYPE_CHECKING:
@@ -29,31 +30,21 @@ class _Size(NamedTuple):
     rows: float
 
 
-_CHOOSING: Final = (
-    "where",
-    "skip",
-    "take",
-    "stride",
-    "min_document_tokens",
-    "max_document_tokens",
-    "validation",
-)
-"""The options that leave records out, which a sample of all records says nothing about."""
-
-
 def sampled_epoch(given: Mapping[str, Any], sample: int) -> tuple[int, int]:  # type: ignore[explicit-any]
     """The rows and tokens of an epoch, from about so many records of each source."""
-    for name in _CHOOSING:
-        if given[name]:
-            message = "leaves records out, so a sample of all records cannot tell the size of an epoch; give `cache_dir` and `epochs`, so that the rows are counted"
-            raise OptionError(message, name)
-    weights = given["weights"]
-    _, listed = named_sources(given)
-    if any("records" in source for source in listed["sources"] or ()):
+    chosen = [f"select.{name}" for name in given_of(value_in(given, Select))]
+    for name in [*chosen, *(["validation"] if given["validation"] else [])]:
+        message = "leaves records out, so a sample of all records cannot tell the size of an epoch; give `cache_dir` and `epochs`, so that the rows are counted"
+        raise OptionError(message, name)
+    mixture = value_in(given, Weights)
+    weights = mixture.shares
+    _, files = named_sources(given["files"])
+    listed = listed_sources(files)
+    if any("records" in source for source in listed or ()):
         message = "gives records as they come, of which no sample tells how many there are; give `cache_dir` and `epochs`, so that the rows are counted"
         raise OptionError(message, "files")
-    if weights is None:
-        size = _size(listed, sample)
+    if weights is None or listed is None:
+        size = _size({**given, "files": files}, sample)
         return math.ceil(size.rows), round(size.tokens)
     if not isinstance(weights, Mapping):
         schedule = list(weights)
@@ -61,15 +52,15 @@ def sampled_epoch(given: Mapping[str, Any], sample: int) -> tuple[int, int]:  # 
             message = "change during the run, so no epoch is like another"
             raise OptionError(message, "weights")
         weights = schedule[0][1]
-    sizes = [_size({**listed, "sources": [source]}, sample) for source in listed["sources"]]
+    sizes = [_size({**given, "files": [source]}, sample) for source in listed]
     # How often each source is read, by the unit of the weights.
     per_unit = [
-        weights[name] / max(getattr(size, given["weight_unit"]), 1e-9)
+        weights[name] / max(getattr(size, mixture.unit), 1e-9)
         for name, size in zip(given["files"], sizes, strict=True)
     ]
     times = [share for share in per_unit if share > 0]
     ends = {"repeat": 1 / min(times), "stop": 1 / max(times)}
-    end = ends.get(given["on_exhausted"])
+    end = ends.get(mixture.on_exhausted)
     read = [float(share > 0) if end is None else end * share for share in per_unit]
     rows = sum(size.rows * share for size, share in zip(sizes, read, strict=True))
     return math.ceil(rows), round(sum(size.tokens * share for size, share in zip(sizes, read, strict=True)))

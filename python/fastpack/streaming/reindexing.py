@@ -14,7 +14,7 @@ from fastpack.arguments.counted import counted
 from fastpack.errors import OptionError
 from fastpack.options.native import native_inputs
 from fastpack.options.records import Reading
-from fastpack.options.storage import storage_of
+from fastpack.options.storage import Storage, storage_of
 from fastpack.runtime.progress import watching
 from fastpack.storage.hub_commit import is_of_hub
 from fastpack.storage.remote_options import cache_folder, choose_storage, is_url
@@ -22,7 +22,6 @@ from fastpack.storage.remote_options import cache_folder, choose_storage, is_url
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fastpack.options.storage import Storage
     from fastpack.types import Files, JsonValue, ProgressOption, StrPath
 
 __all__ = ["Reindexed", "ReindexedFile", "reindex"]
@@ -126,7 +125,7 @@ def reindex(
                 message = "is on the hub, which takes whole folders; write to a folder, and upload it"
                 raise OptionError(message, "output")
             # Each file is written here, and goes on from here.
-            native = choose_storage((), there.options, block_cache=None, cache_dir=None)
+            native = choose_storage((), Storage(there.options))
             remote, folder = (folder, native), stack.enter_context(_temporary_folder())
         done = _fastpack.reindex(inputs, folder, remote, stack.enter_context(watching(progress)))
     return Reindexed(tuple(map(ReindexedFile._make, done)))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from fastpack import _fastpack
 from fastpack.arguments.checks import local_path
 from fastpack.errors import ConnectionLostError, FastpackError, OptionError
-from fastpack.options.native import flat
 from fastpack.runtime.threads import available_threads
 from fastpack.streaming.closing import Closing
 from fastpack.streaming.loader.address import Address
@@ -31,7 +30,7 @@ from fastpack.streaming.loader.place import PlaceFile
 from fastpack.streaming.loader.protocol import START, Hello, Place, Server
 from fastpack.streaming.loader.service import Service
 from fastpack.streaming.states import loaded, state_text
-from fastpack.streaming.stream import PackStream
+from fastpack.streaming.stream import PackStream, ranked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,8 +93,8 @@ class StreamServer(Closing):
             StorageError: A file cannot be read or written.
         """
         file = None if state is None else local_path("state", state, "the path of a file")
-        self._given = flat(given)
-        PackStream(self._given | {"rank": 0, "world_size": 1}).close()  # refuses what cannot be
+        self._given = dict(given)
+        PackStream(ranked(self._given, 0, 1)).close()  # refuses what cannot be
         token = os.environ.get(TOKEN) or None
         address = Address.of(to, "to")
         if address.scheme != "unix" and token is None:
@@ -148,13 +147,8 @@ class StreamServer(Closing):
             raise FastpackError(message)
         hello = hello_of(heard[1])
         threads = self._given.get("threads") or max(1, available_threads() // max(1, hello.world_size))
-        rank = {
-            "rank": hello.rank,
-            "world_size": hello.world_size,
-            "threads": threads,
-            "by_row": hello.by_row,
-        }
-        stream = PackStream(self._given | rank)
+        given = ranked(self._given, hello.rank, hello.world_size)
+        stream = PackStream(given | {"threads": threads, "by_row": hello.by_row})
         try:
             return self._begin(writer, hello, stream)
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 import warnings
@@ -9,13 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, final
 
 from fastpack import _fastpack
-from fastpack.arguments.checks import check_switch, check_text, check_type, folder_of, shown, whole_number
+from fastpack.arguments.checks import check_switch, check_type, folder_of, shown, whole_number
 from fastpack.arguments.failures import noted
 from fastpack.errors import FastpackError, OptionError, RecordError
 from fastpack.options import OPTIONS
 from fastpack.options.mistakes.refusals import with_hint
-from fastpack.options.native import native_inputs, native_model, native_options
+from fastpack.options.native import native_inputs, native_model, native_options, value_in
 from fastpack.options.objective import objective_of
+from fastpack.options.work import Ranks, Select, Weights
 from fastpack.records.sources import named_sources, weights_of
 from fastpack.records.transform import refuse_state_of_unknown, warn_of_unknown
 from fastpack.runtime.progress import watcher
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 _LOG_SECONDS: Final = 10.0
 """The seconds between two calls of `log`."""
 
-__all__ = ["PackStream"]
+__all__ = ["PackStream", "ranked"]
 
 
 class _Parts:
@@ -46,15 +48,17 @@ class _Parts:
     def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
         self.options: _fastpack.Options = native_options(given)
         _refuse_copies(given)
-        names, given = named_sources(given)
+        names, files = named_sources(given["files"])
+        given = {**given, "files": files}
         self.inputs: _fastpack.Inputs = native_inputs(given)
-        self.even_weights = dict.fromkeys(names, 1.0) if _mixes_records(given["sources"]) else None
+        self.even_weights = dict.fromkeys(names, 1.0) if _mixes_records(files) else None
         """Equal weights for all sources, if there are several with records of Python, which have to have some."""
         self.model: tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform] = native_model(
             given, resumes=True
         )
-        rank = rank_of(given["rank"], given["world_size"])
-        greatest = greatest_of(given["all_reduce"])
+        ranks, weights = value_in(given, Ranks), value_in(given, Weights)
+        rank = rank_of(ranks.rank, ranks.world_size)
+        greatest = greatest_of(ranks.all_reduce)
         if greatest is not None and given["cache_dir"] is not None:
             message = "stands in place of `cache_dir`; give one of them"
             raise OptionError(message, "all_reduce")
@@ -63,27 +67,20 @@ class _Parts:
             strategy=OPTIONS["strategy"].value_in(given),  # type: ignore[arg-type]  # the native module looks at it
             shuffle=given["shuffle"],
             epochs=given["epochs"],
-            lanes=given["lanes"],
+            select=value_in(given, Select),
+            weights=weights,
+            ranks=ranks,
             rank=rank.rank,
             world_size=rank.world_size,
             rank_source=rank.source,
             max_steps=given["max_steps"],
             names=names,
-            weights=_weights(given["weights"], names),
-            weight_unit=given["weight_unit"],
-            on_exhausted=given["on_exhausted"],
-            on_end=given["on_end"],
+            shares=_weights(weights.shares, names),
             cache_dir=None if given["cache_dir"] is None else folder_of("cache_dir", given["cache_dir"]),
             agreed=greatest is not None,
             by_row=given.get("by_row", False),
-            where=_wanted(given["where"]),
-            min_document_tokens=given["min_document_tokens"],
-            max_document_tokens=given["max_document_tokens"],
             validation=given["validation"],
             held_out=given.get("held_out", False),
-            skip=given["skip"],
-            take=given["take"],
-            stride=given["stride"],
         )
         self._answers = None if greatest is None else Answers(greatest)
         check_type("log", given["log"], (Callable, type(None)), "a function that takes a `StreamStats`")  # type: ignore[arg-type]
@@ -112,6 +109,12 @@ class _Parts:
         return _fastpack.count_stream(self.inputs, self.options, *self.model, self.packing, self.progress)
 
 
+def ranked(given: Mapping[str, Any], rank: int, world_size: int) -> dict[str, Any]:  # type: ignore[explicit-any]  # as a call has them
+    """The arguments of a stream for one of several ranks."""
+    ranks = dataclasses.replace(value_in(given, Ranks), rank=rank, world_size=world_size)
+    return {**given, "ranks": ranks}
+
+
 def _refuse_copies(given: Mapping[str, object]) -> None:
     """Refuses copies of the documents: a stream reads its input several times, and draws each time anew."""
     if getattr(objective_of(given), "copies", 1) != 1:
@@ -129,21 +132,6 @@ def _step_of(state: str | None) -> int:
     """The number of tables up to a state."""
     step = 0 if state is None else loaded(state)["step"]
     return step if isinstance(step, int) else 0
-
-
-def _wanted(where: object) -> list[tuple[str, object]]:
-    """The wanted values of fields, in the order of the names."""
-    if where is None:
-        return []
-    if not isinstance(where, Mapping) or not all(isinstance(name, str) for name in where):
-        message = (
-            "must be a dict from the names of fields to what they must be, such as "
-            f'{{"lang": "en"}}, not `{shown(where)}`'
-        )
-        raise OptionError(message, "where")
-    for name in where:
-        check_text("select.where", name)
-    return sorted(where.items())
 
 
 def _weights(weights: object, names: list[str]) -> list[tuple[int, list[float]]]:
@@ -357,7 +345,9 @@ class PackStream(Closing):
         if self._given["validation"] is None:
             message = "must be given, as the share of the records to hold out"
             raise OptionError(message, "validation")
-        ranks = self._parts.world_size
+        world_size, even = self._parts.world_size, self._parts.even_weights
+        lanes = world_size * self._given["batch_size"] if world_size > 1 else 1
+        unit = value_in(self._given, Weights).unit
         return PackStream(
             self._given
             | {
@@ -365,9 +355,8 @@ class PackStream(Closing):
                 "shuffle": False,
                 "epochs": 1,
                 "max_steps": None,
-                "weights": self._parts.even_weights,
-                "on_exhausted": "drop",
-                "lanes": ranks * self._given["batch_size"] if ranks > 1 else 1,
+                "weights": None if even is None else Weights(even, unit=unit, on_exhausted="drop"),
+                "ranks": dataclasses.replace(value_in(self._given, Ranks), lanes=lanes),
             }
         )
 
@@ -406,7 +395,7 @@ class PackStream(Closing):
 
     def arguments(self) -> dict[str, Any]:  # type: ignore[explicit-any]  # as `fastpack.stream` takes them
         """The arguments of the stream, the defaults included."""
-        return dict(self._given["arguments"])
+        return {name: value for name, value in self._given.items() if name in OPTIONS}
 
     def index(self) -> StreamEstimate:
         """Counts the rows of each lane by reading all of the input once, and keeps their number in `cache_dir`.

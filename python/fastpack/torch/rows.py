@@ -208,7 +208,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         repacked.pack(
             max_length=cast("int | None", options.get("max_length")),
             strategy=cast("Strategy", options["strategy"]),
-            most=cast("int | None", options.get("max_documents_per_pack")),
+            most=cast("int | None", options.get("strategy.max_documents")),
             seed=self._seed + epoch,
         )
         self._epoch = epoch
@@ -265,7 +265,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
 
     def _pad_token_id(self) -> int:
         """The id of padding in the folders; else that of `collate`."""
-        found = self.folders[0].options.get("pad_token_id") if self.folders else None
+        found = self.folders[0].options.get("padding.token_id") if self.folders else None
         return found if isinstance(found, int) else 0
 
     def _row(self, at: int) -> Row:

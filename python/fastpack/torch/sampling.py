@@ -213,7 +213,7 @@ def _group_size(dataset: PackedDataset) -> int | None:
         # One group may have been cut, and ranks share it in any case.
         return int(sizes[0]) if len(sizes) > 1 else None
     for folder in dataset.folders:
-        size = folder.options.get("balance_ranks")
+        size = folder.options.get("order.ranks")
         if folder.options.get("order") == "balanced" and isinstance(size, int):
             return size
     return None

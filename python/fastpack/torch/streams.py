@@ -10,6 +10,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from fastpack.arguments.checks import check_switch, check_type, shown
 from fastpack.errors import BatchError, OptionError, OptionTypeError
+from fastpack.options.native import value_in
+from fastpack.options.work import Ranks
 from fastpack.runtime.ranks import rank_of
 from fastpack.streaming.states import merge_state_dicts, opened_state, sealed_state, state_after_row
 from fastpack.torch.reading.columns import Row, columns_of
@@ -89,7 +91,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
             FastpackError: The stream has started.
         """
         from fastpack.streaming.connection import StreamConnection  # noqa: PLC0415  loads the native module
-        from fastpack.streaming.stream import PackStream  # noqa: PLC0415  loads the native module
+        from fastpack.streaming.stream import PackStream, ranked  # noqa: PLC0415  loads the native module
 
         super().__init__()
         wanted = "a stream from `fastpack.stream`, or a connection from `fastpack.connect`"
@@ -97,11 +99,20 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         check_switch("gather", gather)
         self._is_served = isinstance(stream, StreamConnection)
         pickled = stream.unused() if isinstance(stream, StreamConnection) else stream.__getstate__()
-        ranked = _ranked(rank, world_size, mesh)
-        self._given: dict[str, Any] = {**pickled["given"], **ranked, "by_row": True}  # type: ignore[dict-item,explicit-any]  # a mapping
+        found = _rank_in(rank, world_size, mesh)
+        given: dict[str, Any] = {**pickled["given"], "by_row": True}  # type: ignore[dict-item,explicit-any]  # a mapping
+        if self._is_served:
+            numbers = given["rank"], given["world_size"]
+        else:
+            ranks = value_in(given, Ranks)
+            numbers = ranks.rank, ranks.world_size
+        self._rank, self._world_size, _ = rank_of(*(found or numbers))
+        if found is not None:
+            rank_and_size = {"rank": self._rank, "world_size": self._world_size}
+            given = {**given, **rank_and_size} if self._is_served else ranked(given, **rank_and_size)
+        self._given = given
         self._gather = gather
         self._group = None if mesh is None else mesh.get_group()
-        self._rank, self._world_size, _ = rank_of(self._given["rank"], self._given["world_size"])
         begun = pickled["state"] is not None
         # The states of the stream at which the next loop begins, and behind the last row; and the number of loads.
         self._origin: StateDict | None = stream.state_dict() if begun else None
@@ -286,7 +297,7 @@ class _RankState(NamedTuple):
     stream: StateDict | None
 
 
-def _ranked(rank: int | None, world_size: int | None, mesh: DeviceMesh | None) -> dict[str, int]:
+def _rank_in(rank: int | None, world_size: int | None, mesh: DeviceMesh | None) -> tuple[int, int] | None:
     """The rank and the number of ranks, where they are given or known from `torch.distributed`.
 
     Raises:
@@ -303,12 +314,12 @@ def _ranked(rank: int | None, world_size: int | None, mesh: DeviceMesh | None) -
             names = ", ".join(f"`{name}`" for name in mesh.mesh_dim_names or ())
             message = f"must have one dimension, the data-parallel one, not {mesh.ndim}: take one of {names or 'them'}"
             raise OptionError(message, "mesh")
-        return {"rank": mesh.get_local_rank(), "world_size": mesh.size()}
+        return mesh.get_local_rank(), mesh.size()
     if rank is not None and world_size is not None:
-        return {"rank": rank, "world_size": world_size}
+        return rank, world_size
     if _is_distributed():
-        return {"rank": torch.distributed.get_rank(), "world_size": torch.distributed.get_world_size()}
-    return {}
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return None
 
 
 def _is_distributed() -> bool:

@@ -61,15 +61,15 @@ pub(super) fn job() -> Arc<Identity> {
 }
 
 pub(super) fn other_job() -> Arc<Identity> {
-    job_of(&json!({ "max_length": 8192, "pad_token_id": 7 }))
+    job_of(&json!({ "max_length": 8192, "padding.token_id": 7 }))
 }
 
 /// A job that packs one file with these options of its rows.
 pub(super) fn job_of(options: &Value) -> Arc<Identity> {
     let packing = json!({
-        "max_length": 4096, "strategy": "mix", "overlong": null, "truncation_side": "right", "drop_last": false, "shuffle": false,
-        "max_documents_per_pack": null, "align_documents_to": null, "order": null, "balance_ranks": null,
-        "on_remainder": "pad", "seed": 0,
+        "max_length": 4096, "strategy": "mix", "overlong": null, "overlong.side": "right", "strategy.drop_last": false, "strategy.shuffle": false,
+        "strategy.max_documents": null, "strategy.align_to": null, "order": null, "order.ranks": null,
+        "order.on_remainder": "pad", "seed": 0,
     });
     let mut job = json!({
         "fastpack": "0",
@@ -79,16 +79,16 @@ pub(super) fn job_of(options: &Value) -> Arc<Identity> {
             "transform": null, "trims": false,
         },
         "token_options": {
-            "train_on": "auto", "turns": "auto", "train_on_eos": null, "eos": "auto", "bos": "auto", "on_bad_record": "error",
-            "now": null,
+            "train_on": "auto", "turns": "auto", "special_tokens.train_on_eos": null, "special_tokens.eos": "auto", "special_tokens.bos": "auto", "on_bad_record": "error",
+            "chat_template.now": null,
         },
         "row_options": {
-            "packing": packing, "pad_to": "nothing", "padding_side": "right", "pad_token_id": null,
-            "shift_labels": false, "columns": ["input_ids", "seq_lengths"],
+            "packing": packing, "padding": "nothing", "padding.side": "right", "padding.token_id": null,
+            "objective.shift_labels": false, "columns": ["input_ids", "seq_lengths"], "objective": { "kind": "causal" },
         },
         "output": {
-            "format": "arrow", "compression": null, "per_file": false, "hf_layout": false,
-            "validation": 0.1, "shard_bytes": 512, "keep_tokens": false,
+            "format": "arrow", "format.compression": null, "format.per_file": false, "format.hf_layout": false,
+            "validation": 0.1, "format.shard_size": 512, "keep_tokens": false,
         },
     });
     for (name, value) in options.as_object().expect("options by their names") {
@@ -207,7 +207,7 @@ fn the_manifest_knows_job_sizes_and_hashes() {
     run(&Output { shard_bytes: 40, ..output(dir.path()) }, &job(), &[batch(&[9, 9, 9])]);
     let manifest = fs::read(dir.path().join("manifest.json")).expect("a manifest");
     let manifest: Manifest = serde_json::from_slice(&manifest).expect("a manifest");
-    assert_eq!((manifest.version, &manifest.job, manifest.now), (4, &job(), noon()));
+    assert_eq!((manifest.version, &manifest.job, manifest.now), (5, &job(), noon()));
     let names: Vec<&str> = manifest.files.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(names, ["train-00000.arrow", "train-00001.arrow", "train-00002.arrow"]);
     for file in manifest.files {
@@ -470,7 +470,8 @@ fn write_series(folder: &mut Folder, series: &[Rows]) -> Vec<u64> {
 fn a_run_goes_on_behind_what_is_whole_of_each_series() {
     // Shards have the names of inputs.
     let each = || {
-        let mut job = serde_json::to_value(&*job_of(&json!({ "per_file": true }))).expect("a job");
+        let mut job =
+            serde_json::to_value(&*job_of(&json!({ "format.per_file": true }))).expect("a job");
         let file = |place| json!({ "place": place, "size": 7, "modified": 1, "source": 0 });
         job["inputs"]["files"] =
             json!({ "b.jsonl": file(0), "b-x.jsonl": file(1), "a.jsonl": file(2) });

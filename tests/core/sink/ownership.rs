@@ -89,7 +89,7 @@ fn a_manifest_that_lists_files_elsewhere_is_none_of_ours() {
             "blake3": blake3::hash(b"mine").to_hex().to_string(),
         });
         let manifest =
-            json!({ "version": 4, "job": &*job(), "now": "2026-01-31T12:00:00", "files": [file] });
+            json!({ "version": 5, "job": &*job(), "now": "2026-01-31T12:00:00", "files": [file] });
         fs::write(dir.join("manifest.json"), sealed(&manifest)).expect("room");
         let before = files(around.path());
         assert!(refusal(&overwriting(&dir), &other_job()).contains("`manifest.json`"), "{name}");

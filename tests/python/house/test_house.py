@@ -176,10 +176,15 @@ def test_defaults_are_written_once():
 
 @pytest.mark.parametrize("name", api.__all__)
 def test_every_option_of_a_function_reaches_the_native_module(name):
-    """An option is in a group, which takes it from the arguments of a call, or the body of the call names it."""
+    """An option is in a group, which takes it from the arguments of a call, or the body of the call names it or its value."""
     sources = "".join(map(inspect.getsource, (run, streaming, native, kept_tokens)))
     named = set(re.findall(r'given(?:\[|\.get\()"(\w+)"', sources))
-    grouped = {option.name for option in OPTIONS.values() if option.group or option.flattens}
+    values = set(re.findall(r"value_in\((?:self\._)?given, (\w+)\)", sources))
+    grouped = {
+        option.name
+        for option in OPTIONS.values()
+        if option.group or any(kind.__name__ in values for kind in option.kinds.values())
+    }
     assert set(inspect.signature(getattr(api, name)).parameters) <= grouped | named
 
 

@@ -280,4 +280,4 @@ def test_rows_that_contradict_themselves_are_named(folders, tmp_path, column, ch
 
 def test_the_manifest_names_the_layout(folders):
     _, compact = folders()
-    assert json.loads((compact / "manifest.json").read_bytes())["job"]["output"]["layout"] == "compact"
+    assert json.loads((compact / "manifest.json").read_bytes())["job"]["output"]["format.layout"] == "compact"

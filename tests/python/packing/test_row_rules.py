@@ -112,7 +112,7 @@ def broken_labels(row, documents, shift):
 def test_broken_rules_are_those_of_plain_python(seed, shift, spoil, dropped):
     table = packed(seed, shift=shift, dropped=dropped)
     table = spoilt(table, seed) if spoil else table
-    options = json.dumps({"max_length": 40, "shift_labels": shift})
+    options = json.dumps({"max_length": 40, "objective.shift_labels": shift})
     problems, counts = check_rows(table, options)
     expected = [broken(row, shift, 40) for row in table.to_pylist()]
     names = {name for found in expected for name in found}

@@ -276,7 +276,7 @@ def test_a_size_is_not_estimated_where_records_are_left_out(
     for options in ({"take": 40}, {"stride": 2}, {"where": {"lang": "en"}}, {"validation": 0.1}):
         with pytest.raises(fastpack.OptionError, match="cache_dir") as refused:
             flat.stream(path, loaded, **OPTIONS, **options).estimate()
-        assert refused.value.option == next(iter(options))
+        assert refused.value.option == place(next(iter(options)))
     counted = flat.stream(path, loaded, take=40, cache_dir=tmp_path / "counts", **OPTIONS).estimate()
     assert counted.rows == 40
 
@@ -336,7 +336,7 @@ def test_a_stream_resumes_at_any_offset_whatever_is_done_with_records(
 @pytest.mark.parametrize(
     ("options", "option"),
     [
-        ({"where": "lang"}, "select"),
+        ({"where": "lang"}, "where"),
         ({"where": {"lang": {"a": 1}}}, "where"),
         ({"where": {"score": (1, 2, 3)}}, "where"),
         ({"where": {"score": ("a", "b")}}, "where"),

@@ -18,10 +18,11 @@ from fastpack.options.mistakes.suggestions import (
     word_hint,
     words_of,
 )
-from fastpack.options.native import flat, flat_arguments
+from fastpack.options.native import value_in
 from fastpack.options.objective import KINDS, Objective
 from fastpack.options.option import PACKED_OBJECTIVES
-from fastpack.options.value import fields_of, flat_names, refuse_fields, word_of, words_in
+from fastpack.options.records import Reading
+from fastpack.options.value import fields_of, refuse_fields, word_of, words_in
 from fastpack.types import Strategy
 
 if TYPE_CHECKING:
@@ -83,33 +84,36 @@ def _given_words(option: str, name: str, given: Mapping[str, object]) -> tuple[o
     """The given value of an option or of a field, and the words that it takes."""
     holder, _, field = option.partition(".")
     if option in OPTIONS and option in OPTIONS[option].kinds:
-        plain = getattr(flat_arguments(given).get(option), OPTIONS[option].kinds[option].plain, None)
-        return flat_arguments(given).get(option) if plain is None else plain, words_of(option, name)
+        plain = getattr(given.get(option), OPTIONS[option].kinds[option].plain, None)
+        return given.get(option) if plain is None else plain, words_of(option, name)
     if not field or holder not in OPTIONS:
         return given.get(option), words_of(option, name)
     kinds = OPTIONS[holder].kinds
     found = next((it for it in fields_of(kinds.values()) if it.name == field), None)
-    value = flat_arguments(given).get(holder)
+    value = given.get(holder)
     return getattr(value, field, None), words_in(found.type) if found else ()
 
 
 @functools.cache
 def _places(name: str) -> dict[str, str]:
-    """The places of the options in values of a function's options, by the names that the native module has for them."""
-    places = {"sources": "files"}
-    for option in options_of(name):
-        for kind in option.kinds.values() if option.flattens else ():
-            for known, field in flat_names(kind).items():
-                places[known] = option.name if field == kind.plain else f"{option.name}.{field}"
+    """The places of the fields of values that one option of a function takes.
+
+    Checks that several functions share name a field alone, since it lies in another value in each.
+    """
+    options = {option.name: option for option in options_of(name)}
+    holders = [kind for option in options.values() if (kind := option.kinds.get(option.name))]
     return {
-        known: place for known, place in places.items() if known not in {it.name for it in options_of(name)}
+        field.name: kind.option if field.name == kind.plain else f"{kind.option}.{field.name}"
+        for kind in holders
+        for field in fields_of([kind])
+        if field.name not in options
     }
 
 
 def _record_hint(refused: RecordError, name: str, given: Mapping[str, object]) -> str:
     """The remedy for a record that cannot be read."""
     if refused.reason == "no_content":
-        return field_hint(str(refused), flat(given)["fields"])
+        return field_hint(str(refused), value_in(given, Reading).fields)
     is_skipped = given.get("on_bad_record") not in {None, "error"} or not words_of("on_bad_record", name)
     if refused.reason not in _OF_ONE_RECORD or is_skipped or "on_bad_record" in str(refused):
         return ""

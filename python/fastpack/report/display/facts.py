@@ -106,8 +106,8 @@ def facts_of(packed: Folder, report: Report) -> Facts:
 def _documents(table: pa.Table, packed: Folder) -> tuple[Numbers, Numbers, Numbers]:
     """The lengths of all documents without padding, the number in each row, and their files."""
     options = dict(packed.options)
-    if options.get("pad_token_id") is None:
-        options["pad_token_id"] = packed.of_job("made_by").get("pad_id")
+    if options.get("padding.token_id") is None:
+        options["padding.token_id"] = packed.of_job("made_by").get("pad_id")
     found = row_documents(table, json.dumps(options))
     keep = found.unpadded > 0
     counts = np.bincount(found.rows[keep], minlength=table.num_rows).astype(np.int64)

@@ -47,7 +47,7 @@ def packed_processor(folder: Folder) -> Mapping[str, JsonValue]:
     Raises:
         OptionError: The rows were packed without pictures.
     """
-    images = folder.options.get("images")
+    images = folder.options.get("reading.images")
     found = images.get("processor") if isinstance(images, dict) else None
     if not isinstance(found, dict):
         message = f"{folder.name} was packed without pictures; use fastpack.torch.collate, or pack with `reading.images`"

@@ -42,7 +42,7 @@ def check_repackable(folders: Sequence[Folder]) -> None:
         if not folder.keeps_tokens:
             message = f"{folder.name} keeps no tokens; pack it with keep_tokens=True"
             raise OptionError(message, "repack")
-        if folder.options.get("images"):
+        if folder.options.get("reading.images"):
             message = f"{folder.name} has pictures, which are not gathered anew; use fastpack.repack"
             raise OptionError(message, "repack")
         if cuts_at_row_end(strategy := folder.options.get("strategy")):

@@ -44,25 +44,22 @@ impl PackedOptions {
 
     fn of(options: &Map<String, Value>) -> Self {
         let number = |name: &str| options.get(name).and_then(Value::as_u64);
-        let objective = match options.get("objective") {
-            Some(Value::String(name)) => Some(name),
-            Some(Value::Object(named)) => named.keys().next(),
-            _ => None,
-        };
-        let known = |name: &String| ObjectiveName::WORDS.iter().find(|(word, _)| word == name);
-        let is_padded = match options.get("pad_to") {
+        let objective = options.get("objective").and_then(|objective| objective.get("kind"));
+        let known = |name: &str| ObjectiveName::WORDS.iter().find(|(word, _)| *word == name);
+        let is_padded = match options.get("padding") {
             None | Some(Value::Null) => false,
             Some(Value::String(word)) => word != "nothing",
             Some(_) => true,
         };
-        let token = options.get("pad_token_id").and_then(Value::as_i64);
-        let is_left = options.get("padding_side").and_then(Value::as_str) == Some("left");
+        let token = options.get("padding.token_id").and_then(Value::as_i64);
+        let is_left = options.get("padding.side").and_then(Value::as_str) == Some("left");
         Self {
-            objective: objective.and_then(known).map(|&(_, name)| name),
+            objective: objective.and_then(Value::as_str).and_then(known).map(|&(_, name)| name),
             max_length: number("max_length"),
-            max_target_length: number("max_target_length"),
-            max_images_per_pack: number("max_images_per_pack"),
-            shift_labels: options.get("shift_labels").and_then(Value::as_bool) == Some(true),
+            max_target_length: number("objective.max_target_length"),
+            max_images_per_pack: number("reading.images.max_images_per_pack"),
+            shift_labels: options.get("objective.shift_labels").and_then(Value::as_bool)
+                == Some(true),
             padding: token.filter(|_| is_padded).map(|token| (token, is_left)),
         }
     }

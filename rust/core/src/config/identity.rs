@@ -39,6 +39,9 @@ const UNNAMED: [&str; 13] = [
 /// The part of an identity that keeps runs apart whose records or functions have no identity.
 const RUN: &str = "run";
 
+/// The field that holds the word of an option whose value has options of its own.
+const KIND: &str = "kind";
+
 /// Options by their names.
 type OptionFields = Map<String, Value>;
 
@@ -251,16 +254,9 @@ impl Identity {
         self.output.as_ref().is_some_and(|output| output.per_file)
     }
 
-    /// The identity without some options of a stream, in whichever group they are.
-    pub(crate) fn without_stream_options(&self, left_out: &[&str]) -> Self {
-        fn clear(options: &mut OptionFields, left_out: &[&str]) {
-            options.retain(|name, _| !left_out.contains(&&**name));
-            let groups = options.values_mut().filter_map(Value::as_object_mut);
-            groups.for_each(|group| clear(group, left_out));
-        }
-        let mut other = self.clone();
-        other.stream_options.iter_mut().for_each(|options| clear(options, left_out));
-        other
+    /// The identity of a stream with other options.
+    pub(crate) fn with_stream_options(&self, options: &impl Serialize) -> Self {
+        Self { stream_options: Some(Self::stream_options(options)), ..self.clone() }
     }
 
     /// The differences between this job and `other`, in words; `None` if they are the same.
@@ -300,10 +296,11 @@ fn value(identity: &Identity) -> Value {
 /// Says what differs between two values of a name, where more can be said than the values.
 pub(crate) type Explain<'e> = &'e dyn Fn(&str, &Value, &Value) -> Option<String>;
 
-/// The options by which the caller set the fields of an identity.
+/// The options behind the fields of an identity that do not bear the name of their option: these are made from what the caller
+/// gave, or several together are one option.
 ///
-/// The path of a field is without the numbers of entries in lists. A field that is not listed has the name of its option.
-const PLACES: [(&str, &str); 80] = [
+/// The path of a field is without the numbers of entries in lists.
+const MADE_FROM: [(&str, &str); 25] = [
     ("appended_to", "exists"),
     ("sources", "files"),
     ("made_by.built_by", "tokenizer"),
@@ -315,75 +312,20 @@ const PLACES: [(&str, &str); 80] = [
     ("made_by.time", "chat_template.now"),
     ("made_by.transform", "filter, map and the function of the objective"),
     ("made_by.trims", "overlong"),
-    ("output.compression", "format.compression"),
-    ("output.group_bytes", "groups.size"),
-    ("output.hf_layout", "format.hf_layout"),
-    ("output.layout", "format.layout"),
-    ("output.per_file", "format.per_file"),
-    ("output.shard_bytes", "format.shard_size"),
-    ("row_options.epochs", "objective.copies"),
-    ("row_options.objective.fim.rate", "objective.rate"),
-    ("row_options.objective.fim.spm_rate", "objective.spm_rate"),
-    ("row_options.objective.fim.tokens", "objective.tokens"),
-    ("row_options.objective.mlm.mask_replace", "objective.mask_replace_prob"),
-    ("row_options.objective.mlm.probability", "objective.probability"),
-    ("row_options.objective.mlm.random_replace", "objective.random_replace_prob"),
-    ("row_options.objective.mlm.whole_words", "objective.whole_words"),
-    ("row_options.objective.preference.form", "objective.form"),
-    ("row_options.objective.span.mixture", "objective"),
-    ("row_options.objective.span.mixture.density", "objective.noise_density"),
-    ("row_options.objective.span.mixture.density.density", "objective.noise_density"),
-    ("row_options.objective.span.mixture.density.length", "objective.mean_noise_span_length"),
-    ("row_options.objective.span.mixture.gaps", "objective.mean_gap_length"),
-    ("row_options.objective.span.mixture.gaps.gap", "objective.mean_gap_length"),
-    ("row_options.objective.span.mixture.gaps.length", "objective.mean_noise_span_length"),
-    ("row_options.packing.align_documents_to", "strategy.align_to"),
-    ("row_options.packing.balance_ranks", "order.ranks"),
-    ("row_options.packing.drop_last", "strategy.drop_last"),
-    ("row_options.packing.max_documents_per_pack", "strategy.max_documents"),
-    ("row_options.packing.max_image_tokens_per_pack", "reading.images.max_image_tokens_per_pack"),
-    ("row_options.packing.max_images_per_pack", "reading.images.max_images_per_pack"),
-    ("row_options.packing.max_target_length", "objective.max_target_length"),
-    ("row_options.packing.on_remainder", "order.on_remainder"),
-    ("row_options.packing.shuffle", "strategy.shuffle"),
-    ("row_options.packing.truncation_side", "overlong.side"),
-    ("row_options.pad_to", "padding"),
-    ("row_options.pad_token_id", "padding.token_id"),
-    ("row_options.padding_side", "padding.side"),
-    ("row_options.shares", "weights and fraction"),
-    ("row_options.shares.sources", "files"),
-    ("row_options.shares.sources.fraction", "fraction"),
-    ("row_options.shares.sources.name", "files"),
-    ("row_options.shares.sources.weight", "weights"),
-    ("row_options.shares.stopping", "weights.stopping_strategy"),
-    ("row_options.shares.unit", "weights.unit"),
-    ("row_options.shift_labels", "objective.shift_labels"),
-    ("stream_options.choice.max_document_tokens", "select.max_tokens"),
-    ("stream_options.choice.min_document_tokens", "select.min_tokens"),
-    ("stream_options.choice.numbers.skip", "select.skip"),
-    ("stream_options.choice.numbers.stride", "select.stride"),
-    ("stream_options.choice.numbers.take", "select.take"),
-    ("stream_options.choice.where", "select.where"),
-    ("stream_options.names", "files"),
-    ("stream_options.on_end", "ranks.on_end"),
-    ("stream_options.on_exhausted", "weights.on_exhausted"),
-    ("stream_options.open_packs", "strategy.open_rows"),
-    ("stream_options.weight_unit", "weights.unit"),
-    ("token_options.bos", "special_tokens.bos"),
-    ("token_options.classes", "objective.classes"),
-    ("token_options.decode_arguments", "chat_template.decode_arguments"),
+    ("row_options.objective.mixture", "objective"),
+    ("row_options.objective.mixture.mean_gap_length", "objective.mean_gap_length"),
+    ("row_options.objective.mixture.mean_noise_span_length", "objective.mean_noise_span_length"),
+    ("row_options.objective.mixture.noise_density", "objective.noise_density"),
+    ("row_options.weights", "weights and fraction"),
+    ("row_options.weights.sources", "files"),
+    ("row_options.weights.sources.fraction", "fraction"),
+    ("row_options.weights.sources.name", "files"),
+    ("row_options.weights.sources.weight", "weights"),
     ("token_options.documents", "objective"),
-    ("token_options.eos", "special_tokens.eos"),
-    ("token_options.images", "reading.images"),
-    ("token_options.images.adds_special_tokens", "reading.images"),
-    ("token_options.images.delimiters", "reading.images"),
-    ("token_options.images.embed", "reading.images.embed"),
-    ("token_options.images.folder", "reading.images.folder"),
-    ("token_options.images.marker", "reading.images"),
-    ("token_options.images.processor", "reading.images"),
-    ("token_options.now", "chat_template.now"),
-    ("token_options.special_in_text", "special_tokens.in_text"),
-    ("token_options.train_on_eos", "special_tokens.train_on_eos"),
+    ("token_options.reading.images.adds_special_tokens", "reading.images"),
+    ("token_options.reading.images.delimiters", "reading.images"),
+    ("token_options.reading.images.marker", "reading.images"),
+    ("token_options.reading.images.processor", "reading.images"),
 ];
 
 /// The fields that follow from other options. They are named only where nothing else differs, as between jobs that make tokens alone.
@@ -394,7 +336,7 @@ fn option_at(path: &str) -> String {
     let is_field = |part: &&str| part.parse::<usize>().is_err();
     let fields: Vec<&str> = path.split('.').filter(is_field).collect();
     let fields = fields.join(".");
-    if let Some((_, option)) = PLACES.iter().find(|(field, _)| *field == fields) {
+    if let Some((_, option)) = MADE_FROM.iter().find(|(field, _)| *field == fields) {
         return (*option).to_owned();
     }
     // Among several sources, `sources.1.reading.shape` is the `shape` of an entry of `files`.
@@ -402,7 +344,8 @@ fn option_at(path: &str) -> String {
         return format!("files.{}", entry.replacen("reading.", "", 1));
     }
     let names = UNNAMED.iter().filter_map(|part| path.strip_prefix(part)?.strip_prefix('.'));
-    names.min_by_key(|name| name.len()).unwrap_or(path).to_owned()
+    let name = names.min_by_key(|name| name.len()).unwrap_or(path);
+    name.strip_suffix(KIND).and_then(|name| name.strip_suffix('.')).unwrap_or(name).to_owned()
 }
 
 /// The comparison of two identities.
@@ -440,6 +383,11 @@ impl Comparison<'_> {
     }
 
     fn compare_fields(&mut self, path: &str, old: &OptionFields, new: &OptionFields) {
+        if let (Some(old), Some(new)) = (old.get(KIND), new.get(KIND))
+            && old != new
+        {
+            return self.compare(&format!("{path}.{KIND}"), old, new);
+        }
         let added = new.keys().filter(|key| !old.contains_key(*key));
         let keys = old.keys().chain(added).filter(|key| !path.is_empty() || *key != RUN);
         for key in keys {
@@ -496,9 +444,9 @@ mod tests {
     /// An identity with all of its parts.
     fn sample() -> Identity {
         let packing = json!({
-            "max_length": 96, "strategy": "concat", "overlong": null, "truncation_side": "right",
-            "drop_last": false, "shuffle": false, "max_documents_per_pack": 3, "align_documents_to": null,
-            "order": null, "balance_ranks": null, "on_remainder": "pad", "seed": 5,
+            "max_length": 96, "strategy": "concat", "overlong": null, "overlong.side": "right",
+            "strategy.drop_last": false, "strategy.shuffle": false, "strategy.max_documents": 3,
+            "strategy.align_to": null, "order": null, "order.ranks": null, "order.on_remainder": "pad", "seed": 5,
         });
         let identity = json!({
             "fastpack": "0",
@@ -509,19 +457,21 @@ mod tests {
                 "transform": "one", "special_tokens": "77", "trims": false,
             },
             "token_options": {
-                "train_on": "auto", "turns": "auto", "train_on_eos": null, "eos": "auto", "bos": "auto",
-                "on_bad_record": "error", "now": null,
+                "train_on": "auto", "turns": "auto", "special_tokens.train_on_eos": null,
+                "special_tokens.eos": "auto", "special_tokens.bos": "auto", "on_bad_record": "error",
+                "chat_template.now": null,
             },
             "row_options": {
-                "packing": packing, "pad_to": "nothing", "padding_side": "right", "pad_token_id": 7,
-                "shift_labels": false, "columns": ["input_ids", "seq_lengths"],
+                "packing": packing, "padding": "nothing", "padding.side": "right", "padding.token_id": 7,
+                "objective.shift_labels": false, "columns": ["input_ids", "seq_lengths"], "objective": { "kind": "causal" },
             },
             "output": {
-                "format": "arrow", "layout": "full", "compression": null, "per_file": false,
-                "hf_layout": false, "validation": 0.5, "shard_bytes": 512, "keep_tokens": false,
+                "format": "arrow", "format.layout": "full", "format.compression": null,
+                "format.per_file": false, "format.hf_layout": false, "validation": 0.5,
+                "format.shard_size": 512, "keep_tokens": false,
             },
             "stream_options": {
-                "shuffle": true, "choice": { "where": [], "numbers": { "skip": 3 } },
+                "shuffle": true, "choice": { "select.where": [], "numbers": { "select.skip": 3 } },
             },
         });
         serde_json::from_value(identity).expect("an identity")
@@ -592,11 +542,14 @@ mod tests {
     /// Identities that have all fields together, but for those of streams, as the types of the options write them.
     fn full() -> Vec<Value> {
         let objectives = [
-            json!({ "mlm": { "probability": 0.1, "mask_replace": 0.8, "random_replace": 0.1, "whole_words": true } }),
-            json!({ "span": { "mixture": [{ "density": { "density": 0.1, "length": 3.0 } }] } }),
-            json!({ "span": { "mixture": [{ "gaps": { "gap": 9.0, "length": 3.0 } }] } }),
-            json!({ "fim": { "rate": 0.5, "spm_rate": 0.5, "tokens": ["a", "b", "c"] } }),
-            json!({ "preference": { "form": "kto" } }),
+            json!({
+                "kind": "mlm", "probability": 0.1, "mask_replace_prob": 0.8, "random_replace_prob": 0.1,
+                "whole_words": true,
+            }),
+            json!({ "kind": "span", "mixture": [{ "noise_density": 0.1, "mean_noise_span_length": 3.0 }] }),
+            json!({ "kind": "span", "mixture": [{ "mean_gap_length": 9.0, "mean_noise_span_length": 3.0 }] }),
+            json!({ "kind": "fim", "rate": 0.5, "spm_rate": 0.5, "tokens": ["a", "b", "c"] }),
+            json!({ "kind": "preference", "form": "kto" }),
         ];
         let source = json!({ "name": "a", "weight": 1.0, "fraction": 0.5 });
         let mut whole = value(&sample());
@@ -605,23 +558,23 @@ mod tests {
             ("/made_by/built_by", json!({ "transformers": "5.24.0", "tokenizer_json": "0a1b" })),
             ("/made_by/largest_id", json!(9)),
             ("/made_by/time", json!("2026-01-01T00:00:00")),
-            ("/token_options/special_in_text", json!("split")),
-            ("/token_options/decode_arguments", json!(true)),
+            ("/token_options/special_tokens.in_text", json!("split")),
+            ("/token_options/chat_template.decode_arguments", json!(true)),
             ("/token_options/documents", json!("prompts")),
-            ("/token_options/classes", json!(3)),
+            ("/token_options/objective.classes", json!(3)),
             (
-                "/token_options/images",
+                "/token_options/reading.images",
                 json!({ "marker": "<image>", "delimiters": ["", ""], "adds_special_tokens": true, "processor": {}, "token_types": [], "folder": "photos", "embed": true }),
             ),
-            ("/row_options/packing/max_target_length", json!(8)),
-            ("/row_options/packing/max_images_per_pack", json!(4)),
-            ("/row_options/packing/max_image_tokens_per_pack", json!(64)),
-            ("/row_options/epochs", json!(2)),
+            ("/row_options/packing/objective.max_target_length", json!(8)),
+            ("/row_options/packing/reading.images.max_images_per_pack", json!(4)),
+            ("/row_options/packing/reading.images.max_image_tokens_per_pack", json!(64)),
+            ("/row_options/objective.copies", json!(2)),
             (
-                "/row_options/shares",
-                json!({ "sources": [source], "unit": "tokens", "stopping": "all_exhausted" }),
+                "/row_options/weights",
+                json!({ "sources": [source], "unit": "tokens", "stopping_strategy": "all_exhausted" }),
             ),
-            ("/output/group_bytes", json!(5)),
+            ("/output/groups.size", json!(5)),
         ];
         for (place, field) in fields {
             let (group, name) = place.rsplit_once('/').expect("a place");
@@ -637,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_is_that_of_a_field() {
+    fn every_made_field_is_a_field() {
         let mut found = Vec::new();
         for whole in full() {
             places(&whole, "", &mut found);
@@ -647,7 +600,7 @@ mod tests {
             .iter()
             .map(|place| place.split('/').skip(1).filter(is_name).collect::<Vec<_>>().join("."))
             .collect();
-        let listed = PLACES.iter().map(|(field, _)| *field).chain(FOLLOWING).chain(UNNAMED);
+        let listed = MADE_FROM.iter().map(|(field, _)| *field).chain(FOLLOWING).chain(UNNAMED);
         // The tests of streams, in Python, try the fields of streams. The inputs of the sample are streamed too.
         let listed = listed.filter(|field| !field.starts_with("stream_options."));
         let unknown: Vec<&str> = listed.filter(|field| !fields.contains(*field)).collect();
@@ -659,7 +612,7 @@ mod tests {
         let whole = sample();
         let written = value(&whole);
         let places = [
-            ("/row_options/packing/shuffle", "strategy.shuffle"),
+            ("/row_options/packing/strategy.shuffle", "strategy.shuffle"),
             ("/stream_options/shuffle", "shuffle"),
         ];
         for (place, option) in places {

@@ -86,7 +86,7 @@ option_words! {
 
 /// A training objective with its options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ObjectiveOptions {
     /// Each token is predicted from those before it.
@@ -110,6 +110,7 @@ pub enum ObjectiveOptions {
     /// The classes of a text or of a pair of texts are predicted.
     MultiLabel,
     /// A function of the caller gives documents their labels.
+    #[serde(rename = "custom")]
     Function,
 }
 
@@ -119,8 +120,10 @@ pub struct MlmOptions {
     /// The probability of a token to be chosen.
     pub probability: Probability,
     /// The probability of a chosen token to become the mask token.
+    #[serde(rename = "mask_replace_prob")]
     pub mask_replace: Probability,
     /// The probability of a chosen token to become a random token.
+    #[serde(rename = "random_replace_prob")]
     pub random_replace: Probability,
     /// True if all tokens of a word are chosen together.
     pub whole_words: bool,
@@ -135,20 +138,24 @@ pub struct SpanOptions {
 
 /// A way to draw the spans of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(untagged)]
 pub enum Noise {
     /// A share of the tokens in spans of a mean length, as T5 draws them.
     Density {
         /// The share.
+        #[serde(rename = "noise_density")]
         density: Probability,
         /// The mean length of a span.
+        #[serde(rename = "mean_noise_span_length")]
         length: MeanLength,
     },
     /// Gaps and spans in turn, the length of each drawn around its mean.
     Gaps {
         /// The mean length of a gap.
+        #[serde(rename = "mean_gap_length")]
         gap: MeanLength,
         /// The mean length of a span.
+        #[serde(rename = "mean_noise_span_length")]
         length: MeanLength,
     },
 }
@@ -191,7 +198,7 @@ impl ObjectiveOptions {
         }
     }
 
-    /// True if this is the causal objective, whose name manifests leave out.
+    /// True if this is the causal objective.
     pub fn is_causal(&self) -> bool {
         *self == Self::Causal
     }

@@ -170,33 +170,52 @@ pub struct PackOptions {
     /// The most tokens of a row; `None` where each document has a row, however long.
     pub max_length: Option<NonZeroU32>,
     /// The most tokens of a row's targets, where rows have targets of their own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "objective.max_target_length",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub max_target_length: Option<NonZeroU32>,
     /// The most pictures of a row.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "reading.images.max_images_per_pack",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub max_images_per_pack: Option<NonZeroU32>,
     /// The most tokens of pictures in a row.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "reading.images.max_image_tokens_per_pack",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub max_image_tokens_per_pack: Option<NonZeroU32>,
     /// The strategy that packs documents into rows.
     pub strategy: Strategy,
     /// The treatment of documents longer than a row; by default a text is split and anything else dropped.
     pub overlong: Option<Overlong>,
     /// The side at which a document is truncated.
+    #[serde(rename = "overlong.side")]
     pub truncation_side: Side,
     /// True if the last row of `concat` is dropped, and counted, if it is not full.
+    #[serde(rename = "strategy.drop_last")]
     pub drop_last: bool,
     /// True if documents are shuffled by the seed before packing, for strategies that keep input order.
+    #[serde(rename = "strategy.shuffle")]
     pub shuffle: bool,
     /// The most documents of a row. Each piece of a document counts.
+    #[serde(rename = "strategy.max_documents")]
     pub max_documents_per_pack: Option<NonZeroU32>,
     /// The room of each document in a row is a multiple of this.
+    #[serde(rename = "strategy.align_to")]
     pub align_documents_to: Option<NonZeroU32>,
     /// The order of the rows; by default that of the strategy.
     pub order: Option<Order>,
     /// The ranks that share the rows of [`Order::Balanced`].
+    #[serde(rename = "order.ranks")]
     pub balance_ranks: Option<NonZeroU32>,
     /// The treatment of rows that the ranks cannot share equally.
+    #[serde(rename = "order.on_remainder")]
     pub on_remainder: OnRemainder,
     /// The random seed. The same seed gives the same rows.
     pub seed: u64,

@@ -17,23 +17,26 @@ pub struct RowOptions {
     /// The packing of documents into rows.
     pub packing: PackOptions,
     /// The length that rows are padded to.
+    #[serde(rename = "padding")]
     pub pad_to: PadTo,
     /// The side of a row that is padded.
+    #[serde(rename = "padding.side")]
     pub padding_side: Side,
     /// The id of padding; by default the tokenizer's own.
+    #[serde(rename = "padding.token_id")]
     pub pad_token_id: Option<u32>,
     /// True if labels are shifted: each stands one place before its token, where it is predicted.
+    #[serde(rename = "objective.shift_labels")]
     pub shift_labels: bool,
     /// The columns of the rows, in their order.
     pub columns: Vec<RowColumn>,
     /// The training objective.
-    #[serde(default, skip_serializing_if = "ObjectiveOptions::is_causal")]
     pub objective: ObjectiveOptions,
     /// The number of copies of the documents, each drawn anew by the objective.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[serde(rename = "objective.copies", default = "one", skip_serializing_if = "is_one")]
     pub epochs: NonZeroU32,
     /// The shares of sources, where not all of their documents are taken once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "weights", default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
 }
 

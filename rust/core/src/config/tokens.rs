@@ -117,29 +117,41 @@ pub struct TokenOptions {
     /// The documents that a conversation becomes.
     pub turns: Turns,
     /// The end-of-turn tokens that are trained; by default those that the template marks.
+    #[serde(rename = "special_tokens.train_on_eos")]
     pub train_on_eos: Option<TrainOnEos>,
     /// The addition of an end-of-text token.
+    #[serde(rename = "special_tokens.eos")]
     pub eos: Eos,
     /// The addition of a beginning-of-text token.
+    #[serde(rename = "special_tokens.bos")]
     pub bos: Bos,
     /// The treatment of control tokens in texts of users and tools.
-    #[serde(default, skip_serializing_if = "SpecialInText::is_encode")]
+    #[serde(
+        rename = "special_tokens.in_text",
+        default,
+        skip_serializing_if = "SpecialInText::is_encode"
+    )]
     pub special_in_text: SpecialInText,
     /// True if arguments of calls in JSON text are decoded, where the chat template encodes them a second time.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        rename = "chat_template.decode_arguments",
+        default,
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     pub decode_arguments: bool,
     /// The treatment of records that cannot be read.
     pub on_bad_record: OnBadRecord,
     /// The local time that templates see, without a zone; by default the start of the job.
+    #[serde(rename = "chat_template.now")]
     pub now: Option<NaiveDateTime>,
     /// The kind of documents that are made.
     #[serde(default, skip_serializing_if = "DocumentKind::is_texts")]
     pub documents: DocumentKind,
     /// The classes of labels.
-    #[serde(default, skip_serializing_if = "Classes::is_unknown")]
+    #[serde(rename = "objective.classes", default, skip_serializing_if = "Classes::is_unknown")]
     pub classes: Classes,
     /// The pictures of conversations; without it, a record with one is bad.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "reading.images", default, skip_serializing_if = "Option::is_none")]
     pub images: Option<ImageOptions>,
 }
 

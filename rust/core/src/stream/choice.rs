@@ -16,13 +16,13 @@ use crate::source::{Block, Raw, RawRecord};
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Choice {
     /// The wanted values of fields.
-    #[serde(rename = "where")]
+    #[serde(rename = "select.where")]
     pub fields: Vec<(String, WantedValues)>,
     /// The least tokens of a document.
-    #[serde(rename = "min_document_tokens")]
+    #[serde(rename = "select.min_tokens")]
     pub min_tokens: Option<u32>,
     /// The most tokens of a document.
-    #[serde(rename = "max_document_tokens")]
+    #[serde(rename = "select.max_tokens")]
     pub max_tokens: Option<u32>,
     /// The size of the split that is held out for validation.
     pub validation: Option<Validation>,
@@ -37,10 +37,13 @@ pub struct Choice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Numbers {
     /// The number of records at the beginning of the input that are left out.
+    #[serde(rename = "select.skip")]
     pub skip: u64,
     /// The number of records that are taken after them; all by default.
+    #[serde(rename = "select.take")]
     pub take: Option<NonZeroU64>,
     /// The distance of the records that are taken of each file among these, from the first on; 1 by default.
+    #[serde(rename = "select.stride")]
     pub stride: Option<NonZeroU64>,
 }
 

@@ -193,7 +193,8 @@ impl Run<'_> {
     /// A hash of all that decides the rows of the lanes.
     fn name_of_count(&self) -> String {
         // Lanes have the same rows however they end together.
-        let identity = self.identity.without_stream_options(&["on_end"]).name();
+        let any = StreamOptions { on_end: None, ..self.options.clone() };
+        let identity = self.identity.with_stream_options(&any).name();
         let (lanes, epochs) = (self.share.lanes, self.options.epochs);
         let all = serde_json::json!([identity, lanes, epochs]);
         blake3::hash(all.to_string().as_bytes()).to_hex().to_string()

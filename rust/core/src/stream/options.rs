@@ -75,13 +75,16 @@ pub enum Together {
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamOptions {
     /// The names of the sources; by default their numbers.
+    #[serde(rename = "files")]
     pub names: Vec<String>,
     /// The weights of the sources, each list from a row of the run on. Without weights, the sources are read
     /// as one.
     pub weights: Vec<(u64, Vec<f64>)>,
     /// The unit of the weights.
+    #[serde(rename = "weights.unit")]
     pub weight_unit: MixUnit,
     /// The treatment of a source that a lane has read for all epochs.
+    #[serde(rename = "weights.on_exhausted")]
     pub on_exhausted: OnExhausted,
     /// The records that are taken.
     pub choice: Choice,
@@ -94,6 +97,7 @@ pub struct StreamOptions {
     #[serde(skip)]
     pub deal: Deal,
     /// Rows that each lane keeps open for `best_fit`.
+    #[serde(rename = "strategy.open_rows")]
     pub open_packs: NonZeroUsize,
     /// True if records are read in an order that the seed decides.
     pub shuffle: bool,
@@ -101,6 +105,7 @@ pub struct StreamOptions {
     pub epochs: Option<NonZeroU64>,
     /// The rows of a step in which some lanes have none left. By default one rank leaves them out, and several
     /// pad.
+    #[serde(rename = "ranks.on_end")]
     pub on_end: Option<OnEnd>,
     /// The way in which several ranks end a finite run at the same step.
     /// The numbers are the same by every way, so it may differ.

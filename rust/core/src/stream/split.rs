@@ -22,9 +22,17 @@ impl Run<'_> {
             return Ok((Some(SplitSide { threshold, held_out }), None));
         }
         // Both splits have one threshold, and all ranks, however they read.
-        let others =
-            ["held_out", "shuffle", "weights", "on_end", "on_exhausted", "epochs", "open_packs"];
-        let identity = self.identity.without_stream_options(&others).name();
+        let any = StreamOptions {
+            choice: Choice { held_out: false, ..self.options.choice.clone() },
+            shuffle: false,
+            weights: Vec::new(),
+            on_end: None,
+            on_exhausted: OnExhausted::Drop,
+            epochs: None,
+            open_packs: NonZeroUsize::MIN,
+            ..self.options.clone()
+        };
+        let identity = self.identity.with_stream_options(&any).name();
         let all = serde_json::json!(["split", identity, validation]);
         let name = blake3::hash(all.to_string().as_bytes()).to_hex().to_string();
         let (threshold, told) = match self.kept_in() {

@@ -15,7 +15,7 @@ use crate::calls::pretrained::PyPretrained;
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::PyOptions;
 use crate::options::inputs::{PyInputs, PySource};
-use crate::options::output::{PyAppending, PyOutput, PyValidation};
+use crate::options::output::{PyOutput, PyValidation};
 use crate::report::PyReport;
 use crate::supervise::{self, Interrupted};
 
@@ -60,14 +60,13 @@ pub(crate) fn pack_dir(
     chat_template: PyChatTemplate,
     transform: PyTransform,
     cache_dir: Option<PathBuf>,
-    append: Option<PyAppending>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
-    let (inputs, output) = (inputs.unread(), output.0.clone());
+    let (inputs, output, appending) = (inputs.unread(), output.0.clone(), output.1);
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let (job, inputs) = (parts.job(caller)?, inputs.read_by(caller));
-        if let Some(PyAppending(appending)) = append {
+        if let Some(appending) = appending {
             return pipeline::append_dir(job, &inputs, &output, appending, control);
         }
         pipeline::pack_dir(job, &inputs, &output, cache_dir.as_deref(), control)

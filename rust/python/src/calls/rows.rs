@@ -3,14 +3,14 @@
 use arrow::array::RecordBatch;
 use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::assemble::{self, CompactRows, DocumentTable, PackedOptions, RowBoundaries};
-use fastpack_core::config::{Coding, RowColumn};
+use fastpack_core::config::RowColumn;
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::arrays;
 use crate::arrow::TableArgument;
 use crate::error::to_py;
-use crate::options::output::{PyFormat, PyRowLayout};
+use crate::options::output::PyFormat;
 use crate::options::{PyColumn, PyColumns};
 use crate::supervise::{self, Interrupted};
 
@@ -241,11 +241,6 @@ pub(crate) fn padding_values(token: i64) -> Vec<(&'static str, i64)> {
 
 /// An estimate of the bytes of a file with rows of `tokens` tokens, before compression.
 #[pyfunction]
-pub(crate) fn bytes_of_rows(
-    columns: PyColumns,
-    format: PyFormat,
-    layout: PyRowLayout,
-    tokens: u64,
-) -> u64 {
-    Coding::uncompressed(format.0, layout.0).bytes_of(&columns.0, tokens)
+pub(crate) fn bytes_of_rows(columns: PyColumns, format: PyFormat, tokens: u64) -> u64 {
+    format.coding.bytes_of(&columns.0, tokens)
 }

@@ -8,8 +8,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::stream::{
-    Agree, Choice, Deal, MOST_LANES, MixUnit, Numbers, OnEnd, OnExhausted, State, StreamOptions,
-    Together, count, stream,
+    Agree, Choice, Deal, MOST_LANES, State, StreamOptions, Together, count, stream,
 };
 use fastpack_core::{Control, Report};
 use pyo3::prelude::*;
@@ -19,15 +18,13 @@ use crate::arrow::batch;
 use crate::callers::reiterable::PyReiterable;
 use crate::callers::transform::PyTransform;
 use crate::calls::pretrained::PyPretrained;
-use crate::convert::{counts, refuse, switches, word, words};
+use crate::convert::{counts, refuse, switches};
 use crate::error;
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::inputs::PyInputs;
 use crate::options::output::PyValidationSize;
 use crate::options::packing::PyPacking;
-use crate::options::stream::{
-    PyLanes, PyMaxTokens, PyMinTokens, PySkip, PyStride, PyTake, PyWanted,
-};
+use crate::options::stream::{PyMixture, PyRanks, PySelect};
 use crate::options::{PyBatchSize, PyOptions};
 use crate::report::PyReport;
 use crate::supervise::{self, Caller, Interrupted, SharedTask, Task};
@@ -52,19 +49,6 @@ counts!(
     PyMaxSteps(NonZeroU64), "max_steps", u64::MAX
 );
 
-words!(
-    /// The unit of the weights of sources: tokens, documents or rows.
-    PyWeightUnit(MixUnit), "weights.unit"
-);
-words!(
-    /// The behaviour of a lane that has read a source to its end.
-    PyOnExhausted(OnExhausted), "weights.on_exhausted"
-);
-words!(
-    /// The rows of a step in which some lanes have none left.
-    PyOnEnd(OnEnd), "ranks.on_end"
-);
-
 /// The number of a rank.
 struct PyRank(usize);
 
@@ -85,34 +69,27 @@ pub(crate) struct PyStreamOptions(StreamOptions);
 #[pymethods]
 impl PyStreamOptions {
     #[new]
-    #[pyo3(signature = (*, batch_size, strategy, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps, names, weights, weight_unit, on_exhausted, on_end, cache_dir, agreed, by_row, r#where, min_document_tokens, max_document_tokens, validation, held_out, skip, take, stride))]
+    #[pyo3(signature = (*, batch_size, strategy, shuffle, epochs, select, weights, ranks, rank, world_size, rank_source, max_steps, names, shares, cache_dir, agreed, by_row, validation, held_out))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
     fn new(
         batch_size: PyBatchSize,
         strategy: PyPacking,
         shuffle: PyShuffled,
         epochs: Option<PyEpochs>,
-        lanes: Option<PyLanes>,
+        select: PySelect,
+        weights: PyMixture,
+        ranks: PyRanks,
         rank: PyRank,
         world_size: PyWorldSize,
         rank_source: Option<String>,
         max_steps: Option<PyMaxSteps>,
         names: Vec<String>,
-        weights: Vec<(u64, Vec<f64>)>,
-        weight_unit: PyWeightUnit,
-        on_exhausted: PyOnExhausted,
-        on_end: Option<PyOnEnd>,
+        shares: Vec<(u64, Vec<f64>)>,
         cache_dir: Option<PathBuf>,
         agreed: bool,
         by_row: bool,
-        r#where: Vec<(String, PyWanted)>,
-        min_document_tokens: Option<PyMinTokens>,
-        max_document_tokens: Option<PyMaxTokens>,
         validation: Option<PyValidationSize>,
         held_out: bool,
-        skip: PySkip,
-        take: Option<PyTake>,
-        stride: Option<PyStride>,
     ) -> PyResult<Self> {
         let options = StreamOptions {
             batch_rows: batch_size.0,
@@ -120,34 +97,30 @@ impl PyStreamOptions {
             open_packs: strategy.open_rows.unwrap_or(NonZeroUsize::MIN),
             shuffle: shuffle.0,
             epochs: epochs.map(|epochs| epochs.0),
-            on_end: on_end.map(|end| end.0),
+            on_end: ranks.on_end,
             choice: Choice {
-                fields: r#where.into_iter().map(|(field, wanted)| (field, wanted.0)).collect(),
-                min_tokens: min_document_tokens.map(|it| it.0.get()),
-                max_tokens: max_document_tokens.map(|it| it.0.get()),
+                fields: select.fields,
+                min_tokens: select.min_tokens,
+                max_tokens: select.max_tokens,
                 validation: validation.map(|size| size.0),
                 held_out,
-                numbers: Numbers {
-                    skip: skip.0,
-                    take: take.map(|it| it.0),
-                    stride: stride.map(|it| it.0).filter(|it| it.get() > 1),
-                },
+                numbers: select.numbers,
             },
             together: if agreed {
                 Some(Together::Agreed)
             } else {
                 cache_dir.map(Together::Counted)
             },
-            lanes: lanes.map(|lanes| lanes.0),
+            lanes: ranks.lanes,
             rank: rank.0,
             world_size: world_size.0,
             rank_source,
             max_steps: max_steps.map(|steps| steps.0.get()),
             strict: true,
             names,
-            weights,
-            weight_unit: weight_unit.0,
-            on_exhausted: on_exhausted.0,
+            weights: shares,
+            weight_unit: weights.unit,
+            on_exhausted: weights.on_exhausted,
         };
         options.validate().map_err(error::to_py)?;
         Ok(Self(options))

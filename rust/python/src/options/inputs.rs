@@ -12,7 +12,7 @@ use pyo3::types::{PyBool, PyDict};
 
 use crate::callers::filesystem::PyFileSystem;
 use crate::callers::reiterable::PyReiterable;
-use crate::convert::{counts, refuse, word, words};
+use crate::convert::{counts, field, refuse, word, words};
 use crate::error;
 use crate::options::storage::PyStorageOptions;
 use crate::supervise::Caller;
@@ -75,26 +75,14 @@ struct PyRecordSource(String, Option<String>, String, Py<PyAny>);
 #[pymethods]
 impl PySource {
     #[new]
-    #[expect(clippy::too_many_arguments, reason = "one for each setting of a source")]
-    #[pyo3(signature = (*, patterns, shape, fields, prompt, examples, separator, limit, repeat, records))]
+    #[pyo3(signature = (*, patterns, reading, limit, repeat, records))]
     fn new(
         patterns: Vec<PathBuf>,
-        shape: Option<PyShape>,
-        fields: PyFields,
-        prompt: Option<PyPrompt>,
-        examples: PyExamples,
-        separator: Option<PySeparator>,
+        reading: PyReading,
         limit: Option<PyLimit>,
         repeat: PyRepeat,
         records: Option<PyRecordSource>,
     ) -> PyResult<Self> {
-        let reading = Reading {
-            shape: shape.map(|shape| shape.0),
-            fields: fields.0,
-            prompt: prompt.map(|prompt| prompt.0),
-            examples: examples.0,
-            separator: separator.map(|separator| separator.0),
-        };
         let (records, object) = match records {
             Some(PyRecordSource(name, known_as, kind, object)) => {
                 (Some(RecordSource { name, known_as, kind }), Some(PyReiterable::new(object)))
@@ -102,9 +90,29 @@ impl PySource {
             None => (None, None),
         };
         let limit = limit.map(|limit| limit.0);
-        let source = Source { patterns, reading, limit, repeat: repeat.0, records };
+        let source = Source { patterns, reading: reading.0, limit, repeat: repeat.0, records };
         source.validate().map_err(error::to_py)?;
         Ok(Self(source, object))
+    }
+}
+
+/// The shape and the reading of records, of a `fastpack.Reading`.
+pub(crate) struct PyReading(Reading);
+
+impl<'py> FromPyObject<'_, 'py> for PyReading {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let shape: Option<PyShape> = field(&value, "shape")?;
+        let prompt: Option<PyPrompt> = field(&value, "prompt")?;
+        let separator: Option<PySeparator> = field(&value, "separator")?;
+        Ok(Self(Reading {
+            shape: shape.map(|shape| shape.0),
+            fields: field::<PyFields>(&value, "fields")?.0,
+            prompt: prompt.map(|prompt| prompt.0),
+            examples: field::<PyExamples>(&value, "examples")?.0,
+            separator: separator.map(|separator| separator.0),
+        }))
     }
 }
 

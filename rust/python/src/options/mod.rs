@@ -29,7 +29,7 @@ use crate::convert::{bytes_given, counts, field, refuse, share_given, word, word
 use crate::error;
 use crate::options::objective::PyObjectiveOptions;
 use crate::options::packing::{PyPackOptions, PyPadding};
-use crate::options::shares::{PyShareUnit, PyStoppingStrategy, shares};
+use crate::options::shares::PyShares;
 
 /// The options that decide the content of the output, and those for losses, verification and threads.
 #[pyclass(name = "Options", module = "fastpack._fastpack", frozen)]
@@ -39,7 +39,7 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, packing, objective, padding, train_on, turns, special_tokens, decode_arguments, on_bad_record, max_lost, columns, now, verify, threads, images, sources, weight_unit, stopping_strategy))]
+    #[pyo3(signature = (*, packing, objective, padding, train_on, turns, special_tokens, chat_template, on_bad_record, max_lost, columns, verify, threads, images, shares))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         packing: &PyPackOptions,
@@ -48,17 +48,14 @@ impl PyOptions {
         train_on: PyTrainOn,
         turns: PyTurns,
         special_tokens: PySpecialTokens,
-        decode_arguments: bool,
+        chat_template: PyRendering,
         on_bad_record: PyOnBadRecord,
         max_lost: Option<PyMaxLost>,
         columns: Option<PyColumns>,
-        now: Option<NaiveDateTime>,
         verify: PyVerify,
         threads: PyThreads,
         images: Option<PyImages>,
-        sources: Option<Vec<(String, Option<f64>, f64)>>,
-        weight_unit: PyShareUnit,
-        stopping_strategy: PyStoppingStrategy,
+        shares: Option<(PyShares, Vec<(String, Option<f64>, f64)>)>,
     ) -> PyResult<Self> {
         let padded = padding.to != PadTo::Nothing;
         let mut columns =
@@ -81,9 +78,9 @@ impl PyOptions {
                 eos: special_tokens.eos,
                 bos: special_tokens.bos,
                 special_in_text: special_tokens.in_text,
-                decode_arguments,
+                decode_arguments: chat_template.decode_arguments,
                 on_bad_record: on_bad_record.0,
-                now,
+                now: chat_template.now,
                 documents: objective.objective.documents(),
                 classes: objective.classes.clone(),
                 images: images.map(|images| images.options),
@@ -102,7 +99,7 @@ impl PyOptions {
                 columns,
                 objective: objective.objective.clone(),
                 epochs: objective.copies,
-                shares: sources.map(|it| shares(it, &weight_unit, &stopping_strategy)),
+                shares: shares.map(|(shares, sources)| shares.of(sources)),
             },
             work: WorkOptions {
                 max_lost: max_lost.map(|most| most.0),
@@ -148,6 +145,30 @@ impl<'py> FromPyObject<'_, 'py> for PyTrainOn {
         })))
     }
 }
+
+/// What a template is given beside the conversation, of a `fastpack.ChatTemplate`.
+pub(crate) struct PyRendering {
+    now: Option<NaiveDateTime>,
+    decode_arguments: bool,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyRendering {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let now: Option<Bound<'py, PyAny>> = field(&value, "now")?;
+        let without_zone = PyDict::new(value.py());
+        without_zone.set_item("tzinfo", value.py().None())?;
+        let local = |now: Bound<'py, PyAny>| {
+            now.call_method("replace", (), Some(&without_zone))?.extract::<NaiveDateTime>()
+        };
+        Ok(Self {
+            now: now.map(local).transpose()?,
+            decode_arguments: field(&value, "decode_arguments")?,
+        })
+    }
+}
+
 /// The pictures of conversations, of a `fastpack.tokenizer.pictures.native.NativeImages`.
 pub(crate) struct PyImages {
     options: ImageOptions,

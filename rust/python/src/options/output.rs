@@ -11,68 +11,118 @@ use fastpack_core::config::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
-use crate::convert::{bytes_given, refuse, share_given, word, words};
+use crate::convert::{bytes_given, field, refuse, share_given, word, words};
 use crate::error;
 use crate::options::storage::PyStorageOptions;
 
 /// The output folder, and how it is written.
 #[pyclass(name = "Output", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
-pub(crate) struct PyOutput(pub(crate) Output);
+pub(crate) struct PyOutput(pub(crate) Output, pub(crate) Option<Appending>);
 
 #[pymethods]
 impl PyOutput {
     #[new]
-    #[pyo3(signature = (*, dir, format, layout, compression, per_file, hf_layout, validation, shard_size, keep_tokens, group_size, turn, overwrite, shared, wait, memory, recipe, remote))]
+    #[pyo3(signature = (*, dir, format, exists, groups, turn, validation, keep_tokens, shared, memory, recipe, remote))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
-    #[expect(clippy::fn_params_excessive_bools, reason = "keywords name them")]
     fn new(
         dir: PathBuf,
         format: PyFormat,
-        layout: PyRowLayout,
-        compression: Option<PyCompression>,
-        per_file: bool,
-        hf_layout: bool,
-        validation: Option<PyValidationSize>,
-        shard_size: PyShardSize,
-        keep_tokens: bool,
-        group_size: Option<PyGroupSize>,
+        exists: PyExists,
+        groups: PyGroups,
         turn: Option<(u32, u32)>,
-        overwrite: bool,
+        validation: Option<PyValidationSize>,
+        keep_tokens: bool,
         shared: bool,
-        wait: bool,
         memory: PyMemory,
         recipe: Option<String>,
         remote: Option<(String, PyRef<'_, PyStorageOptions>)>,
     ) -> PyResult<Self> {
-        let compression = compression.map(|compression| compression.0);
-        let coding = Coding { format: format.0, layout: layout.0, compression };
-        let (shard_bytes, memory) = (shard_size.0, memory.0);
         let turn = turn.map(|(rank, world_size)| StartingGroups::new(rank, world_size));
-        Ok(Self(Output {
+        let output = Output {
             dir,
-            coding,
-            per_file,
-            hf_layout,
+            coding: format.coding,
+            per_file: format.per_file,
+            hf_layout: format.hf_layout,
             validation: validation.map(|it| it.0),
-            shard_bytes,
+            shard_bytes: format.shard_size,
             keep_tokens,
-            group_bytes: group_size.map(|size| size.0),
+            group_bytes: groups.size,
             turn: turn.transpose().map_err(error::to_py)?,
-            overwrite,
+            overwrite: exists.overwrites,
             shared,
             cannot_resume: false,
-            wait,
-            memory,
+            wait: exists.waits,
+            memory: memory.0,
             recipe,
             remote: remote.map(|(url, storage)| RemoteOutput { url, storage: storage.0.clone() }),
-        }))
+        };
+        Ok(Self(output, exists.appends))
+    }
+}
+
+/// The form of the files, of a `fastpack.Format`.
+pub(crate) struct PyFormat {
+    pub(crate) coding: Coding,
+    shard_size: u64,
+    per_file: bool,
+    hf_layout: bool,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyFormat {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let compression: Option<PyCompression> = field(&value, "compression")?;
+        let coding = Coding {
+            format: field::<PyFormatName>(&value, "name")?.0,
+            layout: field::<PyRowLayout>(&value, "layout")?.0,
+            compression: compression.map(|compression| compression.0),
+        };
+        Ok(Self {
+            coding,
+            shard_size: field::<PyShardSize>(&value, "shard_size")?.0,
+            per_file: field(&value, "per_file")?,
+            hf_layout: field(&value, "hf_layout")?,
+        })
+    }
+}
+
+/// The treatment of an output that is there already, of a `fastpack.Exists`.
+pub(crate) struct PyExists {
+    overwrites: bool,
+    appends: Option<Appending>,
+    waits: bool,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyExists {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let then: String = field(&value, "then")?;
+        let appends = Appending::WORDS.iter().find(|(word, _)| *word == then);
+        let appends = appends.map(|(_, appending)| *appending);
+        Ok(Self { overwrites: then == "overwrite", appends, waits: field(&value, "wait")? })
+    }
+}
+
+/// The groups of a job, of a `fastpack.Groups`.
+pub(crate) struct PyGroups {
+    size: Option<NonZeroU64>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyGroups {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let size: Option<PyGroupSize> = field(&value, "size")?;
+        Ok(Self { size: size.map(|size| size.0) })
     }
 }
 
 words!(
     /// The file format of the output.
-    PyFormat(Format), "format"
+    PyFormatName(Format), "format"
 );
 words!(
     /// The layout of rows in files: full or compact.
@@ -82,17 +132,6 @@ words!(
     /// The compression of a file's columns.
     PyCompression(Compression), "format.compression"
 );
-
-/// The way to append files to a finished folder.
-pub(crate) struct PyAppending(pub(crate) Appending);
-
-impl<'py> FromPyObject<'_, 'py> for PyAppending {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        word(value, "exists", Appending::WORDS).map(Self)
-    }
-}
 
 /// The size of the validation split of a run in memory.
 #[pyclass(name = "Validation", module = "fastpack._fastpack", frozen)]
@@ -128,7 +167,7 @@ impl<'py> FromPyObject<'_, 'py> for PyValidationSize {
 }
 
 /// The size of a shard in bytes, as [`bytes_given`] reads it.
-pub(crate) struct PyShardSize(u64);
+struct PyShardSize(u64);
 
 impl<'py> FromPyObject<'_, 'py> for PyShardSize {
     type Error = PyErr;
@@ -145,7 +184,7 @@ impl<'py> FromPyObject<'_, 'py> for PyShardSize {
 }
 
 /// The size of a group in bytes, as [`bytes_given`] reads it.
-pub(crate) struct PyGroupSize(NonZeroU64);
+struct PyGroupSize(NonZeroU64);
 
 impl<'py> FromPyObject<'_, 'py> for PyGroupSize {
     type Error = PyErr;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fastpack_core::config::{GivenFile, StorageOptions};
 use pyo3::prelude::*;
 
-use crate::convert::{bytes_given, refuse};
+use crate::convert::{bytes_given, field, refuse};
 
 /// The options of remote storage: credentials, retries, the block cache, and files that Python has found.
 #[pyclass(name = "StorageOptions", module = "fastpack._fastpack", frozen)]
@@ -20,10 +20,10 @@ type NamedFile = (String, String, BTreeMap<String, String>);
 #[pymethods]
 impl PyStorageOptions {
     #[new]
-    #[pyo3(signature = (*, options, block_cache, given, filesystem))]
+    #[pyo3(signature = (*, storage, cache, given, filesystem))]
     fn new(
-        options: BTreeMap<String, String>,
-        block_cache: Option<(PathBuf, PyBlockCache)>,
+        storage: PyStorage,
+        cache: PathBuf,
         given: BTreeMap<String, Vec<NamedFile>>,
         filesystem: Option<Py<PyAny>>,
     ) -> Self {
@@ -32,9 +32,29 @@ impl PyStorageOptions {
             .into_iter()
             .map(|(name, files)| (name, files.into_iter().map(file).collect()))
             .collect();
-        let block_cache = block_cache.map(|(dir, most)| (dir, most.0));
-        let options = StorageOptions { options, block_cache, given, file_system: None };
+        let block_cache = storage.block_cache.map(|most| (cache, most));
+        let options =
+            StorageOptions { options: storage.options, block_cache, given, file_system: None };
         Self(options, filesystem.map(Arc::new))
+    }
+}
+
+/// The options of remote storage and the size of the block cache, of a `fastpack.Storage`.
+pub(crate) struct PyStorage {
+    options: BTreeMap<String, String>,
+    block_cache: Option<u64>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyStorage {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let options: Option<BTreeMap<String, String>> = field(&value, "options")?;
+        let block_cache: Option<PyBlockCache> = field(&value, "block_cache")?;
+        Ok(Self {
+            options: options.unwrap_or_default(),
+            block_cache: block_cache.map(|most| most.0),
+        })
     }
 }
 

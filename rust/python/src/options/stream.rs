@@ -1,14 +1,98 @@
-//! The fields of the values of a stream: `Select` and `Ranks`.
+//! The values of a stream: `Select`, `Weights` and `Ranks`.
 
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
-use fastpack_core::stream::{MOST_LANES, Number, Scalar, WantedValues};
+use fastpack_core::Error;
+use fastpack_core::stream::{
+    MOST_LANES, MixUnit, Number, Numbers, OnEnd, OnExhausted, Scalar, WantedValues,
+};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFrozenSet, PyInt, PyList, PySet, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyTuple};
 
 use crate::callers::written::has_list;
-use crate::convert::{counts, refuse};
+use crate::convert::{counts, field, refuse, word, words};
+use crate::error;
 
+/// The records that a stream takes, of a `fastpack.Select`.
+pub(crate) struct PySelect {
+    pub(crate) fields: Vec<(String, WantedValues)>,
+    pub(crate) min_tokens: Option<u32>,
+    pub(crate) max_tokens: Option<u32>,
+    pub(crate) numbers: Numbers,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PySelect {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let take: Option<PyTake> = field(&value, "take")?;
+        let stride: Option<PyStride> = field(&value, "stride")?;
+        let least: Option<PyMinTokens> = field(&value, "min_tokens")?;
+        let most: Option<PyMaxTokens> = field(&value, "max_tokens")?;
+        let (min_tokens, max_tokens) = (least.map(|it| it.0.get()), most.map(|it| it.0.get()));
+        if let Some((least, most)) = min_tokens.zip(max_tokens).filter(|(least, most)| least > most)
+        {
+            let reason = format!("must be at most `max_tokens`, {most}, not {least}");
+            return Err(error::to_py(Error::option("select.min_tokens", reason)));
+        }
+        Ok(Self {
+            fields: field::<PyWhere>(&value, "where")?.0,
+            min_tokens,
+            max_tokens,
+            numbers: Numbers {
+                skip: field::<PySkip>(&value, "skip")?.0,
+                take: take.map(|it| it.0),
+                stride: stride.map(|it| it.0).filter(|it| it.get() > 1),
+            },
+        })
+    }
+}
+
+/// The unit of the weights and the end of a source, of the `fastpack.Weights` of a stream.
+pub(crate) struct PyMixture {
+    pub(crate) unit: MixUnit,
+    pub(crate) on_exhausted: OnExhausted,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyMixture {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            unit: field::<PyWeightUnit>(&value, "unit")?.0,
+            on_exhausted: field::<PyOnExhausted>(&value, "on_exhausted")?.0,
+        })
+    }
+}
+
+/// The ranks that share a stream, of a `fastpack.Ranks`.
+pub(crate) struct PyRanks {
+    pub(crate) lanes: Option<NonZeroUsize>,
+    pub(crate) on_end: Option<OnEnd>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyRanks {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let lanes: Option<PyLanes> = field(&value, "lanes")?;
+        let on_end: Option<PyOnEnd> = field(&value, "on_end")?;
+        Ok(Self { lanes: lanes.map(|lanes| lanes.0), on_end: on_end.map(|end| end.0) })
+    }
+}
+
+words!(
+    /// The unit of the weights of sources: tokens, documents or rows.
+    PyWeightUnit(MixUnit), "weights.unit"
+);
+words!(
+    /// The behaviour of a lane that has read a source to its end.
+    PyOnExhausted(OnExhausted), "weights.on_exhausted"
+);
+words!(
+    /// The rows of a step in which some lanes have none left.
+    PyOnEnd(OnEnd), "ranks.on_end"
+);
 counts!(
     /// The number of lanes of a run.
     PyLanes(NonZeroUsize), "ranks.lanes", MOST_LANES
@@ -32,7 +116,7 @@ counts!(
 );
 
 /// The number of records that are left out at the beginning.
-pub(crate) struct PySkip(pub(crate) u64);
+struct PySkip(u64);
 
 impl<'py> FromPyObject<'_, 'py> for PySkip {
     type Error = PyErr;
@@ -43,8 +127,34 @@ impl<'py> FromPyObject<'_, 'py> for PySkip {
     }
 }
 
+/// The wanted values of fields, in the order of the names of the fields.
+struct PyWhere(Vec<(String, WantedValues)>);
+
+impl<'py> FromPyObject<'_, 'py> for PyWhere {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if value.is_none() {
+            return Ok(Self(Vec::new()));
+        }
+        let refused = || {
+            let wanted =
+                "a dict from the names of fields to what they must be, such as {\"lang\": \"en\"}";
+            refuse(value, "select.where", wanted)
+        };
+        let given = value.cast::<PyDict>().map_err(|_| refused())?;
+        let mut fields = Vec::with_capacity(given.len());
+        for (name, wanted) in given.iter() {
+            let name = name.extract::<String>().map_err(|_| refused())?;
+            fields.push((name, wanted.extract::<PyWanted>()?.0));
+        }
+        fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(Self(fields))
+    }
+}
+
 /// The wanted values of a field: a value, several in a list or set, or a tuple of the least and the most.
-pub(crate) struct PyWanted(pub(crate) WantedValues);
+struct PyWanted(WantedValues);
 
 impl<'py> FromPyObject<'_, 'py> for PyWanted {
     type Error = PyErr;

@@ -4,14 +4,14 @@ use fastpack_core::config::Strategy;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::calls::stream::{PyOnEnd, PyOnExhausted, PyWeightUnit};
 use crate::options::inputs::{PyPart, PyShape};
 use crate::options::objective::{PyObjective, PyPreferenceForm};
-use crate::options::output::{PyCompression, PyFormat, PyRowLayout};
+use crate::options::output::{PyCompression, PyFormatName, PyRowLayout};
 use crate::options::packing::{
     PyOnRemainder, PyOrder, PyOverlong, PySide, PyStrategy, PyTruncationSide,
 };
 use crate::options::shares::PyStoppingStrategy;
+use crate::options::stream::{PyOnEnd, PyOnExhausted, PyWeightUnit};
 use crate::options::{
     PyColumn, PyOnBadRecord, PySpecialInText, PyTrainOnEos, PyTrainOnWord, PyTurns,
 };
@@ -22,7 +22,7 @@ pub(crate) fn option_words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = [
         PyColumn::words(),
         PyCompression::words(),
-        PyFormat::words(),
+        PyFormatName::words(),
         PyObjective::words(),
         PyOnBadRecord::words(),
         PyOnEnd::words(),

@@ -33,6 +33,7 @@ pub struct Shares {
     /// The unit of shares.
     pub unit: ShareUnit,
     /// The source with which the mixture ends.
+    #[serde(rename = "stopping_strategy")]
     pub stopping: StoppingStrategy,
 }
 

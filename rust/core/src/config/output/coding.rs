@@ -88,9 +88,10 @@ pub struct Coding {
     /// The file format.
     pub format: Format,
     /// The columns that a file holds of a row.
-    #[serde(default)]
+    #[serde(rename = "format.layout", default)]
     pub layout: RowLayout,
     /// The compression of columns; by default Zstandard for Parquet, and none for others.
+    #[serde(rename = "format.compression")]
     pub compression: Option<Compression>,
 }
 

@@ -27,17 +27,20 @@ pub struct Output {
     #[serde(flatten)]
     pub coding: Coding,
     /// True if each input has an output of its own, with the name of the input.
+    #[serde(rename = "format.per_file")]
     pub per_file: bool,
     /// True if the folder is arranged as `datasets.load_from_disk` maps it.
+    #[serde(rename = "format.hf_layout")]
     pub hf_layout: bool,
     /// The documents that are set aside for validation, if any.
     pub validation: Option<Validation>,
     /// A shard is closed once it holds this many bytes of column data.
+    #[serde(rename = "format.shard_size")]
     pub shard_bytes: u64,
     /// True if the tokens stay in the folder, for a later repack.
     pub keep_tokens: bool,
     /// Bytes of inputs that make a group, which is packed alone; `None` if all inputs are packed together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "groups.size", default, skip_serializing_if = "Option::is_none")]
     pub group_bytes: Option<NonZeroU64>,
     /// The groups that this call begins with, if it is one of several; without it, there is one call.
     #[serde(skip)]
