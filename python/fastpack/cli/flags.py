@@ -6,16 +6,27 @@ import argparse
 import dataclasses
 import inspect
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from fastpack import types
 from fastpack.cli.values import VALUES, of_type, unquoted
 from fastpack.options import GROUPS, OPTIONS
 from fastpack.options.option import Flag
-from fastpack.options.value import KIND, Field, Value, fields_of, from_table, given_of, marked
+from fastpack.options.value import (
+    KIND,
+    Field,
+    Value,
+    fields_of,
+    from_table,
+    given_of,
+    is_kind,
+    marked,
+    parts_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from fastpack.options.option import Option
 
@@ -126,7 +137,11 @@ def _flags(options: Iterable[Option]) -> tuple[Flag, ...]:
                 if (len(option.kinds) > 1 or it.name not in plain) and it.name not in objects_of(option)
             ]
             found += [option.flag] if not option.flag.holds else []
-            found += [_inner_flag(option.flag, field, several=len(option.kinds) > 1) for field in inner]
+            for field in inner:
+                found.append(_inner_flag(option.flag, field, several=len(option.kinds) > 1))
+                # The flags of a value in the value, such as `--reading.images.folder`.
+                kinds = [kind for kind in parts_of(field.type) if is_kind(kind)]
+                found += [_inner_flag(found[-1], it, several=False) for it in fields_of(kinds)]
     return tuple(found)
 
 
@@ -171,6 +186,7 @@ def with_values(
             if option.startswith(f"{name}.")
         }
         word, before = given.get(name), (base or {}).get(name)
+        inner = _with_tables(inner, before)
         kinds = OPTIONS[name].kinds
         [first, *_] = kinds.values()
         if len(kinds) == 1 and (first.plain or first.kind == name):
@@ -188,6 +204,21 @@ def with_values(
         word = word or OPTIONS[name].in_call(call).default
         plain[name] = from_table(name, {**({KIND: word} if word else {}), **inner}, kinds)
     return plain
+
+
+def _with_tables(fields: Mapping[str, object], before: object) -> dict[str, object]:
+    """Fields of a value, of which `images` and `images.folder` are one table. Where `images` has no word, that of the value before stays."""
+    made = {name: value for name, value in fields.items() if "." not in name}
+    for holder in dict.fromkeys(name.partition(".")[0] for name in fields if "." in name):
+        inner = {
+            name.partition(".")[2]: value for name, value in fields.items() if name.startswith(f"{holder}.")
+        }
+        word, value = made.get(holder), getattr(before, holder, None)
+        if isinstance(value, Value) and word in {None, value.kind}:
+            inner = {**{it: getattr(value, it) for it in given_of(value)}, **inner}
+        table = word if isinstance(word, Mapping) else {KIND: word} if word is not None else {}
+        made[holder] = {**table, **inner}
+    return made
 
 
 FLAGS: Final[dict[str | None, tuple[Flag, ...]]] = {

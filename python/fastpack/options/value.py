@@ -23,7 +23,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, TypeGuard
 
 from fastpack import _fastpack
 from fastpack import types as _types
@@ -47,6 +47,7 @@ __all__ = [
     "from_table",
     "given_of",
     "heeded_by",
+    "is_kind",
     "marked",
     "option_field",
     "parts_of",
@@ -228,6 +229,11 @@ def parts_of(wanted: object) -> list[object]:
     is_union = typing.get_origin(wanted) in {typing.Union, types.UnionType}
     parts = typing.get_args(wanted) if is_union else (wanted,)
     return [Callable if typing.get_origin(part) is Callable else part for part in parts]
+
+
+def is_kind(part: object) -> TypeGuard[Kind]:
+    """True if a type is a kind of values."""
+    return isinstance(part, type) and issubclass(part, Value)
 
 
 def words_in(wanted: object) -> list[str]:

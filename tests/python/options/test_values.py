@@ -430,6 +430,41 @@ def test_flags_and_tables_are_values(flags, value, more, tmp_path):
     assert fastpack.load_config(tmp_path / "job.toml") == {"objective": value}
 
 
+PICTURED = [
+    ("--reading.images reference", None, fastpack.Images()),
+    ("--reading.images.folder photos", None, fastpack.Images(folder="photos")),
+    ("--reading.images embed --reading.images.folder a", None, fastpack.Images(embed=True, folder="a")),
+    (
+        "--reading.images.max-images-per-pack 3 --no-reading.images.embed",
+        fastpack.Images(embed=True, folder="photos"),
+        fastpack.Images(folder="photos", max_images_per_pack=3),
+    ),
+    (
+        '--reading.images.processor-kwargs {"max_pixels":401408}',
+        fastpack.Images(folder="photos"),
+        fastpack.Images(folder="photos", processor_kwargs={"max_pixels": 401408}),
+    ),
+]
+
+
+@pytest.mark.parametrize(("flags", "before", "expected"), PICTURED)
+def test_a_value_in_a_value_has_flags(flags, before, expected):
+    """What is not given stays as the file of `--like` or `--config` has it."""
+    from fastpack.cli.flags import with_values
+
+    base = {"reading": fastpack.Reading("conversations", images=before)}
+    parsed = with_values(parse(["pack", "none", "-o", "out", "-m", "8", *flags.split()]), base)
+    assert parsed["reading"] == fastpack.Reading("conversations", images=expected)
+    alone = with_values(parse(["pack", "none", "-o", "out", "-m", "8", "--reading", "text", *flags.split()]))
+    assert alone["reading"].shape == "text"
+
+
+def test_a_wrong_flag_of_a_value_in_a_value_is_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["pack", "none", "-o", "out", "-m", "8", "--reading.images.max-images-per-pack", "many"])
+    assert "--reading.images.max-images-per-pack" in capsys.readouterr().err
+
+
 def test_all_spellings_give_the_same_bytes(tokenizer_dir, tmp_path):
     """A function in a file, named by Python, by a flag and by TOML."""
     (tmp_path / "made.py").write_text(

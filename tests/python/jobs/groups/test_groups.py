@@ -281,14 +281,15 @@ def test_what_does_not_go_with_groups_is_refused_by_name(options, message, pack,
     assert not (tmp_path / "out").exists()
 
 
-def test_ranks_stand_in_the_environment(pack, tmp_path, monkeypatch):
+@pytest.mark.parametrize("numbers", [{}, {"rank": "auto", "world_size": "auto"}], ids=["unset", "auto"])
+def test_ranks_stand_in_the_environment(numbers, pack, tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "3")
-    report = pack(tmp_path / "out", rank="auto", world_size="auto")
+    report = pack(tmp_path / "out", **numbers)
     assert report.rows == table_of(tmp_path / "out").num_rows
     monkeypatch.setenv("RANK", "7")
     with pytest.raises(fastpack.OptionError, match=r"is 7, but must be below groups=Groups\(world_size=3\)"):
-        pack(tmp_path / "other", rank="auto", world_size="auto")
+        pack(tmp_path / "other", **numbers)
 
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
