@@ -1,4 +1,4 @@
-//! The options of a run and the rules that they obey. Defaults stand in `api/options.py`, not here.
+//! The options of a run and the rules that they obey. Defaults stand in `python/fastpack/options/`, not here.
 
 mod classes;
 mod columns;
