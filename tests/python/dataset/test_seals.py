@@ -12,6 +12,7 @@ import pytest
 from campaign import campaign_only, tries
 from conftest import conversation, listing
 from nested import nested
+from sealing import seal_again
 from rows import shards
 from sealing import seal_again
 
@@ -327,3 +328,23 @@ def test_a_pickled_folder_of_another_tool_that_was_overwritten_since_is_refused(
     os.utime(tmp_path / "rows.arrow", ns=(1, 1))
     with pytest.raises(fastpack.FastpackError, match=r"it was overwritten since"):
         pickle.loads(pickled)
+
+
+@pytest.mark.parametrize("version", [1, 4, 99])
+def test_the_output_of_another_version_is_refused_by_its_version(version, tokenizer_dir, write_jsonl, tmp_path):
+    """Its manifest is whole, so nobody is told that it has changed."""
+    folder, path = tmp_path / "out", write_jsonl([{"text": "one two three"}] * 9)
+    options = {"tokenizer": tokenizer_dir, "max_length": 16}
+    fastpack.pack_dir(path, folder, keep_tokens=True, **options)
+    seal_again(folder, lambda manifest: manifest.update(version=version))
+    before = {it.name: it.read_bytes() for it in folder.iterdir()}
+    calls = [
+        lambda: fastpack.pack_dir(path, folder, keep_tokens=True, **options),
+        lambda: fastpack.pack_dir(path, folder, exists="overwrite", **options),
+        lambda: fastpack.pack_dir(path, folder, exists="append", **options),
+        lambda: fastpack.repack(folder, tmp_path / "again", max_length=8),
+    ]
+    for call in calls:
+        with pytest.raises(fastpack.OutputError, match=f"another version.*has the version {version}, and this one"):
+            call()
+    assert {it.name: it.read_bytes() for it in folder.iterdir()} == before

@@ -8,7 +8,7 @@ use chrono::NaiveDateTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::files::{TOKENS, WORK, split_folders};
+use super::files::{MANIFEST, TOKENS, WORK, split_folders};
 use super::folder::placed::write_by;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
@@ -119,6 +119,21 @@ impl Manifest {
     pub(super) fn read(path: &Path, links: Links) -> Result<Option<Self>> {
         let manifest: Option<Self> = sealed::read_object(path, links).map_err(Error::io(path))?;
         Ok(manifest.filter(Self::is_valid))
+    }
+
+    /// The fault of the manifest at `path` if another version of fastpack wrote it; `None` if there is none, or it was changed.
+    pub(super) fn fault_of_version(path: &Path, links: Links) -> Result<Option<String>> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let found: Option<Versioned> = sealed::read_object(path, links).map_err(Error::io(path))?;
+        Ok(found.filter(|it| it.version != VERSION).map(|Versioned { version }| {
+            format!(
+                "holds the output of another version of fastpack: `{MANIFEST}` has the version {version}, and this one \
+                 reads {VERSION}"
+            )
+        }))
     }
 
     /// The manifest in `text`; `None` for one that was changed or has another version.

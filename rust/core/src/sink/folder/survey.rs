@@ -106,8 +106,10 @@ fn manifest_of(dir: &Path) -> Result<Option<Manifest>> {
     // Nothing is written here, and a downloaded folder may consist of links.
     let manifest = Manifest::read(&path, Links::Followed)?;
     if manifest.is_none() && path.exists() {
-        let reason =
-            format!("holds a `{MANIFEST}` that is not as fastpack wrote it; pack the files again");
+        let fault = Manifest::fault_of_version(&path, Links::Followed)?;
+        let fault = fault
+            .unwrap_or_else(|| format!("holds a `{MANIFEST}` that is not as fastpack wrote it"));
+        let reason = format!("{fault}; pack the files again");
         return Err(Error::output(dir, reason));
     }
     Ok(manifest)
@@ -327,6 +329,7 @@ pub(crate) fn refuse_all(dir: &Path, others: &[String], arrangement: Arrangement
     if others.is_empty() {
         return Ok(());
     }
+    refuse_other_version(dir)?;
     let fault = format!("is not empty: {}; write to another folder, or ", listed(others));
     let reason = if others.iter().any(|name| is_in_the_way(name, arrangement)) {
         message![fault, "move them away"]
@@ -336,11 +339,19 @@ pub(crate) fn refuse_all(dir: &Path, others: &[String], arrangement: Arrangement
     Err(Error::output(dir, reason))
 }
 
+/// Fails with [`Error::Output`] if another version of fastpack wrote the manifest of the folder.
+fn refuse_other_version(dir: &Path) -> Result<()> {
+    Manifest::fault_of_version(&dir.join(MANIFEST), Links::Refused)?.map_or(Ok(()), |fault| {
+        Err(Error::output(dir, format!("{fault}; write to another folder, or move it away")))
+    })
+}
+
 /// Fails with [`Error::Output`] if there are files `in_the_way` that fastpack did not write.
 pub(crate) fn refuse_in_the_way(dir: &Path, in_the_way: &[String]) -> Result<()> {
     if in_the_way.is_empty() {
         return Ok(());
     }
+    refuse_other_version(dir)?;
     let reason = message![
         format!(
             "holds what fastpack did not write, or what has changed since: {}; ",
