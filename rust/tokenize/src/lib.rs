@@ -56,7 +56,7 @@ mod unicode;
 pub use compiled::Settled;
 pub use encoding::{Encoding, SpecialTokens};
 pub use error::{Error, Result};
-pub use loading::contain::contain;
+pub use loading::catch_panic::contain;
 pub use pretrained::{Built, BuiltBy, NamedTemplate, Pretrained};
 pub use reference::{LONGEST_COMPARED, Part};
 pub use tokenizer::{Encoder, Engine, Tokenizer};

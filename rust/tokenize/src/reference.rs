@@ -10,8 +10,8 @@ use tokenizers::{NormalizedString, Normalizer, NormalizerWrapper, PostProcessorW
 
 use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::{Error, Result};
+use crate::loading::catch_panic::contain;
 use crate::loading::components;
-use crate::loading::contain::contain;
 use crate::loading::fingerprint;
 use crate::loading::load;
 use crate::loading::load::malformed;

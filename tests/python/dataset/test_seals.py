@@ -12,7 +12,6 @@ import pytest
 from campaign import campaign_only, tries
 from conftest import conversation, listing
 from nested import nested
-from sealing import seal_again
 from rows import shards
 from sealing import seal_again
 

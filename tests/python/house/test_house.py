@@ -320,7 +320,7 @@ EVIDENCE = {
     "sink/folder/lock.rs": "the lock of the work folder, and the job that has begun there",
     "sink/folder/owned.rs": "the manifests of a folder",
     "storage/cache/mod.rs": "the name in an entry of the cache",
-    "storage/cache/held.rs": "the lock of a whole file in the cache",
+    "storage/cache/lock_record.rs": "the lock of a whole file in the cache",
 }
 
 
@@ -345,7 +345,7 @@ CHOICES = {
 
 
 def test_the_place_of_an_output_is_chosen_in_one_home():
-    """Both places take the same steps (`sink/store/machine.rs`) over one small trait, which each of them implements."""
+    """Both places take the same steps (`sink/store/job_states.rs`) over one small trait, which each of them implements."""
     stages = [path for path in core_files() if module(path) in {"sink", "pipeline"}]
     found = {str(path.relative_to(CORE)) for path in stages if CHOOSES.search(code(path))}
     assert found == CHOICES.keys()

@@ -3,17 +3,17 @@
 //! [`tokenize`] makes documents of text, [`ids`] of those that a record brings.
 
 pub mod batch;
+pub(crate) mod class_names;
 pub mod ending;
 mod frames;
 pub mod ids;
-pub(crate) mod labels;
 mod literals;
 mod ordinary;
 pub mod pictures;
 mod several;
+mod span_edges;
 pub mod store;
 pub mod tokenize;
-mod turns;
 mod words;
 
 use std::iter;

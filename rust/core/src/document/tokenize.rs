@@ -7,7 +7,7 @@ use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 use super::ending::{Ending, TextKind};
 use super::frames::SurroundingTokens;
 use super::literals::Literals;
-use super::turns::Edges;
+use super::span_edges::Edges;
 use super::{Documents, PICTURES, TURN_ENDS, TrainedRun, pictures};
 use crate::config::Bos;
 use crate::record::Fault;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::config::Classes;
-use crate::document::{Documents, LABELS, labels};
+use crate::document::{Documents, LABELS, class_names};
 use crate::error::{Error, Origin, Result};
 
 /// The characters of a name.
@@ -36,9 +36,9 @@ impl FoundClasses {
         let seen = &mut *self.seen();
         for document in documents.iter() {
             let numbers = document.column(LABELS);
-            if labels::are_names(numbers) {
+            if class_names::are_names(numbers) {
                 seen.named.get_or_insert_with(|| document.origin());
-                for name in labels::names(numbers) {
+                for name in class_names::names(numbers) {
                     if !seen.names.contains(name) {
                         seen.names.insert(name.to_vec());
                     }
@@ -65,7 +65,7 @@ impl FoundClasses {
 
     /// The names in the order of their numbers.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.seen().names.iter().map(|name| labels::text(name)).collect()
+        self.seen().names.iter().map(|name| class_names::text(name)).collect()
     }
 
     /// The number of classes. All documents must have been seen.
@@ -76,7 +76,7 @@ impl FoundClasses {
     /// The numbers of the classes that a column names. All documents must have been seen.
     pub(super) fn numbers_of<'n>(&'n self, column: &'n [u32]) -> impl Iterator<Item = u32> + 'n {
         let numbers = self.numbers();
-        labels::names(column).map(|name| numbers[name])
+        class_names::names(column).map(|name| numbers[name])
     }
 
     fn numbers(&self) -> &BTreeMap<Name, u32> {

@@ -4,7 +4,7 @@ use super::classes::FoundClasses;
 use super::kind::{Fill, Limits, Objective, ObjectiveColumn, PartSize, RowPart, Values};
 use crate::config::{Classes, Number, Per, RowColumn, Side};
 use crate::document::{
-    ColumnName, Document, INPUTS, KINDS, LABELS, PARTS, PartKind, labels as named,
+    ColumnName, Document, INPUTS, KINDS, LABELS, PARTS, PartKind, class_names as named,
 };
 
 /// The class of a text or of a pair of texts is predicted, or several classes are.

@@ -1,9 +1,9 @@
 //! Lengths to a [`Plan`], for callers who have the tokens themselves.
 
 use super::bound::lower_bound;
+use super::cancellable_sort::histogram;
 use super::cancellation::TICK;
 use super::cut_overlong::{OverlongCut, cut};
-use super::order::histogram;
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
 use super::planner::{aligned, plan, room_for};

@@ -3,13 +3,13 @@
 //! Each strategy has a file of its own. Input order breaks ties and the seed decides random choices, so a
 //! plan depends on nothing but the pieces and the options.
 
-mod balance;
+mod balanced_order;
 mod bound;
+mod cancellable_sort;
 mod cancellation;
 mod cut_overlong;
 mod lengths;
-mod open;
-mod order;
+mod online_packer;
 mod pieces;
 mod plan;
 mod planner;
@@ -21,7 +21,7 @@ pub use bound::{lower_bound, lower_bound_of_pictures};
 pub(crate) use cancellation::TICK;
 pub use cut_overlong::{OverlongCut, Stretches, cut};
 pub use lengths::{DocumentLengths, PlannedLengths};
-pub use open::OpenPacks;
+pub use online_packer::OpenPacks;
 pub use pieces::{MadeSizes, Piece, Pieces};
 pub use plan::{Plan, PlanColumns};
 pub use planner::{PlannedRows, UnpackedPiece, plan};

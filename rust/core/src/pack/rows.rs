@@ -1,6 +1,6 @@
 //! [`RowMembers`]: the pieces of each row, before the rows are put in order.
 
-use super::balance::{Ordered, balanced};
+use super::balanced_order::{Ordered, balanced};
 use super::cancellation::{TICK, collect};
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;

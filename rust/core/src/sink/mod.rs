@@ -50,7 +50,7 @@ use crate::config::Split;
 use crate::error::Result;
 use crate::report::timing::Stages;
 
-pub use bucket::placing::BucketFiles;
+pub use bucket::single_files::BucketFiles;
 pub use files::{SPLIT_HASHES, TOKENS};
 pub use folder::Folder;
 pub use folder::discard::{LockedOutput, discard, is_barred, is_damaged, remove_output};
@@ -61,8 +61,8 @@ pub use groups::group_states::{GroupState, StepState, Underway};
 pub use groups::packed::PackedGroup;
 pub use groups::{Groups, join};
 pub use manifest::{File, Manifest, MetadataFile, TokensFile};
+pub use store::job_states::JobState;
 pub use store::job_store::{OpenOutput, Opened};
-pub use store::machine::JobState;
 pub use store::{find, open};
 pub use tables::Tables;
 

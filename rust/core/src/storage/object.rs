@@ -284,7 +284,7 @@ impl Remote {
                 };
                 let got = store.get_opts(path, options).await;
                 let got = got.map_err(|error| buckets::said(&error, &self.client))?;
-                let stat = super::buckets::bucket::stat_of(&got.meta);
+                let stat = super::buckets::listing::stat_of(&got.meta);
                 if !self.stat.is_same(&stat) || got.range.start != range.start {
                     return Err(Stopped::Changed.into());
                 }

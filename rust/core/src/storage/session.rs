@@ -12,7 +12,7 @@ use reqwest::header::HeaderMap;
 
 use super::address::{Address, StoreKind};
 use super::buckets;
-use super::buckets::bucket;
+use super::buckets::listing;
 use super::cache::BlockCache;
 use super::http::retrying_client::RetryingClient;
 use super::http::web::{HEAD, Web};
@@ -128,7 +128,7 @@ impl Session {
         let stat = self.shared.tasks.run(async move {
             let options = object_store::GetOptions { head: true, ..Default::default() };
             let got = asked.get_opts(&key, options).await;
-            got.map(|got| bucket::stat_of(&got.meta))
+            got.map(|got| listing::stat_of(&got.meta))
                 .map_err(|error| buckets::said(&error, &client))
         });
         let place = ObjectBackend::Bucket(store, path);
@@ -202,7 +202,7 @@ impl Session {
         let folder =
             if prefix.is_empty() { None } else { Some(buckets::path_of(prefix).map_err(about())?) };
         let client = Arc::clone(&self.shared.client);
-        let listed = self.shared.tasks.run(bucket::list(store, folder, client));
+        let listed = self.shared.tasks.run(listing::list(store, folder, client));
         listed.map(Arc::new).map_err(about())
     }
 

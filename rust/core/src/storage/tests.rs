@@ -14,7 +14,7 @@ use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use proptest::prelude::*;
 
-use super::buckets::bucket;
+use super::buckets::listing;
 use super::http::retrying_client::RetryingClient;
 use super::location::{Location, RangeFile};
 use super::object::{Object, ObjectBackend, SharedParts};
@@ -35,7 +35,7 @@ fn object(size: usize) -> (Location, Vec<u8>, Arc<InMemory>) {
     let (put, payload) = (Arc::clone(&store), PutPayload::from(bytes.clone()));
     let listed = tasks.run(async move {
         put.put(&path, payload).await.map_err(std::io::Error::other)?;
-        bucket::list(put, None, client).await
+        listing::list(put, None, client).await
     });
     let (key, stat) = listed.expect("a list").remove(0);
     let backend = ObjectBackend::Bucket(Arc::clone(&store) as Arc<dyn ObjectStore>, key.into());

@@ -12,7 +12,7 @@ use super::lane::pool_choice::PoolChoice;
 use super::lane::rounds::Rounds;
 use super::lane::{Bench, Lane};
 use super::options::{Deal, OnEnd};
-use super::run::{End, Run};
+use super::run_context::{End, Run};
 use super::state::carried::{AddedLengths, Carried, MOST_LENGTHS};
 use super::state::numbered::NumberedFiles;
 use super::state::places::{PLACES_KEY, RowState, places_text};

@@ -15,13 +15,13 @@
 //! the state after it, so data that was read ahead is never part of a state. Loading a state makes the open
 //! rows again: the blocks of their documents are read, and only these documents are tokenized.
 
-mod choice;
 mod counts;
 mod delivery;
 mod lane;
 mod lost;
 mod options;
-mod run;
+mod record_selection;
+mod run_context;
 mod split;
 mod state;
 mod step_rows;
@@ -39,7 +39,7 @@ use crate::config::Inputs;
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::{About, Books, FileHeads, Job, SingleBlocks};
 use crate::report::Report;
-use crate::source::extents::position::number_line;
+use crate::source::extents::extent::number_line;
 use crate::source::{Index, discover};
 use crate::util::control::{Control, Phase};
 
@@ -51,16 +51,16 @@ use lane::order::Order;
 use lane::pool_choice::PoolChoice;
 use lane::rounds::{Rounds, floor_of};
 use lane::walk::{Walk, WalkFiles};
-use run::{End, Run};
+use run_context::{End, Run};
 use state::carried::MOST_LENGTHS;
 use state::numbered::NumberedFiles;
 use state::place::{LaneState, PoolState, ReadHashes};
 
-pub use choice::{Choice, Numbers};
 pub use counts::RowCounts;
 pub use lane::rounds::Supplies;
 pub use options::{Deal, MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
-pub use run::Agree;
+pub use record_selection::{Choice, Numbers};
+pub use run_context::Agree;
 pub use state::places::{PLACES_KEY, state_after_row};
 pub use state::{STATE_KEY, State, merge_states};
 pub use wanted::{Number, Scalar, WantedValues};

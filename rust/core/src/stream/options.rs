@@ -3,7 +3,7 @@
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
-use super::choice::Choice;
+use super::record_selection::Choice;
 use serde::Serialize;
 
 use crate::config::{Validation, option_words};

@@ -3,10 +3,10 @@
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Instant;
 
-use super::choice::Choice;
 use super::counts;
 use super::options::{OnExhausted, StreamOptions};
-use super::run::Run;
+use super::record_selection::Choice;
+use super::run_context::Run;
 use crate::config::Validation;
 use crate::error::Result;
 use crate::pipeline::{SplitSide, SplitThreshold, check_split};

@@ -16,7 +16,7 @@ use super::processes::{RenderCommand, RenderProcesses};
 use super::replay::wanted::TrialResults;
 use super::trained::learned::markup::TurnMarkup;
 use super::trained::proof::forms::TurnForms;
-use super::trained::rule::thoughts::ReasoningMarks;
+use super::trained::rule::reasoning_marks::ReasoningMarks;
 use crate::error::{Error, Result};
 use crate::record::{Conversation, Fault, write_json};
 use crate::report::ledger::Reason;

@@ -15,7 +15,7 @@ use super::engines::words::WordPieceEngine;
 use super::file::{UNIGRAM, Vocab, WORD_LEVEL, WORD_PIECE, WrittenModel};
 use super::normalizers::bert::Bert;
 use super::pre_tokenizer::Spaces;
-use crate::loading::beside::both;
+use crate::loading::in_parallel::both;
 use crate::models::merge::{LARGEST_MERGES, LARGEST_SYMBOLS, Merge};
 use crate::models::viterbi::Viterbi;
 use crate::pieces::{Name, Vocabulary};

@@ -3,7 +3,7 @@
 use tokenizers::utils::SysRegex;
 
 use super::*;
-use crate::loading::contain::contain;
+use crate::loading::catch_panic::contain;
 
 /// The number of random patterns in each test run.
 const PATTERNS: usize = 800;

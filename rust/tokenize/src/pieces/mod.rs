@@ -1,6 +1,5 @@
 //! Looks up the ids of a piece of text: in the vocabulary, and in caches.
 
-mod answers;
 mod cache;
 mod key;
 mod lines;
@@ -9,14 +8,15 @@ mod memory;
 mod prefixes;
 mod table;
 mod vocabulary;
+mod whole_tokens;
 
-pub(crate) use answers::{WholeToken, WholeTokens};
 pub(crate) use cache::{PieceCache, SharedCache};
 pub(crate) use key::{LONGEST, PieceKey};
 pub(crate) use long::LongCache;
 pub(crate) use prefixes::{Prefixes, ROOT};
 pub(crate) use table::MOST;
 pub(crate) use vocabulary::{Name, Vocabulary};
+pub(crate) use whole_tokens::{WholeToken, WholeTokens};
 
 /// Multipliers of the hash, odd and with well-mixed bits.
 const MIX: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];

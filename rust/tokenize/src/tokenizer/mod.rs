@@ -14,8 +14,8 @@ use crate::compiled::{
 };
 use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::{Error, Result};
-use crate::loading::beside::both;
 use crate::loading::fingerprint;
+use crate::loading::in_parallel::both;
 use crate::loading::load;
 use crate::loading::outline::Outline;
 use crate::models::scores;

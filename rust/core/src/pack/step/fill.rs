@@ -12,7 +12,7 @@ use super::micro_batch::{MicroBatch, SequenceSizes};
 use super::options::Cost;
 use crate::error::Result;
 use crate::pack::bound::lower_bound;
-use crate::pack::order::histogram;
+use crate::pack::cancellable_sort::histogram;
 use crate::pack::strategies::{best_fit, mix};
 use crate::util::control::Control;
 

@@ -5,7 +5,7 @@
 use super::in_order::next_fit;
 use crate::config::PackOptions;
 use crate::error::Result;
-use crate::pack::order::{histogram, longest_first};
+use crate::pack::cancellable_sort::{histogram, longest_first};
 use crate::pack::rows::RowMembers;
 use crate::util::control::Control;
 

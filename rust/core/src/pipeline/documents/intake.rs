@@ -18,7 +18,7 @@ use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
 use crate::pipeline::documents::rendering::choices::{TurnChoices, TurnRenderers};
 use crate::pipeline::documents::rendering::failure::RecordFailure;
 use crate::pipeline::documents::rendering::renderer::Renderer;
-use crate::pipeline::documents::side::SplitSide;
+use crate::pipeline::documents::validation_split::SplitSide;
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{Fault, Shape};

@@ -7,7 +7,7 @@ pub(crate) mod made;
 mod per_record;
 pub(crate) mod recognise;
 pub(crate) mod rendering;
-pub(crate) mod side;
 pub(crate) mod single;
 pub(crate) mod transform;
+pub(crate) mod validation_split;
 pub(crate) mod worker;

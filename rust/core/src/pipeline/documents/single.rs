@@ -12,11 +12,11 @@ use crate::error::Result;
 use crate::pipeline::documents::intake::{BlockTask, Intake, Numbering, Outcome};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, expectation};
 use crate::pipeline::documents::rendering::renderer::Renderer;
-use crate::pipeline::documents::side::SplitSide;
+use crate::pipeline::documents::validation_split::SplitSide;
 use crate::pipeline::job::Job;
 use crate::record::{Shape, content_of};
 use crate::report::timing::Stages;
-use crate::source::extents::position::first_blocks;
+use crate::source::extents::extent::first_blocks;
 use crate::source::{Block, FoundFiles, Raw};
 use crate::util::control::Control;
 

@@ -14,7 +14,7 @@ use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::rendering::failure::RecordFailure;
 use crate::pipeline::documents::rendering::renderer::{RenderedRecord, Renderer};
 use crate::pipeline::documents::rendering::train_on::TrainedPart;
-use crate::pipeline::documents::side::SplitSide;
+use crate::pipeline::documents::validation_split::SplitSide;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
     self, Conversation, FastReader, ReadFacts, Record, Shape, read_telling, read_text_fast,

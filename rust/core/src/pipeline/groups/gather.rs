@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::group::{GroupStep, GroupedJob, HashedFiles};
-use super::record::GroupRecord;
+use super::group_result::GroupRecord;
 use crate::config::Split;
 use crate::error::Result;
 use crate::pack::Pieces;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
-use crate::pipeline::rows::packing::Packing;
-use crate::pipeline::rows::shared::LeftoverDocuments;
+use crate::pipeline::rows::leftover_documents::LeftoverDocuments;
+use crate::pipeline::rows::planned_packing::Packing;
 use crate::report::Report;
 use crate::report::listed_path::ListedPath;
 use crate::sink::{File, Folder, Groups, PackedGroup, Sink, TOKENS, TokensFile};

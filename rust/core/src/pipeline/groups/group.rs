@@ -7,20 +7,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::cut::{cut, part, sized};
-use super::record::GroupRecord;
+use super::group_result::GroupRecord;
 use crate::assemble::NumberedFiles;
 use crate::config::identity::{GroupOfJob, Identity, JobInputs};
 use crate::config::{MaxLost, Options, Output, Validation};
 use crate::document::store::{Log, Store};
 use crate::error::{Error, Result};
 use crate::pipeline::documents::intake::{Intake, Outcome, PartOfJob};
-use crate::pipeline::documents::side::SplitThreshold;
+use crate::pipeline::documents::validation_split::SplitThreshold;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::cutter::Cutter;
-use crate::pipeline::rows::draw::check_split;
 use crate::pipeline::rows::packer::SinkPacker;
-use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
+use crate::pipeline::rows::validation_draw::check_split;
 use crate::pipeline::runs::content::ContentHashes;
 use crate::pipeline::runs::repack::take_all;
 use crate::sink::{

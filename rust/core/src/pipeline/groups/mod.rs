@@ -7,7 +7,7 @@
 mod cut;
 mod gather;
 mod group;
-mod record;
+mod group_result;
 mod run;
 pub(in crate::pipeline) mod status;
 

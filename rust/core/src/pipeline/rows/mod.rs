@@ -1,12 +1,12 @@
 //! From documents to rows, and into a sink as soon as the strategy allows.
 
 pub(crate) mod cutter;
-pub(crate) mod draw;
+pub(in crate::pipeline) mod leftover_documents;
 pub(crate) mod packer;
-pub(crate) mod packing;
+pub(crate) mod planned_packing;
 pub(crate) mod rolling;
 pub(crate) mod row_packer;
 pub(in crate::pipeline) mod run_counts;
-pub(in crate::pipeline) mod shared;
 pub(in crate::pipeline) mod shares;
 pub(crate) mod split;
+pub(crate) mod validation_draw;

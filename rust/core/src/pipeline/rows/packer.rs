@@ -11,7 +11,7 @@ use crate::objective::FoundClasses;
 use crate::pack::{OpenPacks, Plan};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Outcome;
-use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::rolling::Rolling;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::rows::split;

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::pack::{OpenPacks, Piece};
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::cutter::Cutter;
-use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::row_packer::RowPacker;
 use crate::report::timing::{Clock, Stage};
 use crate::sink::Sink;

@@ -11,8 +11,8 @@ use crate::config::{MaxLost, Options, Split, Validation};
 use crate::error::Result;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
-use crate::pipeline::rows::draw::check_split;
-use crate::pipeline::rows::shared::SharedDocument;
+use crate::pipeline::rows::leftover_documents::SharedDocument;
+use crate::pipeline::rows::validation_draw::check_split;
 use crate::report::timing::Work;
 use crate::report::{Report, ShareReport};
 

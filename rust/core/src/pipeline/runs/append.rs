@@ -22,7 +22,7 @@ use crate::pipeline::documents::intake::{Intake, Outcome, PartOfJob};
 use crate::pipeline::documents::recognise::FileKinds;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::packer::SinkPacker;
-use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::report::{AppendedFiles, Report};
 use crate::sink::{

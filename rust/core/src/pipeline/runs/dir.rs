@@ -16,7 +16,7 @@ use crate::pipeline::documents::intake::{Intake, Outcome};
 use crate::pipeline::groups;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::packer::SinkPacker;
-use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::runs::cache::CacheEntry;
 use crate::pipeline::runs::content::ContentHashes;
 use crate::pipeline::runs::files::refuse_with_shares;

@@ -12,7 +12,7 @@ use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Intake;
 use crate::pipeline::job::Job;
 use crate::pipeline::rows::packer::SinkPacker;
-use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::rows::planned_packing::Packing;
 use crate::report::Report;
 use crate::sink::{Sink, Tables};
 use crate::source::{Blocks, FoundFiles, discover};

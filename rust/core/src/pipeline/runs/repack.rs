@@ -15,7 +15,7 @@ use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::documents::rendering::choices::TurnChoices;
 use crate::pipeline::rows::packer::SinkPacker;
-use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::runs::folder::{in_folder, read_report};
 use crate::report::Report;
 use crate::report::timing::Work;

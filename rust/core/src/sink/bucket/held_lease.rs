@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::sink::store::records::Hold;
+use crate::sink::store::coordination_files::Hold;
 use crate::storage::{Lease, Target};
 use crate::util::control::Control;
 

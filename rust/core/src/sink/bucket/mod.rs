@@ -4,7 +4,7 @@
 pub(super) mod earlier;
 pub(super) mod held_lease;
 pub(super) mod place;
-pub(super) mod placing;
+pub(super) mod single_files;
 pub(super) mod uploads;
 pub(super) mod work;
 
@@ -23,8 +23,8 @@ use super::files::{MANIFEST, REPORT, TOKENS, WORK};
 use super::folder::removable_files::RemovableFiles;
 use super::manifest::Manifest;
 use super::shards::arrangement::Arrangement;
+use super::store::coordination_files::Hold;
 use super::store::job_store::Placement;
-use super::store::records::Hold;
 use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};

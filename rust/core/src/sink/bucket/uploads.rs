@@ -12,7 +12,7 @@ use super::held_lease::HeldLease;
 use super::work::{RunNames, WorkNames};
 use crate::error::{Error, Result};
 use crate::sink::manifest::{File, expected};
-use crate::sink::store::records::Hold;
+use crate::sink::store::coordination_files::Hold;
 use crate::storage::Target;
 use crate::util::control::Control;
 use crate::util::disk::regular;

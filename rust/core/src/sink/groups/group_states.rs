@@ -9,7 +9,7 @@ use super::group_files::{self, FAILED, Failed, LOCK_ENDING, RECORD_ENDING};
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::manifest::Manifest;
-use crate::sink::store::records::{RecordStore, object};
+use crate::sink::store::coordination_files::{RecordStore, object};
 use crate::util::control::Control;
 use crate::util::ordered::ordered;
 use crate::util::threads::WAITING;

@@ -36,9 +36,9 @@ use super::folder::lock::taken;
 use super::folder::{Folder, discard, survey};
 use super::manifest::File;
 use super::store;
+use super::store::coordination_files::{Hold, object};
+use super::store::job_states::{self, JobState};
 use super::store::job_store::{JobStore, OpenOutput, Opened, SizedFile};
-use super::store::machine::{self, JobState};
-use super::store::records::{Hold, object};
 use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
@@ -85,7 +85,7 @@ pub fn join(
     control: &Control,
 ) -> Result<Opened<Groups>> {
     let mut store = store::of(output, job, control)?;
-    Ok(match machine::join(&mut *store, now, control)? {
+    Ok(match job_states::join(&mut *store, now, control)? {
         Opened::Ready(now) => Opened::Ready(Groups { store, now, listed: Mutex::default() }),
         Opened::Finished(report) => Opened::Finished(report),
     })
@@ -284,7 +284,7 @@ impl Groups {
     ///
     /// Waits until no other process uses the output if it says so, and fails with [`Error::Busy`] otherwise.
     pub fn gather(&self, control: &Control) -> Result<JobState<OpenOutput>> {
-        machine::gather(&*self.store, control)
+        job_states::gather(&*self.store, control)
     }
 
     /// Removes the folder of the local disk in which this process packed, unless it is the output itself, or another process still works

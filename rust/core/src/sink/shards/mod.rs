@@ -5,6 +5,6 @@ mod disk;
 mod file;
 pub(super) mod finished_list;
 pub(super) mod finished_list_lines;
-pub(super) mod series;
 pub(super) mod shard;
+pub(super) mod shard_names;
 pub(super) mod threads;

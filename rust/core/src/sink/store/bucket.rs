@@ -19,10 +19,10 @@ use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 
+use super::coordination_files::{Hold, ListedRecord, RecordStore};
 use super::disk::DiskStore;
+use super::job_states;
 use super::job_store::{JobStore, LockedStore, OpenOutput, Opened, Placement, SizedFile};
-use super::machine;
-use super::records::{Hold, ListedRecord, RecordStore};
 use crate::config::identity::Identity;
 use crate::config::{Output, RemoteOutput};
 use crate::error::{Error, Result};
@@ -201,7 +201,7 @@ impl JobStore for BucketStore {
         if let Some(parent) = dir.parent() {
             fs::create_dir_all(parent).map_err(Error::io(parent))?;
         }
-        match machine::join(&mut self.local, now, control)? {
+        match job_states::join(&mut self.local, now, control)? {
             Opened::Ready(_) => Ok(true),
             Opened::Finished(_) => {
                 Err(Error::output(dir, "holds an output; move it away, and run again"))
@@ -383,7 +383,7 @@ impl LockedStore for LockedBucket<'_> {
         let disk = DiskStore::open(local.clone(), job)?;
         let mut bucket =
             Bucket::new(Arc::clone(target), (lease, generation), local, earlier, guard);
-        match machine::open(&disk, now, control)? {
+        match job_states::open(&disk, now, control)? {
             Opened::Ready(OpenOutput { mut folder, .. }) => {
                 if let Some(uploads) = bucket.uploads(job) {
                     folder.upload_to(uploads);

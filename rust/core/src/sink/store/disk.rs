@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 
+use super::coordination_files::{Hold, ListedRecord, RecordStore};
 use super::job_store::{JobStore, LockedStore, OpenOutput, Opened, Placement, SizedFile};
-use super::records::{Hold, ListedRecord, RecordStore};
 use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};

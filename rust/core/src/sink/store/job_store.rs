@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 
-use super::records::{Hold, RecordStore};
+use super::coordination_files::{Hold, RecordStore};
 use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};

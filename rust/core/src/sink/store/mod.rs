@@ -1,10 +1,10 @@
 //! The stores of the output of a job: a folder of the disk, and a folder of a bucket. This is the only place that chooses between them.
 
 mod bucket;
+pub(super) mod coordination_files;
 mod disk;
+pub(super) mod job_states;
 pub(super) mod job_store;
-pub(super) mod machine;
-pub(super) mod records;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use chrono::NaiveDateTime;
 
 use self::bucket::{BucketRecords, BucketStore};
 use self::disk::{DiskRecords, DiskStore};
+use self::job_states::JobState;
 use self::job_store::{JobStore, OpenOutput, Opened};
-use self::machine::JobState;
 use super::bucket::finished_job_in;
 use super::folder::survey::finished_job;
 use super::groups::group_states::Underway;
@@ -54,7 +54,7 @@ pub fn open(
     now: NaiveDateTime,
     control: &Control,
 ) -> Result<Opened<OpenOutput>> {
-    machine::open(&*of(output, job, control)?, now, control)
+    job_states::open(&*of(output, job, control)?, now, control)
 }
 
 /// The job in a folder of the disk or of a bucket, for those who ask while others work on it.

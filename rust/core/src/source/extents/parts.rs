@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::extent::{blocks_of, is_line_file};
 use super::line_extent::LineExtent;
-use super::position::{blocks_of, is_line_file};
 use crate::error::Result;
 use crate::source::block::{Content, Reader};
 use crate::source::discovery::found::{FilePart, FoundFiles, SourceFile};

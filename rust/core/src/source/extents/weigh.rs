@@ -5,7 +5,7 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use super::position::Extent;
+use super::extent::Extent;
 use crate::error::{Error, Result};
 use crate::source::discovery::found::FoundFiles;
 use crate::util::control::Control;

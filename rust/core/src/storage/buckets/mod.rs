@@ -1,10 +1,10 @@
 //! The object stores of the crate `object_store`: S3, Google and Azure.
 
-pub(super) mod bucket;
 pub(super) mod lease;
+pub(super) mod listing;
 pub(super) mod objects;
 #[cfg(test)]
-pub(super) mod s3_server;
+pub(super) mod s3_server_for_tests;
 pub(super) mod target;
 pub(super) mod unfinished;
 pub(super) mod upload;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use object_store::aws::AmazonS3;
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt, UpdateVersion};
 
-use super::bucket;
+use super::listing;
 use crate::config::StorageOptions;
 use crate::error::{Error, Result};
 use crate::storage::address::{Address, StoreKind};
@@ -151,7 +151,7 @@ impl Target {
             Some(buckets::path_of(key).map_err(Error::io(self.name()))?)
         };
         let (store, client) = (Arc::clone(&self.store), Arc::clone(&self.client));
-        let listed = self.tasks.run(bucket::list(store, prefix, client));
+        let listed = self.tasks.run(listing::list(store, prefix, client));
         let listed = listed.map_err(Error::io(self.name()))?;
         let inside = |key: &str| {
             let name = key.strip_prefix(&self.prefix).unwrap_or(key);

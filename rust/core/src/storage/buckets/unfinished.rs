@@ -109,7 +109,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::storage::buckets::s3_server::S3Server;
+    use crate::storage::buckets::s3_server_for_tests::S3Server;
     use crate::util::disk::removal::{Claim, Medium};
 
     /// Evidence for all names that end so.

@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
     use crate::storage::buckets::objects::Version;
-    use crate::storage::buckets::s3_server::S3Server;
+    use crate::storage::buckets::s3_server_for_tests::S3Server;
     use crate::util::disk::removal::{Claim, Evidence, Medium, prove};
 
     /// Any name, as one of this job.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use super::held::{LockRecord, LockState, is_whole, lock_of, name_of};
+use super::lock_record::{LockRecord, LockState, is_whole, lock_of, name_of};
 use super::{BlockCache, DIGITS, MARKER};
 use crate::error::{Error, Result};
 use crate::util::control::Control;

@@ -6,7 +6,7 @@
 
 pub(crate) mod files;
 pub(crate) mod folder;
-mod held;
+mod lock_record;
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -142,7 +142,7 @@ impl BlockCache {
                 // A file of somebody else takes none of the room that the cache may take.
                 self.own(&file.path).is_none_or(|proof| remove_file(proof).is_ok())
             } else {
-                held::remove_unheld(&file.path)
+                lock_record::remove_unheld(&file.path)
             };
             if removed {
                 held -= file.bytes;
@@ -284,7 +284,7 @@ fn files(dir: &Path) -> Vec<BlockFile> {
         let path = entry.path();
         let used = match path.extension() {
             None => name_of(&path).and(metadata.modified().ok()),
-            Some(_) => held::used(&path),
+            Some(_) => lock_record::used(&path),
         }?;
         Some(BlockFile { path, bytes: metadata.len(), used })
     });

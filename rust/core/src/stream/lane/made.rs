@@ -10,7 +10,7 @@ use crate::pipeline::{Outcome, SingleBlocks, WantedRecords};
 use crate::record::{Fault, Shape};
 use crate::report::ledger::{Ledger, Reason};
 use crate::report::timing::Work;
-use crate::source::extents::position::number_line;
+use crate::source::extents::extent::number_line;
 use crate::source::{Block, Raw};
 use crate::stream::state::place::{place_of, record_and_number};
 use crate::util::control::Control;

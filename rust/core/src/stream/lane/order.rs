@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::error::Result;
+use crate::source::extents::extent::{Extent, Numbering, extents};
 use crate::source::extents::parts::parts;
-use crate::source::extents::position::{Extent, Numbering, extents};
 use crate::source::extents::weigh::weigh;
 use crate::source::{Block, FilePart, FoundFiles, Index, Raw};
-use crate::stream::choice::{Choice, ChosenRecords};
+use crate::stream::record_selection::{Choice, ChosenRecords};
 use crate::util::control::Control;
 use crate::util::message::{ShownPath, counted};
 use crate::util::random::{Random, number_of};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::order::BlockAddress;
 use crate::error::{Error, Result};
-use crate::source::extents::position::Extent;
+use crate::source::extents::extent::Extent;
 use crate::source::{Block, FoundFiles, Reiterable, Values};
 use crate::stream::state::Saved;
 use crate::stream::state::place::LaneState;

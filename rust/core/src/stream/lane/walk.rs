@@ -9,7 +9,7 @@ use super::rounds::{Rounds, round_of};
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::{FileHeads, SingleBlocks};
 use crate::record::Shape;
-use crate::source::extents::position::{Extent, ExtentBlocks, number_line};
+use crate::source::extents::extent::{Extent, ExtentBlocks, number_line};
 use crate::source::{Block, short};
 use crate::stream::state::place::ReadHashes;
 use crate::util::control::Control;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::report::ledger::Ledger;
 use crate::source::FoundFiles;
-use crate::source::extents::position::number_line;
+use crate::source::extents::extent::number_line;
 use crate::util::control::Control;
 
 /// The files of a run by their numbers, which stand in place of their paths. Their text is in the order of the files.

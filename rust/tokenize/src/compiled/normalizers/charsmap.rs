@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokenizers::normalizers::Precompiled;
 
-use crate::loading::contain::contain;
+use crate::loading::catch_panic::contain;
 use crate::split::decode;
 use crate::unicode::{self, Table};
 

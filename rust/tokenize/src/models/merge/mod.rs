@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use crate::loading::beside::both;
+use crate::loading::in_parallel::both;
 use lanes::Lane;
 pub(crate) use lanes::Lanes;
 pub(crate) use pairs::{LARGEST_MERGES, LARGEST_SYMBOLS};

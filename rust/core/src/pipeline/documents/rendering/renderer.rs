@@ -9,7 +9,7 @@ use crate::config::inputs::usual;
 use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, SpecialInText, Turns};
 use crate::document::ending::TextKind;
 use crate::document::ids::TrainedIds;
-use crate::document::{Several, Whole, labels};
+use crate::document::{Several, Whole, class_names};
 use crate::error::{Error, Result};
 use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::rendering::answers::asked_and_answered;
@@ -247,7 +247,7 @@ impl<'a> Renderer<'a> {
         let several = self.kind == DocumentKind::MultiLabelled;
         let names = if self.finds_classes { labelled.names(several)? } else { None };
         let labels = match names {
-            Some(names) => labels::of_names(names),
+            Some(names) => class_names::of_names(names),
             None if several => labelled.truths(self.classes)?,
             None => vec![labelled.class(self.classes)?],
         };

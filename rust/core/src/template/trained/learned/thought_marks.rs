@@ -9,7 +9,7 @@ use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::{REASONING, prepared};
 use crate::template::trained::proof::forms::markup;
-use crate::template::trained::rule::thoughts::ReasoningMarks;
+use crate::template::trained::rule::reasoning_marks::ReasoningMarks;
 
 /// The words of made-up messages, which are in no template.
 const ASKED: &str = "Uu0u";

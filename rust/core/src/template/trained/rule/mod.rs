@@ -8,9 +8,9 @@
 
 mod alike;
 pub(in crate::template) mod parts;
+pub(in crate::template) mod reasoning_marks;
 pub(in crate::template) mod stops;
 pub(in crate::template) mod texts;
-pub(in crate::template) mod thoughts;
 pub(in crate::template) mod tokens;
 pub(in crate::template) mod words;
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use fastpack_template::json::Map;
 
-use super::thoughts::ReasoningMarks;
+use super::reasoning_marks::ReasoningMarks;
 use super::tokens::shared_start;
 use super::words::{MessageWords, TurnPart, with_reasoning, words};
 use crate::config::TurnParts;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fastpack_template::json::{Json, Map};
 
 use super::alike::{has_calls, other_call};
-use super::thoughts::{MixedParts, ReasoningMarks};
+use super::reasoning_marks::{MixedParts, ReasoningMarks};
 use crate::template::conversation::REASONING;
 
 /// A part of the assistant's text in a message.

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use crate::config::Validation;
 use crate::error::{Error, Result};
-use crate::pipeline::documents::side::SplitThreshold;
+use crate::pipeline::documents::validation_split::SplitThreshold;
 use crate::pipeline::rows::cutter::DocumentFate;
 
 /// The documents to select from: the content and the fate of each.

@@ -9,7 +9,7 @@ use super::work::{RunNames, end_unfinished_uploads, remove_uploads};
 use super::{TRIAL, owner};
 use crate::config::RemoteOutput;
 use crate::error::{Error, Result};
-use crate::sink::store::records::Hold;
+use crate::sink::store::coordination_files::Hold;
 use crate::storage::{LOCK, Target};
 use crate::util::control::Control;
 use crate::util::disk::regular::{self, Links};

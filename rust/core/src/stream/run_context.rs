@@ -10,7 +10,7 @@ use crate::pack::OpenPacks;
 use crate::pipeline::{Job, SplitSide};
 use crate::report::ledger::Count;
 use crate::source::FoundFiles;
-use crate::source::extents::position::number_line;
+use crate::source::extents::extent::number_line;
 use crate::util::control::Control;
 
 use super::lane::pool_choice::PoolChoice;
