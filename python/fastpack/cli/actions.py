@@ -9,7 +9,7 @@ import fastpack
 from fastpack.arguments.checks import check_choice, local_path
 from fastpack.arguments.urls import is_url
 from fastpack.cli.flags import with_values
-from fastpack.cli.following import after_pack, after_scan
+from fastpack.cli.next_command import after_pack, after_scan
 from fastpack.cli.sources import with_named_sources
 from fastpack.errors import FastpackError, LossError, OptionError
 from fastpack.types import Color
@@ -93,7 +93,7 @@ def inspect(function: Function, given: dict[str, object]) -> object:
         from fastpack.report.display.browser import row_html, write_html  # noqa: PLC0415
 
         write_html(html, row_html(row))
-    from fastpack.cli.shown import ShownRow  # noqa: PLC0415
+    from fastpack.cli.printing import ShownRow  # noqa: PLC0415
 
     return ShownRow(row, color, bool(ids))  # type: ignore[arg-type]  # checked above
 
@@ -147,7 +147,7 @@ def completion(shell: str) -> str:
 
 def _shown(found: object, verbose: bool = False, following: str = "") -> object:
     """A report as the command line shows it."""
-    from fastpack.cli.shown import ShownReport  # noqa: PLC0415  loads more than other commands need
+    from fastpack.cli.printing import ShownReport  # noqa: PLC0415  loads more than other commands need
 
     if isinstance(found, (fastpack.Report, fastpack.ScanReport)):
         return ShownReport(found, verbose, following)

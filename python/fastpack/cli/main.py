@@ -13,7 +13,7 @@ from fastpack.cli.commands import COMMANDS
 from fastpack.cli.flags import ALL, with_values
 from fastpack.cli.messages import in_flags
 from fastpack.cli.parser import LOST, USAGE, flags_of, parse, parser
-from fastpack.cli.shown import write
+from fastpack.cli.printing import write
 from fastpack.errors import FastpackError, LossError, OptionError
 
 if TYPE_CHECKING:

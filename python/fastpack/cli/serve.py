@@ -89,7 +89,7 @@ def _write(tables: PackStream) -> None:
 
 def _run(command: Sequence[str], address: str) -> int:
     """Runs the trainer with the address in its environment, and returns its exit code."""
-    from fastpack.streaming.loader.messages import ADDRESS  # noqa: PLC0415
+    from fastpack.streaming.serving.messages import ADDRESS  # noqa: PLC0415
 
     try:
         process = subprocess.Popen(list(command), env=os.environ | {ADDRESS: address})  # noqa: S603  what the user typed

@@ -11,12 +11,12 @@ from fastpack.arguments.checks import local_path
 from fastpack.arguments.counted import counted
 from fastpack.arguments.urls import is_url
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
-from fastpack.report.common import (
+from fastpack.report.report_facts import (
     Count,
-    Facts,
     Input,
     Noted,
     Place,
+    ReportFacts,
     SplitConversations,
     count_of,
     places_of,
@@ -76,7 +76,7 @@ class Share(NamedTuple):
     drawn: Count
 
 
-class Report(Facts):
+class Report(ReportFacts):
     """The report of a run. Read-only; `print(report)` shows all of it.
 
     Examples:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastpack.arguments.counted import counted
-from fastpack.report.common import Count, Facts, Place, count_of, places_of, real, whole
+from fastpack.report.report_facts import Count, Place, ReportFacts, count_of, places_of, real, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +89,7 @@ class Sampled(NamedTuple):
     seconds: float
 
 
-class ScanReport(Facts):
+class ScanReport(ReportFacts):
     """The records and tokens of files, and the rows that packing would give. Read-only; `print` shows all of it."""
 
     @property

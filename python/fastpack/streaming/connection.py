@@ -12,9 +12,9 @@ from fastpack.arguments.checks import check_switch, shown
 from fastpack.errors import ConnectionLostError, FastpackError, OptionError
 from fastpack.runtime.ranks import rank_of
 from fastpack.streaming.closing import Closing
-from fastpack.streaming.loader.address import Address
-from fastpack.streaming.loader.exchange import Exchange
-from fastpack.streaming.loader.messages import (
+from fastpack.streaming.serving.address import Address
+from fastpack.streaming.serving.exchange import Exchange
+from fastpack.streaming.serving.messages import (
     ADDRESS,
     TOKEN,
     ForeignError,
@@ -24,8 +24,8 @@ from fastpack.streaming.loader.messages import (
     metadata_of,
     welcome_of,
 )
-from fastpack.streaming.loader.place import step_of
-from fastpack.streaming.loader.protocol import START, Client, Place
+from fastpack.streaming.serving.place import step_of
+from fastpack.streaming.serving.protocol import START, Client, Place
 from fastpack.streaming.states import loaded, state_text, text_of
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """`StreamServer`: serves the tables of a stream to other processes, one call of Arrow Flight a rank.
 
-What each rank is given next is decided by `fastpack.streaming.loader.protocol`; `fastpack.streaming.loader.service` carries it.
+What each rank is given next is decided by `fastpack.streaming.serving.protocol`; `fastpack.streaming.serving.service` carries it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from fastpack.arguments.checks import local_path
 from fastpack.errors import ConnectionLostError, FastpackError, OptionError
 from fastpack.runtime.threads import available_threads
 from fastpack.streaming.closing import Closing
-from fastpack.streaming.loader.address import Address
-from fastpack.streaming.loader.messages import (
+from fastpack.streaming.serving.address import Address
+from fastpack.streaming.serving.messages import (
     PIECE,
     TOKEN,
     content_of,
@@ -26,9 +26,9 @@ from fastpack.streaming.loader.messages import (
     read_message,
     table_said,
 )
-from fastpack.streaming.loader.place import PlaceFile
-from fastpack.streaming.loader.protocol import START, Hello, Place, Server
-from fastpack.streaming.loader.service import Service
+from fastpack.streaming.serving.place import PlaceFile
+from fastpack.streaming.serving.protocol import START, Hello, Place, Server
+from fastpack.streaming.serving.service import Service
 from fastpack.streaming.states import loaded, state_text
 from fastpack.streaming.stream import PackStream, ranked
 

@@ -18,10 +18,10 @@ from fastpack.torch.checking.checks import check
 from fastpack.torch.costs import cost
 from fastpack.torch.log_probs import token_log_probs
 from fastpack.torch.losses import WeightedLabels, count_trained, loss
+from fastpack.torch.pack_sampler import PackSampler
+from fastpack.torch.packed_dataset import PackedDataset
 from fastpack.torch.reading.columns import Row
 from fastpack.torch.restoring import restore
-from fastpack.torch.rows import PackedDataset
-from fastpack.torch.sampling import PackSampler
 from fastpack.torch.steps import MicroBatch, Step, pack_step
 from fastpack.torch.streams import StreamDataset
 

@@ -16,8 +16,8 @@ from fastpack.errors import BatchError
 from fastpack.hf.trainers import check_settings, folders_of, is_ours
 from fastpack.torch.batches import full_row
 from fastpack.torch.checking.checks import check
+from fastpack.torch.packed_dataset import PackedDataset
 from fastpack.torch.pictures import PictureCollator
-from fastpack.torch.rows import PackedDataset
 from fastpack.types import NOT_TRAINED
 
 try:

@@ -15,7 +15,7 @@ from fastpack.options.work import Ranks
 from fastpack.runtime.ranks import rank_of
 from fastpack.streaming.states import merge_state_dicts, opened_state, sealed_state, state_after_row
 from fastpack.torch.reading.columns import Row, columns_of
-from fastpack.torch.shared import SharedNumbers
+from fastpack.torch.shared_numbers import SharedNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

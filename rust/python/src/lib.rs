@@ -31,7 +31,9 @@ mod _fastpack {
     #[pymodule_export]
     use crate::calls::groups::{list_groups, pack_group, status};
     #[pymodule_export]
-    use crate::calls::hash::{content_hash, first_outside, hash_of, is_sealed, tokens_hash};
+    use crate::calls::manifest_files::{
+        content_hash, first_outside, hash_of, is_sealed, tokens_hash,
+    };
     #[pymodule_export]
     use crate::calls::pack::{pack_dir, pack_files, pack_records, repack, write_records};
     #[pymodule_export]

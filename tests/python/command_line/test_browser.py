@@ -112,7 +112,7 @@ def test_a_folder_without_rows_has_a_page(tmp_path):
 
 @pytest.mark.parametrize("validation", [None, 0.2])
 def test_documents_that_rows_left_out_count_among_what_is_lost(validation, tmp_path):
-    from fastpack.report.display.facts import facts_of
+    from fastpack.report.display.row_facts import facts_of
 
     files = ROOT / "examples" / "*.jsonl"
     wanted = {length: fit.lost_tokens for length in (32, 64, 128, 256, 512) for fit in _fits(files, length)}
@@ -155,7 +155,7 @@ def test_a_page_has_code_in_place_of_back_ticks(tmp_path):
 
 @pytest.mark.parametrize("padding_side", ["left", "right"])
 def test_padding_is_no_document_on_a_page(padding_side, tmp_path):
-    from fastpack.report.display.facts import facts_of
+    from fastpack.report.display.row_facts import facts_of
 
     folder = tmp_path / "padded"
     report = fastpack.pack_dir(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import fastpack
 from fastpack._fastpack import one_line, printable
 from fastpack.cli import main, parser
-from fastpack.cli.shown import _json
+from fastpack.cli.printing import _json
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x85\u202e\u2066\u200e\u200f\u061c\r\x08\x7f\u2028"
 """Sequences that clear a terminal and set its title, in 7 and in 8 bits, and marks that turn text around."""

@@ -330,7 +330,9 @@ def test_a_pickled_folder_of_another_tool_that_was_overwritten_since_is_refused(
 
 
 @pytest.mark.parametrize("version", [1, 4, 99])
-def test_the_output_of_another_version_is_refused_by_its_version(version, tokenizer_dir, write_jsonl, tmp_path):
+def test_the_output_of_another_version_is_refused_by_its_version(
+    version, tokenizer_dir, write_jsonl, tmp_path
+):
     """Its manifest is whole, so nobody is told that it has changed."""
     folder, path = tmp_path / "out", write_jsonl([{"text": "one two three"}] * 9)
     options = {"tokenizer": tokenizer_dir, "max_length": 16}
@@ -344,6 +346,8 @@ def test_the_output_of_another_version_is_refused_by_its_version(version, tokeni
         lambda: fastpack.repack(folder, tmp_path / "again", max_length=8),
     ]
     for call in calls:
-        with pytest.raises(fastpack.OutputError, match=f"another version.*has the version {version}, and this one"):
+        with pytest.raises(
+            fastpack.OutputError, match=f"another version.*has the version {version}, and this one"
+        ):
             call()
     assert {it.name: it.read_bytes() for it in folder.iterdir()} == before

@@ -297,8 +297,8 @@ REMOVES_IN_PYTHON = re.compile(
 )
 PYTHON_HOMES = {
     "storage/removal.py": "the disk",
-    "streaming/loader/place.py": "the state of a loader, which it has sealed",
-    "streaming/loader/address.py": "sockets that this process has made",
+    "streaming/serving/place.py": "the state of a loader, which it has sealed",
+    "streaming/serving/address.py": "sockets that this process has made",
 }
 
 
@@ -339,7 +339,7 @@ CHOOSES = re.compile(
 CHOICES = {
     "sink/store/mod.rs": "the choice between the two stores",
     "pipeline/runs/append.rs": "refuses to append in a bucket",
-    "pipeline/runs/dir.rs": "refuses inputs in the output",
+    "pipeline/runs/pack_dir.rs": "refuses inputs in the output",
     "pipeline/runs/reindex.rs": "the index of a stream, which is no job",
 }
 

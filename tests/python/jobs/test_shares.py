@@ -17,7 +17,7 @@ from nested import flat
 from processes import RUN, kill_at_work
 
 import fastpack
-from fastpack.report.common import Count
+from fastpack.report.report_facts import Count
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,10 +29,10 @@ from pyarrow import flight
 import fastpack
 from fastpack.streaming import connection as connecting
 from fastpack.streaming import server as serving
-from fastpack.streaming.loader import exchange, service
-from fastpack.streaming.loader.address import SocketFolder
-from fastpack.streaming.loader.place import PlaceFile
 from fastpack.streaming.server import StreamServer
+from fastpack.streaming.serving import exchange, service
+from fastpack.streaming.serving.address import SocketFolder
+from fastpack.streaming.serving.place import PlaceFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ import pytest
 from campaign import tries
 
 from fastpack import FastpackError
-from fastpack.streaming.loader.protocol import START, Client, Place, Server
+from fastpack.streaming.serving.protocol import START, Client, Place, Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

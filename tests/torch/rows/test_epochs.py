@@ -120,7 +120,7 @@ def test_padding_is_no_document(kept, tmp_path):
     )
     rows = fastpack.read(tmp_path / "padded")
     dataset = PackedDataset(rows)
-    from fastpack.torch.reading.epochs import Repacked
+    from fastpack.torch.reading.repacking import Repacked
 
     found = Repacked(rows)
     found.pack(max_length=64, strategy="mix", most=None, seed=0)

@@ -19,7 +19,7 @@ from web_server import Faults
 import fastpack
 from fastpack.dataset.folder import Folder
 from fastpack.torch import PackedDataset, PackSampler, collate
-from fastpack.torch.reading.order import windowed
+from fastpack.torch.reading.shard_windows import windowed
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fastpack.dataset.folder import Folder
     from fastpack.dataset.inspection import PackedRow
-    from fastpack.report.display.facts import Cost, Facts
+    from fastpack.report.display.row_facts import Cost, RowFacts
     from fastpack.report.report import Report
     from fastpack.report.scan import ScanReport
     from fastpack.types import StrPath
@@ -147,7 +147,7 @@ def _report_parts(report: Report, packed: Folder | None) -> Iterator[str]:
     yield section("Documents of conversations", turns_table(report, report.tokens.read))
     facts = None
     if packed is not None:
-        from fastpack.report.display.facts import facts_of  # noqa: PLC0415  loads pyarrow
+        from fastpack.report.display.row_facts import facts_of  # noqa: PLC0415  loads pyarrow
 
         facts = facts_of(packed, report)
         yield from _charts(report, facts)
@@ -179,7 +179,7 @@ def _places(report: Report) -> str:
     )
 
 
-def _charts(report: Report, facts: Facts) -> Iterator[str]:
+def _charts(report: Report, facts: RowFacts) -> Iterator[str]:
     """Histograms of the rows, the shares of sources, and the costs of other row lengths."""
     if not len(facts.lengths):
         return

@@ -6,11 +6,11 @@ import html
 from typing import TYPE_CHECKING
 
 from fastpack.arguments.counted import counted
-from fastpack.report.common import Count
 from fastpack.report.display.markup import STYLE, escaped, listed, table, tiles
 from fastpack.report.display.pages import labelled, shown_lengths, split_sentence
 from fastpack.report.display.rows import heading, picture_line, row_title
 from fastpack.report.display.thumbnails import thumbnails
+from fastpack.report.report_facts import Count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

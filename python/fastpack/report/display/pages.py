@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from fastpack.dataset.status import JobStatus
-    from fastpack.report.common import SplitConversations
     from fastpack.report.report import Report
+    from fastpack.report.report_facts import SplitConversations
     from fastpack.report.scan import ScanReport
 
 __all__ = [

@@ -9,7 +9,7 @@ from fastpack.arguments.checks import shown
 from fastpack.dataset.folder import Folder
 from fastpack.errors import OptionError, OptionTypeError
 from fastpack.hf.trainers import folders_of
-from fastpack.torch.rows import PackedDataset
+from fastpack.torch.packed_dataset import PackedDataset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fastpack.dataset.folder import Folder, Shard
     from fastpack.dataset.packed_files import HeldFile
     from fastpack.torch.reading.columns import Columns
-    from fastpack.torch.reading.order import Plan
+    from fastpack.torch.reading.shard_windows import ShardWindows
 
 __all__ = ["Shards"]
 
@@ -91,7 +91,7 @@ class Shards:
                 raise FastpackError(message)
         self.ends = list(accumulate(entry.shard.rows or 0 for entry in self._entries))
         self.sizes = [entry.shard.file.bytes or 0 for entry in self._entries]
-        self.plan: Plan | None = None
+        self.plan: ShardWindows | None = None
         self._set_up()
 
     def _set_up(self) -> None:

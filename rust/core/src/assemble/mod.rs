@@ -6,7 +6,7 @@ mod documents;
 mod gathered;
 mod layout;
 mod lists;
-mod made;
+mod objective_columns;
 mod padding;
 mod pictures;
 mod ranges;
@@ -29,7 +29,7 @@ use crate::util::free_memory;
 
 use compact::{Stored, Width};
 use lists::item;
-use made::MadeColumns;
+use objective_columns::MadeColumns;
 use padding::NO_SOURCE;
 use pictures::PictureLists;
 
@@ -172,8 +172,12 @@ impl<'a> ColumnRows<'a> {
                     values.extend((segment.tokens()..segment.room).map(|_| 0));
                 })
             }
-            RowColumn::TargetSeqLengths => made::target_lengths(gathered, rows.clone(), layout),
-            RowColumn::DecoderAttentionMask => made::target_masks(gathered, rows.clone(), layout),
+            RowColumn::TargetSeqLengths => {
+                objective_columns::target_lengths(gathered, rows.clone(), layout)
+            }
+            RowColumn::DecoderAttentionMask => {
+                objective_columns::target_masks(gathered, rows.clone(), layout)
+            }
             RowColumn::SeqLengths => self.per_segment::<Int32Type>(|it| it.room.cast_signed()),
             RowColumn::UnpaddedLengths => {
                 self.per_segment::<Int32Type>(|it| it.tokens().cast_signed())

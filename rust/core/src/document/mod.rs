@@ -3,9 +3,9 @@
 //! [`tokenize`] makes documents of text, [`ids`] of those that a record brings.
 
 pub mod batch;
+mod binary_form;
 pub(crate) mod class_names;
 pub mod ending;
-mod frames;
 pub mod ids;
 mod literals;
 mod ordinary;
@@ -13,8 +13,8 @@ pub mod pictures;
 mod several;
 mod span_edges;
 pub mod store;
+mod surrounding_tokens;
 pub mod tokenize;
-mod words;
 
 use std::iter;
 use std::ops::Range;
@@ -26,9 +26,9 @@ use crate::util::random::{hash_of_ids, key_of};
 
 pub use crate::record::TrainedRun;
 
+pub(crate) use binary_form::{FIXED as RECORD_HEAD, RecordHead};
 pub use pictures::{DocumentPicture, DocumentPictureSource, WordBytes};
 pub use several::{PartKind, Several, Whole};
-pub(crate) use words::{FIXED as RECORD_HEAD, RecordHead};
 
 /// The name of a ragged column of token ids. Another objective brings other names, such as its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,9 +5,9 @@ use std::ops::Range;
 use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 
 use super::ending::{Ending, TextKind};
-use super::frames::SurroundingTokens;
 use super::literals::Literals;
 use super::span_edges::Edges;
+use super::surrounding_tokens::SurroundingTokens;
 use super::{Documents, PICTURES, TURN_ENDS, TrainedRun, pictures};
 use crate::config::Bos;
 use crate::record::Fault;

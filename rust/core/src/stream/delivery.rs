@@ -7,15 +7,15 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 
 use super::counts::RowCounts;
-use super::lane::made::PackedBlock;
-use super::lane::pool_choice::PoolChoice;
+use super::lane::packed_block::PackedBlock;
 use super::lane::rounds::Rounds;
+use super::lane::source_mix::PoolChoice;
 use super::lane::{Bench, Lane};
 use super::options::{Deal, OnEnd};
-use super::run_context::{End, Run};
+use super::run_context::{End, RunContext};
 use super::state::carried::{AddedLengths, Carried, MOST_LENGTHS};
 use super::state::numbered::NumberedFiles;
-use super::state::places::{PLACES_KEY, RowState, places_text};
+use super::state::row_state::{PLACES_KEY, RowState, places_text};
 use super::state::{Counts, STATE_KEY, Saved, State};
 use super::step_rows::{StepRows, count_documents};
 use crate::assemble::{Gathered, Layout, assembled, schema};
@@ -29,7 +29,7 @@ pub(super) type Take<'t> = &'t mut dyn FnMut(usize) -> Result<Option<PackedBlock
 
 /// Makes tables from the rows of a rank's lanes.
 pub(super) struct Delivery<'d, 'a> {
-    pub(super) run: &'d Run<'a>,
+    pub(super) run: &'d RunContext<'a>,
     /// The numbers of the lanes of this rank, and the lanes.
     pub(super) numbers: Vec<usize>,
     pub(super) lanes: Vec<Lane>,

@@ -46,22 +46,22 @@ use crate::util::control::{Control, Phase};
 use delivery::{Delivery, no_padding};
 use lane::Lane;
 use lane::block_queues::BlockQueues;
-use lane::made::PackedBlock;
 use lane::order::Order;
-use lane::pool_choice::PoolChoice;
+use lane::packed_block::PackedBlock;
 use lane::rounds::{Rounds, floor_of};
+use lane::source_mix::PoolChoice;
 use lane::walk::{Walk, WalkFiles};
-use run_context::{End, Run};
+use run_context::{End, RunContext};
 use state::carried::MOST_LENGTHS;
+use state::lane_state::{LaneState, PoolState, ReadHashes};
 use state::numbered::NumberedFiles;
-use state::place::{LaneState, PoolState, ReadHashes};
 
 pub use counts::RowCounts;
 pub use lane::rounds::Supplies;
 pub use options::{Deal, MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
-pub use record_selection::{Choice, Numbers};
+pub use record_selection::{Numbers, RecordSelection};
 pub use run_context::Agree;
-pub use state::places::{PLACES_KEY, state_after_row};
+pub use state::row_state::{PLACES_KEY, state_after_row};
 pub use state::{STATE_KEY, State, merge_states};
 pub use wanted::{Number, Scalar, WantedValues};
 
@@ -86,7 +86,7 @@ pub fn stream(
     job.validate(inputs)?;
     let started = Instant::now();
     let found = discover(inputs, control)?;
-    let run = Run::new(job, &found, supplies, options, from, control)?;
+    let run = RunContext::new(job, &found, supplies, options, from, control)?;
     let end = run.end(agree)?;
     let (report, ()) =
         run.with_lanes(started, |delivery, take| delivery.tables(&end, take, emit))?;
@@ -107,7 +107,7 @@ pub fn count(
 ) -> Result<RowCounts> {
     job.validate(inputs)?;
     let found = discover(inputs, control)?;
-    let run = Run::new(job, &found, supplies, options, None, control)?;
+    let run = RunContext::new(job, &found, supplies, options, None, control)?;
     let dir = match &options.together {
         Some(Together::Counted(dir)) => Some(dir.as_path()),
         _ => None,
@@ -120,7 +120,7 @@ pub fn count(
     Ok(RowCounts { steps, ..counted })
 }
 
-impl Run<'_> {
+impl RunContext<'_> {
     /// The table at which this rank ends.
     fn end<'b>(&self, agree: Option<Agree<'b>>) -> Result<End<'b>> {
         let rows = self.options.end();
@@ -176,9 +176,9 @@ impl Run<'_> {
     }
 
     /// The run of one process that reads all lanes from their beginning.
-    fn alone<'b>(&'b self, options: &'b StreamOptions, hashes: bool) -> Run<'b> {
+    fn alone<'b>(&'b self, options: &'b StreamOptions, hashes: bool) -> RunContext<'b> {
         let share = Share { lanes: self.share.lanes, batch: 1, rank: 0, world_size: 1 };
-        Run {
+        RunContext {
             options,
             share,
             hashes,
@@ -310,7 +310,7 @@ impl Run<'_> {
     }
 }
 
-impl<'a> Run<'a> {
+impl<'a> RunContext<'a> {
     /// The states of lanes, by the state that the run starts from.
     fn lane_states(&self, numbers: &[usize], pool_choice: &PoolChoice) -> Result<Vec<LaneState>> {
         let pool = |number: (usize, usize), pool| {

@@ -3,7 +3,7 @@
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
-use super::record_selection::Choice;
+use super::record_selection::RecordSelection;
 use serde::Serialize;
 
 use crate::config::{Validation, option_words};
@@ -87,7 +87,7 @@ pub struct StreamOptions {
     #[serde(rename = "weights.on_exhausted")]
     pub on_exhausted: OnExhausted,
     /// The records that are taken.
-    pub choice: Choice,
+    pub choice: RecordSelection,
     /// Rows a table holds; the last may hold fewer.
     /// Rows are made in one order, and it shares them out, so it may differ.
     #[serde(skip)]

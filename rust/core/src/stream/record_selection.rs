@@ -1,4 +1,4 @@
-//! [`Choice`]: the records that a stream takes, by their numbers, their fields, their lengths and the split.
+//! [`RecordSelection`]: the records that a stream takes, by their numbers, their fields, their lengths and the split.
 
 use std::num::NonZeroU64;
 use std::ops::{Range, RangeInclusive};
@@ -14,7 +14,7 @@ use crate::source::{Block, Raw, RawRecord};
 
 /// The records that a stream takes.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Choice {
+pub struct RecordSelection {
     /// The wanted values of fields.
     #[serde(rename = "select.where")]
     pub fields: Vec<(String, WantedValues)>,
@@ -75,7 +75,7 @@ pub(super) struct ChosenRecords {
     pub(super) left_out: u64,
 }
 
-impl Choice {
+impl RecordSelection {
     /// True if all records are taken, by no field.
     pub(super) fn is_all(&self) -> bool {
         self.fields.is_empty() && self.numbers.is_all()

@@ -1,4 +1,4 @@
-//! [`Run`]: the inputs and options of a run, as all of its parts see them.
+//! [`RunContext`]: the inputs and options of a run, as all of its parts see them.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::source::FoundFiles;
 use crate::source::extents::extent::number_line;
 use crate::util::control::Control;
 
-use super::lane::pool_choice::PoolChoice;
 use super::lane::rounds::Supplies;
+use super::lane::source_mix::PoolChoice;
 use super::options::{OnEnd, Share, StreamOptions};
 use super::state::State;
 use super::state::identity;
@@ -36,7 +36,7 @@ pub(super) struct End<'a> {
 }
 
 /// The parts of a run.
-pub(super) struct Run<'a> {
+pub(super) struct RunContext<'a> {
     pub(super) job: &'a Job,
     pub(super) found: &'a FoundFiles,
     pub(super) supplies: &'a Supplies,
@@ -56,7 +56,7 @@ pub(super) struct Run<'a> {
     pub(super) counted: bool,
 }
 
-impl<'a> Run<'a> {
+impl<'a> RunContext<'a> {
     pub(super) fn new(
         job: &'a Job,
         found: &'a FoundFiles,

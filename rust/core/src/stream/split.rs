@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use super::counts;
 use super::options::{OnExhausted, StreamOptions};
-use super::record_selection::Choice;
-use super::run_context::Run;
+use super::record_selection::RecordSelection;
+use super::run_context::RunContext;
 use crate::config::Validation;
 use crate::error::Result;
 use crate::pipeline::{SplitSide, SplitThreshold, check_split};
 
-impl Run<'_> {
+impl RunContext<'_> {
     /// The split whose records are taken. A number of documents is counted first, as rows are: by one of several processes,
     /// kept in the folder of counts. Also returns a warning of one that holds fewer out.
     pub(super) fn split(&self) -> Result<(Option<SplitSide>, Option<String>)> {
@@ -23,7 +23,7 @@ impl Run<'_> {
         }
         // Both splits have one threshold, and all ranks, however they read.
         let any = StreamOptions {
-            choice: Choice { held_out: false, ..self.options.choice.clone() },
+            choice: RecordSelection { held_out: false, ..self.options.choice.clone() },
             shuffle: false,
             weights: Vec::new(),
             on_end: None,
@@ -45,7 +45,7 @@ impl Run<'_> {
     /// The threshold of a number of documents, of all that this run would read in an epoch, and a warning of one that holds
     /// fewer out.
     fn threshold(&self, validation: Validation) -> Result<(SplitThreshold, Option<String>)> {
-        let choice = Choice { validation: None, ..self.options.choice.clone() };
+        let choice = RecordSelection { validation: None, ..self.options.choice.clone() };
         let options = StreamOptions {
             choice,
             epochs: Some(NonZeroU64::MIN),

@@ -2,7 +2,7 @@
 
 pub(super) mod encoders;
 pub(super) mod groups;
-pub(super) mod hash;
+pub(super) mod manifest_files;
 pub(super) mod pack;
 pub(super) mod packed_folder;
 pub(super) mod pictures;

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::stream::{
-    Agree, Choice, Deal, MOST_LANES, State, StreamOptions, Together, count, stream,
+    Agree, Deal, MOST_LANES, RecordSelection, State, StreamOptions, Together, count, stream,
 };
 use fastpack_core::{Control, Report};
 use pyo3::prelude::*;
@@ -98,7 +98,7 @@ impl PyStreamOptions {
             shuffle: shuffle.0,
             epochs: epochs.map(|epochs| epochs.0),
             on_end: ranks.on_end,
-            choice: Choice {
+            choice: RecordSelection {
                 fields: select.fields,
                 min_tokens: select.min_tokens,
                 max_tokens: select.max_tokens,

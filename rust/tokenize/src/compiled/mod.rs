@@ -10,10 +10,10 @@ mod models;
 mod names;
 mod normalizers;
 mod offsets;
+mod post_processor;
 mod pre_tokenizer;
 mod recognise;
 mod spans;
-mod template;
 
 use std::fmt;
 use std::ops::Range;
@@ -34,9 +34,9 @@ pub(crate) use models::byte_letters;
 pub(crate) use names::Names;
 use normalizers::normalize::Normalizer;
 pub(crate) use offsets::Blanks;
+use post_processor::Template;
 pub(crate) use recognise::{Description, recognise};
 use spans::Watch;
-use template::Template;
 
 /// Bytes of the longest normalized text: positions are 32 bits.
 const LONGEST_NORMALIZED: usize = u32::MAX as usize - (1 << 10);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::names::Names;
-use super::template::Trim;
+use super::post_processor::Trim;
 use super::{Compiled, ThreadMemory};
 use crate::compiled::spans::{Source, Watch};
 use crate::encoding::SpecialTokens;

@@ -11,8 +11,8 @@ use super::normalizers::bert::Bert;
 use super::normalizers::chain::Chain;
 use super::normalizers::compose::Composer;
 use super::normalizers::normalize::Normalizer;
+use super::post_processor::Template;
 use super::pre_tokenizer::Cutting;
-use super::template::Template;
 use super::{Compiled, Model, models, pre_tokenizer};
 use crate::added::{AddedToken, Finder, Matcher};
 

@@ -12,7 +12,7 @@ use crate::document::tokenize::DocumentMaker;
 use crate::document::{Documents, INPUTS, PICTURES, Pass, TURN_ENDS};
 use crate::error::{Error, Origin, Result};
 use crate::objective::document_columns;
-use crate::pipeline::documents::made::{DocumentFunction, made};
+use crate::pipeline::documents::custom_objective::{DocumentFunction, made};
 use crate::pipeline::documents::per_record::{Verification, ending, take_record};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
 use crate::pipeline::documents::rendering::choices::{TurnChoices, TurnRenderers};

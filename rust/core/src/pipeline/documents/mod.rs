@@ -1,9 +1,9 @@
 //! From blocks of records to documents: recognises shapes, renders, tokenizes, finds the trained tokens, and calls the
 //! functions of the caller.
 
+pub(crate) mod custom_objective;
 pub(crate) mod held_pictures;
 pub(crate) mod intake;
-pub(crate) mod made;
 mod per_record;
 pub(crate) mod recognise;
 pub(crate) mod rendering;

@@ -7,7 +7,7 @@ use arrow::compute::filter_record_batch;
 
 use fastpack_picture::Size;
 
-use super::made::DocumentFunction;
+use super::custom_objective::DocumentFunction;
 use crate::error::{Error, Result};
 use crate::record::RecordTable;
 use crate::source::{Block, RecordChange};

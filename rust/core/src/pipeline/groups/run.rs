@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::validation_split::SplitThreshold;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::runs::folder::finished_report;
+use crate::pipeline::runs::output_folder::finished_report;
 use crate::report::Report;
 use crate::sink::{self, Groups, JobState, Opened};
 use crate::source::FoundFiles;

@@ -8,9 +8,9 @@ use std::time::Instant;
 use serde::Deserialize;
 
 use super::content::ContentHashes;
-use super::dir::{pack_dir, prepare};
-use super::folder::{in_folder, read_report};
 use super::known_files::{NewFiles, refused, with_new_content};
+use super::output_folder::{in_folder, read_report};
+use super::pack_dir::{pack_dir, prepare};
 use super::repack::{damaged, take_blocks};
 use crate::assemble::NumberedFiles;
 use crate::config::identity::{Identity, JobInputs};
@@ -21,9 +21,9 @@ use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::{Intake, Outcome, PartOfJob};
 use crate::pipeline::documents::recognise::FileKinds;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
+use crate::pipeline::rows::sink_packer::SinkPacker;
 use crate::report::{AppendedFiles, Report};
 use crate::sink::{
     FinishedOutput, Folder, KeptTokens, LockedOutput, TokensFile, finished_output, kept,

@@ -15,7 +15,7 @@ use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Intake;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::cutter::Cutter;
-use crate::pipeline::runs::folder::{in_folder, made_by, read_report};
+use crate::pipeline::runs::output_folder::{in_folder, made_by, read_report};
 use crate::pipeline::runs::records::Records;
 use crate::report::{Report, RunFacts};
 use crate::sink::{Folder, KeptTokens, TokensFile, discard, is_barred, is_damaged, kept};

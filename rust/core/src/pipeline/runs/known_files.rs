@@ -6,7 +6,7 @@ use std::iter;
 use std::sync::Arc;
 
 use super::content::{ContentHashes, joined};
-use super::dir::state;
+use super::pack_dir::state;
 use crate::config::Appending;
 use crate::config::identity::FileState;
 use crate::error::{Error, Result};

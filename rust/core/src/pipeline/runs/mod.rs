@@ -3,11 +3,11 @@
 pub(crate) mod append;
 mod cache;
 pub(in crate::pipeline) mod content;
-pub(crate) mod dir;
-pub(crate) mod files;
-pub(crate) mod folder;
 mod known_files;
-pub(crate) mod memory;
+pub(crate) mod output_folder;
+pub(crate) mod pack_dir;
+pub(crate) mod pack_files;
+pub(crate) mod pack_memory;
 pub(crate) mod packed_folder;
 mod per_file;
 mod records;

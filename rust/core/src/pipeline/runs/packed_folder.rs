@@ -13,7 +13,7 @@ use crate::storage::cache::files::CachedFile;
 use crate::storage::cache::folder::RemoteFolder;
 use crate::storage::cache::{BlockCache, usual_size};
 use crate::util::control::Control;
-use crate::util::disk::parts::{PART, PartHashes};
+use crate::util::disk::file_hash::{PART, PartHashes};
 use crate::util::disk::removal::Temporary;
 use crate::util::ordered::ordered;
 

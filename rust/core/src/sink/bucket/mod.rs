@@ -3,7 +3,7 @@
 
 pub(super) mod earlier;
 pub(super) mod held_lease;
-pub(super) mod place;
+pub(super) mod job_files;
 pub(super) mod single_files;
 pub(super) mod uploads;
 pub(super) mod work;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use self::earlier::Earlier;
 use self::held_lease::HeldLease;
-use self::place::BucketPlace;
+use self::job_files::BucketPlace;
 use self::uploads::{Uploads, with_each};
 use self::work::{RunNames, remove_groups, remove_uploads, stopped_uploads, work};
 use super::files::{MANIFEST, REPORT, TOKENS, WORK};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::held_lease::HeldLease;
-use super::place::BucketPlace;
+use super::job_files::BucketPlace;
 use super::work::{RunNames, end_unfinished_uploads, remove_uploads};
 use super::{TRIAL, owner};
 use crate::config::RemoteOutput;

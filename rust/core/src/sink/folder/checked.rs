@@ -11,7 +11,7 @@ use super::{File, Folder, MANIFEST, Manifest, TokensFile};
 use crate::error::{Error, Result};
 use crate::sink::folder::{owned, survey};
 use crate::util::control::Control;
-use crate::util::disk::parts::{PART, PartHashes, hasher_of_part};
+use crate::util::disk::file_hash::{PART, PartHashes, hasher_of_part};
 use crate::util::disk::regular::{self, Links};
 use crate::util::ordered::ordered;
 

@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::report::timing::{Clock, Stage, Stages};
 use crate::sink::formats::{EncodedRows, Envelope, RowEncoder, msgpack_head};
 use crate::util::control::Control;
-use crate::util::disk::parts::{FileHash, PIECE, hash_of_piece};
+use crate::util::disk::file_hash::{FileHash, PIECE, hash_of_piece};
 use crate::util::thread_pool::TaskQueue;
 
 /// The interval at which a waiting call looks for Ctrl-C.

@@ -14,7 +14,7 @@ use crate::storage::address::Address;
 use crate::storage::object::{Fetched, Object};
 use crate::storage::session::Session;
 use crate::util::control::Control;
-use crate::util::disk::parts::{PART, PartHashes};
+use crate::util::disk::file_hash::{PART, PartHashes};
 
 /// Parts that are fetched ahead of the one that is written.
 const AHEAD: usize = 8;

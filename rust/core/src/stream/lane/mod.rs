@@ -5,23 +5,23 @@
 
 pub(super) mod block_queues;
 mod held;
-pub(super) mod made;
 pub(super) mod order;
-pub(super) mod pool_choice;
+pub(super) mod packed_block;
 mod resuming;
 pub(super) mod rounds;
+pub(super) mod source_mix;
 pub(super) mod walk;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use self::made::PackedBlock;
 use self::order::BlockAddress;
-use self::pool_choice::PoolChoice;
+use self::packed_block::PackedBlock;
 use self::rounds::{Round, floor_of};
+use self::source_mix::PoolChoice;
 use super::options::OnExhausted;
 use super::state::encode;
-use super::state::place::{LaneState, PoolState};
+use super::state::lane_state::{LaneState, PoolState};
 use crate::config::Options;
 use crate::document::Document;
 use crate::document::store::Store;

@@ -14,7 +14,7 @@ use crate::source::extents::extent::{Extent, Numbering, extents};
 use crate::source::extents::parts::parts;
 use crate::source::extents::weigh::weigh;
 use crate::source::{Block, FilePart, FoundFiles, Index, Raw};
-use crate::stream::record_selection::{Choice, ChosenRecords};
+use crate::stream::record_selection::{ChosenRecords, RecordSelection};
 use crate::util::control::Control;
 use crate::util::message::{ShownPath, counted};
 use crate::util::random::{Random, number_of};
@@ -93,7 +93,7 @@ pub(crate) struct Order<'a> {
     seed: u64,
     shuffle: bool,
     /// The records that are taken.
-    pub(crate) choice: &'a Choice,
+    pub(crate) choice: &'a RecordSelection,
     /// The part of each file that holds them.
     parts: Vec<FilePart>,
     lanes: usize,
@@ -115,7 +115,7 @@ impl<'a> Order<'a> {
     pub(crate) fn new(
         found: &'a FoundFiles,
         sources: Vec<usize>,
-        (seed, shuffle, choice): (u64, bool, &'a Choice),
+        (seed, shuffle, choice): (u64, bool, &'a RecordSelection),
         lanes: usize,
         (counted, index): (bool, Index<'a>),
         control: &Control,

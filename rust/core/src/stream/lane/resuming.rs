@@ -10,7 +10,7 @@ use crate::pipeline::ClosedRow;
 use crate::stream::lane::order::BlockAddress;
 use crate::stream::lane::rounds::{LAST, Round, round_of};
 use crate::stream::lane::walk::{Again, hash_of_blocks};
-use crate::stream::state::place::{
+use crate::stream::state::lane_state::{
     DocumentPlace, LaneState, PiecePlace, PoolState, ReadHashes, RowPiece, Snapshot,
 };
 

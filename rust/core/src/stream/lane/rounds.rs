@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::source::extents::extent::Extent;
 use crate::source::{Block, FoundFiles, Reiterable, Values};
 use crate::stream::state::Saved;
-use crate::stream::state::place::LaneState;
+use crate::stream::state::lane_state::LaneState;
 use crate::util::control::Control;
 
 /// Rounds with blocks of the same number of records, and the most records of a block. The blocks of the first rounds have

@@ -11,7 +11,7 @@ use crate::pipeline::{FileHeads, SingleBlocks};
 use crate::record::Shape;
 use crate::source::extents::extent::{Extent, ExtentBlocks, number_line};
 use crate::source::{Block, short};
-use crate::stream::state::place::ReadHashes;
+use crate::stream::state::lane_state::ReadHashes;
 use crate::util::control::Control;
 use crate::util::message::ShownPath;
 

@@ -3,9 +3,9 @@
 pub(super) mod carried;
 pub(super) mod files;
 pub(super) mod identity;
+pub(super) mod lane_state;
 pub(super) mod numbered;
-pub(super) mod place;
-pub(super) mod places;
+pub(super) mod row_state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use self::carried::Carried;
 
-use self::place::LaneState;
+use self::lane_state::LaneState;
 use super::options::{Share, StreamOptions};
 use crate::config::Options;
 use crate::config::identity::Identity;

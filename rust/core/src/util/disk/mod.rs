@@ -3,10 +3,10 @@
 pub(crate) mod again;
 pub mod bounds;
 pub(crate) mod expected;
+pub(crate) mod file_hash;
 pub(crate) mod frames;
 pub mod hex_hash;
 pub(crate) mod local;
-pub(crate) mod parts;
 pub(crate) mod read_ahead;
 pub(crate) mod regular;
 pub(crate) mod removal;

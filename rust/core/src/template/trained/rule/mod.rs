@@ -7,7 +7,7 @@
 //! that one is used ([`trust`](super::proof::trust)).
 
 mod alike;
-pub(in crate::template) mod parts;
+pub(in crate::template) mod masked_parts;
 pub(in crate::template) mod reasoning_marks;
 pub(in crate::template) mod stops;
 pub(in crate::template) mod texts;

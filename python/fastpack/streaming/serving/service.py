@@ -23,8 +23,8 @@ from pyarrow import flight
 
 from fastpack.arguments.checks import shown
 from fastpack.errors import FastpackError, OptionError, StorageError
-from fastpack.streaming.loader.address import Address, SocketFolder
-from fastpack.streaming.loader.messages import HEADER, token_header
+from fastpack.streaming.serving.address import Address, SocketFolder
+from fastpack.streaming.serving.messages import HEADER, token_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

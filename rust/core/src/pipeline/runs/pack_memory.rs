@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::cache::CacheEntry;
-use super::files::to_tables;
+use super::pack_files::to_tables;
 use super::records::Records;
 use crate::config::{Inputs, Reading, Source, Validation};
 use crate::error::Result;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::job::Job;
-use crate::pipeline::runs::files::pack_blocks;
+use crate::pipeline::runs::pack_files::pack_blocks;
 use crate::report::Report;
 use crate::sink::Tables;
 use crate::source::{Blocks, Memory};

@@ -1,4 +1,4 @@
-"""`Facts`: the values that the reports of a run and of a scan share."""
+"""`ReportFacts`: the values that the reports of a run and of a scan share."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Count",
-    "Facts",
     "Input",
     "Noted",
     "Place",
+    "ReportFacts",
     "SplitConversations",
     "count_of",
     "places_of",
@@ -122,7 +122,7 @@ class Input(NamedTuple):
         return f"{self}: {', '.join(listed)}" if self.names else str(self)
 
 
-class Facts:
+class ReportFacts:
     """The counts and settings of a report as attributes, read from its JSON. Read-only."""
 
     def __init__(self, values: Mapping[str, JsonValue]) -> None:
@@ -255,7 +255,7 @@ class Facts:
 
     def __eq__(self, other: object) -> bool:
         """Compares all values."""
-        return isinstance(other, Facts) and type(other) is type(self) and self._values == other._values
+        return isinstance(other, ReportFacts) and type(other) is type(self) and self._values == other._values
 
     def __hash__(self) -> int:
         """Equal reports have equal hashes."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
 
-__all__ = ["Cost", "Facts", "facts_of"]
+__all__ = ["Cost", "RowFacts", "facts_of"]
 
 _SHOWN_ROWS: Final = 3
 
@@ -60,7 +60,7 @@ class Cost(NamedTuple):
     padding: float
 
 
-class Facts(NamedTuple):
+class RowFacts(NamedTuple):
     """Facts about the rows of a folder.
 
     Attributes:
@@ -82,7 +82,7 @@ class Facts(NamedTuple):
     rows: list[PackedRow]
 
 
-def facts_of(packed: Folder, report: Report) -> Facts:
+def facts_of(packed: Folder, report: Report) -> RowFacts:
     """Computes the facts of a folder."""
     split = packed.splits[0]
     table = packed.read_stored(split)
@@ -92,7 +92,7 @@ def facts_of(packed: Folder, report: Report) -> Facts:
     most = report.max_length or int(sums.max(initial=1))
     dropped = report.dropped.get(_TOO_LONG)
     too_long = (dropped.documents, dropped.tokens) if dropped else (0, 0)
-    return Facts(
+    return RowFacts(
         lengths=lengths,
         fills=sums / most,
         counts=counts,

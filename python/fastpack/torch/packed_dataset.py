@@ -21,9 +21,9 @@ from fastpack.dataset.folder import TRAIN, Folder, expanded, shown_columns, with
 from fastpack.dataset.packed_files import Access
 from fastpack.errors import OptionError
 from fastpack.torch.reading.columns import Row, columns_of
-from fastpack.torch.reading.epochs import Repacked, check_repackable
+from fastpack.torch.reading.repacking import Repacked, check_repackable
 from fastpack.torch.reading.shards import Shards
-from fastpack.torch.shared import SharedNumbers
+from fastpack.torch.shared_numbers import SharedNumbers
 from fastpack.types import IMAGES
 
 if TYPE_CHECKING:

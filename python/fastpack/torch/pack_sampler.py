@@ -12,8 +12,8 @@ from torch.utils.data import Sampler
 from fastpack.arguments.checks import check_choice, check_switch, check_type, whole_number
 from fastpack.errors import OptionError
 from fastpack.runtime.ranks import machines
-from fastpack.torch.reading.order import Plan
-from fastpack.torch.rows import PADDING, PackedDataset
+from fastpack.torch.packed_dataset import PADDING, PackedDataset
+from fastpack.torch.reading.shard_windows import ShardWindows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,14 +104,14 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
         if dataset.shards is not None:
             dataset.shards.plan = self._plan
 
-    def _planned(self, size: int, window: int | None) -> Plan | None:
+    def _planned(self, size: int, window: int | None) -> ShardWindows | None:
         """The order by shards; `None` where all rows are mixed, or none."""
         shards = self._dataset.shards
         if not self._shuffle or not len(self._dataset) or (window is None and shards is None):
             return None
         if window is None and shards is not None:
             window = self._usual_window(shards)
-        return Plan(
+        return ShardWindows(
             _shard_ends(self._dataset),
             size=size,
             lanes=self._lanes,

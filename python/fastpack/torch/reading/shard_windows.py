@@ -1,4 +1,4 @@
-"""`Plan`: a random order of rows that needs some shards at a time."""
+"""`ShardWindows`: a random order of rows that needs some shards at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastpack.torch.shared import SharedNumbers
+from fastpack.torch.shared_numbers import SharedNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.int64]
 
-__all__ = ["Plan", "windowed"]
+__all__ = ["ShardWindows", "windowed"]
 
 
 def windowed(ends: Sequence[int], *, size: int, lanes: int, window: int, random: np.random.Generator) -> Rows:
@@ -57,7 +57,7 @@ def _mixed(groups: Rows, places: Rows, window: int, random: np.random.Generator)
     return groups[np.lexsort((random.random(len(groups)), windows))]
 
 
-class Plan:
+class ShardWindows:
     """The order of rows of a sampler, and the order in which one rank needs the shards.
 
     Attributes:

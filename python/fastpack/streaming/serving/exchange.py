@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from fastpack.errors import FastpackError
-from fastpack.streaming.loader.messages import HEADER, TOKEN, message_of, read_message, token_header
+from fastpack.streaming.serving.messages import HEADER, TOKEN, message_of, read_message, token_header
 
 if TYPE_CHECKING:
     import pyarrow as pa

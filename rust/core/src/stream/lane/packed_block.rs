@@ -12,7 +12,7 @@ use crate::report::ledger::{Ledger, Reason};
 use crate::report::timing::Work;
 use crate::source::extents::extent::number_line;
 use crate::source::{Block, Raw};
-use crate::stream::state::place::{place_of, record_and_number};
+use crate::stream::state::lane_state::{place_of, record_and_number};
 use crate::util::control::Control;
 
 /// The documents of a block of a lane.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastpack import _fastpack
 from fastpack.errors import AccessError, FastpackError, OptionError, OutputError, StorageError
-from fastpack.streaming.loader.protocol import LARGEST, START, Place
+from fastpack.streaming.serving.protocol import LARGEST, START, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import fastpack.errors as known
 from fastpack.arguments.checks import shown
 from fastpack.errors import FastpackError
-from fastpack.streaming.loader.protocol import LARGEST, Hello, Place, Welcome
+from fastpack.streaming.serving.protocol import LARGEST, Hello, Place, Welcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
