@@ -162,7 +162,7 @@ proptest! {
     ) {
         let (_dir, path) = log();
         let log = Arc::new(Log::open(&path).expect("a log"));
-        let mut spilled = Store::over(Arc::clone(&log), 0);
+        let mut spilled = Store::with_log(Arc::clone(&log), 0);
         let mut kept = Store::default();
         for (number, made) in (0..).zip(&blocks) {
             let documents = documents(&format!("{}.jsonl", number / 2), made);
@@ -240,7 +240,7 @@ fn a_damaged_block_behind_a_missing_one_waits_for_none() {
     let log = Arc::new(Log::open(&path).expect("a log"));
     assert_eq!(log.found().collect::<Vec<_>>(), [0, 1, 3]);
     assert!(log.entry(3, None).expect("readable").is_none());
-    let mut store = Store::over(Arc::clone(&log), 0);
+    let mut store = Store::with_log(Arc::clone(&log), 0);
     // The fourth is finished before the third.
     let places = [3, 2].map(|number| {
         let documents = documents("data.jsonl", &made(number));
@@ -318,7 +318,7 @@ fn documents_beyond_four_gibibytes_are_found() {
     file.write_all(&header(0, hole)).expect("room");
     file.set_len(64 + hole).expect("a hole");
     let log = Arc::new(Log::open(&path).expect("a log"));
-    let mut store = Store::over(Arc::clone(&log), 0);
+    let mut store = Store::with_log(Arc::clone(&log), 0);
     for number in 1..4 {
         let id = u32::try_from(number).expect("small");
         let documents = documents("data.jsonl", &[(vec![id; 9], Vec::new(), number, true)]);
@@ -344,7 +344,7 @@ fn a_stretch_of_a_document_of_megabytes_is_read_alone() {
     let documents =
         documents("data.jsonl", &[(vec![1; 5], Vec::new(), 1, false), (ids, runs, 2, true)]);
     let place = log.append(0, "", &documents, &Ledger::default()).expect("room");
-    let mut store = Store::over(log, 0);
+    let mut store = Store::with_log(log, 0);
     store.push(documents, Some(place));
     let stretch = DocumentPart { document: 1, start: 599_990, length: 20 };
     let loaded =

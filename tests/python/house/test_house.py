@@ -132,7 +132,7 @@ def test_threads_are_started_in_one_place():
     crates = {
         CORE: {"threads.rs", "tasks.rs"},
         BINDING: set(),
-        ROOT / "rust" / "tokenize" / "src": {"beside.rs"},
+        ROOT / "rust" / "tokenize" / "src": {"in_parallel.rs"},
     }
     for crate, homes in crates.items():
         found = {

@@ -34,7 +34,7 @@ pub struct RowOptions {
     pub objective: ObjectiveOptions,
     /// The number of copies of the documents, each drawn anew by the objective.
     #[serde(rename = "objective.copies", default = "one", skip_serializing_if = "is_one")]
-    pub epochs: NonZeroU32,
+    pub copies: NonZeroU32,
     /// The shares of sources, where not all of their documents are taken once.
     #[serde(rename = "weights", default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
@@ -185,7 +185,7 @@ impl RowOptions {
     fn validate_shares(&self) -> Result<()> {
         let Some(shares) = &self.shares else { return Ok(()) };
         shares.validate()?;
-        if self.epochs > NonZeroU32::MIN {
+        if self.copies > NonZeroU32::MIN {
             let reason = "is given beside `objective.copies`; leave one of them out";
             return Err(Error::option(shares.option(), reason));
         }

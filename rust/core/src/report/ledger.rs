@@ -166,7 +166,8 @@ impl Ledger {
     /// Fails with [`Error::Lost`] if more of the documents or of their tokens is lost than `most` allows.
     ///
     /// A record that cannot be read counts among the documents. A token that is cut off a kept document
-    /// counts among the tokens. Records that the caller filtered out, and empty records, do not count.
+    /// counts among the tokens. Records that the caller filtered out, empty records, and documents that
+    /// no share has drawn do not count.
     /// Without `most`, the run fails only if it reads records and keeps none.
     pub fn allow(&self, most: Option<MaxLost>) -> Result<()> {
         if most.is_none() && self.kept.documents == 0 && self.read.documents > 0 {

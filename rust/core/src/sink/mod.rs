@@ -85,7 +85,7 @@ pub trait Sink {
     /// Keeps the counts from which the report is made with the output, if that is finished later.
     fn keep_counts(&mut self, counts: Value);
 
-    /// Waits until the rows so far are encoded, but for a row group that is not full. Returns the time that this took on all
+    /// Waits until the rows so far are encoded, except those of an unfilled row group. Returns the time that this took on all
     /// threads since the last call.
     fn settle(&mut self) -> Result<Stages>;
 }

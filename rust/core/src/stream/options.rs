@@ -89,11 +89,11 @@ pub struct StreamOptions {
     /// The records that are taken.
     pub choice: RecordSelection,
     /// Rows a table holds; the last may hold fewer.
-    /// Rows are made in one order, and it shares them out, so it may differ.
+    /// It only decides which rank gets a row, so a resumed run may have another value.
     #[serde(skip)]
     pub batch_rows: NonZeroUsize,
     /// The rows that a rank takes in each step.
-    /// Rows are made in one order, and it shares them out, so it may differ.
+    /// It only decides which rank gets a row, so a resumed run may have another value.
     #[serde(skip)]
     pub deal: Deal,
     /// Rows that each lane keeps open for `best_fit`.
@@ -116,15 +116,15 @@ pub struct StreamOptions {
     #[serde(skip)]
     pub lanes: Option<NonZeroUsize>,
     /// The number of this rank.
-    /// Rows are made in one order, and it shares them out, so it may differ.
+    /// It only decides which rank gets a row, so a resumed run may have another value.
     #[serde(skip)]
     pub rank: usize,
     /// The number of ranks that share the rows.
-    /// Rows are made in one order, and it shares them out, so it may differ.
+    /// It only decides which rank gets a row, so a resumed run may have another value.
     #[serde(skip)]
     pub world_size: NonZeroUsize,
     /// The origin of the rank, where the caller does not give it.
-    /// Rows are made in one order, and it shares them out, so it may differ.
+    /// It only decides which rank gets a row, so a resumed run may have another value.
     #[serde(skip)]
     pub rank_source: Option<String>,
     /// The most tables that each rank takes. Of rows that are dealt one by one, the run has as many as these ranks would take

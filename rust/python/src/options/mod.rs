@@ -98,7 +98,7 @@ impl PyOptions {
                 shift_labels: objective.shift_labels,
                 columns,
                 objective: objective.objective.clone(),
-                epochs: objective.copies,
+                copies: objective.copies,
                 shares: shares.map(|(shares, sources)| shares.of(sources)),
             },
             work: WorkOptions {

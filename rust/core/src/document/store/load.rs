@@ -22,9 +22,9 @@ const GAP: u64 = 32 << 10;
 /// Bytes that are read at once, if no record has more.
 const MOST: u64 = 4 << 20;
 
-/// Tokens of the documents that are held as one, unless one has more: as many as a block has, so that they find room where
-/// documents were that memory has none for. A much larger record takes new memory from the system, and memory that was given up
-/// stays with the process.
+/// Tokens of the documents that are loaded together, unless one document has more. About as many as a block has, so that the
+/// allocator can reuse the memory of blocks that were freed. Much larger parts would take new memory from the system, while the
+/// freed memory stays with the process.
 const PART: u64 = 1 << 16;
 
 /// Bytes of a record that is read in parts, as they are wanted: one that was cut into many pieces is wanted many times.
@@ -174,7 +174,7 @@ impl Store {
         let Spilled { log, .. } = self.spilled.as_ref().expect("a store with a log");
         let wanted = self.wanted(log, number, 0);
         let path = Arc::clone(&self.place(wanted.segment).path);
-        // It is told where something else is the matter: a log that cannot be read is the next thing to be found.
+        // The origin is only asked for in messages about another fault. If the log cannot be read, reading the document fails next.
         let line = self.head(log, &wanted).map_or(0, |head| head.line());
         Origin { path, line }
     }

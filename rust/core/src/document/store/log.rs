@@ -56,8 +56,8 @@ struct Tail {
     starts: BTreeMap<u64, u64>,
     /// The columns of the last block.
     names: Arc<[ColumnName]>,
-    /// The blocks that were finished before it, which a killed run loses: at most as many as are unfinished at a time, some
-    /// for each thread (`ordered.rs`).
+    /// Finished blocks that wait for an earlier block to be written. A killed run loses them: at most some for each thread
+    /// (`ordered.rs`).
     early: BTreeMap<u64, FinishedEntry>,
     /// The bytes that were read in order, ahead of reading documents in random order.
     brought: u64,

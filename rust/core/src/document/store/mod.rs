@@ -18,11 +18,11 @@ pub use log::{Log, LoggedBlock};
 
 /// The segments, and the bytes of their documents, above which it pays to search a store for documents that no row needs any more.
 /// A segment is what one [`Store::push`] appended. Where many lanes of a stream have a store each, they share both numbers.
-const RUNS: usize = 32;
+const SEGMENTS: usize = 32;
 const BYTES: u64 = 16 << 20;
 
 /// The share of both that a lane has at least, however many lanes there are.
-const RUNS_OF_LANE: usize = 4;
+const SEGMENTS_OF_LANE: usize = 4;
 const BYTES_OF_LANE: u64 = 256 << 10;
 
 /// Whole [`Documents`] in input order. A document's number counts all that were ever pushed.
@@ -49,7 +49,7 @@ struct Spilled {
     /// The budget of documents in memory, in bytes.
     budget: u64,
     /// True if the budget was exceeded, so that all documents are in the log only.
-    over: bool,
+    is_exceeded: bool,
 }
 
 /// Documents and the number of each, ascending.
@@ -87,8 +87,8 @@ impl DocumentNumbers {
 impl Store {
     /// A store of documents that lie in `log` too, where they are left once they take more than `budget` bytes of
     /// memory.
-    pub fn over(log: Arc<Log>, budget: u64) -> Self {
-        Self { spilled: Some(Spilled { log, budget, over: false }), ..Self::default() }
+    pub fn with_log(log: Arc<Log>, budget: u64) -> Self {
+        Self { spilled: Some(Spilled { log, budget, is_exceeded: false }), ..Self::default() }
     }
 
     /// Appends documents and returns the numbers they got. `place` is where they lie in the log of the store.
@@ -111,11 +111,11 @@ impl Store {
             documents,
         });
         if let Some(spilled) = &mut self.spilled {
-            if self.resident > spilled.budget && !spilled.over {
-                spilled.over = true;
+            if self.resident > spilled.budget && !spilled.is_exceeded {
+                spilled.is_exceeded = true;
                 spilled.log.expect_reads();
             }
-            if spilled.over {
+            if spilled.is_exceeded {
                 for segment in self.segments.iter_mut().rev() {
                     // All before one that is in the log alone are there too.
                     if segment.documents.take().is_none() {
@@ -131,7 +131,7 @@ impl Store {
 
     /// True if documents must be read back, so that [`Store::document`] has none.
     pub fn is_spilled(&self) -> bool {
-        self.spilled.as_ref().is_some_and(|spilled| spilled.over)
+        self.spilled.as_ref().is_some_and(|spilled| spilled.is_exceeded)
     }
 
     /// Bytes of memory that the documents of neighbouring rows may take.
@@ -139,7 +139,7 @@ impl Store {
         /// Enough that a pass over them is worth starting threads for.
         const LEAST: u64 = 32 << 20;
         match &self.spilled {
-            Some(Spilled { over: true, budget, .. }) => (budget / 2).max(LEAST),
+            Some(Spilled { is_exceeded: true, budget, .. }) => (budget / 2).max(LEAST),
             _ => u64::MAX,
         }
     }
@@ -147,8 +147,10 @@ impl Store {
     /// Bytes of its memory that documents leave free.
     pub fn spare(&self) -> u64 {
         match &self.spilled {
-            Some(Spilled { over: true, budget, .. }) => budget / 2,
-            Some(Spilled { over: false, budget, .. }) => budget.saturating_sub(self.resident),
+            Some(Spilled { is_exceeded: true, budget, .. }) => budget / 2,
+            Some(Spilled { is_exceeded: false, budget, .. }) => {
+                budget.saturating_sub(self.resident)
+            }
             None => u64::MAX,
         }
     }
@@ -163,7 +165,7 @@ impl Store {
     /// The number doubles with the documents in use at the last search, so that all searches together take as long as
     /// a few over all documents.
     pub fn is_crowded(&self, lanes: usize) -> bool {
-        let runs = (RUNS / lanes).max(RUNS_OF_LANE).max(2 * self.left.0);
+        let runs = (SEGMENTS / lanes).max(SEGMENTS_OF_LANE).max(2 * self.left.0);
         let bytes = (BYTES / lanes as u64).max(BYTES_OF_LANE).max(2 * self.left.1);
         self.segments.len() > runs || self.resident > bytes
     }

@@ -140,7 +140,7 @@ impl Books {
         cutter: Cutter<'_>,
         pieces: &mut impl Extend<Piece>,
     ) -> Result<()> {
-        let fate = cutter.fate(document, name, pieces)?;
+        let fate = cutter.cut(document, name, pieces)?;
         self.count(&fate, || document.origin());
         Ok(())
     }

@@ -204,8 +204,7 @@ impl<'a> Intake<'a> {
                 Ok(Outcome { task: self.keeps_tasks.then_some(task), ..outcome })
             }
         };
-        // An error that ends the run waits for the documents before it, so the cuts between blocks do not
-        // matter.
+        // A fatal error is raised only after all earlier documents were returned, so block borders do not change the result.
         let consume = |mut outcome: Outcome| {
             let end = outcome.end.take();
             consume(outcome)?;

@@ -17,7 +17,7 @@ use crate::report::InputReport;
 use crate::source::{Block, Chooser, Raw};
 use crate::util::message::ShownPath;
 
-/// Records of a block in which a shape is searched. If none has one, the file has no known shape.
+/// Records of a block in which a shape is searched. If none has one, the next block of the file is searched.
 const LOOKED_AT: usize = 100;
 
 /// The most paths of files of one kind in a report: enough to recognise the job.

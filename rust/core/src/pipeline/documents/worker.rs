@@ -227,8 +227,8 @@ impl<'a> Worker<'a> {
         made
     }
 
-    /// Keeps the hash of the content of a record; fails for a record of the other split. Of which split one is that cannot be
-    /// read, nobody knows: it is refused with those for training.
+    /// Keeps the hash of the content of a record; fails for a record of the other split. The split of a record
+    /// that cannot be read is unknown, so it counts with training.
     fn take_side(
         &mut self,
         content: Option<u64>,

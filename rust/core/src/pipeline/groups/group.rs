@@ -275,7 +275,7 @@ impl<'a> GroupedJob<'a> {
         let (mut content, mut blocks, mut pieces) = (ContentHashes::default(), 0, Vec::new());
         let mut hashes = Vec::new();
         let objective = self.job.objective()?;
-        let cutter = Cutter { options: &self.options, objective: &*objective, epoch: 0 };
+        let cutter = Cutter { options: &self.options, objective: &*objective, copy: 0 };
         let (found, place) = self.blocks(group);
         let intake = Intake::new(self.job, control).of_job(place).hashing(true);
         let seen = intake.read(found, Some(&log), |outcome| {
@@ -283,7 +283,7 @@ impl<'a> GroupedJob<'a> {
             blocks += 1;
             for document in outcome.documents.iter() {
                 // An error that the rows would raise is raised here.
-                cutter.fate(document, 0, &mut pieces)?;
+                cutter.cut(document, 0, &mut pieces)?;
                 pieces.clear();
                 hashes
                     .push(SplitThreshold::hash(self.options.rows.packing.seed, document.content()));
@@ -359,7 +359,7 @@ impl<'a> GroupedJob<'a> {
 
     /// The packing of a group, whose documents are kept in `log` too.
     fn packing(&self, log: &Arc<Log>) -> Result<Packing<'_>> {
-        let store = Store::over(Arc::clone(log), self.output.memory);
+        let store = Store::with_log(Arc::clone(log), self.output.memory);
         let layout = self.job.file_layout(self.sources.clone(), self.output.coding.layout)?;
         let packing = Packing::with_store(&self.options, layout, store);
         Packing { is_group: true, ..packing }.with_validation(self.output.validation)

@@ -150,12 +150,12 @@ pub(in crate::pipeline) fn listed(
 
 /// Refuses an objective that reads more of a document than its tokens, where groups share rows in the end.
 fn refuse_objective(job: &Job, output: &Output) -> Result<()> {
-    if output.validation.is_some() && job.options.rows.epochs > NonZeroU32::MIN {
+    if output.validation.is_some() && job.options.rows.copies > NonZeroU32::MIN {
         let reason = "is given beside `objective.copies`; leave one of them out";
         return Err(Error::option("validation", reason));
     }
     let is_balanced = job.options.rows.packing.order() == Order::Balanced;
-    if is_balanced && job.options.rows.epochs > NonZeroU32::MIN {
+    if is_balanced && job.options.rows.copies > NonZeroU32::MIN {
         let reason = message![
             "cannot be given with ",
             set("order", "balanced"),

@@ -29,15 +29,15 @@ pub(crate) struct Cutter<'a> {
     pub(crate) options: &'a Options,
     pub(crate) objective: &'a dyn Objective,
     /// The number of the copy of the documents.
-    pub(crate) epoch: u64,
+    pub(crate) copy: u64,
 }
 
 impl Cutter<'_> {
-    /// Appends the packed pieces of a document, under the document number `name`.
-    pub(in crate::pipeline) fn fate(
+    /// Appends the pieces of a document that are packed, under the document number `number`.
+    pub(in crate::pipeline) fn cut(
         self,
         document: Document<'_>,
-        name: u32,
+        number: u32,
         pieces: &mut impl Extend<Piece>,
     ) -> crate::Result<DocumentFate> {
         self.holds_weights(document)?;
@@ -73,7 +73,7 @@ impl Cutter<'_> {
             let part = RowPart { document, start, length, first: start };
             if self.objective.learns(part) {
                 pieces.extend([Piece {
-                    document: name,
+                    document: number,
                     start,
                     length,
                     made: self.made(part, key),
@@ -96,7 +96,7 @@ impl Cutter<'_> {
     /// The key of the random numbers of a document; 0 where there are none.
     fn key(self, document: Document<'_>) -> u64 {
         let seed = self.options.rows.packing.seed;
-        if self.objective.is_random() { document.key(seed, self.epoch) } else { 0 }
+        if self.objective.is_random() { document.key(seed, self.copy) } else { 0 }
     }
 
     fn made(self, part: RowPart<'_>, key: u64) -> MadeSizes {

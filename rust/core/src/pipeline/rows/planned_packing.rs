@@ -62,7 +62,7 @@ impl<'a> Packing<'a> {
             options,
             layout,
             store,
-            pieces: vec![Pieces::default(); options.rows.epochs.get() as usize],
+            pieces: vec![Pieces::default(); options.rows.copies.get() as usize],
             draw: None,
             shares: None,
             validation: None,
@@ -87,16 +87,16 @@ impl<'a> Packing<'a> {
             let name = u32::try_from(number).map_err(|_| {
                 Error::option("files", "hold more than 4294967296 documents; pack them in parts")
             })?;
-            for (epoch, pieces) in (0..).zip(&mut self.pieces) {
-                let cutter = Cutter { options: self.options, objective: &*objective, epoch };
-                let fate = cutter.fate(document, name, pieces)?;
+            for (copy, pieces) in (0..).zip(&mut self.pieces) {
+                let cutter = Cutter { options: self.options, objective: &*objective, copy };
+                let fate = cutter.cut(document, name, pieces)?;
                 if let Some(shares) = &mut self.shares {
                     shares.add(&outcome.documents, document.content(), fate);
                 }
                 match &mut self.draw {
                     Some(draw) => draw.add(document.content(), fate),
                     None if self.shares.is_some() => {}
-                    None if epoch == 0 => self.books.count(&fate, || document.origin()),
+                    None if copy == 0 => self.books.count(&fate, || document.origin()),
                     None => self.books.read(&fate, || document.origin()),
                 }
             }

@@ -70,7 +70,7 @@ impl<'a> Rolling<'a> {
     pub(crate) fn take(&mut self, outcome: Outcome, sink: &mut dyn Sink) -> Result<()> {
         let clock = Clock::start();
         let Packing { store, books, options, layout, .. } = &mut self.packing;
-        let cutter = Cutter { options, objective: &**layout.objective(), epoch: 0 };
+        let cutter = Cutter { options, objective: &**layout.objective(), copy: 0 };
         for (number, document) in (store.end()..).zip(outcome.documents.iter()) {
             books.pieces(document, self.rows.name(number), cutter, &mut self.pieces)?;
             self.rows.push(0, &mut self.pieces);

@@ -47,7 +47,7 @@ impl<'a> SinkPacker<'a> {
         let options = packing.options;
         let packs = &options.rows.packing;
         let drawn = packing.draw.is_some() || packing.shares.is_some();
-        let once = !drawn && options.rows.epochs == NonZeroU32::MIN;
+        let once = !drawn && options.rows.copies == NonZeroU32::MIN;
         let rolls = once && packing.layout.objective().found_classes().is_none();
         let making = match OpenPacks::in_order(packs).filter(|_| rolls) {
             Some(open) => {

@@ -28,7 +28,7 @@ impl Packing<'_> {
         self,
         validation: Option<Validation>,
     ) -> Result<Self> {
-        if validation.is_some() && self.options.rows.epochs > NonZeroU32::MIN {
+        if validation.is_some() && self.options.rows.copies > NonZeroU32::MIN {
             let reason = "is given beside `objective.copies`; leave one of them out";
             return Err(Error::option("validation", reason));
         }

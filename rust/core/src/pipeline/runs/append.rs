@@ -204,7 +204,7 @@ fn pack_behind(
     about.facts.files = before.facts.files + new.count;
     about.facts.bytes += before.facts.bytes;
     let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
-    let store = Store::over(Arc::clone(&log), output.memory);
+    let store = Store::with_log(Arc::clone(&log), output.memory);
     let packing = Packing::with_store(&job.options, layout, store);
     let mut packing = packing.with_validation(output.validation)?;
     if let OldOutput::Rows(_) = &old {

@@ -221,7 +221,7 @@ fn tokenize(folder: &mut Folder, job: &Job, records: Records, control: &Control)
     let mut blocks = 0;
     let mut pieces = Vec::new();
     let objective = job.objective()?;
-    let cutter = Cutter { options: &job.options, objective: &*objective, epoch: 0 };
+    let cutter = Cutter { options: &job.options, objective: &*objective, copy: 0 };
     // Whoever packs them may set documents aside.
     let intake = Intake::new(job, control).hashing(true);
     let seen = intake.read(records.into_blocks(), Some(&log), |outcome| {
@@ -229,7 +229,7 @@ fn tokenize(folder: &mut Folder, job: &Job, records: Records, control: &Control)
         // Errors that the rows would raise are raised here. Otherwise a bad record further on would be
         // reported first.
         for document in outcome.documents.iter() {
-            cutter.fate(document, 0, &mut pieces)?;
+            cutter.cut(document, 0, &mut pieces)?;
             pieces.clear();
         }
         Ok(())

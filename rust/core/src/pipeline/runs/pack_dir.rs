@@ -254,7 +254,7 @@ fn pack_into(
             let mut about = records.about(job);
             let drawn = records.drawn_from(job);
             let blocks = records.into_blocks();
-            let store = Store::over(Arc::clone(log), output.memory);
+            let store = Store::with_log(Arc::clone(log), output.memory);
             let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
             let packing = Packing::with_store(&job.options, layout, store);
             let packing = packing.with_validation(output.validation)?;

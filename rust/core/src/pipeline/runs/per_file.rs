@@ -117,7 +117,7 @@ fn packing<'a>(
     about: &About,
     (log, output): (&Arc<Log>, &Output),
 ) -> Result<Packing<'a>> {
-    let store = Store::over(Arc::clone(log), output.memory);
+    let store = Store::with_log(Arc::clone(log), output.memory);
     let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
     Ok(Packing::with_store(options, layout, store))
 }

@@ -118,7 +118,7 @@ pub fn repack(
             let layout = Layout::new(options, objective, filling, about.sources.clone())?;
             let layout = layout.stored_as(output.coding.layout, largest_id);
             let log = Arc::new(Log::open_finished(&kept.tokens)?);
-            let store = Store::over(Arc::clone(&log), output.memory);
+            let store = Store::with_log(Arc::clone(&log), output.memory);
             let packing = Packing::with_store(options, layout, store);
             let packing = packing.with_validation(output.validation)?;
             let packer = SinkPacker::new(packing, folder, control, started);

@@ -456,7 +456,7 @@ impl Fitting {
 
     fn take(&mut self, outcome: &Outcome, before: u64) -> Result<()> {
         let objective = causal();
-        let cutter = Cutter { options: &self.options, objective: &*objective, epoch: 0 };
+        let cutter = Cutter { options: &self.options, objective: &*objective, copy: 0 };
         for (number, index) in (before..).zip(0..outcome.documents.len()) {
             let name = u32::try_from(number).map_err(|_| {
                 Error::option("files", "hold more than 4294967296 documents; scan them in parts")

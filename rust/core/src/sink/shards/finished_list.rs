@@ -17,8 +17,8 @@ use crate::util::disk::regular::Links;
 
 /// The file that lists the finished shards.
 ///
-/// A shard is on the disk before its line is written, and its line before the next shard of its split is begun: a line lost with
-/// the power costs only the work, and no more than the shard behind it is there. The hash of a line covers all lines before it
+/// A shard is on the disk before its line is written, and its line before the next shard of its split is begun: if a
+/// line is lost in a power cut, one shard is made again, and at most one shard is unlisted. The hash of a line covers all lines before it
 /// and the job: a line that was changed, added, lost or moved ends the list.
 #[derive(Debug)]
 pub(crate) struct FinishedList {

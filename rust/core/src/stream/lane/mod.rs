@@ -145,7 +145,7 @@ pub(super) struct Bench<'b> {
 impl<'b> Bench<'b> {
     /// Cuts documents as the run does.
     fn cutter(&self) -> Cutter<'b> {
-        Cutter { options: self.options, objective: self.objective, epoch: 0 }
+        Cutter { options: self.options, objective: self.objective, copy: 0 }
     }
 }
 
