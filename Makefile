@@ -25,7 +25,7 @@ logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; e
 site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test campaign test-torch soak bench bench-containers bench-cores bench-objectives bench-pack bench-pictures bench-remote bench-remote-rows bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck repeat-tests screenshots sdist wheel clean fmt help-pages bench-steps bench-stream bench-turns test-cluster turns-table
+.PHONY: help setup demo check test campaign test-torch soak bench bench-append bench-containers bench-cores bench-objectives bench-pack bench-pictures bench-remote bench-remote-rows bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck repeat-tests screenshots sdist wheel clean fmt help-pages bench-steps bench-stream bench-turns test-cluster turns-table
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -131,6 +131,9 @@ bench-steps: $(STAMPS)/release $(STAMPS)/torch  ## measure plans of a training s
 
 bench-pictures: $(STAMPS)/release $(STAMPS)/torch  ## measure conversations with pictures beside datasets.map, and training on them beside padding
 	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/training/pictures.py
+
+bench-append: $(STAMPS)/release  ## measure new files appended to a packed folder beside the whole job
+	$(BIN)/python benches/python/append.py
 
 bench-cores: $(STAMPS)/release  ## measure whole jobs on one core and on all of the machine
 	$(BIN)/python benches/python/cores.py
