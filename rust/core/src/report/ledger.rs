@@ -169,7 +169,7 @@ impl Ledger {
     /// counts among the tokens. Records that the caller filtered out, empty records, and documents that
     /// no share has drawn do not count.
     /// Without `most`, the run fails only if it reads records and keeps none.
-    pub fn allow(&self, most: Option<MaxLost>) -> Result<()> {
+    pub fn check_max_lost(&self, most: Option<MaxLost>) -> Result<()> {
         if most.is_none() && self.kept.documents == 0 && self.read.documents > 0 {
             return Err(self.nothing_kept());
         }

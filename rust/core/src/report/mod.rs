@@ -341,7 +341,7 @@ impl Report {
     }
 
     /// Fails with [`Error::Lost`](crate::Error::Lost) if more was lost than `most` allows.
-    pub(crate) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
+    pub(crate) fn check_max_lost(&self, most: Option<MaxLost>) -> Result<()> {
         let read = Count { documents: self.documents.read, tokens: self.tokens.read };
         let dropped = self.dropped.iter().map(|(reason, count)| (reason.as_str(), *count));
         check_lost(read, dropped, self.truncated, most, |_| String::new())

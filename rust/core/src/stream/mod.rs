@@ -305,7 +305,7 @@ impl RunContext<'_> {
             let warning = format!("this was rank {rank} of {world_size}, as {source} say");
             about.facts.warnings.push(warning);
         }
-        books.allow(job.options.work.max_lost)?;
+        books.check_max_lost(job.options.work.max_lost)?;
         Ok((books.close(&job.options).report(&job.options, about, started)?, done))
     }
 }

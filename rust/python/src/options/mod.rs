@@ -1,5 +1,6 @@
 //! Converts Python arguments to options of the core. It holds no defaults.
 
+pub(super) mod byte_sizes;
 pub(super) mod inputs;
 pub(super) mod objective;
 pub(super) mod output;
@@ -25,8 +26,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::callers::written::{digits, has_list};
-use crate::convert::{bytes_given, counts, field, refuse, share_given, word, words};
+use crate::convert::{counts, field, refuse, share_given, word, words};
 use crate::error;
+use crate::options::byte_sizes::bytes_given;
 use crate::options::objective::PyObjectiveOptions;
 use crate::options::packing::{PyPackOptions, PyPadding};
 use crate::options::shares::PyShares;

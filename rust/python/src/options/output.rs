@@ -11,8 +11,9 @@ use fastpack_core::config::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
-use crate::convert::{bytes_given, field, refuse, share_given, word, words};
+use crate::convert::{field, refuse, share_given, word, words};
 use crate::error;
+use crate::options::byte_sizes::bytes_given;
 use crate::options::storage::PyStorageOptions;
 
 /// The output folder, and how it is written.

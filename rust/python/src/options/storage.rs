@@ -7,7 +7,8 @@ use std::sync::Arc;
 use fastpack_core::config::{GivenFile, StorageOptions};
 use pyo3::prelude::*;
 
-use crate::convert::{bytes_given, field, refuse};
+use crate::convert::{field, refuse};
+use crate::options::byte_sizes::bytes_given;
 
 /// The options of remote storage: credentials, retries, the block cache, and files that Python has found.
 #[pyclass(name = "StorageOptions", module = "fastpack._fastpack", frozen)]

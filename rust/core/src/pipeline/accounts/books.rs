@@ -83,8 +83,8 @@ impl Books {
     }
 
     /// Fails if more is lost than `most` allows.
-    pub(crate) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
-        self.ledger.allow(most)
+    pub(crate) fn check_max_lost(&self, most: Option<MaxLost>) -> Result<()> {
+        self.ledger.check_max_lost(most)
     }
 
     /// Counts only the packed and dropped documents as read, for a run that ends before its input does.

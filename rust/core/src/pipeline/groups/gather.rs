@@ -57,7 +57,7 @@ pub(super) fn gather(
     let options = &job.job.options;
     let GroupRecord { mut counted, seen, outside, blocks, seconds } = record;
     let told = counted.check_split(job.output.validation)?;
-    counted.allow(options.work.max_lost)?;
+    counted.check_max_lost(options.work.max_lost)?;
     let has_splits = !counted.splits.is_empty();
     let splits: &[Split] = if has_splits { &Split::ALL } else { &[Split::Train] };
     for (number, split) in splits.iter().enumerate() {
@@ -70,7 +70,7 @@ pub(super) fn gather(
             pack_together(job, together, (books, folder), control)?;
         }
     }
-    counted.allow(options.work.max_lost)?;
+    counted.check_max_lost(options.work.max_lost)?;
     let tokens = job
         .output
         .keep_tokens

@@ -144,7 +144,7 @@ impl<'a> Packing<'a> {
         let mut books = mem::take(&mut self.books);
         let plans = copies.map(|pieces| self.plan(pieces, &mut books, control));
         let plans = plans.collect::<Result<Vec<(Plan, Vec<Piece>)>>>()?;
-        books.allow(self.options.work.max_lost)?;
+        books.check_max_lost(self.options.work.max_lost)?;
         let mut before = 0;
         let mut shared = Vec::new();
         for (plan, apart) in plans {
@@ -236,7 +236,7 @@ impl<'a> Packing<'a> {
 
     /// Fails if more is lost than the options allow.
     pub(crate) fn allow_losses(&self) -> Result<()> {
-        self.books.allow(self.options.work.max_lost)
+        self.books.check_max_lost(self.options.work.max_lost)
     }
 
     /// Assembles rows of `plan`, whose documents are in memory, and hands them over, except those before row `done`.

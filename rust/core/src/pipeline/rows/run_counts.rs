@@ -64,8 +64,8 @@ impl RunCounts {
     }
 
     /// Fails if more is lost than `most` allows.
-    pub(in crate::pipeline) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
-        self.total().allow(most)
+    pub(in crate::pipeline) fn check_max_lost(&self, most: Option<MaxLost>) -> Result<()> {
+        self.total().check_max_lost(most)
     }
 
     /// Refuses a split that leaves nothing on one side, or warns of it. Without `validation` there is none.

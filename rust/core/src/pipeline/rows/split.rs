@@ -116,7 +116,7 @@ fn pack_splits(
     if !packing.is_group {
         counted.check_split(packing.validation)?;
     }
-    counted.allow(options.work.max_lost)?;
+    counted.check_max_lost(options.work.max_lost)?;
     counted.splits.clear();
     for PlannedSplit { split, plan, mut books, apart } in planned {
         sink.begin_split(split)?;

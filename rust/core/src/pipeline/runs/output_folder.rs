@@ -44,7 +44,7 @@ pub(in crate::pipeline) fn finished_report(
     max_lost: Option<MaxLost>,
 ) -> Result<Report> {
     let report = read_report(report, dir)?;
-    report.allow(max_lost)?;
+    report.check_max_lost(max_lost)?;
     Ok(report)
 }
 

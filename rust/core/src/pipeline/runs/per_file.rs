@@ -57,7 +57,7 @@ pub(in crate::pipeline) fn pack_each(
         each.finish_file()?;
     }
     let Each { total, reports, .. } = each;
-    total.allow(job.options.work.max_lost)?;
+    total.check_max_lost(job.options.work.max_lost)?;
     about.read(job, seen);
     let report = total.report(&job.options, about, started)?;
     Ok(Report { per_file: reports, ..report })
