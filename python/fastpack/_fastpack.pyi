@@ -46,6 +46,7 @@ __all__ = [
     "Pretrained",
     "Records",
     "RemoteFolder",
+    "RemotePictures",
     "RowDocuments",
     "Source",
     "StorageOptions",
@@ -148,6 +149,13 @@ class RemoteFolder:
         most: int | str | None,
     ) -> list[HeldFile | None]: ...
     def copy(self, name: str, bytes: int, path: str | PathLike[str]) -> None: ...
+
+@final
+class RemotePictures:
+    def __new__(
+        cls, storage: StorageOptions, hub: tuple[str, Mapping[str, str]] | None
+    ) -> RemotePictures: ...
+    def read(self, url: str) -> bytes: ...
 
 @final
 class HeldFile:
@@ -403,6 +411,7 @@ def repack(
     output: Output,
     options: Options,
     tokenizer: Pretrained | None,
+    pictures: RemotePictures | None,
     progress: NativeProgress | None,
 ) -> Report: ...
 def render_template(

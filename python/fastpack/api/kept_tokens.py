@@ -1,7 +1,8 @@
-"""`kept_tokens`: the folder of kept tokens that `repack` reads."""
+"""`kept_tokens`: the folder of kept tokens that `repack` reads; `embeds_pictures`: what its rows need."""
 
 from __future__ import annotations
 
+import json
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from fastpack.arguments.checks import folder_of
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import Folder
 from fastpack.dataset.manifest import MANIFEST, files_beside, manifest_of
-from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
+from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles, file_in
 from fastpack.errors import FastpackError, OptionError
 from fastpack.options.native import value_in
 from fastpack.options.storage import Storage
@@ -20,7 +21,7 @@ from fastpack.storage.remote_options import cache_folder, public
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["kept_tokens"]
+__all__ = ["embeds_pictures", "kept_tokens"]
 
 
 @contextmanager
@@ -56,3 +57,12 @@ def kept_tokens(given: Mapping[str, object]) -> Iterator[str]:
             path.parent.mkdir(exist_ok=True)
             folder.files.copy(file, path)
         yield fetched
+
+
+def embeds_pictures(kept: str) -> bool:
+    """True if rows of the kept tokens in a folder of this machine hold the bytes of pictures, which lie in their files."""
+    try:
+        options = json.loads(file_in(Path(kept, MANIFEST)) or b"{}")["job"]["token_options"]
+        return bool(options["reading.images"].get("embed"))
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return False  # the native module says what is wrong with the folder

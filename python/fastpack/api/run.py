@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from fastpack import _fastpack
 from fastpack.api.carried_columns import carried_columns, pack_carrying
-from fastpack.api.kept_tokens import kept_tokens
+from fastpack.api.kept_tokens import embeds_pictures, kept_tokens
 from fastpack.api.recipes import load_manifest, recipe_of
 from fastpack.api.shares import shared_sources
 from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_numbers
@@ -25,6 +25,7 @@ from fastpack.options.native import (
     native_validation,
     tables,
     value_in,
+    with_processor,
 )
 from fastpack.options.objective import objective_of
 from fastpack.options.output import Exists, Groups
@@ -37,6 +38,7 @@ from fastpack.report.scan import ScanReport
 from fastpack.runtime.progress import watching
 from fastpack.runtime.ranks import rank_of
 from fastpack.storage.hub_commit import committed, is_of_hub
+from fastpack.storage.remote_pictures import remote_pictures
 from fastpack.streaming.stream import PackStream
 from fastpack.tokenizer.arguments import check_access
 from fastpack.tokenizer.tokenizer import pretrained
@@ -66,7 +68,7 @@ __all__ = [
 
 def pack_files(given: Given) -> pa.Table | Splits:
     """Packs files into tables."""
-    given, shares = shared_sources(given)
+    given, shares = shared_sources(with_processor(given))
     options = native_options(given, shares)
     inputs = native_inputs(given)
     aside = native_validation(given)
@@ -82,7 +84,7 @@ def pack_dir(given: Given) -> Report:
         return committed(given, pack_dir)
     appends = value_in(given, Exists).then in get_args(Appending)
     recipe = _recipe_of_all(given) if appends else recipe_of(given)
-    given, shares = shared_sources(given)
+    given, shares = shared_sources(with_processor(given))
     options = native_options(given, shares)
     inputs = native_inputs(given)
     groups, turn = value_in(given, Groups), None
@@ -137,6 +139,7 @@ def pack_records(given: Given) -> pa.Table | Splits | Report:
 
 def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Report:
     """Packs records into the folder `output`, or else into tables."""
+    given = with_processor(given)
     options, aside, folder = native_options(given), native_validation(given), native_folder(given)
     model = native_model(given)
     reading, cache = native_reading(given), _cache(given)
@@ -172,7 +175,7 @@ def stream(given: Given) -> PackStream:
 
 def scan(given: Given) -> ScanReport:
     """Reads files and packs nothing."""
-    max_length = given["max_length"]
+    given, max_length = with_processor(given), given["max_length"]
     lengths: list[int] = list(max_length) if is_series(max_length) else [max_length]  # type: ignore[arg-type]
     if not lengths:
         message = "must name at least one length"
@@ -205,4 +208,6 @@ def repack(given: Given) -> Report:
         loaded = pretrained(named, revision=storage.revision, token=storage.token)
     destination = native_output(given)
     with kept_tokens(given) as kept, watching(given["progress"]) as callback:
-        return _fastpack.repack(kept, destination, options, loaded, callback)
+        embeds = embeds_pictures(kept)
+        pictures = remote_pictures(Storage(storage.options), hub=True) if embeds else None
+        return _fastpack.repack(kept, destination, options, loaded, pictures, callback)

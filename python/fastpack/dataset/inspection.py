@@ -14,6 +14,7 @@ from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import ROWS, TRAIN, Folder, expanded, stored_table_of
 from fastpack.dataset.manifest import MANIFEST, report_of
 from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
+from fastpack.dataset.pictures.files import PictureFiles
 from fastpack.dataset.pictures.references import PictureReference, references_of
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError, OptionTypeError
 from fastpack.report.report import Report
@@ -76,6 +77,7 @@ class PackedRow:
         number: Its number in the file or folder, from 0.
         rows: The number of rows in the file or folder.
         documents: The documents in it.
+        picture_files: Opens their pictures.
     """
 
     def __init__(
@@ -85,12 +87,14 @@ class PackedRow:
         rows: int,
         documents: list[PackedDocument],
         pretrained: Pretrained | None,
+        picture_files: PictureFiles,
     ) -> None:
         """Takes the row that `inspect` read."""
         self.where = where
         self.number = number
         self.rows = rows
         self.documents = documents
+        self.picture_files = picture_files
         self._pretrained = pretrained
 
     @property
@@ -120,7 +124,7 @@ class PackedRow:
 
     def without_text(self) -> PackedRow:
         """Returns the row without its tokenizer, so that it is shown as ids."""
-        return PackedRow(self.where, self.number, self.rows, self.documents, None)
+        return PackedRow(self.where, self.number, self.rows, self.documents, None, self.picture_files)
 
     @property
     def has_text(self) -> bool:
@@ -217,11 +221,13 @@ def inspect(
     check_type("row", row, int, "a whole number")
     if isinstance(packed, Splits):
         packed = packed.validation if split == "validation" else packed.train
-    found = _read(packed, split, row, Access.of("inspect", storage, cache_dir))
+    access = Access.of("inspect", storage, cache_dir)
+    found = _read(packed, split, row, access)
     count = found.table.num_rows if found.rows is None else found.rows
     number = _number(row, count, found.where)
     documents = list(_documents(found, number - found.first))
-    return PackedRow(found.where, number, count, documents, _tokenizer_of(found, tokenizer))
+    files = PictureFiles(found.folders, access=access)
+    return PackedRow(found.where, number, count, documents, _tokenizer_of(found, tokenizer), files)
 
 
 class _Found(NamedTuple):
@@ -236,6 +242,7 @@ class _Found(NamedTuple):
         classes: The names of the classes by their numbers; empty where no names are known.
         first: The number of the first row of `table`.
         rows: The number of rows of the source, if `table` has a part of them.
+        folders: The packed folder of the rows, if there is one.
     """
 
     where: str
@@ -246,6 +253,7 @@ class _Found(NamedTuple):
     classes: tuple[str, ...] = ()
     first: int = 0
     rows: int | None = None
+    folders: tuple[Folder, ...] = ()
 
 
 def _number(row: int, count: int, where: str) -> int:
@@ -283,7 +291,8 @@ def _read_local(path: Path, split: str) -> _Found:
     if path.is_dir():
         folder = Folder(path)
         report = _report_in(folder.files)
-        return _found(str(path), folder.read_stored(split), report, folder.of_job("made_by"))
+        found = _found(str(path), folder.read_stored(split), report, folder.of_job("made_by"))
+        return found._replace(folders=(folder,))
     if path.exists() and not path.is_file():
         message = f"{path} is no file that can be looked into, such as train-00000.arrow"
         raise FastpackError(message)
@@ -296,8 +305,9 @@ def _read_local(path: Path, split: str) -> _Found:
     # The files of a split may lie in a folder of their own.
     for above in path.absolute().parents[:2]:
         if (above / MANIFEST).is_file():
-            report = _report_in(LocalFiles(above))
-            return _found(str(path), table, report, Folder(above).of_job("made_by"))
+            report, folder = _report_in(LocalFiles(above)), Folder(above)
+            found = _found(str(path), table, report, folder.of_job("made_by"))
+            return found._replace(folders=(folder,))
     return _found(str(path), table, _report_in(LocalFiles(path.absolute().parent)), {})
 
 
@@ -314,7 +324,7 @@ def _read_remote(url: str, split: str, row: int, access: Access) -> _Found:
         table = folder.table_of(shard, paths[0])
     folder.check_rows(shard, table)
     found = _found(public(url), table, _report_in(folder.files), folder.of_job("made_by"))
-    return found._replace(first=number - left, rows=count)
+    return found._replace(first=number - left, rows=count, folders=(folder,))
 
 
 def _folder_and_shards(url: str, split: str, access: Access) -> tuple[Folder, list[Shard]]:

@@ -142,20 +142,21 @@ def verify(
 ) -> Verification:
     """Checks a packed folder: its files against the manifest, every row, and a sample of its inputs tokenized again.
 
-    The manifest is as fastpack wrote it, and all files have the sizes and hashes that it lists. In each row, columns have the same length, `seq_lengths` come to the
-    tokens, positions restart at each document, labels are tokens or -100, and first tokens have none. Documents of a
-    sample of the recorded inputs are packed again, with the same options, and must be among the rows. Folders of other
-    tools are read too, with `seq_lengths` or `position_ids` alone.
+    The manifest is as fastpack wrote it, and all files have the sizes and hashes that it lists. In each row, columns have
+    the same length, `seq_lengths` come to the tokens, positions restart at each document, labels are tokens or -100, and
+    first tokens have none. Documents of a sample of the recorded inputs are packed again, with the same options, and must
+    be among the rows. Folders of other tools are read too, with `seq_lengths` or `position_ids` alone.
 
-    A folder may be from others, so that nothing it names is loaded or fetched: functions run only if they are given here,
-    and the tokenizer of `report.json` is used if it is on this disk or in the hub's cache.
+    A folder may be from others, so that nothing it names is loaded or fetched but the pictures that are asked for:
+    functions run only if they are given here, and the tokenizer of `report.json` is used if it is on this disk or in the
+    hub's cache.
 
     Args:
         folder: The folder; also a URL of one in remote storage, whose files are fetched once more, one at a time.
         tokenizer: The tokenizer of the rows; if not given, the one that `report.json` names. Ids need none.
         sample: About how many documents are tokenized again; 0 for none.
         pictures: Whether every picture of the rows is opened, all its pixels are read, and its size is compared. It needs
-            Pillow.
+            Pillow. Those in remote storage are fetched, those on web servers if the job did.
         filter: The function that chose the records, as it was given to `pack_dir`. Without it, the documents of a job that
             had one are not compared.
         map: The function that changed them, likewise.
@@ -181,12 +182,14 @@ def verify(
     """
     check_type("sample", sample, int, "a number of documents")
     check_switch("pictures", pictures)
-    packed = Folder(folder, sized=False, access=Access.of("verify", storage))
+    access = Access.of("verify", storage)
+    packed = Folder(folder, sized=False, access=access)
     with tempfile.TemporaryDirectory() as fetched:
         if isinstance(packed.files, RemoteFiles):
             largest = max(shard.file.bytes or 0 for shard in packed.shards)
             packed.files = packed.files.checked_afresh(fetched, largest)
-        checked = _Checked(packed, PictureFiles([packed]) if pictures else None)
+        files = PictureFiles([packed], access=access) if pictures else None
+        checked = _Checked(packed, files)
         for shard in packed.shards:
             checked.look_at(shard)
         for file in files_beside(packed.manifest):
@@ -195,7 +198,7 @@ def verify(
         if isinstance(rows, list) and not checked.problems and sample > 0:
             functions = {"filter": filter, "map": map}
             given = {name: function for name, function in functions.items() if function is not None}
-            checked.make_again(tokenizer, sample, given)
+            checked.make_again(tokenizer, sample, given, storage)
         return checked.verification()
 
 
@@ -205,6 +208,7 @@ class _Checked:
     def __init__(self, packed: Folder, pictures: PictureFiles | None) -> None:
         self._packed = packed
         self._files_of_pictures = pictures
+        self._shows_remote = False
         self._opened = 0
         self._counts = [0, 0, 0, 0]
         self._first: tuple[str, pa.Schema] | None = None
@@ -252,7 +256,10 @@ class _Checked:
     def _open_pictures(self, shard: Shard, table: pa.Table) -> None:
         """Opens each picture of some rows once, on all threads, if that is wanted."""
         files = self._files_of_pictures
-        if files is None or IMAGES not in table.column_names:
+        if IMAGES not in table.column_names:
+            return
+        if files is None:
+            self._shows_remote = self._shows_remote or _shows_remote(table)
             return
         rows: dict[PictureReference, int] = {}
         for row, cell in enumerate(table.column(IMAGES)):
@@ -310,7 +317,13 @@ class _Checked:
             for difference in column_differences(schema, wanted)
         ]
 
-    def make_again(self, tokenizer: StrPath | Tokenizer | None, sample: int, functions: _Functions) -> None:
+    def make_again(
+        self,
+        tokenizer: StrPath | Tokenizer | None,
+        sample: int,
+        functions: _Functions,
+        storage: Mapping[str, str] | Storage | None,
+    ) -> None:
         """Packs a sample of the inputs again, and looks for its documents among the rows."""
         from fastpack.tokenizer.arguments import recorded_tokenizer  # noqa: PLC0415  likewise
 
@@ -331,6 +344,8 @@ class _Checked:
         self.problems += [problem for problem in said.values() if problem]
         unchanged = [path for path, problem in said.items() if not problem]
         reason = _cannot_be_made_again(self._packed, functions)
+        if self._shows_remote:
+            reason = "all documents of the inputs, as some show pictures in remote storage: pass pictures=True to fetch them"
         if reason or not unchanged:
             if reason or inputs:
                 self._notes.append(reason or "none of the recorded inputs is there as it was")
@@ -352,7 +367,14 @@ class _Checked:
             return
         try:
             again, table = _packed_again(
-                self._packed, recipe, chosen, limit, place, functions, is_labelled=self._is_labelled
+                self._packed,
+                recipe,
+                chosen,
+                limit,
+                place,
+                functions,
+                storage=storage,
+                is_labelled=self._is_labelled,
             )
         except FastpackError as refused:
             self.problems.append(f"the inputs cannot be packed again: {refused}")
@@ -394,6 +416,18 @@ class _Checked:
                 f"no row has document {row} of the sample, with {len(ids):,} tokens that begin with "
                 f"{', '.join(map(str, ids[:8]))}: its tokens or labels are made otherwise today"
             )
+
+
+def _shows_remote(table: pa.Table) -> bool:
+    """True if rows show pictures in remote storage."""
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+    import pyarrow.compute as pc  # noqa: PLC0415  likewise
+
+    column = table.column(IMAGES)
+    if not pa.types.is_list(column.type) or not pa.types.is_struct(column.type.value_type):
+        return False
+    paths = pc.struct_field(pc.list_flatten(column), "path").unique()
+    return any(is_url(str(path)) for path in paths.to_pylist())
 
 
 def _input_changed(path: str, recorded: Mapping[str, JsonValue]) -> str | None:
@@ -474,6 +508,7 @@ def _packed_again(
     tokenizer: StrPath | Tokenizer | None,
     functions: _Functions,
     *,
+    storage: Mapping[str, str] | Storage | None,
     is_labelled: bool,
 ) -> tuple[Folder, pa.Table]:
     """Packs the first records of some inputs by the recipe, one document a row; returns the folder's manifest and the rows."""
@@ -485,6 +520,7 @@ def _packed_again(
     from fastpack.options.packing import Unpacked  # noqa: PLC0415  likewise
     from fastpack.options.records import Reading  # noqa: PLC0415  likewise
     from fastpack.options.rows import Padding  # noqa: PLC0415  likewise
+    from fastpack.options.storage import storage_of  # noqa: PLC0415  likewise
     from fastpack.options.tokens import ChatTemplate  # noqa: PLC0415  likewise
 
     inputs, listed, options = _inputs_of(packed), _sources_of(packed), packed.options
@@ -527,6 +563,7 @@ def _packed_again(
                 rendering, now=datetime.fromisoformat(str(now)[:26]) if now else None
             ),
             progress=False,
+            storage=storage_of(storage).options,  # its filesystem has the packed folder, not the inputs
             **{name: value for name, value in recipe.items() if name in _SAME},  # type: ignore[arg-type]  # likewise
             **named,  # type: ignore[arg-type]  # likewise
         )

@@ -38,9 +38,10 @@ from fastpack.runtime.memory_limit import available_memory
 from fastpack.runtime.threads import available_threads, is_one_of_many
 from fastpack.storage.filesystem import choose_filesystem
 from fastpack.storage.remote_options import choose_storage, staged
+from fastpack.storage.remote_pictures import remote_pictures
 from fastpack.tokenizer.arguments import check_access, choose_template
 from fastpack.tokenizer.call import TOKEN_TYPES, names_of
-from fastpack.tokenizer.pictures.native import loaded_processor, native_images, texts_of
+from fastpack.tokenizer.pictures.native import CallProcessor, native_images, texts_of
 from fastpack.tokenizer.tokenizer import pretrained
 from fastpack.types import Appending, Splits
 
@@ -69,9 +70,14 @@ __all__ = [
     "native_validation",
     "tables",
     "value_in",
+    "with_processor",
 ]
 
 V = TypeVar("V", bound=Value)
+
+
+_PROCESSOR: Final = "processor"
+"""The key of the processor that the parts of a call share."""
 
 
 def _taken(group: str, given: Mapping[str, object]) -> SimpleNamespace:
@@ -101,7 +107,7 @@ def native_options(
     images, processor = images_of(given), processor_of(given)
     resolved = {
         "chat_template": value_in(given, ChatTemplate),
-        "images": images and processor and native_images(images, processor),
+        "images": images and processor and native_images(images, processor, _remote_pictures(given)),
         "shares": None if shares is None else (value_in(given, Weights), shares),
         "threads": available_threads() if run.threads is None else run.threads,
     }
@@ -116,6 +122,11 @@ def images_of(given: Mapping[str, object]) -> Images | None:
     return value_in(given, Reading).images  # type: ignore[return-value]  # `Reading` makes one of a word
 
 
+def with_processor(given: Mapping[str, Any]) -> dict[str, Any]:  # type: ignore[explicit-any]  # as a call has them
+    """The arguments of a call, with a processor of pictures that its parts share once it is loaded."""
+    return {**given, _PROCESSOR: CallProcessor()}
+
+
 def processor_of(given: Mapping[str, object]) -> PictureProcessor | None:
     """The processor of the pictures of a call, if it takes any."""
     images = images_of(given)
@@ -123,7 +134,14 @@ def processor_of(given: Mapping[str, object]) -> PictureProcessor | None:
         return None
     storage = value_in(given, Storage)
     tokenizer = _taken(MODEL, given).tokenizer
-    return loaded_processor(images, tokenizer, revision=storage.revision, token=storage.token)
+    of_call = given.get(_PROCESSOR)
+    processor = of_call if isinstance(of_call, CallProcessor) else CallProcessor()
+    return processor.load(images, tokenizer, revision=storage.revision, token=storage.token)
+
+
+def _remote_pictures(given: Mapping[str, object]) -> _fastpack.RemotePictures:
+    """The access to the pictures of a call that lie elsewhere."""
+    return remote_pictures(value_in(given, Storage))
 
 
 def _columns(given: Mapping[str, object]) -> object:

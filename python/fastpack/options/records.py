@@ -39,6 +39,8 @@ class Images(Value):
     Args:
         embed: Whether the column `images` also holds the bytes of each picture, so that training needs nothing but the
             rows: `Reading(images="embed")` is `Reading(images=Images(embed=True))`.
+        fetch: Whether pictures on web servers (`http://`, `https://`) are fetched. Those in stores (`s3://`, `gs://`, `az://`,
+            `hf://`) are, with the options of `storage`.
         folder: Where relative paths of pictures begin; the folder of the file that names them if not given.
         processor_kwargs: Options of the image processor by its own names, such as `max_pixels` or `size`.
         max_images_per_pack: The most pictures of a row; any number if not given.
@@ -58,6 +60,7 @@ class Images(Value):
     kind: ClassVar[str] = "reference"
 
     embed: bool = False
+    fetch: bool = False
     folder: StrPath | None = option_field(None, path="always")
     processor_kwargs: Mapping[str, JsonValue] | None = None
     max_images_per_pack: int | None = None
@@ -66,6 +69,7 @@ class Images(Value):
     def check(self) -> None:
         """Refuses what a field cannot be, by the name of the field."""
         check_switch("reading.images.embed", self.embed)
+        check_switch("reading.images.fetch", self.fetch)
         wanted = "a dict with names as keys"
         check_type("reading.images.processor_kwargs", self.processor_kwargs, (Mapping, type(None)), wanted)
 

@@ -15,7 +15,7 @@ from fastpack.arguments.failures import noted
 from fastpack.errors import FastpackError, OptionError, RecordError
 from fastpack.options import OPTIONS
 from fastpack.options.mistakes.refusals import with_hint
-from fastpack.options.native import native_inputs, native_model, native_options, value_in
+from fastpack.options.native import native_inputs, native_model, native_options, value_in, with_processor
 from fastpack.options.objective import objective_of
 from fastpack.options.work import Ranks, Select, Weights
 from fastpack.records.sources import named_sources, weights_of
@@ -46,6 +46,7 @@ class _Parts:
     """The checked arguments of a stream, in the form that the native module takes."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
+        given = with_processor(given)
         self.options: _fastpack.Options = native_options(given)
         _refuse_copies(given)
         names, files = named_sources(given["files"])

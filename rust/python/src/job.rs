@@ -13,6 +13,7 @@ use fastpack_tokenize::{NamedTemplate, Pretrained};
 use pyo3::prelude::*;
 
 use crate::callers::transform::PyTransform;
+use crate::calls::pictures::PictureParts;
 use crate::calls::pretrained::PyPretrained;
 use crate::options::{PyOptions, PyTemplateKwargs};
 use crate::supervise::Caller;
@@ -25,6 +26,8 @@ pub(crate) struct JobParts {
     /// `None` without a tokenizer.
     renderer: Option<TemplateParts>,
     transform: PyTransform,
+    /// The storage of pictures that lie elsewhere, if any are packed.
+    pictures: Option<PictureParts>,
 }
 
 /// The parts of a chat template: its text, its variables, and the tokenizer with its own templates.
@@ -63,6 +66,7 @@ impl JobParts {
             tokenizer_name: pretrained.and_then(|it| it.name.clone()),
             renderer: pretrained.map(|it| TemplateParts::new(&it.pretrained, template)),
             transform,
+            pictures: options.1.clone(),
         }
     }
 
@@ -73,8 +77,9 @@ impl JobParts {
 
     /// Builds the job: compiles the template, and has `caller` run the functions of the job.
     pub(crate) fn job(self, caller: &Caller) -> Result<Job> {
-        let Self { options, tokenizer_name, renderer, transform } = self;
+        let Self { options, tokenizer_name, renderer, transform, pictures } = self;
         let transform = transform.run_by(caller);
+        let pictures = pictures.map(|pictures| Arc::new(pictures.opened(caller)));
         let Some(renderer) = renderer else {
             return Ok(Job {
                 options,
@@ -88,6 +93,7 @@ impl JobParts {
                 template: JobTemplate::Refused(Error::no_tokenizer()),
                 finds_classes: true,
                 transform,
+                pictures,
                 built_by: None,
                 tokenizer_name,
             });
@@ -115,6 +121,7 @@ impl JobParts {
             template,
             finds_classes: true,
             transform,
+            pictures,
             built_by,
             tokenizer_name,
         })

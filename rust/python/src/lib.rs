@@ -39,7 +39,7 @@ mod _fastpack {
     #[pymodule_export]
     use crate::calls::packed_folder::{PyHeldFile, PyRemoteFolder, block_cache_size};
     #[pymodule_export]
-    use crate::calls::pictures::held_picture;
+    use crate::calls::pictures::{PyRemotePictures, held_picture};
     #[pymodule_export]
     use crate::calls::plan::{PyPlan, plan};
     #[pymodule_export]

@@ -13,11 +13,14 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from picture_models import FAMILIES, save_processor
+from picture_records import messages_of, write
 from PIL import Image
 from places import ROOT
 
+import fastpack
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError, TokenizerError
 from fastpack.tokenizer.pictures import PictureError, PictureProcessor
+from fastpack.tokenizer.pictures.trials import try_processor
 
 if TYPE_CHECKING:
     import torch
@@ -236,6 +239,34 @@ def test_a_processor_that_adds_no_special_tokens_says_so():
     pictures = PictureProcessor.load(processor, None)
     assert not pictures.adds_special_tokens
     assert_equal(pictures, conversation([(50, 60), "x"]))
+
+
+def test_a_live_processor_is_tried_once_a_call_and_again_in_the_next(tmp_path, monkeypatch):
+    tried = []
+
+    def counted(runs):
+        tried.append(runs)
+        return try_processor(runs)
+
+    monkeypatch.setattr("fastpack.tokenizer.pictures.processor.try_processor", counted)
+    path = write(tmp_path, [{"messages": messages_of([([(60, 40), "a boat"], "ok")], tmp_path)}])
+    processor = FAMILIES["qwen2_5_vl"].make()
+    images = fastpack.Images()
+    options = {"reading": fastpack.Reading(images=images), "progress": False, "max_length": 512}
+    calls = [
+        lambda: fastpack.pack_files(path, processor, **options),
+        lambda: fastpack.pack_dir(path, tmp_path / "rows", tokenizer=processor, **options),
+        lambda: fastpack.pack_records(map(json.loads, path.open()), processor, **options),
+        lambda: fastpack.scan(path, processor, **{**options, "max_length": [256, 512]}),
+        lambda: list(fastpack.stream(path, processor, **options, epochs=1)),
+    ]
+    for number, call in enumerate(calls, 1):
+        call()
+        assert len(tried) == number
+    [few] = fastpack.pack_files(path, processor, **options).to_pylist()
+    processor.image_processor.size = {"shortest_edge": 64 * 28 * 28, "longest_edge": 99 * 28 * 28}
+    [many] = fastpack.pack_files(path, processor, **options).to_pylist()
+    assert len(many["input_ids"]) > len(few["input_ids"])
 
 
 def refused(model, option, said, options=None, **access):

@@ -237,7 +237,7 @@ BAD = {
     "folder": ({"type": "image", "path": "."}, "it is no file"),
     "pipe": ({"type": "image", "path": "pipe"}, "it is no file"),
     "cut": ({"type": "image", "path": "cut.png"}, "cut.png"),
-    "far": ({"type": "image", "url": "https://example.org/a.png"}, "is not on this machine"),
+    "far": ({"type": "image", "url": "https://example.org/a.png"}, "only if `reading.images.fetch`"),
     "no base64": ({"type": "image", "base64": "****"}, "no base64"),
     "without a file": ({"type": "image"}, "is a picture without"),
     "thin": ({"type": "image", "path": "thin.png"}, "takes no picture of 1 x 900 pixels"),
@@ -726,3 +726,40 @@ def test_the_command_line_packs_pictures(way, folder_of, tmp_path):
     like = [*called[:4], str(path), "-o", str(tmp_path / "like"), "--like", str(out)]
     subprocess.run(like, check=True, capture_output=True, timeout=200, **found)
     assert fastpack.read(tmp_path / "like").to_pylist() == [row]
+
+
+def kept(path, folder, output):
+    return fastpack.pack_dir(
+        path,
+        output,
+        tokenizer=folder,
+        reading=PICTURES,
+        max_length=256,
+        keep_tokens=True,
+        progress=False,
+    )
+
+
+WRITINGS = {
+    "longer": lambda path: path.write_bytes(path.read_bytes() + b"more"),
+    "as long, later": lambda path: os.utime(path, ns=(0, path.stat().st_mtime_ns + 1_000_000)),
+    "earlier": lambda path: os.utime(path, ns=(0, path.stat().st_mtime_ns - 10**9)),
+}
+
+
+@pytest.mark.parametrize("writing", WRITINGS)
+def test_a_file_that_was_written_after_its_tokens_were_kept_is_named(writing, folder_of, tmp_path):
+    path = picture(tmp_path, 60, 90)
+    data = write(tmp_path, [{"messages": messages_of([([(60, 90), "a boat"], "ok")], tmp_path)}])
+    kept(data, folder_of("qwen2_5_vl"), tmp_path / "rows")
+    fastpack.repack(tmp_path / "rows", tmp_path / "same", max_length=512, progress=False)
+    WRITINGS[writing](path)
+    with pytest.raises(
+        RecordError, match=r"data.jsonl:1: the picture `.*60x90.png`: it was written since it was tokenized"
+    ):
+        fastpack.repack(tmp_path / "rows", tmp_path / "again", max_length=512, progress=False)
+    assert not (tmp_path / "again").exists()
+    path.unlink()
+    # Kept tokens may be packed where the pictures are not; training says which one is missing.
+    rows = fastpack.repack(tmp_path / "rows", tmp_path / "again", max_length=512, progress=False)
+    assert rows.pictures == 1

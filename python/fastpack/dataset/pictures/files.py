@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 
 from fastpack import _fastpack
 from fastpack.arguments.checks import check_type, reason_of, regular_file
+from fastpack.arguments.urls import is_url, scheme_of
+from fastpack.dataset.packed_files import Access, RemoteFiles
 from fastpack.dataset.pictures.records import RecordFiles
+from fastpack.options.storage import Storage
+from fastpack.storage.remote_pictures import remote_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,33 +29,46 @@ __all__ = ["PictureFiles"]
 
 
 class PictureFiles:
-    """The files of pictures, and of records that hold pictures."""
+    """The files of pictures, here or in remote storage, and of records that hold pictures."""
 
     def __init__(
-        self, folders: Iterable[Folder] = (), *, moved: Mapping[StrPath, StrPath] | None = None
+        self,
+        folders: Iterable[Folder] = (),
+        *,
+        moved: Mapping[StrPath, StrPath] | None = None,
+        access: Access | None = None,
     ) -> None:
         """Opens nothing yet.
 
         Args:
             folders: The packed folders of the rows, whose manifests say how their records were read; without them, fields
                 of conversations have their usual names.
+                Pictures on web servers are fetched if the job of one of them did.
             moved: The folders of pictures that lie elsewhere now: the path of each when rows were packed, and its path now.
+                Either may be a URL.
+            access: The options of remote storage; those of the first folder in remote storage if not given.
         """
+        folders = list(folders)
         given = {} if moved is None else dict(moved)
-        pairs = [(_path("moved", before), _path("moved", now)) for before, now in given.items()]
+        pairs = [(Path(_place("moved", before)), _place("moved", now)) for before, now in given.items()]
         # The innermost folder says where a file lies.
         self._moved = sorted(pairs, key=lambda pair: len(pair[0].parts), reverse=True)
         self._readings = _readings_of(folders)
+        self._fetches = any(_fetches(folder) for folder in folders)
+        remote = [folder.files.access for folder in folders if isinstance(folder.files, RemoteFiles)]
+        self._access = access or next(iter(remote), Access())
         self._records = RecordFiles()
+        self._remote: dict[bool, _fastpack.RemotePictures] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """The pickled state: each process opens files itself."""
-        return {"_moved": self._moved, "_readings": self._readings}
+        return {name: self.__dict__[name] for name in ("_moved", "_readings", "_fetches", "_access")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """Takes the state, with no file open."""
         self.__dict__.update(state)
         self._records = RecordFiles()
+        self._remote = {}
 
     def opened(self, reference: PictureReference) -> Image:
         """A picture, upright and in RGB, as `load_image` of transformers gives it.
@@ -85,19 +102,43 @@ class PictureFiles:
         """The bytes of a picture, or its file."""
         if reference.content is not None:
             return BytesIO(reference.content)
-        path = regular_file(self._now(reference.path))
+        place = self._now(reference.path)
+        if is_url(place):
+            return BytesIO(self._fetched(place))
+        path = regular_file(Path(place))
         if not reference.row:
             return path
         record = self._records.record(path, reference.row)
         return BytesIO(_fastpack.held_picture(record, self._readings, reference.number))
 
-    def _now(self, path: str) -> Path:
-        """The path at which a file lies now."""
+    def _fetched(self, url: str) -> bytes:
+        """The bytes of a picture in remote storage.
+
+        Raises:
+            ValueError: It is on a web server, and no job asked for such ones; or it cannot be read.
+            StorageError: The connection is lost.
+        """
+        scheme = str(scheme_of(url)).lower()
+        if scheme in {"http", "https"} and not self._fetches:
+            message = (
+                "it is on a web server, from which pictures are fetched only for the rows of a folder that was packed "
+                "with `reading.images.fetch`; pass the folder as `packed`"
+            )
+            raise ValueError(message)
+        is_on_hub = scheme == "hf"
+        if is_on_hub not in self._remote:
+            storage = Storage(self._access.storage_options, filesystem=self._access.filesystem)  # type: ignore[arg-type]  # it is taken as it is
+            self._remote[is_on_hub] = remote_pictures(storage, hub=is_on_hub)
+        return self._remote[is_on_hub].read(url)
+
+    def _now(self, path: str) -> str:
+        """The path or URL at which a file lies now."""
         there = Path(path)
         for before, now in self._moved:
             if there.is_relative_to(before):
-                return now / there.relative_to(before)
-        return there
+                inside = there.relative_to(before)
+                return f"{now.rstrip('/')}/{inside.as_posix()}" if is_url(now) else str(Path(now) / inside)
+        return path
 
 
 def _readings_of(folders: Iterable[Folder]) -> list[str]:
@@ -108,6 +149,13 @@ def _readings_of(folders: Iterable[Folder]) -> list[str]:
     return list(dict.fromkeys(map(json.dumps, readings)))
 
 
-def _path(option: str, value: StrPath) -> Path:
+def _fetches(folder: Folder) -> bool:
+    """True if the job of a folder fetched pictures from web servers."""
+    images = folder.options.get("reading.images")
+    return isinstance(images, dict) and images.get("fetch") is True
+
+
+def _place(option: str, value: StrPath) -> str:
+    """A folder of this machine, or the URL of one."""
     check_type(option, value, (str, os.PathLike), "a mapping of folders to folders")
-    return Path(value).expanduser()
+    return os.path.expanduser(os.fspath(value))

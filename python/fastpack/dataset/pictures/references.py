@@ -6,6 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from fastpack._fastpack import without_secrets
 from fastpack.arguments.checks import is_series, shown
 from fastpack.types import IMAGES
 
@@ -22,7 +23,7 @@ class PictureReference(NamedTuple):
     """A picture of a row.
 
     Attributes:
-        path: Its file, or the file of the record that holds its bytes.
+        path: Its file or URL, or the file of the record that holds its bytes.
         row: The record in that file, from 1; 0 if the file is the picture.
         number: Its number among the pictures of its conversation, from 0.
         pictures: The number of pictures in its conversation, as far as its document has it.
@@ -54,7 +55,7 @@ class PictureReference(NamedTuple):
     def __str__(self) -> str:
         """The place of the picture, for a message."""
         if not self.row:
-            return f"picture `{self.path}`"
+            return f"picture `{without_secrets(self.path)}`"
         return f"picture {self.number} in record {self.row:,} of `{self.path}`"
 
 

@@ -213,7 +213,7 @@ def row_body(row: PackedRow, most: int | None = None) -> str:
         joined = ("" if row.has_text else " ").join(shown)
         titles = [heading(number, document), *map(picture_line, document.pictures)]
         above = "<br>".join(map(escaped, titles))
-        small = thumbnails(document.pictures)
+        small = thumbnails(document.pictures, row.picture_files)
         parts.append(f'<p class="faint">{above}</p>{small}<pre>{joined}</pre>')
     return "".join(parts)
 

@@ -6,11 +6,10 @@ import base64
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
-from fastpack.dataset.pictures.files import PictureFiles
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fastpack.dataset.pictures.files import PictureFiles
     from fastpack.dataset.pictures.references import PictureReference
 
 __all__ = ["thumbnails"]
@@ -22,9 +21,8 @@ _MOST: Final = 8
 """The most pictures of a document that are shown; the lines above them name all."""
 
 
-def thumbnails(pictures: Iterable[PictureReference]) -> str:
+def thumbnails(pictures: Iterable[PictureReference], files: PictureFiles) -> str:
     """Small pictures as HTML. One that cannot be opened is left out, and all are without Pillow."""
-    files = PictureFiles()
     shown = (_thumbnail(picture, files) for _, picture in zip(range(_MOST), pictures, strict=False))
     return "".join(shown)
 

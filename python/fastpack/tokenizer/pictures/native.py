@@ -14,9 +14,10 @@ from fastpack.tokenizer.pictures.processor import PictureError, PictureProcessor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fastpack import _fastpack
     from fastpack.options.records import Images
 
-__all__ = ["NativeImages", "loaded_processor", "native_images", "texts_of"]
+__all__ = ["CallProcessor", "NativeImages", "loaded_processor", "native_images", "texts_of"]
 
 
 class NativeImages(NamedTuple):
@@ -30,6 +31,8 @@ class NativeImages(NamedTuple):
         token_types: The columns with a type for each token, each with the ids that have one.
         folder: Where relative paths begin, if it is given.
         embed: Whether rows hold the bytes of their pictures.
+        fetch: Whether pictures on web servers are fetched.
+        remote: The access to pictures that lie elsewhere.
         max_images_per_pack: The most pictures of a row.
         max_image_tokens_per_pack: The most tokens of pictures in a row.
     """
@@ -41,8 +44,31 @@ class NativeImages(NamedTuple):
     token_types: list[tuple[str, list[tuple[int, int]]]]
     folder: str | None
     embed: bool
+    fetch: bool
+    remote: _fastpack.RemotePictures
     max_images_per_pack: int | None
     max_image_tokens_per_pack: int | None
+
+
+class CallProcessor:
+    """The processor of one call, whose parts share it: a live one is tried once a call, since it may change between calls."""
+
+    def __init__(self) -> None:
+        """Loads nothing yet."""
+        self._loaded: tuple[Images, object, PictureProcessor] | None = None
+
+    def __reduce__(self) -> tuple[type[CallProcessor], tuple[()]]:
+        """Pickles nothing: another process loads its own."""
+        return CallProcessor, ()
+
+    def load(
+        self, images: Images, tokenizer: object, *, revision: str | None, token: str | bool | None
+    ) -> PictureProcessor:
+        """The processor, loaded and tried unless it was."""
+        if self._loaded is None or self._loaded[0] != images or self._loaded[1] is not tokenizer:
+            made = loaded_processor(images, tokenizer, revision=revision, token=token)
+            self._loaded = images, tokenizer, made
+        return self._loaded[2]
 
 
 def loaded_processor(
@@ -76,8 +102,10 @@ def _files(path: str) -> tuple[object, ...]:
     return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
 
 
-def native_images(images: Images, processor: PictureProcessor) -> NativeImages:
-    """The facts about a processor for the core."""
+def native_images(
+    images: Images, processor: PictureProcessor, remote: _fastpack.RemotePictures
+) -> NativeImages:
+    """The facts about a processor for the core, and the access to pictures that lie elsewhere."""
     types = [(name, sorted(types.items())) for name, types in processor.token_types.items()]
     folder = None if images.folder is None else os.path.expanduser(os.fspath(images.folder))
     configuration = json.dumps(processor.configuration, sort_keys=True)
@@ -89,6 +117,8 @@ def native_images(images: Images, processor: PictureProcessor) -> NativeImages:
         token_types=types,
         folder=folder,
         embed=images.embed,
+        fetch=images.fetch,
+        remote=remote,
         max_images_per_pack=images.max_images_per_pack,
         max_image_tokens_per_pack=images.max_image_tokens_per_pack,
     )

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from fastpack.arguments.checks import check_switch, check_type, is_series, reason_of, shown
+from fastpack.dataset.packed_files import Access
 from fastpack.dataset.pictures.files import PictureFiles
 from fastpack.errors import BatchError, OptionTypeError
 from fastpack.runtime.ranks import rank_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from fastpack.dataset.folder import Folder
     from fastpack.dataset.pictures.references import PictureReference
+    from fastpack.options.storage import Storage
     from fastpack.torch.batches import Batch
     from fastpack.torch.pictures.processing import Values
     from fastpack.types import StrPath
@@ -69,6 +71,7 @@ class PictureCollator:
         shift_labels: bool = False,
         loss_weights: bool = False,
         seq_idx: bool = False,
+        storage: Mapping[str, str] | Storage | None = None,
     ) -> None:
         """Loads a processor.
 
@@ -82,13 +85,16 @@ class PictureCollator:
             processor_kwargs: Options of the image processor that the rows were packed with; those in the manifest of
                 `packed` if not given.
             moved: Folders of pictures that lie elsewhere now: the path of each when the rows were packed, and its path
-                now.
+                now; either may be a URL.
             stand_in: Adds a small grey picture, as a document without labels, to a batch without pictures, so that each
                 rank runs the vision part of the model, as DDP and FSDP need; the gradients of that part are then zero
                 rather than missing. If not given, it is added where a run has several ranks.
             shift_labels: As in `collate`.
             loss_weights: As in `collate`.
             seq_idx: As in `collate`.
+            storage: Options of remote storage, or a `Storage`, for pictures in stores; those that the rows are read with if
+                not given. Pictures on web servers are fetched if the rows in `packed` were packed with
+                `Images(fetch=True)`.
 
         Raises:
             OptionError: The processor does not serve, or is another one than the rows were packed with.
@@ -112,7 +118,8 @@ class PictureCollator:
             self.check_folder(folder)
         self._rope_index = rope_index_of(model)
         self._masks = document_masks_of(model, self._processing.token_columns)
-        self._files = PictureFiles(folders, moved=moved)
+        access = None if storage is None else Access.of("PictureCollator", storage)
+        self._files = PictureFiles(folders, moved=moved, access=access)
         self._collate = partial(
             collate, shift_labels=shift_labels, loss_weights=loss_weights, seq_idx=seq_idx
         )

@@ -13,6 +13,7 @@ use crate::config::{Number, Options, Per, RowColumn, RowLayout, TokenTypes};
 use crate::document::INPUTS;
 use crate::error::Result;
 use crate::objective::{Objective, causal};
+use crate::storage::RemotePictures;
 
 /// The most rows of a batch, such as one of `pack_files`.
 const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
@@ -51,6 +52,8 @@ pub struct Layout {
     token_types: Vec<TokenTypes>,
     /// True if rows hold the bytes of their pictures.
     embeds_pictures: bool,
+    /// The pictures in remote storage.
+    remote_pictures: Option<Arc<RemotePictures>>,
 }
 
 impl Layout {
@@ -68,6 +71,7 @@ impl Layout {
             group: 1,
             token_types: Vec::new(),
             embeds_pictures: false,
+            remote_pictures: None,
         }
     }
 
@@ -97,7 +101,14 @@ impl Layout {
                 .flat_map(|it| it.token_types.clone())
                 .collect(),
             embeds_pictures: options.tokens.images.as_ref().is_some_and(|it| it.embed),
+            remote_pictures: None,
         })
+    }
+
+    /// The layout of rows whose pictures may lie in remote storage.
+    #[must_use]
+    pub(crate) fn with_remote_pictures(self, pictures: Option<Arc<RemotePictures>>) -> Self {
+        Self { remote_pictures: pictures, ..self }
     }
 
     /// The layout of the same rows, stored as `written`; `largest_id` is the largest id of their tokenizer, if it is known.
@@ -166,6 +177,11 @@ impl Layout {
     /// True if rows hold the bytes of their pictures.
     pub(crate) fn embeds_pictures(&self) -> bool {
         self.embeds_pictures
+    }
+
+    /// The pictures in remote storage, if there may be any.
+    pub(super) fn remote_pictures(&self) -> Option<&RemotePictures> {
+        self.remote_pictures.as_deref()
     }
 
     /// The size of a batch of rows.

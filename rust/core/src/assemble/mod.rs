@@ -200,7 +200,8 @@ impl<'a> ColumnRows<'a> {
             RowColumn::Images => {
                 let mut pictures = PictureLists::new(layout.embeds_pictures());
                 for row in rows.clone() {
-                    pictures.push_row(self.segments(row).map(|segment| segment.excerpt))?;
+                    let entries = self.segments(row).map(|segment| segment.excerpt);
+                    pictures.push_row(entries, layout.remote_pictures())?;
                 }
                 pictures.finish()
             }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Cursor};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -16,6 +17,7 @@ use super::lists::item;
 use crate::document::{DocumentPicture, DocumentPictureSource};
 use crate::error::{Error, Result};
 use crate::report::ledger::Reason;
+use crate::storage::{PictureContent, RemotePictures, is_url, public, version_of};
 
 /// The names and types of a picture's fields.
 const FIELDS: [(&str, DataType); 7] = [
@@ -67,27 +69,51 @@ impl PictureLists {
         }
     }
 
-    /// Appends the pictures of one more row, of these entries of its lengths; padding has no piece.
+    /// Appends the pictures of one more row, of these entries of its lengths; padding has no piece. Those in remote storage are
+    /// fetched, if rows embed them.
     pub(super) fn push_row<'a>(
         &mut self,
         entries: impl Iterator<Item = Option<Excerpt<'a>>>,
+        remote: Option<&RemotePictures>,
     ) -> Result<()> {
         let before = self.paths.len();
-        for (entry, piece) in (0..).zip(entries) {
-            let Some(piece) = piece else { continue };
+        let pieces = (0..).zip(entries).filter_map(|(entry, piece)| Some((entry, piece?)));
+        let pieces: Vec<(i32, Excerpt<'a>)> = pieces.collect();
+        let mut fetched = match (&self.bytes, remote) {
+            (Some(_), Some(remote)) => {
+                let pictures = pieces.iter().flat_map(|(_, piece)| piece.pictures());
+                let urls: Vec<String> = pictures.filter_map(|it| url_of(&it)).collect();
+                remote.contents(&urls)?
+            }
+            _ => Vec::new(),
+        }
+        .into_iter();
+        for (entry, piece) in pieces {
             let among = i32::try_from(piece.document.pictures().count()).unwrap_or(i32::MAX);
             for picture in piece.pictures() {
-                if let Some((bytes, lengths)) = &mut self.bytes {
-                    let before = bytes.len();
-                    append_bytes(&picture, bytes).map_err(|message| Error::Record {
-                        origin: piece.document.origin(),
-                        reason: Reason::Picture,
-                        message,
-                    })?;
-                    lengths.push(bytes.len() - before);
-                }
+                let url = url_of(&picture);
+                let bytes = self.bytes.as_mut();
+                let checked = match (bytes, &url) {
+                    (Some((bytes, lengths)), url) => {
+                        let before = bytes.len();
+                        let appended = match url {
+                            Some(url) => append_fetched(&picture, url, fetched.next(), bytes),
+                            None => append_bytes(&picture, bytes),
+                        };
+                        lengths.push(bytes.len() - before);
+                        appended
+                    }
+                    (None, None) => check_file(&picture),
+                    // Training fetches it, and looks at its size.
+                    (None, Some(_)) => Ok(()),
+                };
+                checked.map_err(|message| Error::Record {
+                    origin: piece.document.origin(),
+                    reason: Reason::Picture,
+                    message,
+                })?;
                 let (path, row) = match picture.source {
-                    DocumentPictureSource::File(path) => (path.text(), 0),
+                    DocumentPictureSource::File(path) => (url.unwrap_or_else(|| path.text()), 0),
                     DocumentPictureSource::Record | DocumentPictureSource::Held(_) => {
                         let origin = piece.document.origin();
                         let path = std::path::absolute(&origin.path);
@@ -131,11 +157,47 @@ impl PictureLists {
     }
 }
 
-/// Appends the bytes of a picture, or tells why its file is not as it was when its tokens were made.
-fn append_bytes(
+/// The result of a look at a picture's file: the reason that it is not as it was when its tokens were made.
+type Checked = std::result::Result<(), String>;
+
+/// The URL of a picture in remote storage.
+fn url_of(picture: &DocumentPicture<'_>) -> Option<String> {
+    let DocumentPictureSource::File(path) = picture.source else { return None };
+    Some(path.text()).filter(|path| is_url(Path::new(path)))
+}
+
+/// Refuses a picture whose file on this machine has changed. One that is not there any more is missed in training.
+fn check_file(picture: &DocumentPicture<'_>) -> Checked {
+    let DocumentPictureSource::File(path) = picture.source else { return Ok(()) };
+    let path = path.text();
+    match fs::metadata(&path) {
+        Ok(facts) if picture.version != 0 && version_of(&facts) != picture.version => {
+            Err(written_since(&path))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Appends the bytes of a picture that was fetched from `url`.
+fn append_fetched(
     picture: &DocumentPicture<'_>,
+    url: &str,
+    fetched: Option<std::result::Result<PictureContent, String>>,
     bytes: &mut Vec<u8>,
-) -> std::result::Result<(), String> {
+) -> Checked {
+    let url = public(url);
+    let fetched = fetched.unwrap_or_else(|| Err("the call has no remote storage".to_owned()));
+    let PictureContent { bytes: content, version } = fetched.map_err(|what| fault(&url, &what))?;
+    check_content(picture, &url, &content)?;
+    if version != picture.version {
+        return Err(written_since(&url));
+    }
+    bytes.extend_from_slice(&content);
+    Ok(())
+}
+
+/// Appends the bytes of a picture that the document holds, or of its file on this machine.
+fn append_bytes(picture: &DocumentPicture<'_>, bytes: &mut Vec<u8>) -> Checked {
     let path = match picture.source {
         DocumentPictureSource::Held(held) => {
             held.append_to(bytes);
@@ -146,22 +208,48 @@ fn append_bytes(
             return Err("the document has no bytes of its picture".into());
         }
     };
-    let fault = |what: String| format!("the picture `{path}`: {what}");
-    let changed = |now: String, before: String| {
-        Err(fault(format!("it has {now}, but had {before} when it was tokenized; pack again")))
-    };
-    let unread = |error: io::Error| fault(error.to_string());
+    let unread = |error: io::Error| fault(&path, &error.to_string());
     let facts = fs::metadata(&path).map_err(unread)?;
     let expected = u64::from(picture.embedded.unwrap_or(0));
     if !facts.is_file() || facts.len() != expected {
-        return changed(format!("{} bytes", facts.len()), format!("{expected}"));
+        return Err(other_length(&path, facts.len(), expected));
     }
     let read = fs::read(&path).map_err(unread)?;
-    let size = fastpack_picture::size(Cursor::new(&read)).map_err(|it| fault(it.to_string()))?;
-    if size != picture.size {
-        let shown = |Size { width, height }| format!("{width} x {height} pixels");
-        return changed(shown(size), shown(picture.size));
+    check_content(picture, &path, &read)?;
+    if version_of(&facts) != picture.version {
+        return Err(written_since(&path));
     }
     bytes.extend_from_slice(&read);
     Ok(())
+}
+
+/// Refuses bytes of another number, or of a picture of another size.
+fn check_content(picture: &DocumentPicture<'_>, name: &str, content: &[u8]) -> Checked {
+    let expected = u64::from(picture.embedded.unwrap_or(0));
+    if content.len() as u64 != expected {
+        return Err(other_length(name, content.len() as u64, expected));
+    }
+    let size = fastpack_picture::size(Cursor::new(content));
+    let size = size.map_err(|it| fault(name, &it.to_string()))?;
+    if size != picture.size {
+        let shown = |Size { width, height }| format!("{width} x {height} pixels");
+        return Err(changed(name, &shown(size), &shown(picture.size)));
+    }
+    Ok(())
+}
+
+fn fault(name: &str, what: &str) -> String {
+    format!("the picture `{name}`: {what}")
+}
+
+fn other_length(name: &str, now: u64, before: u64) -> String {
+    changed(name, &format!("{now} bytes"), &before.to_string())
+}
+
+fn changed(name: &str, now: &str, before: &str) -> String {
+    fault(name, &format!("it has {now}, but had {before} when it was tokenized; pack again"))
+}
+
+fn written_since(name: &str) -> String {
+    fault(name, "it was written since it was tokenized; pack again")
 }

@@ -6,6 +6,7 @@
 //! size        width and height
 //! path        its length in bytes, or u32::MAX if the record holds the picture
 //! bytes       their number if rows embed them, else 0
+//! version     of the file, its lower and its upper half
 //! the path, or the bytes that rows embed of a picture in a record
 //! ```
 
@@ -28,6 +29,8 @@ pub struct DocumentPicture<'a> {
     pub source: DocumentPictureSource<'a>,
     /// The number of its bytes, if rows embed them.
     pub embedded: Option<u32>,
+    /// A number that changes with the content of its file; 0 for one without a file of its own.
+    pub version: u64,
 }
 
 /// The place of a picture's bytes.
@@ -67,7 +70,7 @@ impl WordBytes<'_> {
 }
 
 /// Numbers of a picture before its path or bytes.
-const FIXED: usize = 7;
+const FIXED: usize = 9;
 
 /// Bytes of a number.
 const WORD: usize = 4;
@@ -84,7 +87,10 @@ pub(super) fn write(picture: &PlacedPicture, tokens: &Range<u32>, words: &mut Ve
     };
     let Size { width, height } = picture.size;
     let embedded = picture.embedded.unwrap_or(0);
+    let version = [picture.version & u64::from(u32::MAX), picture.version >> 32]
+        .map(|half| u32::try_from(half).expect("half of the bits"));
     words.extend([tokens.start, tokens.end, picture.number, width, height, length, embedded]);
+    words.extend(version);
     words.extend(following.chunks(WORD).map(|bytes| {
         let mut word = [0; WORD];
         word[..bytes.len()].copy_from_slice(bytes);
@@ -95,7 +101,7 @@ pub(super) fn write(picture: &PlacedPicture, tokens: &Range<u32>, words: &mut Ve
 /// The pictures of a document, in the order of their tokens, from its column.
 pub(super) fn read(mut words: &[u32]) -> impl Iterator<Item = DocumentPicture<'_>> {
     std::iter::from_fn(move || {
-        let (&[start, end, number, width, height, length, embedded], rest) =
+        let (&[start, end, number, width, height, length, embedded, lower, upper], rest) =
             words.split_first_chunk::<FIXED>()?;
         let is_in_record = length == IN_RECORD;
         let bytes = if is_in_record { embedded } else { length } as usize;
@@ -109,7 +115,8 @@ pub(super) fn read(mut words: &[u32]) -> impl Iterator<Item = DocumentPicture<'_
         };
         let size = Size { width, height };
         let embedded = Some(embedded).filter(|bytes| *bytes > 0);
-        Some(DocumentPicture { tokens: start..end, number, size, source, embedded })
+        let version = u64::from(lower) | u64::from(upper) << 32;
+        Some(DocumentPicture { tokens: start..end, number, size, source, embedded, version })
     })
 }
 
@@ -136,7 +143,8 @@ mod tests {
         for (number, (source, embedded)) in (0..).zip(&sources) {
             let size = Size { width: 5 + number, height: 7 };
             let (source, embedded) = (source.clone(), *embedded);
-            let placed = PlacedPicture { range: 0..9, number, size, source, embedded };
+            let version = u64::from(number) << 31;
+            let placed = PlacedPicture { range: 0..9, number, size, source, embedded, version };
             write(&placed, &(number..2 * number + 1), &mut words);
         }
         let read: Vec<DocumentPicture<'_>> = read(&words).collect();
@@ -155,6 +163,7 @@ mod tests {
                 (wanted, found) => panic!("{wanted:?} was read as {found:?}"),
             }
             assert_eq!(picture.embedded, embedded);
+            assert_eq!(picture.version, u64::from(number) << 31);
             assert_eq!((picture.number, picture.tokens), (number, number..2 * number + 1));
             assert_eq!(picture.size, Size { width: 5 + number, height: 7 });
         }

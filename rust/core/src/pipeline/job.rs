@@ -12,6 +12,7 @@ use crate::config::{
 };
 use crate::error::{Error, Result};
 use crate::objective::{Objective, Vocabulary, objective};
+use crate::storage::RemotePictures;
 use crate::template::{ChatTemplate, Prompts};
 use crate::util::wording::{message, set};
 
@@ -41,6 +42,8 @@ pub struct Job {
     pub finds_classes: bool,
     /// The caller's functions.
     pub transform: Transform,
+    /// The pictures of records that lie in remote storage, if any are packed.
+    pub pictures: Option<Arc<RemotePictures>>,
     /// The transformers that built the tokenizer, if fastpack did not.
     pub built_by: Option<BuiltBy>,
     /// The tokenizer as the user named it, for the report.
@@ -69,7 +72,9 @@ impl Job {
 
     /// The columns and padding of the rows.
     pub(crate) fn layout(&self, sources: NumberedFiles) -> Result<Layout> {
-        Layout::new(&self.options, self.objective()?, self.pad_id.or(self.eos_id), sources)
+        let pad_id = self.pad_id.or(self.eos_id);
+        let layout = Layout::new(&self.options, self.objective()?, pad_id, sources)?;
+        Ok(layout.with_remote_pictures(self.pictures.clone()))
     }
 
     /// The columns and padding of the rows in files.

@@ -17,6 +17,7 @@ pub(crate) mod job;
 pub(crate) mod rows;
 mod runs;
 
+pub use crate::storage::{HubAccess, PictureContent, PictureStorage, RemotePictures};
 pub use documents::custom_objective::DocumentFunction;
 pub use documents::held_pictures::held_picture;
 pub use documents::rendering::chat::{Chat, chat, render};

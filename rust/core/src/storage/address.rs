@@ -54,6 +54,12 @@ pub(crate) fn is_url(path: &Path) -> bool {
     path.to_str().is_some_and(|text| scheme_of(text).is_some())
 }
 
+/// True for the URL of a web server.
+pub(crate) fn is_web(text: &str) -> bool {
+    scheme_of(text)
+        .is_some_and(|scheme| ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web)))
+}
+
 /// The URL of an object, a prefix or a pattern.
 #[derive(Clone)]
 pub(crate) struct Address {
@@ -159,9 +165,8 @@ impl Address {
 /// Only web URLs have a query; in a key of a bucket, `?` and `#` are characters. The user of `abfs://` is the container.
 pub(crate) fn public(text: &str) -> String {
     let Some(scheme) = scheme_of(text) else { return text.to_owned() };
-    let is_web = ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
     let rest = &text[scheme.len() + 3..];
-    let rest = if is_web { rest.split(['?', '#']).next().unwrap_or_default() } else { rest };
+    let rest = if is_web(text) { rest.split(['?', '#']).next().unwrap_or_default() } else { rest };
     let end = rest.find('/').unwrap_or(rest.len());
     let (host, path) = rest.split_at(end);
     let host = match host.rsplit_once('@') {

@@ -138,6 +138,20 @@ impl Location {
         }
     }
 
+    /// The bytes of a range inside the file.
+    pub(crate) fn bytes(&self, range: Range<u64>) -> io::Result<Bytes> {
+        match self {
+            Self::Local(_) => {
+                let mut file = self.open()?;
+                file.seek(SeekFrom::Start(range.start))?;
+                let mut bytes = Vec::new();
+                file.take(range.end - range.start).read_to_end(&mut bytes)?;
+                Ok(bytes.into())
+            }
+            Self::Remote(object, _) => object.fetch(range),
+        }
+    }
+
     /// Begins to fetch the first bytes of an object, which is read soon; of a table that is read by `parts`, its end.
     pub(crate) fn prefetch(&self, parts: bool) {
         let Self::Remote(object, begun) = self else { return };
@@ -157,10 +171,7 @@ impl Location {
     /// an object, which is only read as long as it is the same.
     pub(crate) fn stat(&self) -> io::Result<Stat> {
         match self {
-            Self::Local(path) => {
-                let metadata = path.metadata()?;
-                Ok(Stat { size: metadata.len(), etag: None, modified: modified(&metadata) })
-            }
+            Self::Local(path) => Ok(stat_of(&path.metadata()?)),
             Self::Remote(object, _) => Ok(object.stat().clone()),
         }
     }
@@ -182,6 +193,15 @@ impl Location {
 /// A reader of a whole object.
 fn whole(object: &Arc<Object>) -> ObjectReader {
     ObjectReader::new(object, Access::Range(0..object.stat().size))
+}
+
+/// A number that changes with the size of a file of the local disk, or with the time of its last change.
+pub(crate) fn version_of(metadata: &Metadata) -> u64 {
+    stat_of(metadata).version()
+}
+
+fn stat_of(metadata: &Metadata) -> Stat {
+    Stat { size: metadata.len(), etag: None, modified: modified(metadata) }
 }
 
 /// The time of the last change of a file, in nanoseconds since 1970; 0 where the system does not tell.

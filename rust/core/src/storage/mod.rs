@@ -10,6 +10,7 @@ pub(crate) mod cache;
 mod http;
 mod location;
 mod object;
+mod pictures;
 mod ranged;
 mod reader;
 mod search;
@@ -20,10 +21,12 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use address::{is_url, public};
+pub(crate) use address::{is_url, is_web, public};
 pub(crate) use buckets::lease::{Lease, SeenLocks};
 pub(crate) use buckets::objects::Version;
 pub(crate) use buckets::target::{LOCK, Target};
-pub(crate) use location::{Location, OpenFile, RangeFile, RangeFileReader};
+pub(crate) use location::{Location, OpenFile, RangeFile, RangeFileReader, version_of};
+pub(crate) use pictures::remote_url;
+pub use pictures::{HubAccess, PictureContent, PictureStorage, RemotePictures};
 pub(crate) use search::{Named, Outputs};
 pub(crate) use session::Session;

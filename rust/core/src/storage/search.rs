@@ -10,6 +10,7 @@ use super::address::{Address, StoreKind};
 use super::location::Location;
 use super::session::Session;
 use super::stat::Stat;
+use crate::config::GivenFile;
 use crate::error::{Error, Result};
 use crate::util::disk::sealed;
 
@@ -52,6 +53,20 @@ impl Outputs {
 }
 
 impl Session {
+    /// The one object at a URL, which is no glob.
+    pub(crate) fn file(&self, url: &str) -> Result<Location> {
+        let address = self.address(url)?;
+        match self.find(&address)? {
+            Some(object) => Ok(Arc::new(object).into()),
+            None => Err(not_found(&address.name, "No such file")),
+        }
+    }
+
+    /// The object of a file that the caller gave.
+    pub(crate) fn given_file(&self, given: &GivenFile) -> Result<Location> {
+        self.given_object(given).map(|object| Arc::new(object).into())
+    }
+
     /// The objects that `text` names: a URL, a glob or a folder of a bucket.
     pub(crate) fn search(&self, text: &str) -> Result<Named> {
         if let Some(given) = self.given(text) {

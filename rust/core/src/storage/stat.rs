@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use twox_hash::XxHash64;
+
 use super::stopped::Stopped;
 
 /// The size of an object, and the marks by which a change is seen.
@@ -49,6 +51,15 @@ impl Stat {
     pub(crate) fn quoted_etag(&self) -> Option<String> {
         let etag = self.etag.as_deref()?;
         Some(if etag.ends_with('"') { etag.to_owned() } else { format!("\"{etag}\"") })
+    }
+
+    /// A number that changes with the content, as far as the store tells.
+    pub(crate) fn version(&self) -> u64 {
+        let told = match &self.etag {
+            Some(etag) => format!("{}\n{}", self.size, bare(etag)),
+            None => format!("{}\n{}", self.size, self.modified),
+        };
+        XxHash64::oneshot(0, told.as_bytes())
     }
 
     /// True if a later run can tell that the object is the same.

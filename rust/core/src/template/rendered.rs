@@ -42,6 +42,8 @@ pub struct PlacedPicture {
     pub source: PictureSource,
     /// The number of its bytes, if rows embed them.
     pub embedded: Option<u32>,
+    /// A number that changes with the content of its file; 0 for one without a file of its own.
+    pub version: u64,
 }
 
 /// The place of a picture's bytes.

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use crate::arrow::{PyTables, reported};
 use crate::callers::records::PyRecords;
 use crate::callers::transform::PyTransform;
+use crate::calls::pictures::PyRemotePictures;
 use crate::calls::pretrained::PyPretrained;
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::PyOptions;
@@ -82,16 +83,19 @@ pub(crate) fn repack(
     output: &PyOutput,
     options: &PyOptions,
     tokenizer: Option<&PyPretrained>,
+    pictures: Option<&PyRemotePictures>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
     let (output, options) = (output.0.clone(), options.0.clone());
     let pretrained = tokenizer.map(|it| Arc::clone(&it.pretrained));
-    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, _| {
+    let pictures = pictures.map(PyRemotePictures::parts);
+    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let vocabulary = pretrained.as_ref().map_or_else(Vocabulary::default, |it| Vocabulary {
             tokenizer: Some(&it.tokenizer),
             named: &it.special_tokens,
         });
-        pipeline::repack(&options, &source, &output, vocabulary, control)
+        let pictures = pictures.map(|pictures| Arc::new(pictures.opened(caller)));
+        pipeline::repack(&options, &source, &output, vocabulary, pictures, control)
     })
     .map(PyReport)
 }

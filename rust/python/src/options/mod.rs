@@ -26,6 +26,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::callers::written::{digits, has_list};
+use crate::calls::pictures::{PictureParts, PyRemotePictures};
 use crate::convert::{counts, field, refuse, share_given, word, words};
 use crate::error;
 use crate::options::byte_sizes::bytes_given;
@@ -36,7 +37,7 @@ use crate::options::shares::PyShares;
 /// The options that decide the content of the output, and those for losses, verification and threads.
 #[pyclass(name = "Options", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
-pub(crate) struct PyOptions(pub(crate) Options);
+pub(crate) struct PyOptions(pub(crate) Options, pub(crate) Option<PictureParts>);
 
 #[pymethods]
 impl PyOptions {
@@ -65,6 +66,7 @@ impl PyOptions {
         if let Some(images) = &images {
             images.options.add_columns(&mut columns);
         }
+        let pictures = images.as_ref().map(|images| images.remote.clone());
         let (most_images, most_image_tokens) = images
             .as_ref()
             .map_or((None, None), |images| (images.most_images, images.most_image_tokens));
@@ -111,7 +113,7 @@ impl PyOptions {
             },
         };
         options.validate().map_err(error::to_py)?;
-        Ok(Self(options))
+        Ok(Self(options, pictures))
     }
 }
 
@@ -174,6 +176,7 @@ impl<'py> FromPyObject<'_, 'py> for PyRendering {
 /// The pictures of conversations, of a `fastpack.tokenizer.pictures.native.NativeImages`.
 pub(crate) struct PyImages {
     options: ImageOptions,
+    remote: PictureParts,
     most_images: Option<NonZeroU32>,
     most_image_tokens: Option<NonZeroU32>,
 }
@@ -200,9 +203,12 @@ impl<'py> FromPyObject<'_, 'py> for PyImages {
             token_types: token_types.collect(),
             folder: field(&value, "folder")?,
             embed: field(&value, "embed")?,
+            fetch: field(&value, "fetch")?,
         };
+        let remote: Py<PyRemotePictures> = field(&value, "remote")?;
         Ok(Self {
             options,
+            remote: remote.get().parts(),
             most_images: most_images.map(|most| most.0),
             most_image_tokens: most_image_tokens.map(|most| most.0),
         })

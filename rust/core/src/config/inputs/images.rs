@@ -29,6 +29,9 @@ pub struct ImageOptions {
     /// True if rows hold the bytes of their pictures.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub embed: bool,
+    /// True if pictures on web servers are fetched.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fetch: bool,
 }
 
 /// A column with the type of each token.

@@ -20,6 +20,7 @@ use crate::pipeline::runs::output_folder::{in_folder, read_report};
 use crate::report::Report;
 use crate::report::timing::Work;
 use crate::sink::{KeptTokens, Sink, kept};
+use crate::storage::RemotePictures;
 use crate::util::control::{Control, Phase};
 use crate::util::ordered::ordered;
 use crate::util::wording::{message, set};
@@ -29,7 +30,7 @@ use crate::util::wording::{message, set};
 ///
 /// Whole documents were kept, so documents that were dropped for their length are packed if they fit now. A
 /// stopped run is resumed, as by `pack_dir`. `vocabulary` is that of the tokenizer of the tokens, which some objectives
-/// need.
+/// need; `pictures` opens those in remote storage.
 ///
 /// # Panics
 ///
@@ -39,6 +40,7 @@ pub fn repack(
     source: &Path,
     output: &Output,
     vocabulary: Vocabulary<'_>,
+    pictures: Option<Arc<RemotePictures>>,
     control: &Control,
 ) -> Result<Report> {
     let kept = kept(source)?;
@@ -116,6 +118,7 @@ pub fn repack(
             let largest_id = made_by.and_then(|made_by| made_by.largest_id);
             let objective = objective(options, vocabulary)?;
             let layout = Layout::new(options, objective, filling, about.sources.clone())?;
+            let layout = layout.with_remote_pictures(pictures);
             let layout = layout.stored_as(output.coding.layout, largest_id);
             let log = Arc::new(Log::open_finished(&kept.tokens)?);
             let store = Store::with_log(Arc::clone(&log), output.memory);

@@ -167,22 +167,30 @@ pub(super) fn said(error: &object_store::Error, client: &RetryingClient) -> io::
         ),
         Store::AlreadyExists { .. } => io::Error::new(io::ErrorKind::AlreadyExists, detail),
         Store::Precondition { .. } => super::stopped::Stopped::Changed.into(),
-        _ if is_broken_off(error) => io::Error::new(io::ErrorKind::ConnectionAborted, detail),
-        _ => io::Error::other(format!("the store fails: {detail}")),
+        _ => match http_failure(error) {
+            Some(HttpErrorKind::Interrupted) => {
+                io::Error::new(io::ErrorKind::ConnectionAborted, detail)
+            }
+            failure => {
+                let kind = match failure {
+                    Some(HttpErrorKind::Timeout) => io::ErrorKind::TimedOut,
+                    Some(HttpErrorKind::Connect) => io::ErrorKind::NotConnected,
+                    _ => io::ErrorKind::Other,
+                };
+                io::Error::new(kind, format!("the store fails: {detail}"))
+            }
+        },
     }
 }
 
-/// True if an error is that of a body that broke off.
-fn is_broken_off(error: &object_store::Error) -> bool {
+/// The failure of the connection, if that is what an error is about.
+fn http_failure(error: &object_store::Error) -> Option<HttpErrorKind> {
     let mut inner: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = inner {
-        if error
-            .downcast_ref::<HttpError>()
-            .is_some_and(|it| it.kind() == HttpErrorKind::Interrupted)
-        {
-            return true;
+        if let Some(failure) = error.downcast_ref::<HttpError>() {
+            return Some(failure.kind());
         }
         inner = error.source();
     }
-    false
+    None
 }

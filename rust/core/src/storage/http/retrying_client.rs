@@ -200,6 +200,9 @@ impl RetryingClient {
             io::ErrorKind::TimedOut
         } else if error.is_connect() {
             io::ErrorKind::NotConnected
+        } else if error.is_redirect() {
+            // Asking again leads to the same place.
+            io::ErrorKind::Other
         } else {
             io::ErrorKind::ConnectionAborted
         };

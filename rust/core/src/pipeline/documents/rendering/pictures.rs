@@ -6,7 +6,6 @@ use std::io::BufReader;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use fastpack_picture::Size;
 use memchr::memmem;
@@ -20,6 +19,7 @@ use crate::pipeline::job::Job;
 use crate::record::{Conversation, Fault, Picture};
 use crate::report::ledger::Reason;
 use crate::source::{Container, format_by_name};
+use crate::storage::{RemotePictures, is_url, is_web, public, remote_url, version_of};
 use crate::template::{PictureSource, PlacedPicture, Rendered, Trained};
 use crate::util::message::counted;
 
@@ -33,14 +33,16 @@ const MOST_SIZES: usize = 1 << 14;
 pub(crate) struct PictureTexts<'a> {
     options: &'a ImageOptions,
     function: &'a PictureFunction,
+    /// The pictures in remote storage.
+    remote: Option<&'a RemotePictures>,
     /// True if a function of the caller changes the records.
     is_mapped: bool,
     known: Mutex<KnownTexts>,
     sizes: Mutex<KnownSizes>,
 }
 
-/// The sizes of files that were opened lately. A file of another time or length is opened again.
-type KnownSizes = HashMap<PathBuf, ((Option<SystemTime>, u64), Size)>;
+/// The sizes of files that were opened lately. A file of another version is opened again.
+type KnownSizes = HashMap<PathBuf, (u64, Size)>;
 
 /// A picture, as its documents and rows know it.
 struct SizedPicture {
@@ -48,6 +50,8 @@ struct SizedPicture {
     source: PictureSource,
     /// The number of its bytes, if rows embed them.
     embedded: Option<u32>,
+    /// A number that changes with the content of its file.
+    version: u64,
 }
 
 /// The size of a picture, and the number of pictures of its conversation.
@@ -77,8 +81,9 @@ impl<'a> PictureTexts<'a> {
         let options = job.options.tokens.images.as_ref()?;
         let function = job.transform.pictures.as_ref()?;
         let is_mapped = job.transform.map.is_some();
+        let remote = job.pictures.as_deref();
         let (known, sizes) = (Mutex::default(), Mutex::default());
-        Some(Self { options, function, is_mapped, known, sizes })
+        Some(Self { options, function, remote, is_mapped, known, sizes })
     }
 
     /// Replaces the marker of each picture in the texts of a conversation, a record of the file at `path` or in memory.
@@ -89,7 +94,7 @@ impl<'a> PictureTexts<'a> {
         path: Option<&Path>,
     ) -> Result<(), RecordFailure<'a>> {
         let pictures = conversation.pictures.iter().map(|picture| self.sized(picture, path));
-        let pictures = pictures.collect::<Result<Vec<_>, Fault>>()?;
+        let pictures = pictures.collect::<Result<Vec<_>, RecordFailure<'_>>>()?;
         for rendered in texts {
             let marker = self.options.marker.as_bytes();
             let places: Vec<usize> = memmem::find_iter(rendered.text.as_bytes(), marker).collect();
@@ -134,35 +139,89 @@ impl<'a> PictureTexts<'a> {
     }
 
     /// A picture with its size and source.
-    fn sized(&self, picture: &Picture, path: Option<&Path>) -> Result<SizedPicture, Fault> {
+    fn sized(
+        &self,
+        picture: &Picture,
+        path: Option<&Path>,
+    ) -> Result<SizedPicture, RecordFailure<'a>> {
         let name = match picture {
             Picture::Held(picture) if self.options.embed => {
                 let (size, bytes) = (picture.size()?, picture.bytes()?);
                 let embedded = bytes_in_row(bytes.len() as u64)
                     .map_err(|what| Fault::new(Reason::Picture, what))?;
                 let source = PictureSource::Held(bytes);
-                return Ok(SizedPicture { size, source, embedded: Some(embedded) });
+                return Ok(SizedPicture { size, source, embedded: Some(embedded), version: 0 });
             }
             Picture::Held(picture) if self.names_records(path) => {
                 let (size, source) = (picture.size()?, PictureSource::Record);
-                return Ok(SizedPicture { size, source, embedded: None });
+                return Ok(SizedPicture { size, source, embedded: None, version: 0 });
             }
             Picture::Held(_) => {
                 let message = "no row can name the bytes of the picture: records that hold some lie uncompressed in JSON Lines, \
                                Parquet or Arrow on this machine, and no `map` changes them; embed the pictures instead";
-                return Err(Fault::new(Reason::Picture, message));
+                return Err(Fault::new(Reason::Picture, message).into());
             }
             Picture::File(name) => name,
         };
+        if let Some(url) = self.url(name, path) {
+            return self.sized_remote(&url);
+        }
+        Ok(self.sized_file(name, path)?)
+    }
+
+    /// The folder in which relative paths of the record in the file at `path` begin.
+    fn folder<'p>(&'p self, path: Option<&'p Path>) -> Option<&'p Path> {
+        self.options.folder.as_deref().or_else(|| path?.parent())
+    }
+
+    /// The URL of a picture that a record names; `None` for a file of this machine.
+    fn url(&self, name: &str, path: Option<&Path>) -> Option<String> {
+        if file_of(name).is_some() { None } else { remote_url(name, self.folder(path)) }
+    }
+
+    /// The picture in remote storage at a URL.
+    fn sized_remote(&self, url: &str) -> Result<SizedPicture, RecordFailure<'a>> {
+        let fault = |what: &str| {
+            Fault::new(Reason::Picture, format!("the picture `{}`: {what}", public(url)))
+        };
+        self.may_fetch(url).map_err(|what| fault(&what))?;
+        let remote = self.remote.ok_or_else(|| fault("the call has no remote storage"))?;
+        let picture = remote.picture(url).map_err(RecordFailure::Run)?;
+        let picture = picture.map_err(|what| fault(&what))?;
+        let embedded = self.options.embed.then(|| bytes_in_row(picture.bytes)).transpose();
+        Ok(SizedPicture {
+            size: picture.size,
+            source: PictureSource::File(url.into()),
+            embedded: embedded.map_err(|what| fault(&what))?,
+            version: picture.version,
+        })
+    }
+
+    /// Refuses the URL of a picture that the job does not fetch.
+    fn may_fetch(&self, url: &str) -> Result<(), String> {
+        if !is_web(url) {
+            return Ok(());
+        }
+        if !self.options.fetch {
+            return Err(
+                "it is on a web server, from which pictures are fetched only if `reading.images.fetch` is set; set it, \
+                 or fetch them first"
+                    .to_owned(),
+            );
+        }
+        let parsed = Url::parse(url).map_err(|error| format!("it is no URL: {error}"))?;
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            return Err("its URL has a user or a password, which rows would hold; leave them out"
+                .to_owned());
+        }
+        Ok(())
+    }
+
+    /// The picture in a file of this machine, named by a record in the file at `path` or in memory.
+    fn sized_file(&self, name: &str, path: Option<&Path>) -> Result<SizedPicture, Fault> {
         let named = file_of(name);
         let name = named.as_deref().unwrap_or(name);
-        let folder = self.options.folder.as_deref().or_else(|| path?.parent());
-        if is_url(Path::new(name)) || Path::new(name).is_relative() && folder.is_some_and(is_url) {
-            let message = format!(
-                "the picture `{name}` is not on this machine; fetch it first, or keep its bytes in the record"
-            );
-            return Err(Fault::new(Reason::Picture, message));
-        }
+        let folder = self.folder(path);
         let file: PathBuf = folder.map_or_else(|| name.into(), |folder| folder.join(name));
         // Training may begin in another folder.
         let file = std::path::absolute(&file).unwrap_or(file);
@@ -177,10 +236,10 @@ impl<'a> PictureTexts<'a> {
         let source = PictureSource::File(file.display().to_string().into());
         let embedded = self.options.embed.then(|| bytes_in_row(facts.len())).transpose();
         let embedded = embedded.map_err(|what| fault(&what))?;
-        let version = (facts.modified().ok(), facts.len());
+        let version = version_of(&facts);
         let sizes = || self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, size)) = sizes().get(&file).filter(|(known, _)| *known == version) {
-            return Ok(SizedPicture { size: *size, source, embedded });
+            return Ok(SizedPicture { size: *size, source, embedded, version });
         }
         let opened = File::open(&file).map_err(|error| fault(&error))?;
         let size = fastpack_picture::size(BufReader::new(opened)).map_err(|error| fault(&error))?;
@@ -189,27 +248,47 @@ impl<'a> PictureTexts<'a> {
             sizes.clear();
         }
         sizes.insert(file, (version, size));
-        Ok(SizedPicture { size, source, embedded })
+        Ok(SizedPicture { size, source, embedded, version })
     }
 
     /// Makes the texts of the pictures of a block's conversations, records of the file at `path` or in memory, ahead of their
-    /// rendering: many sizes take the processor little longer than one. Bad pictures are reported with their records.
+    /// rendering: many sizes take the processor little longer than one, and many pictures in remote storage are fetched at a time.
+    /// Bad pictures are reported with their records.
     pub(crate) fn prepare(
         &self,
         conversations: impl Iterator<Item = Conversation>,
         path: Option<&Path>,
     ) -> Result<(), Error> {
         let mut missing: BTreeMap<usize, Vec<Size>> = BTreeMap::new();
+        let mut note = |size: Size, count: usize| {
+            if !self.known().of.contains_key(&(size, count)) {
+                missing.entry(count).or_default().push(size);
+            }
+        };
+        let (mut urls, mut counts) = (Vec::new(), Vec::new());
         for conversation in conversations {
             let count = conversation.pictures.len();
             for picture in &conversation.pictures {
                 let size = match picture {
                     Picture::Held(picture) => picture.size(),
-                    Picture::File(_) => self.sized(picture, path).map(|it| it.size),
+                    Picture::File(name) => match self.url(name, path) {
+                        Some(url) if self.may_fetch(&url).is_ok() => {
+                            urls.push(url);
+                            counts.push(count);
+                            continue;
+                        }
+                        Some(_) => break,
+                        None => self.sized_file(name, path).map(|it| it.size),
+                    },
                 };
                 let Ok(size) = size else { break };
-                if !self.known().of.contains_key(&(size, count)) {
-                    missing.entry(count).or_default().push(size);
+                note(size, count);
+            }
+        }
+        if let Some(remote) = self.remote.filter(|_| !urls.is_empty()) {
+            for (picture, count) in remote.pictures(&urls)?.into_iter().zip(counts) {
+                if let Ok(picture) = picture {
+                    note(picture.size, count);
                 }
             }
         }
@@ -262,7 +341,7 @@ impl<'a> PictureTexts<'a> {
         let mut text = String::with_capacity(rendered.text.len());
         let mut reached = 0;
         for ((number, picture), &place) in (0..).zip(pictures).zip(places) {
-            let SizedPicture { size, source, embedded } = picture;
+            let SizedPicture { size, source, embedded, version } = picture;
             text.push_str(&rendered.text[reached..place]);
             let start = text.len();
             text.push_str(&self.text(*size, pictures.len())?);
@@ -279,6 +358,7 @@ impl<'a> PictureTexts<'a> {
                 size: *size,
                 source: source.clone(),
                 embedded: *embedded,
+                version: *version,
             });
         }
         text.push_str(&rendered.text[reached..]);
@@ -312,11 +392,6 @@ fn file_of(url: &str) -> Option<String> {
     let whole = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
     let whole = whole.and_then(|path| path.into_os_string().into_string().ok());
     Some(whole.unwrap_or_else(|| path.to_owned()))
-}
-
-/// True for a place in remote storage.
-fn is_url(path: &Path) -> bool {
-    path.to_str().is_some_and(|path| path.contains("://"))
 }
 
 /// The number of pictures up to and with a turn of the assistant, counted from 1; of all messages if there is no such turn.

@@ -1,0 +1,43 @@
+"""`remote_pictures`: the native module's access to pictures in stores, on web servers and on the hub."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from fastpack import _fastpack
+from fastpack.storage.filesystem import choose_filesystem
+from fastpack.storage.remote_options import choose_storage
+
+if TYPE_CHECKING:
+    from fastpack.options.storage import Storage
+
+__all__ = ["remote_pictures"]
+
+
+def remote_pictures(
+    storage: Storage,
+    *,
+    hub: bool = False,
+) -> _fastpack.RemotePictures:
+    """The access to pictures that lie elsewhere. Nothing is opened before the first one is read.
+
+    Args:
+        storage: The storage of the call.
+        hub: Whether pictures are known to lie on the hub, so that its package is imported if nothing else has.
+    """
+    native = choose_storage((), storage, filesystem=choose_filesystem(storage.filesystem))
+    return _fastpack.RemotePictures(native, _hub_access(wanted=hub))
+
+
+def _hub_access(*, wanted: bool) -> tuple[str, dict[str, str]] | None:
+    """The URL of the hub and the headers of requests to it; `None` without its package."""
+    if not wanted and "huggingface_hub" not in sys.modules:
+        return None
+    try:
+        import huggingface_hub  # noqa: PLC0415  slow to import
+    except ImportError:
+        return None
+    token = huggingface_hub.get_token()
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    return huggingface_hub.HfApi().endpoint, headers
