@@ -445,7 +445,7 @@ def test_limits_of_pictures_hold_on_every_road(folder_of, tmp_path):
     fastpack.pack_dir(path, tmp_path / "rows", tokenizer=model, progress=False, **options)
     assert fastpack.read(tmp_path / "rows").to_pylist() == table.to_pylist()
     assert fastpack.verify(tmp_path / "rows", sample=0)
-    problems, _ = _fastpack.check_rows(table, json.dumps({"max_images_per_pack": most - 1}))
+    problems, _ = _fastpack.check_rows(table, json.dumps({"reading.images.max_images_per_pack": most - 1}))
     assert [message for _, message in problems] == [
         f"column `images` has more than {most - 1} pictures, the `max_images_per_pack` of these rows"
     ]

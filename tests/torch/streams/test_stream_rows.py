@@ -16,6 +16,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 import fastpack
 from fastpack import BatchError, OptionError
+from fastpack.streaming.stream import PackStream, ranked
 from fastpack.torch import StreamDataset
 
 DOCUMENTS = 700
@@ -167,13 +168,8 @@ def run_to_end(files, worlds, lot, **options):
     state = None
     for phase, ranks in enumerate(worlds):
         streams = [
-            fastpack.streaming.stream.PackStream(
-                {
-                    **stream_of(files, **options, batch_size=2)._given,
-                    "rank": rank,
-                    "world_size": ranks,
-                    "by_row": True,
-                }
+            PackStream(
+                {**ranked(stream_of(files, **options, batch_size=2)._given, rank, ranks), "by_row": True}
             )
             for rank in range(ranks)
         ]

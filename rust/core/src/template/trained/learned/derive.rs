@@ -156,6 +156,12 @@ pub(crate) fn from_places(
     places: &[MarkPlace],
 ) -> Option<Vec<Range<usize>>> {
     let extents = extents(places, messages.len());
+    // The first place behind each message at which a text of a later one begins.
+    let mut nexts = vec![text.len(); messages.len()];
+    for number in (1..messages.len()).rev() {
+        let start = extents[number].as_ref().map_or(text.len(), |extent| extent.range.start);
+        nexts[number - 1] = nexts[number].min(start);
+    }
     let mut spans: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
     for (number, message) in messages.iter().enumerate() {
@@ -164,12 +170,7 @@ pub(crate) fn from_places(
             at = extent.map_or(at, |extent| extent.range.end.max(at));
             continue;
         }
-        let next = extents[number + 1..]
-            .iter()
-            .flatten()
-            .map(|extent| extent.range.start)
-            .min()
-            .unwrap_or(text.len());
+        let next = nexts[number];
         let shown = MessagePlace {
             is_marked: extent.is_some(),
             range: extent.map_or(next..next, |extent| extent.range.clone()),
@@ -198,7 +199,9 @@ pub(crate) fn from_places(
     }
     let others = places.iter().filter(|place| !messages[place.message].by_assistant);
     for place in others {
-        if spans.iter().any(|span| span.start < place.at && place.at < span.end) {
+        // Spans follow each other, so it can only be inside the last one that begins before it.
+        let before = spans.partition_point(|span| span.start < place.at);
+        if before.checked_sub(1).is_some_and(|last| place.at < spans[last].end) {
             return None;
         }
     }

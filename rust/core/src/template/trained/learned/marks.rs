@@ -12,8 +12,10 @@ use std::sync::Arc;
 use fastpack_template::is_space;
 use fastpack_template::json::{Json, Map};
 
-/// The two planes of private-use characters.
-const PLANES: [RangeInclusive<u32>; 2] = [0xF_0000..=0xF_FFFD, 0x10_0000..=0x10_FFFD];
+/// The two planes of private-use characters; and both with the two characters between them that are none, for conversations of more
+/// than 32,767 messages.
+const PLANES: [RangeInclusive<u32>; 3] =
+    [0xF_0000..=0xF_FFFD, 0x10_0000..=0x10_FFFD, 0xF_0000..=0x10_FFFD];
 
 /// The keys of a message whose texts are marked.
 pub(crate) const MARKED: [&str; 4] = ["content", "reasoning_content", "thinking", "reasoning"];

@@ -218,6 +218,9 @@ pub(in crate::template) fn other_spans(
     Ok(Some(spans))
 }
 
+/// The most work of all renders of a conversation: tens of seconds.
+const MOST_WORK: u64 = 1 << 34;
+
 /// Renders the messages up to some turn of a conversation, and others in the place of its last ones.
 struct Renders<'c> {
     template: &'c ChatTemplate,
@@ -234,9 +237,10 @@ impl<'c> Renders<'c> {
         conversation: &'c Conversation,
         messages: &'c [Cow<'c, Map>],
     ) -> Self {
-        // As much as ten renders of each message's prefix may take.
+        // As much as ten renders of each message's prefix may take, but no more than a minute.
         let renders = 10 * messages.len() as u64;
         let work_left = template.most_work(messages, conversation).saturating_mul(renders);
+        let work_left = work_left.min(MOST_WORK);
         let stops = Stops::of(template, conversation);
         Self { template, conversation, messages, stops, work_left }
     }
