@@ -32,7 +32,7 @@ use crate::error;
 use crate::options::byte_sizes::bytes_given;
 use crate::options::objective::PyObjectiveOptions;
 use crate::options::packing::{PyPackOptions, PyPadding};
-use crate::options::shares::PyShares;
+use crate::options::shares::{PyShares, PySourceShare};
 
 /// The options that decide the content of the output, and those for losses, verification and threads.
 #[pyclass(name = "Options", module = "fastpack._fastpack", frozen)]
@@ -58,7 +58,7 @@ impl PyOptions {
         verify: PyVerify,
         threads: PyThreads,
         images: Option<PyImages>,
-        shares: Option<(PyShares, Vec<(String, Option<f64>, f64)>)>,
+        shares: Option<(PyShares, Vec<PySourceShare>)>,
     ) -> PyResult<Self> {
         let padded = padding.to != PadTo::Nothing;
         let mut columns =

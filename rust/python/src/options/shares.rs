@@ -28,13 +28,17 @@ impl<'py> FromPyObject<'_, 'py> for PyShares {
 }
 
 impl PyShares {
-    /// The shares of sources, from the name, the weight if any and the fraction of each.
-    pub(crate) fn of(&self, sources: Vec<(String, Option<f64>, f64)>) -> Shares {
-        let share = |(name, weight, fraction)| SourceShare { name, weight, fraction };
+    /// The shares of these sources.
+    pub(crate) fn of(&self, sources: Vec<PySourceShare>) -> Shares {
+        let share = |PySourceShare(name, weight, fraction)| SourceShare { name, weight, fraction };
         let sources = sources.into_iter().map(share).collect();
         Shares { sources, unit: self.unit, stopping: self.stopping }
     }
 }
+
+/// The name of a source, its weight if it has one, and the fraction of it that is drawn.
+#[derive(FromPyObject)]
+pub(crate) struct PySourceShare(String, Option<f64>, f64);
 
 /// The unit of shares: tokens or documents.
 struct PyShareUnit(ShareUnit);
