@@ -26,7 +26,7 @@ _HANDLED: Final = frozenset(
 """The options of a scan that are spelled here, mean nothing when files are packed, or are secret."""
 
 _YES_NO: Final = {True: "yes", False: "no"}
-"""How flags of words spell truths."""
+"""The spelling of truths in flags that take words."""
 
 
 def after_scan(given: Mapping[str, object], scan: ScanReport) -> str:

@@ -210,7 +210,7 @@ def _native(
 
 
 _READING = ("shape", "fields", "prompt", "examples", "separator")
-"""What a source may say of its reading."""
+"""The options of reading that a source may have of its own."""
 
 
 def _patterns(files: object, filesystem: FileSystem | None) -> list[str]:

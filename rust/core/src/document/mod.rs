@@ -46,7 +46,7 @@ pub const PARTS: ColumnName = ColumnName("parts");
 /// Not ids, but the kind of each part: the number of a [`PartKind`].
 pub const KINDS: ColumnName = ColumnName("part_kinds");
 
-/// Not ids, but the labels of the document as a whole: numbers, or names of classes as [`labels`] writes them.
+/// Not ids, but the labels of the document as a whole: numbers, or names of classes as [`class_names`] writes them.
 pub const LABELS: ColumnName = ColumnName("document_labels");
 
 /// Not ids, but the labels that a function of the caller gave the tokens: the bits of 32-bit integers.

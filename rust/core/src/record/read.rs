@@ -159,7 +159,7 @@ pub struct ReadFacts {
     pub unread: Cell<bool>,
     /// True if the hash of the fields that the shape reads is wanted.
     pub hashes: bool,
-    /// That hash.
+    /// The hash.
     pub content: Cell<Option<u64>>,
 }
 

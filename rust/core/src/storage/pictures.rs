@@ -45,7 +45,7 @@ const MOST_OF_HEADER: u64 = 64 << 20;
 /// The most requests for one header.
 const MOST_PIECES: u32 = 256;
 
-/// What it takes to open the pictures of a call that lie in remote storage.
+/// The access to the pictures of a call that lie in remote storage.
 #[derive(Clone, Debug, Default)]
 pub struct PictureStorage {
     /// The options by which stores and web servers are read.
@@ -91,7 +91,7 @@ pub struct PictureContent {
 /// A result of a picture: the inner error is the fault of the record that names it.
 type OfPicture<T> = std::result::Result<T, String>;
 
-/// What is known of a picture, once somebody has looked at it. Whoever needs it meanwhile waits.
+/// The facts about a picture, found by the first thread that needs them; the others wait for it.
 type Known = Arc<Mutex<Option<OfPicture<RemotePicture>>>>;
 
 /// The pictures of a call that lie in remote storage.

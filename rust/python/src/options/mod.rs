@@ -150,7 +150,7 @@ impl<'py> FromPyObject<'_, 'py> for PyTrainOn {
     }
 }
 
-/// What a template is given beside the conversation, of a `fastpack.ChatTemplate`.
+/// The time that a template sees, and the form of arguments, of a `fastpack.ChatTemplate`.
 pub(crate) struct PyRendering {
     now: Option<NaiveDateTime>,
     decode_arguments: bool,

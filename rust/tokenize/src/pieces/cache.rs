@@ -30,7 +30,7 @@ struct Tables {
     newest: Arc<Table>,
     /// The full table before the newest one.
     older: Option<Arc<Table>>,
-    /// How often there was a new table.
+    /// The number of new tables so far.
     version: usize,
 }
 

@@ -16,7 +16,7 @@ use crate::pack::cancellable_sort::histogram;
 use crate::pack::strategies::{best_fit, mix};
 use crate::util::control::Control;
 
-/// How far micro-batches beside the longest sequences are filled.
+/// The fill of micro-batches beside the longest sequences.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heavy {
     /// The part of the budget that the others may need at most.

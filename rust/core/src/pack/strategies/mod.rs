@@ -1,5 +1,5 @@
 //! The strategies: pieces to rows. [`mix`] is the default of finite jobs. Streams pack by [`best_fit`]'s rule over a bounded number
-//! of open rows, in [`open`](super::open).
+//! of open rows, in [`online_packer`](super::online_packer).
 
 pub(super) mod best_fit;
 pub(super) mod bits;

@@ -377,7 +377,7 @@ impl LockedStore for LockedBucket<'_> {
         target.refuse_unconditional_copy(&generation.prove(TRIAL))?;
         end_unfinished_uploads(target);
         let earlier = Earlier::find(target, output, job, control)?;
-        // What is put together from groups is never resumed: the groups are kept instead.
+        // An output that is put together from groups is never resumed: the groups are kept instead.
         let cannot_resume = output.cannot_resume || job.is_grouped();
         let local = Output { cannot_resume, ..local(output, store.made()) };
         let disk = DiskStore::open(local.clone(), job)?;
