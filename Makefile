@@ -133,7 +133,7 @@ bench-pictures: $(STAMPS)/release $(STAMPS)/torch  ## measure conversations with
 	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/training/pictures.py
 
 bench-append: $(STAMPS)/release  ## measure new files appended to a packed folder beside the whole job
-	$(BIN)/python benches/python/append.py
+	$(BIN)/python benches/python/jobs/append.py
 
 bench-cores: $(STAMPS)/release  ## measure whole jobs on one core and on all of the machine
 	$(BIN)/python benches/python/cores.py

@@ -1,7 +1,7 @@
 """How the work around groups grows with their number: listing inputs, asking for the state, putting the output together.
 
-    python benches/python/groups.py --groups 10000
-    python benches/python/groups.py --groups 10000 --s3
+    python benches/python/jobs/groups.py --groups 10000
+    python benches/python/jobs/groups.py --groups 10000 --s3
 
 Packs one tiny file a group. All groups are packed first, by two processes; then what is measured is done once. With `--s3` the
 output lies in a bucket of an S3 server (`moto`) in a process of its own, so that the processor time is that of the client alone.
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import fastpack
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TOKENIZER = ROOT / "examples" / "tokenizer"
 OPTIONS = {"max_length": 64, "groups": 1, "threads": 1, "progress": False}
 

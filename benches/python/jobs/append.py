@@ -1,6 +1,6 @@
 """Measures `pack_dir` with `exists="append_rows"` beside the whole job: 1 % new conversations, packed into its folder.
 
-    python benches/python/append.py [--megabytes 300 1000] [--rounds 5]
+    python benches/python/jobs/append.py [--megabytes 300 1000] [--rounds 5]
 
 Outputs lie in memory. A job is given the tokenizer as a path, which it loads, or loaded.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import fastpack._fastpack as native
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from cores import MEMORY, Case, inputs  # noqa: E402
