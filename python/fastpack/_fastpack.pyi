@@ -30,6 +30,7 @@ __all__ = [
     "COMPACT_KEY",
     "LABEL_SPANS",
     "MADE_COLUMNS",
+    "MANIFEST_VERSION",
     "PLACES_KEY",
     "REPORT_KEY",
     "STATE_KEY",
@@ -171,7 +172,7 @@ class StorageOptions:
         cls,
         *,
         storage: Storage,
-        cache: str | PathLike[str],
+        cache: str | PathLike[str] | None,
         given: Mapping[str, Sequence[tuple[str, str, Mapping[str, str]]]],
         filesystem: object,
     ) -> StorageOptions: ...
@@ -578,6 +579,7 @@ class StreamTables:
 
 COMPACT_KEY: Final[str]
 LABEL_SPANS: Final[list[str]]
+MANIFEST_VERSION: Final[int]
 MADE_COLUMNS: Final[list[str]]
 PLACES_KEY: Final[str]
 REPORT_KEY: Final[str]

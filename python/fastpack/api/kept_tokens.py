@@ -1,8 +1,7 @@
-"""`kept_tokens`: the folder of kept tokens that `repack` reads; `embeds_pictures`: what its rows need."""
+"""`kept_tokens`: the folder of kept tokens that `repack` reads."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from fastpack.arguments.checks import folder_of
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import Folder
 from fastpack.dataset.manifest import MANIFEST, files_beside, manifest_of
-from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles, file_in
+from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
 from fastpack.errors import FastpackError, OptionError
 from fastpack.options.native import value_in
 from fastpack.options.storage import Storage
@@ -21,12 +20,16 @@ from fastpack.storage.remote_options import cache_folder, public
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["embeds_pictures", "kept_tokens"]
+    from fastpack.types import JsonValue
+
+__all__ = ["kept_tokens"]
 
 
 @contextmanager
-def kept_tokens(given: Mapping[str, object]) -> Iterator[str]:
+def kept_tokens(given: Mapping[str, object]) -> Iterator[tuple[str, bool]]:
     """The folder `source` of a call, on this machine: of one in remote storage, the kept tokens are fetched for a while.
+
+    The second value is true if rows of these tokens hold the bytes of pictures, which lie in their files.
 
     Raises:
         OptionError: The output is the folder itself.
@@ -35,8 +38,7 @@ def kept_tokens(given: Mapping[str, object]) -> Iterator[str]:
     source = folder_of("source", given["source"], takes_urls=True)
     if not is_url(source):
         # Refuses links that lead out of the folder, shards too.
-        manifest_of(LocalFiles(Path(source)))
-        yield source
+        yield source, _embeds_pictures(manifest_of(LocalFiles(Path(source))))
         return
     if public(source).rstrip("/") == public(str(given["output"])).rstrip("/"):
         message = "holds the tokens that are packed; write to a folder of its own"
@@ -56,13 +58,12 @@ def kept_tokens(given: Mapping[str, object]) -> Iterator[str]:
             path = Path(fetched, file.name)
             path.parent.mkdir(exist_ok=True)
             folder.files.copy(file, path)
-        yield fetched
+        yield fetched, _embeds_pictures(folder.manifest)
 
 
-def embeds_pictures(kept: str) -> bool:
-    """True if rows of the kept tokens in a folder of this machine hold the bytes of pictures, which lie in their files."""
-    try:
-        options = json.loads(file_in(Path(kept, MANIFEST)) or b"{}")["job"]["token_options"]
-        return bool(options["reading.images"].get("embed"))
-    except (KeyError, TypeError, AttributeError, ValueError):
-        return False  # the native module says what is wrong with the folder
+def _embeds_pictures(manifest: Mapping[str, JsonValue]) -> bool:
+    """True if rows of the kept tokens of a job hold the bytes of pictures."""
+    found: object = manifest
+    for name in ("job", "token_options", "reading.images"):
+        found = found.get(name) if isinstance(found, dict) else None
+    return isinstance(found, dict) and found.get("embed") is True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from fastpack import _fastpack
 from fastpack.api.carried_columns import carried_columns, pack_carrying
-from fastpack.api.kept_tokens import embeds_pictures, kept_tokens
+from fastpack.api.kept_tokens import kept_tokens
 from fastpack.api.recipes import load_manifest, recipe_of
 from fastpack.api.shares import shared_sources
 from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_numbers
@@ -207,7 +207,6 @@ def repack(given: Given) -> Report:
     else:
         loaded = pretrained(named, revision=storage.revision, token=storage.token)
     destination = native_output(given)
-    with kept_tokens(given) as kept, watching(given["progress"]) as callback:
-        embeds = embeds_pictures(kept)
+    with kept_tokens(given) as (kept, embeds), watching(given["progress"]) as callback:
         pictures = remote_pictures(Storage(storage.options), hub=True) if embeds else None
         return _fastpack.repack(kept, destination, options, loaded, pictures, callback)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from fastpack._fastpack import content_hash, hash_of, is_sealed, tokens_hash
+from fastpack._fastpack import MANIFEST_VERSION, content_hash, hash_of, is_sealed, tokens_hash
 from fastpack.arguments.checks import shown
 from fastpack.arguments.failures import about
 from fastpack.dataset.packed_files import ListedFile, file_in
@@ -82,7 +82,8 @@ def manifest_of(files: PackedFiles) -> dict[str, JsonValue]:
     """The content of `manifest.json` among the files of a folder; empty where there is none.
 
     Raises:
-        FastpackError: It cannot be read, has changed since fastpack wrote it, or lists a file outside the folder.
+        FastpackError: It cannot be read, has changed since fastpack wrote it, is of another version, or lists a file outside
+            the folder.
     """
     path = files.shown(MANIFEST)
     text = files.content(MANIFEST)
@@ -98,6 +99,13 @@ def manifest_of(files: PackedFiles) -> dict[str, JsonValue]:
         return manifest
     if not is_whole:
         message = f"{path} has changed since fastpack wrote it; pack again, or get the folder again from where it comes"
+        raise FastpackError(message)
+    version = manifest.get("version")
+    if version != MANIFEST_VERSION:
+        message = (
+            f"{path} is of another version of fastpack: it has the version {shown(version)}, and this one reads "
+            f"{MANIFEST_VERSION}; pack again, or use that version"
+        )
         raise FastpackError(message)
     listed = [*_names(path, manifest), *(file.name for file in files_beside(manifest))]
     for name in listed:

@@ -35,7 +35,7 @@ from fastpack.options.work import Weights
 from fastpack.records.sources import choose_inputs, choose_reading
 from fastpack.records.transform import transform, warn_of_unknown
 from fastpack.runtime.memory_limit import available_memory
-from fastpack.runtime.threads import available_threads, is_one_of_many
+from fastpack.runtime.threads import available_threads, is_one_of_many, local_ranks
 from fastpack.storage.filesystem import choose_filesystem
 from fastpack.storage.remote_options import choose_storage, staged
 from fastpack.storage.remote_pictures import remote_pictures
@@ -141,7 +141,7 @@ def processor_of(given: Mapping[str, object]) -> PictureProcessor | None:
 
 def _remote_pictures(given: Mapping[str, object]) -> _fastpack.RemotePictures:
     """The access to the pictures of a call that lie elsewhere."""
-    return remote_pictures(value_in(given, Storage))
+    return remote_pictures(value_in(given, Storage), cache_dir=given.get("cache_dir"))
 
 
 def _columns(given: Mapping[str, object]) -> object:
@@ -291,10 +291,16 @@ def native_output(
         validation=given.get("validation"),  # type: ignore[arg-type]  # the native module checks it
         keep_tokens=keep_tokens is True,
         shared=is_one_of_many(),
-        memory=available_memory() if memory is None else memory,  # type: ignore[arg-type]  # likewise
+        memory=_memory_of(turn) if memory is None else memory,  # type: ignore[arg-type]  # likewise
         recipe=recipe,
         remote=remote,
     )
+
+
+def _memory_of(turn: Rank | None) -> int:
+    """The default of `memory`: processes that pack groups at the same time share what a machine has."""
+    several = turn is not None and turn.world_size > 1
+    return available_memory() // (local_ranks() if several else 1)
 
 
 def _refuse_tokenizer(folder: str) -> None:

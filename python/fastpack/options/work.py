@@ -169,7 +169,8 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         FOLDER_CALLS,
         (
             "Memory that documents may take, in bytes or as a text such as `2GB`; documents beyond it are read back "
-            "from the folder. A quarter of the memory of the machine or cgroup, if not given."
+            "from the folder. A quarter of the memory of the machine or cgroup, if not given; the ranks of torchrun on one machine that "
+            "pack the groups of a job share it."
         ),
         flag=Flag(
             "--memory",

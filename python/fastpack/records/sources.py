@@ -157,8 +157,6 @@ def _checked(sources: Sequence[Mapping[str, object]]) -> list[Mapping[str, objec
                 message = f"source {number} has `{name}`, none of {', '.join(known)}"
                 raise OptionError(message, "files")
         listed.append(source)
-    if not listed:
-        raise OptionError(wanted, "files")
     return listed
 
 
@@ -190,7 +188,8 @@ def _native(
     patterns = [] if isinstance(records, Reiterable) else _patterns(own["path"], filesystem)
     named += patterns
     try:
-        said: dict[str, Any] = {name: own[name] for name in _READING if name in own}  # type: ignore[explicit-any]  # it is checked
+        names = [field.name for field in dataclasses.fields(reading)]
+        said: dict[str, Any] = {name: own[name] for name in names if name in own}  # type: ignore[explicit-any]  # it is checked
         read_as = dataclasses.replace(reading, **said)
         return _fastpack.Source(
             patterns=patterns,
@@ -207,10 +206,6 @@ def _native(
             raise
         message = Message(f"`{refused.option.rpartition('.')[2]}` of source {number} ", refused.reason)
         raise OptionError(message, "files") from refused
-
-
-_READING = ("shape", "fields", "prompt", "examples", "separator")
-"""The options of reading that a source may have of its own."""
 
 
 def _patterns(files: object, filesystem: FileSystem | None) -> list[str]:

@@ -10,7 +10,7 @@ from fastpack.runtime import cgroup
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["available_threads", "is_one_of_many"]
+__all__ = ["available_threads", "is_one_of_many", "local_ranks"]
 
 
 def available_threads() -> int:
@@ -19,8 +19,13 @@ def available_threads() -> int:
     quota = _quota()
     if quota is not None:
         cores = min(cores, quota)
-    ranks = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    return max(1, cores // (int(ranks) if ranks.isdecimal() and int(ranks) > 0 else 1))
+    return max(1, cores // local_ranks())
+
+
+def local_ranks() -> int:
+    """The number of ranks on this machine, as torchrun tells it; 1 if it does not."""
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(1, int(ranks)) if ranks.isdecimal() else 1
 
 
 def is_one_of_many() -> bool:

@@ -67,7 +67,7 @@ def choose_storage(
         given[folder] = _files_in_hub(folder)
     return _fastpack.StorageOptions(
         storage=dataclasses.replace(storage, options=_texts(storage.options)),
-        cache=cache_folder(cache_dir),
+        cache=None if storage.block_cache is None else cache_folder(cache_dir),
         given=given,
         filesystem=filesystem,
     )

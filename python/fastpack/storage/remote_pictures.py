@@ -18,15 +18,18 @@ __all__ = ["remote_pictures"]
 def remote_pictures(
     storage: Storage,
     *,
+    cache_dir: object = None,
     hub: bool = False,
 ) -> _fastpack.RemotePictures:
     """The access to pictures that lie elsewhere. Nothing is opened before the first one is read.
 
     Args:
         storage: The storage of the call.
+        cache_dir: The folder that holds what is kept of fetched files; a folder of the user if it is not given.
         hub: Whether pictures are known to lie on the hub, so that its package is imported if nothing else has.
     """
-    native = choose_storage((), storage, filesystem=choose_filesystem(storage.filesystem))
+    filesystem = choose_filesystem(storage.filesystem)
+    native = choose_storage((), storage, cache_dir=cache_dir, filesystem=filesystem)
     return _fastpack.RemotePictures(native, _hub_access(wanted=hub))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastpack import _fastpack
 from fastpack.arguments.strategy import one_document_a_row
 from fastpack.errors import OptionError
-from fastpack.options.native import native_inputs, native_model, native_options, value_in
+from fastpack.options.native import native_inputs, native_model, native_options, value_in, with_processor
 from fastpack.options.rows import CAUSAL_COLUMNS
 from fastpack.options.value import given_of, word_of
 from fastpack.options.work import Select, Weights
@@ -68,6 +68,7 @@ def sampled_epoch(given: Mapping[str, Any], sample: int) -> tuple[int, int]:  # 
 
 def _size(given: Mapping[str, Any], sample: int) -> _Size:  # type: ignore[explicit-any]
     """The size of some files, packed into rows of the length asked for."""
+    given = with_processor(given)
     # The epochs of a stream are none of an objective.
     scanned = {**given, "epochs": 1, "on_bad_record": "skip", "columns": [*CAUSAL_COLUMNS, "loss_weights"]}
     options = native_options(scanned)

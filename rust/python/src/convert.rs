@@ -1,4 +1,4 @@
-//! Shared conversions of option values: words, switches, whole numbers, shares and sizes; and the refusal of
+//! Shared conversions of option values: words, switches, whole numbers and shares; and the refusal of
 //! a bad one.
 
 use pyo3::prelude::*;

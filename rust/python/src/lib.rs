@@ -21,6 +21,7 @@ mod _fastpack {
     use fastpack_core::assemble::schema::FASTPACK as REPORT_KEY;
     use fastpack_core::assemble::{COMPACT as COMPACT_KEY, LABEL_SPANS, MADE_COLUMNS};
     use fastpack_core::config::RowColumn;
+    use fastpack_core::sink::MANIFEST_VERSION;
     use fastpack_core::stream::{PLACES_KEY, STATE_KEY};
     use pyo3::prelude::*;
 
@@ -90,6 +91,7 @@ mod _fastpack {
         module.add("COMPACT_KEY", COMPACT_KEY)?;
         module.add("LABEL_SPANS", LABEL_SPANS.to_vec())?;
         module.add("MADE_COLUMNS", MADE_COLUMNS.map(RowColumn::name).to_vec())?;
+        module.add("MANIFEST_VERSION", MANIFEST_VERSION)?;
         module.add("REPORT_KEY", REPORT_KEY)?;
         module.add("PLACES_KEY", PLACES_KEY)?;
         module.add("STATE_KEY", STATE_KEY)?;

@@ -339,15 +339,38 @@ def test_the_output_of_another_version_is_refused_by_its_version(
     fastpack.pack_dir(path, folder, keep_tokens=True, **options)
     seal_again(folder, lambda manifest: manifest.update(version=version))
     before = {it.name: it.read_bytes() for it in folder.iterdir()}
-    calls = [
+    writes = [
         lambda: fastpack.pack_dir(path, folder, keep_tokens=True, **options),
         lambda: fastpack.pack_dir(path, folder, exists="overwrite", **options),
+    ]
+    reads = [
         lambda: fastpack.pack_dir(path, folder, exists="append", **options),
         lambda: fastpack.repack(folder, tmp_path / "again", max_length=8),
+        lambda: fastpack.read(folder),
+        lambda: fastpack.verify(folder),
+        lambda: fastpack.inspect(folder),
+        lambda: recipes.load_manifest(folder),
+        lambda: fastpack.hf.load(folder),
     ]
-    for call in calls:
-        with pytest.raises(
-            fastpack.OutputError, match=f"another version.*has the version {version}, and this one"
-        ):
+    said = f"another version.*has the version {version}, and this one"
+    for call in writes:
+        with pytest.raises(fastpack.OutputError, match=said):
+            call()
+    for call in reads:
+        with pytest.raises(fastpack.FastpackError, match=said):
             call()
     assert {it.name: it.read_bytes() for it in folder.iterdir()} == before
+
+
+def test_what_another_version_left_of_a_job_is_refused_by_its_version(tokenizer_dir, write_jsonl, tmp_path):
+    folder, path = tmp_path / "out", write_jsonl([{"text": "one two three"}] * 9)
+    options = {"tokenizer": tokenizer_dir, "max_length": 16}
+    fastpack.pack_dir(path, folder, **options)
+    work = folder / ".fastpack"
+    work.mkdir()
+    seal_again(folder, lambda manifest: manifest.update(version=4, files=[], beside=[]))
+    (folder / "manifest.json").rename(work / "started.json")
+    for exists in ("error", "overwrite"):
+        with pytest.raises(fastpack.OutputError, match=r"another version.*started\.json` has the version 4"):
+            fastpack.pack_dir(path, folder, exists=exists, **options)
+    assert (work / "started.json").exists()

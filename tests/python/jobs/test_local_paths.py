@@ -153,3 +153,17 @@ def test_every_option_of_a_folder_is_tried() -> None:
     fields = {f"{name}.{it.name}" for name in OPTIONS for it in fields_of(OPTIONS[name].kinds.values())}
     folders = {name for name in {*OPTIONS, *fields} if name.endswith("_dir")}
     assert folders == {"cache_dir", "storage.work_dir"}
+
+
+def test_files_of_this_machine_need_no_folder_of_the_user(write_jsonl, tokenizer_dir, monkeypatch):
+    """A container may run as a user without a home."""
+
+    def homeless():
+        message = "Could not determine home directory."
+        raise RuntimeError(message)
+
+    monkeypatch.setattr("fastpack.storage.remote_options._folder_of_user", homeless)
+    path = write_jsonl([{"text": "one two three"}])
+    assert fastpack.pack_files(path, tokenizer_dir, max_length=16).num_rows == 1
+    with pytest.raises(RuntimeError, match="home"):
+        fastpack.pack_files(path, tokenizer_dir, max_length=16, storage=fastpack.Storage(block_cache="1MB"))

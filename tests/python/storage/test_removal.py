@@ -7,6 +7,7 @@ written, those of its work folders and caches. Whatever the call then says, what
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -19,6 +20,7 @@ from campaign import tries
 from cloud_stores import cloud as opened
 from conftest import conversation, listing
 from containers import lines
+from sealing import sealed
 from web_server import serving
 
 import fastpack
@@ -136,6 +138,18 @@ def test_what_comes_to_lie_in_a_bucket_meanwhile_is_not_replaced(seed, cloud, pa
     cloud.server.before = None
     attempt(pack, records, cloud.url("packed"), cloud.options, **options, exists="overwrite")
     assert {key: cloud.listing().get(key) for key in foreign} == foreign
+
+
+def test_the_output_of_another_version_in_a_bucket_is_refused_by_its_version(cloud, pack):
+    pack(RECORDS, cloud.url("packed"), cloud.options)
+    manifest = json.loads(cloud.listing()["packed/manifest.json"])
+    del manifest["blake3"]
+    cloud.server.put("bucket", "packed/manifest.json", sealed({**manifest, "version": 4}))
+    before = cloud.listing()
+    for exists in ("error", "overwrite"):
+        with pytest.raises(fastpack.OutputError, match=r"another version.*has the version 4, and this one"):
+            pack(RECORDS, cloud.url("packed"), cloud.options, exists=exists)
+    assert cloud.listing() == before
 
 
 @pytest.mark.parametrize("seed", range(tries(6, 300)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from fastpack._fastpack import content_hash
+from fastpack._fastpack import content_hash, hash_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,10 @@ def seal_again(folder: Path, change: Callable[[dict[str, Any]], object] = lambda
         if place.is_file():
             file["bytes"], file["blake3"] = place.stat().st_size, content_hash(str(place))
     change(manifest)
+    path.write_bytes(sealed(manifest))
+
+
+def sealed(manifest: dict[str, Any]) -> bytes:
+    """The text of a manifest without its hash, with it."""
     rest = json.dumps(manifest, indent=2).removeprefix("{\n") + "\n"
-    path.write_text(rest, encoding="utf-8")
-    path.write_text(f'{{\n  "blake3": "{content_hash(str(path))}",\n{rest}', encoding="utf-8")
+    return f'{{\n  "blake3": "{hash_of(rest.encode())}",\n{rest}'.encode()

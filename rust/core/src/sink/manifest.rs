@@ -8,7 +8,7 @@ use chrono::NaiveDateTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::files::{MANIFEST, TOKENS, WORK, split_folders};
+use super::files::{TOKENS, WORK, split_folders};
 use super::folder::placed::write_by;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
@@ -18,8 +18,8 @@ use crate::util::disk::hex_hash::HexHash;
 use crate::util::disk::regular::Links;
 use crate::util::disk::sealed;
 
-/// The version of the manifest's layout. Increase it with every change of the layout.
-const VERSION: u32 = 5;
+/// The version of the manifest's layout. Increase it with every change of the layout, and of the names of options in a job.
+pub const VERSION: u32 = 5;
 
 /// The job of an output folder, and its files, as [sealed] text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -121,19 +121,20 @@ impl Manifest {
         Ok(manifest.filter(Self::is_valid))
     }
 
-    /// The fault of the manifest at `path` if another version of fastpack wrote it; `None` if there is none, or it was changed.
-    pub(super) fn fault_of_version(path: &Path, links: Links) -> Result<Option<String>> {
-        #[derive(Deserialize)]
-        struct Versioned {
-            version: u32,
-        }
-        let found: Option<Versioned> = sealed::read_object(path, links).map_err(Error::io(path))?;
-        Ok(found.filter(|it| it.version != VERSION).map(|Versioned { version }| {
-            format!(
-                "holds the output of another version of fastpack: `{MANIFEST}` has the version {version}, and this one \
-                 reads {VERSION}"
-            )
-        }))
+    /// The fault of the manifest `name` in a folder if another version of fastpack wrote it; `None` if there is none, or it was
+    /// changed.
+    pub(super) fn fault_of_version(dir: &Path, name: &str, links: Links) -> Result<Option<String>> {
+        let path = dir.join(name);
+        let found: Option<Versioned> =
+            sealed::read_object(&path, links).map_err(Error::io(&path))?;
+        Ok(found.and_then(|it| it.fault(name)))
+    }
+
+    /// The fault of the manifest `name` with this text, likewise.
+    pub(super) fn fault_of_text(name: &str, text: &[u8]) -> Option<String> {
+        let found: Versioned =
+            serde_json::from_slice(text).ok().filter(|_| sealed::is_whole(text))?;
+        found.fault(name)
     }
 
     /// The manifest in `text`; `None` for one that was changed or has another version.
@@ -172,6 +173,24 @@ impl Manifest {
     /// Writes the manifest to a new file, and syncs it to the disk. It names every input, so memory never holds its text.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         write_by(path, |file| sealed::seal_to(file, self))
+    }
+}
+
+/// A manifest of any version.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+impl Versioned {
+    fn fault(&self, name: &str) -> Option<String> {
+        let Self { version } = self;
+        (*version != VERSION).then(|| {
+            format!(
+                "holds the output of another version of fastpack: `{name}` has the version {version}, and this one reads \
+                 {VERSION}"
+            )
+        })
     }
 }
 

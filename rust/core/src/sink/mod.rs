@@ -60,7 +60,7 @@ pub use folder::survey::{
 pub use groups::group_states::{GroupState, StepState, Underway};
 pub use groups::packed::PackedGroup;
 pub use groups::{Groups, join};
-pub use manifest::{File, Manifest, MetadataFile, TokensFile};
+pub use manifest::{File, Manifest, MetadataFile, TokensFile, VERSION as MANIFEST_VERSION};
 pub use store::job_states::JobState;
 pub use store::job_store::{OpenOutput, Opened};
 pub use store::{find, open};

@@ -180,7 +180,10 @@ impl RemotePictures {
             Err(fault) => return Ok(Err(fault)),
         };
         let about = || Error::io(&**location.name());
-        let stat = location.stat().map_err(about())?;
+        let stat = match location.stat() {
+            Ok(stat) => stat,
+            Err(error) => return fault_of(about()(error)).map(Err),
+        };
         match fastpack_picture::size(HeaderBytes::new(&location, stat.size)) {
             Ok(size) => Ok(Ok(RemotePicture { size, bytes: stat.size, version: stat.version() })),
             Err(fastpack_picture::Fault::Read(error)) => fault_of(about()(error)).map(Err),

@@ -24,7 +24,7 @@ impl PyStorageOptions {
     #[pyo3(signature = (*, storage, cache, given, filesystem))]
     fn new(
         storage: PyStorage,
-        cache: PathBuf,
+        cache: Option<PathBuf>,
         given: BTreeMap<String, Vec<NamedFile>>,
         filesystem: Option<Py<PyAny>>,
     ) -> Self {
@@ -33,7 +33,7 @@ impl PyStorageOptions {
             .into_iter()
             .map(|(name, files)| (name, files.into_iter().map(file).collect()))
             .collect();
-        let block_cache = storage.block_cache.map(|most| (cache, most));
+        let block_cache = cache.zip(storage.block_cache);
         let options =
             StorageOptions { options: storage.options, block_cache, given, file_system: None };
         Self(options, filesystem.map(Arc::new))

@@ -18,6 +18,8 @@ from processes import FILTERED, OPTIONS, at_work, everything, kill, start
 from rows import table_of
 
 import fastpack
+from fastpack.options import native
+from fastpack.runtime.ranks import Rank
 
 COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row"]
 GROUP = 40_000
@@ -434,3 +436,10 @@ def test_the_command_line_packs_groups_and_tells_their_state(inputs, tokenizer_d
     recipe = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["recipe"]
     assert recipe["groups"] == {"size": "40KB"}
     assert "ranks" not in recipe
+
+
+def test_ranks_that_pack_groups_at_the_same_time_share_the_memory_of_a_machine(monkeypatch):
+    whole = native._memory_of(None)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert native._memory_of(None) == native._memory_of(Rank(0, 1, None)) == whole
+    assert native._memory_of(Rank(1, 8, "RANK and WORLD_SIZE")) == whole // 4

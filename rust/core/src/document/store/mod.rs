@@ -165,9 +165,9 @@ impl Store {
     /// The number doubles with the documents in use at the last search, so that all searches together take as long as
     /// a few over all documents.
     pub fn is_crowded(&self, lanes: usize) -> bool {
-        let runs = (SEGMENTS / lanes).max(SEGMENTS_OF_LANE).max(2 * self.left.0);
+        let segments = (SEGMENTS / lanes).max(SEGMENTS_OF_LANE).max(2 * self.left.0);
         let bytes = (BYTES / lanes as u64).max(BYTES_OF_LANE).max(2 * self.left.1);
-        self.segments.len() > runs || self.resident > bytes
+        self.segments.len() > segments || self.resident > bytes
     }
 
     /// A document by its number.

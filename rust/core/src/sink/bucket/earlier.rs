@@ -79,6 +79,9 @@ impl Earlier {
         if manifest.is_some() {
             let hash = blake3::hash(&text).to_hex().to_string();
             self.own.insert(name.to_owned(), (version, hash));
+        } else if let Some(fault) = Manifest::fault_of_text(name, &text) {
+            let reason = format!("{fault}; write to another folder, or move it away");
+            return Err(Error::output(target.name(), reason));
         }
         Ok(manifest)
     }

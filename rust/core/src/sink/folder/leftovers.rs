@@ -36,7 +36,7 @@ impl Leftovers {
         let work = dir.join(WORK);
         let started = Manifest::read(&work.join(STARTED), Links::Refused)?;
         if started.is_none() && work.join(STARTED).symlink_metadata().is_ok() {
-            return Err(foreign(dir, STARTED));
+            return Err(unread(dir, STARTED)?);
         }
         let written = started.as_ref().map(|started| Written::find(&work, &started.job));
         for entry in fs::read_dir(&work).map_err(Error::io(&work))? {
@@ -56,7 +56,7 @@ impl Leftovers {
         let read = |name| -> Result<Option<Manifest>> {
             let found = Manifest::read(&work.join(name), Links::Refused)?;
             if found.is_none() && work.join(name).symlink_metadata().is_ok() {
-                return Err(foreign(dir, name));
+                return Err(unread(dir, name)?);
             }
             Ok(found)
         };
@@ -73,6 +73,17 @@ impl Leftovers {
         let remains = self.placing.iter().chain(&self.replaced);
         Owned::find(dir, finished.as_ref(), &remains.collect::<Vec<_>>(), control)
     }
+}
+
+/// The fault of a record in the work folder that cannot be read: another version of fastpack wrote it, or it has changed.
+fn unread(dir: &Path, name: &str) -> Result<Error> {
+    let fault = Manifest::fault_of_version(dir, &format!("{WORK}/{name}"), Links::Refused)?;
+    Ok(fault.map_or_else(
+        || foreign(dir, name),
+        |fault| {
+            Error::output(dir, format!("{fault}; move `{WORK}` away, or write to another folder"))
+        },
+    ))
 }
 
 /// True if a file is the record of a started job that was killed while writing it.

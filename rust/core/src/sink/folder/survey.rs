@@ -106,7 +106,7 @@ fn manifest_of(dir: &Path) -> Result<Option<Manifest>> {
     // Nothing is written here, and a downloaded folder may consist of links.
     let manifest = Manifest::read(&path, Links::Followed)?;
     if manifest.is_none() && path.exists() {
-        let fault = Manifest::fault_of_version(&path, Links::Followed)?;
+        let fault = Manifest::fault_of_version(dir, MANIFEST, Links::Followed)?;
         let fault = fault
             .unwrap_or_else(|| format!("holds a `{MANIFEST}` that is not as fastpack wrote it"));
         let reason = format!("{fault}; pack the files again");
@@ -341,7 +341,7 @@ pub(crate) fn refuse_all(dir: &Path, others: &[String], arrangement: Arrangement
 
 /// Fails with [`Error::Output`] if another version of fastpack wrote the manifest of the folder.
 fn refuse_other_version(dir: &Path) -> Result<()> {
-    Manifest::fault_of_version(&dir.join(MANIFEST), Links::Refused)?.map_or(Ok(()), |fault| {
+    Manifest::fault_of_version(dir, MANIFEST, Links::Refused)?.map_or(Ok(()), |fault| {
         Err(Error::output(dir, format!("{fault}; write to another folder, or move it away")))
     })
 }

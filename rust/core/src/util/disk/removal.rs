@@ -2,7 +2,7 @@
 //!
 //! Whoever wants to do so needs a [`Proof`] that the file is fastpack's, and only [`Evidence`] gives one: a manifest or lock of
 //! this job that names it, the marker of a cache with the entry's own name in it, or a file that this process has made itself.
-//! The medium is a small trait, so that objects of buckets are removed by the same rule (`storage/objects.rs`).
+//! The medium is a small trait, so that objects of buckets are removed by the same rule (`storage/buckets/objects.rs`).
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};

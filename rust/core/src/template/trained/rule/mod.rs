@@ -218,7 +218,8 @@ pub(in crate::template) fn other_spans(
     Ok(Some(spans))
 }
 
-/// The most work of all renders of a conversation: tens of seconds.
+/// The most work of all renders of a conversation: 68 s on one core for 70,000 messages of a published template (2026-11-29,
+/// profile ci).
 const MOST_WORK: u64 = 1 << 34;
 
 /// Renders the messages up to some turn of a conversation, and others in the place of its last ones.
@@ -237,7 +238,7 @@ impl<'c> Renders<'c> {
         conversation: &'c Conversation,
         messages: &'c [Cow<'c, Map>],
     ) -> Self {
-        // As much as ten renders of each message's prefix may take, but no more than a minute.
+        // As much as ten renders of each message's prefix may take, within a bound for conversations of many messages.
         let renders = 10 * messages.len() as u64;
         let work_left = template.most_work(messages, conversation).saturating_mul(renders);
         let work_left = work_left.min(MOST_WORK);
