@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# Clusters start in a folder of this run: `ray.init()` connects to what a killed run left in the common one.
+RAY_FOLDER = tempfile.mkdtemp(prefix="ray-")
+atexit.register(shutil.rmtree, RAY_FOLDER, ignore_errors=True)
+os.environ["RAY_TMPDIR"] = RAY_FOLDER
+os.environ.pop("RAY_ADDRESS", None)
 # The processes of a cluster borrow the built extension, as this one does.
 ROOT = Path(__file__).parents[2]
 os.environ["PYTHONPATH"] = str(ROOT / "python")
