@@ -121,6 +121,7 @@ Part: TypeAlias = Literal[
     "loss_weights",
     "history",
     "loss_mask",
+    "images",
     "chosen",
     "rejected",
     "label",

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import struct
 import subprocess
 
 import mds_shards
@@ -118,7 +119,7 @@ with MDSWriter(out=folder, columns=columns) as writer:
         for name, encoding in columns.items():
             if encoding.startswith("list"):
                 record[name] = [opened(text) for text in record[name]]
-            elif encoding == "png":
+            elif encoding in {"png", "pil"}:
                 record[name] = opened(record[name])
             elif encoding == "jpeg_array":
                 record[name] = [base64.b64decode(text) for text in record[name]]
@@ -131,10 +132,13 @@ PICTURE = (
     "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAE0lEQVR4nGNgZGIGIgYWVjYgAgAA7QArgMV+GQAAAABJRU5ErkJggg=="
 )
 
+#: The same picture as `pil` has it.
+PIXELS = struct.pack("<3I", 2, 2, 3) + b"RGB" + b"\1\2\3\1\2\3\4\5\6\4\5\6"
 
-@pytest.mark.parametrize("encoding", ["bytes", "png", "list[png]", "jpeg_array"])
+
+@pytest.mark.parametrize("encoding", ["bytes", "png", "list[png]", "jpeg_array", "pil", "list[pil]"])
 def test_the_tests_write_pictures_as_the_library_does(encoding, tmp_path):
-    is_list = encoding in {"list[png]", "jpeg_array"}
+    is_list = encoding.startswith("list") or encoding == "jpeg_array"
     given = [{"text": str(at), "images": [PICTURE] * at if is_list else PICTURE} for at in range(1, 4)]
     columns = {"text": "str", "images": encoding}
     done = subprocess.run(
@@ -148,6 +152,8 @@ def test_the_tests_write_pictures_as_the_library_does(encoding, tmp_path):
     assert done.returncode == 0, done.stderr
     written = (tmp_path / "mds" / "shard.00000.mds").read_bytes()
     files = re.findall(rb"\x89PNG.*?IEND.{4}", written, re.DOTALL)
+    if "pil" in encoding:
+        files = [PIXELS] * written.count(PIXELS)
     assert len(files) == (6 if is_list else 3)
     for count in range(1, 4):
         value = [files.pop(0) for _ in range(count)] if is_list else files.pop(0)

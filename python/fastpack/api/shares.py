@@ -61,6 +61,8 @@ def _check_weights(
     """Refuses weights that are none of the named sources."""
     try:
         weights_of(weights, names)
+    except OptionError:
+        raise
     except ValueError as refused:
         message = f"must be {refused}, not `{shown(weights)}`"
         raise OptionError(message, "weights") from refused

@@ -33,7 +33,12 @@ def after_scan(given: Mapping[str, object], scan: ScanReport) -> str:
     """The command that packs the scanned files, into the shortest rows that lose nothing; empty if it is not known."""
     fits = sorted(scan.fits, key=lambda fit: (fit.lost_tokens, fit.max_length))
     files = given.get("files")
-    if not fits or not isinstance(files, list) or not all(isinstance(file, str) for file in files):
+    if (
+        not scan.documents
+        or not fits
+        or not isinstance(files, list)
+        or not all(isinstance(file, str) for file in files)
+    ):
         return ""
     words = ["fastpack", "pack", *files, "-o", _OUTPUT]
     if isinstance(given.get("tokenizer"), str):

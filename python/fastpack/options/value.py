@@ -36,6 +36,8 @@ from fastpack.options.mistakes.foreign import meant_word
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from typing_extensions import Self
+
 __all__ = [
     "KIND",
     "Field",
@@ -91,6 +93,20 @@ class Value:
     option: ClassVar[str] = ""
     kind: ClassVar[str]
     plain: ClassVar[str] = ""
+
+    def __new__(cls, *args: object, **given: object) -> Self:
+        """Refuses fields that the value does not have, by their names, before the dataclass would without a hint."""
+        known = names_of(cls)
+        unknown = next((name for name in given if name not in known), None)
+        if unknown is not None:
+            message = f"is no option of {cls.__name__}{_known_names(unknown, known)}"
+            raise OptionTypeError(message, f"{cls.option}.{unknown}" if cls.option else unknown)
+        plain = [it.name for it in dataclasses.fields(cls) if not it.kw_only]  # type: ignore[arg-type]  # every subclass is a dataclass
+        if len(args) > len(plain):
+            taken = " and ".join(f"`{name}`" for name in plain) or "nothing"
+            message = f"{cls.__name__} takes {taken} without a name; name all others"
+            raise OptionTypeError(message, cls.option or cls.__name__)
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         """Makes fields plain, so that the value hashes and files hold it, and checks them."""
@@ -454,13 +470,18 @@ def from_table(option: str, table: Mapping[str, object], kinds: Mapping[str, Kin
         known = names_of(kind)
         if name not in known:
             owners = [word for word, other in kinds.items() if name in names_of(other)]
-            near = nearest(name, known)
-            hint = f"; did you mean `{near}`?" if near else "; it has " + ", ".join(f"`{it}`" for it in known)
+            hint = _known_names(name, known)
             if owners:
                 hint = "; it is one of " + ", ".join(f'"{owner}"' for owner in owners)
             message = f'is no option of "{word}"{hint}'
             raise OptionError(message, f"{option}.{name}")
     return _made(option, kind, given)
+
+
+def _known_names(name: str, known: Sequence[str]) -> str:
+    """The hint for a field that a kind does not have: the field that was probably meant, or all that it has."""
+    near = nearest(name, known)
+    return f"; did you mean `{near}`?" if near else "; it has " + ", ".join(f"`{it}`" for it in known)
 
 
 def _refuse_field_of_other(

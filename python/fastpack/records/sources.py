@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_inputs", "choose_reading", "listed_sources", "named_sources", "weights_of"]
 
+_NAMED = 3
+"""The most sources that a message names."""
+
 _ONCE = 1
 """The default of `repeat` of a source."""
 
@@ -108,11 +111,17 @@ def weights_of(weights: object, names: Sequence[str]) -> list[float]:
     """The weights of the sources with these names, in their order.
 
     Raises:
+        OptionError: They have other names.
         ValueError: They are not a dict of a number for each of the names.
     """
     wanted = "a dict of a weight for each source that `files` names"
-    if not isinstance(weights, Mapping) or not names or set(weights) != set(names):
+    if not isinstance(weights, Mapping) or not names:
         raise ValueError(wanted)
+    without = [f"`{shown(name)}` has no weight" for name in names if name not in weights]
+    without += [f"`{shown(name)}` is no source" for name in weights if name not in names]
+    if without:
+        message = f"must be {wanted}: {', '.join(without[:_NAMED])}"
+        raise OptionError(message, "weights")
     if not all(isinstance(it, Real) and not isinstance(it, bool) for it in weights.values()):
         raise ValueError(wanted)
     try:

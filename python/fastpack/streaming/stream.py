@@ -147,6 +147,8 @@ def _weights(weights: object, names: list[str]) -> list[tuple[int, list[float]]]
     try:
         for row, shares in schedule:  # type: ignore[attr-defined]  # what is no list is refused below
             found.append((whole_number("weights", row, 0), weights_of(shares, names)))
+    except OptionError:
+        raise
     except (TypeError, ValueError) as refused:
         message = f"must be {wanted}, not `{shown(weights)}`"
         raise OptionError(message, "weights") from refused

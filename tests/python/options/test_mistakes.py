@@ -57,6 +57,8 @@ WORDS = [
     ({"padding": "longest"}, "batches are not padded here"),
     ({"chat_template": "chatml"}, 'reading=Reading(prompt="chatml")'),
     ({"eos": "yes"}, "True is meant?"),
+    ({"objective": "dpo"}, 'did you mean "preference"?'),
+    ({"objective": "kto"}, '`Preference(form="kto")` is meant?'),
     ({"max_length": "4096"}, "give the number itself, 4096"),
     ({"max_length": "4k"}, "give the number itself, 4096"),
     ({"max_length": 4096.0}, "give a whole number, 4096"),
@@ -304,3 +306,30 @@ def test_a_dict_of_sources_is_sent_to_the_calls_that_take_it(write_jsonl, tokeni
         fastpack.scan({"a": path}, tokenizer_dir, max_length=64)
     with pytest.raises(fastpack.OptionTypeError, match="names `a`, which gives records"):
         fastpack.pack_files({"a": list}, tokenizer_dir, max_length=64)
+
+
+@pytest.mark.parametrize("call", [fastpack.pack_files, fastpack.stream])
+def test_weights_name_the_sources_that_lack_one(call, write_jsonl, tokenizer_dir):
+    path = write_jsonl([{"text": "a"}])
+    reason = "`'c'` has no weight, `'boats'` is no source"
+    with pytest.raises(fastpack.OptionError, match=reason):
+        call({"a": path, "c": path}, tokenizer_dir, max_length=64, weights={"a": 1, "boats": 2})
+
+
+def test_a_scan_says_once_what_all_records_of_a_file_lack(write_jsonl, tokenizer_dir):
+    path = write_jsonl([{"query_text": f"how many boats {number}", "reply": "seven"} for number in range(40)])
+    scan = fastpack.scan(path, tokenizer_dir, max_length=64)
+    page = str(scan)
+    assert page.count("name others with `reading.fields`") == 5
+    assert f"and 35 more of {path} with the same fault, which `lost` names" in " ".join(page.split())
+    assert len(scan.lost["no_content"].places) == 40
+    # What cannot be packed is not said to lose nothing, and no command packs it.
+    assert "no record becomes a document" in page
+    assert "0.00% of the tokens lost" not in page
+    done = subprocess.run(
+        [sys.executable, "-m", "fastpack", "scan", str(path), "-t", tokenizer_dir, "-m", "64"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "next" not in done.stdout.split()

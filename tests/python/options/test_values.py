@@ -621,3 +621,32 @@ def test_what_differs_between_two_jobs_is_named_as_it_is_given(change, named, pa
     told = re.findall(r"`([^`]+)` \(", str(error.value).split("differs in ")[1])
     assert named in told
     assert set(told) <= {*OPTIONS, *fields, named}
+
+
+@pytest.mark.parametrize(
+    ("make", "option", "reason"),
+    [
+        (
+            lambda: fastpack.TrainOn(mask_reasoning=True),
+            "train_on.mask_reasoning",
+            "did you mean `mask_reasoning_content`?",
+        ),
+        (lambda: fastpack.Weights(unti="tokens"), "weights.unti", "did you mean `unit`?"),
+        (lambda: fastpack.Padding(colour=3), "padding.colour", "is no option of Padding; it has `to`"),
+        (lambda: fastpack.Padding(64, "left"), "padding", "Padding takes `to` without a name"),
+    ],
+)
+def test_a_field_that_a_value_does_not_have_is_refused_by_its_name(make, option, reason):
+    with pytest.raises(fastpack.OptionError, match=re.escape(reason)) as refused:
+        make()
+    assert refused.value.option == option
+    # As any call of Python would.
+    assert isinstance(refused.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    "kind", sorted({kind for option in HELD.values() for kind in option.kinds.values()}, key=str)
+)
+def test_every_value_refuses_fields_that_it_does_not_have(kind):
+    with pytest.raises(fastpack.OptionError, match="is no option of"):
+        kind(colour="red")

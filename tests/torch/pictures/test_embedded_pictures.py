@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import os
 import shutil
@@ -12,12 +13,14 @@ import sys
 from pathlib import Path
 
 import mds_shards
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 from picture_models import model_of
 from picture_records import PICTURES, answer, many, packed, picture, png, text, user, write
+from PIL import Image
 from places import PYTHONPATH
 
 import fastpack
@@ -100,6 +103,35 @@ def test_shards_of_mosaicml_hold_pictures(encoding, folder_of, tmp_path):
     assert [contents([row]) for row in rows] == shown
     with pytest.raises(RecordError, match="no row can name the bytes"):
         packed(folder, folder_of("qwen2_5_vl"))
+
+
+@pytest.mark.parametrize("encoding", ["pil", "list[pil]"])
+def test_shards_of_mosaicml_hold_pixels(encoding, folder_of, tmp_path):
+    pixels = np.random.default_rng(3).integers(0, 256, (90, 60, 4), dtype=np.uint8)
+    whole = Image.fromarray(pixels)
+    shown = [whole.convert(mode) for mode in ("L", "LA", "RGB", "RGBA", "CMYK", "I;16")]
+    said = {"role": "assistant", "content": "ok"}
+    messages = [{"role": "user", "content": "<image>a boat"}, said]
+    is_list = encoding.startswith("list")
+    values = [mds_shards.pil(it) for it in shown]
+    records = [{"messages": messages, "photo": [it] if is_list else it} for it in values]
+    columns = {"messages": "json", "photo": encoding}
+    folder = mds_shards.write(tmp_path / "mds", [records], columns)
+    named = fastpack.Reading(images="embed", fields={"images": "photo"})
+    rows = packed(folder, folder_of("qwen2_5_vl"), reading=named)
+    for row, pil in zip(rows, shown, strict=True):
+        [content] = contents([row])
+        found = Image.open(io.BytesIO(content))
+        assert (found.mode, found.size) == (pil.mode, pil.size)
+        assert found.tobytes() == pil.tobytes()
+    palette = mds_shards.pil(whole.convert("P"))
+    for number, (value, wanted) in enumerate(
+        [(palette, "a picture whose mode is none of L, LA"), (values[0][:-1], "a picture that is cut off")]
+    ):
+        records = [{"messages": messages, "photo": [value] if is_list else value}]
+        folder = mds_shards.write(tmp_path / f"mds{number}", [records], columns)
+        with pytest.raises(RecordError, match=wanted):
+            packed(folder, folder_of("qwen2_5_vl"), reading=named)
 
 
 def test_a_list_of_pictures_in_a_shard_that_is_cut_off_is_a_bad_record(folder_of, tmp_path):

@@ -763,3 +763,87 @@ def test_a_file_that_was_written_after_its_tokens_were_kept_is_named(writing, fo
     # Kept tokens may be packed where the pictures are not; training says which one is missing.
     rows = fastpack.repack(tmp_path / "rows", tmp_path / "again", max_length=512, progress=False)
     assert rows.pictures == 1
+
+
+def columns_of(folder, name):
+    """Conversations whose pictures stand in a column of this name, as paths, objects and bytes."""
+    first, second = picture(folder, 60, 90), picture(folder, 120, 50)
+    said = [{"role": "user", "content": "<image>a boat"}, {"role": "assistant", "content": "the river"}]
+    encoded = base64.b64encode(second.read_bytes()).decode()
+    for shown in (str(first), [str(second)], {"path": str(first)}, [{"bytes": encoded}]):
+        yield {"messages": said, name: shown, "id": "7"}
+
+
+def inputs_of(records, name, folder):
+    """The records as each kind of input that may hold them."""
+    yield "lines", write(folder, records, f"{name}.jsonl")
+    (folder / f"{name}.json").write_text(json.dumps(records))
+    yield "list", folder / f"{name}.json"
+    kind = pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+    shown = [record[name] for record in records]
+    shown = [it if isinstance(it, list) else [it] for it in shown]
+    shown = [{"path": it[0]} if isinstance(it[0], str) else it[0] for it in shown]
+    shown = [{"bytes": base64.b64decode(it["bytes"])} if "bytes" in it else it for it in shown]
+    columns = {
+        "messages": [record["messages"] for record in records],
+        name: pa.array([[it] for it in shown], kind),
+    }
+    pq.write_table(pa.table({**columns, "id": ["7"] * len(records)}), folder / f"{name}.parquet")
+    yield "parquet", folder / f"{name}.parquet"
+    yield "table", pa.table(columns)
+    yield "records", records
+
+
+def rows_of(given, model, reading):
+    options = {"max_length": 512, "strategy": "none", "reading": reading, "progress": False}
+    if isinstance(given, pa.Table):
+        return placeless(fastpack.pack_table(given, tokenizer=model, **options))
+    if isinstance(given, list):
+        return placeless(fastpack.pack_records(given, tokenizer=model, **options))
+    return placeless(fastpack.pack_files(given, model, **options))
+
+
+def placeless(table):
+    """Rows without the records that held their pictures."""
+    rows = table.to_pylist()
+    for row in rows:
+        row["images"] = [{**it, "path": None, "row": None} for it in row["images"]]
+    return rows
+
+
+def test_pictures_stand_in_a_column_that_is_named(folder_of, tmp_path):
+    model = folder_of("qwen2_5_vl")
+    usual = fastpack.Reading(images="embed")
+    named = fastpack.Reading(images="embed", fields={"images": "photo"})
+    records = list(columns_of(tmp_path, "photo"))
+    wanted = rows_of(list(columns_of(tmp_path, "images")), model, usual)
+    assert [len(row["images"]) for row in wanted] == [1] * len(records)
+    for kind, records_given in inputs_of(records, "photo", tmp_path):
+        assert rows_of(records_given, model, named) == wanted, kind
+        # What the messages show is not packed as the text `<image>`.
+        with pytest.raises(
+            RecordError, match=r"`photo` seems to hold them: name it, `fields=\{\"images\": \"photo\"\}`"
+        ):
+            rows_of(records_given, model, usual)
+    path = write(tmp_path, records)
+    with fastpack.stream(
+        path, model, max_length=512, strategy="none", batch_size=1, shuffle=False, epochs=1, reading=named
+    ) as tables:
+        assert [row for table in tables for row in placeless(table)] == wanted
+    # With `map`, a table of Arrow holds the records on their way.
+    same = fastpack.Function(lambda batch: batch, fingerprint="same")
+    mapped = fastpack.pack_files(
+        path, model, max_length=512, strategy="none", reading=named, map=same, progress=False
+    )
+    assert placeless(mapped) == wanted
+
+
+def test_a_text_is_a_text_where_no_column_seems_to_hold_pictures(folder_of, tmp_path):
+    record = next(columns_of(tmp_path, "photo")) | {"photo": "a name", "other": 5, "more": ["x.txt"]}
+    [row] = rows_of([record], folder_of("qwen2_5_vl"), fastpack.Reading(images="reference"))
+    assert row["images"] == []
+
+
+def test_a_column_of_pictures_is_named_only_where_pictures_are_read():
+    with pytest.raises(OptionError, match=r"add `images=\"reference\"`"):
+        fastpack.Reading(fields={"images": "photo"})

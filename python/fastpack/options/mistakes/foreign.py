@@ -321,6 +321,16 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("greedy", "next_fit", "online", "nf"), "sequential"),
         **dict.fromkeys(("off", "false", "no", "no_packing", "unpacked"), "none"),
     },
+    "objective": {
+        **dict.fromkeys(("clm", "lm", "sft", "language_modeling", "causal_lm", "next_token"), "causal"),
+        **dict.fromkeys(("masked", "masked_lm", "bert"), "mlm"),
+        **dict.fromkeys(("t5", "span_corruption", "spans"), "span"),
+        **dict.fromkeys(("infill", "infilling", "fill_in_the_middle"), "fim"),
+        **dict.fromkeys(("dpo", "orpo", "simpo", "cpo", "ipo", "reward", "rm", "preferences"), "preference"),
+        **dict.fromkeys(("grpo", "ppo", "rl", "rlhf", "rloo", "prompt", "prompts", "generate"), "generation"),
+        **dict.fromkeys(("cls", "classifier", "sequence_classification", "classify"), "classification"),
+        **dict.fromkeys(("multilabel", "multi_label_classification"), "multi_label"),
+    },
     "overlong": {
         **dict.fromkeys(("trunc", "cut", "clip", "truncation", "longest_first"), "truncate"),
         **dict.fromkeys(("skip", "filter", "remove", "discard", "ignore"), "drop"),
@@ -385,6 +395,7 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("ids", "tokens"), "input_ids"),
         **dict.fromkeys(("assistant_mask", "completion_mask"), "assistant_masks"),
         **dict.fromkeys(("mask",), "attention_mask"),
+        **dict.fromkeys(("image", "picture", "pictures", "photo", "photos"), "images"),
         "query": "prompt",
         "weights": "loss_weights",
     },
@@ -416,6 +427,9 @@ WORD_ADVICE: Final[dict[str, dict[str, str]]] = {
         "text": "rows hold tokens; `fastpack.inspect` shows their text",
         "messages": "rows hold tokens; `fastpack.inspect` shows their text",
     },
+    "objective": dict.fromkeys(
+        ("kto", "bco", "unpaired", "unpaired_preference"), '`Preference(form="kto")` is meant?'
+    ),
     "train_on": dict.fromkeys(
         ("last_assistant", "last", "last_turn", "final"),
         _set("turns", "last", "trains the last turn alone"),

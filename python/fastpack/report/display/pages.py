@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from fastpack.arguments.counted import counted
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from fastpack.dataset.status import JobStatus
     from fastpack.report.report import Report
     from fastpack.report.report_facts import SplitConversations
-    from fastpack.report.scan import ScanReport
+    from fastpack.report.scan import Lost, ScanReport
 
 __all__ = [
     "labelled",
@@ -38,6 +39,9 @@ _SHOWN_CLASSES: Final = 20
 
 _SHOWN_PLACES: Final = 1_000
 """The most records that a printed scan names for each reason."""
+
+_ALIKE_PLACES: Final = 5
+"""The most records of one file with the same message that a printed scan names."""
 
 
 def report_page(report: Report) -> str:
@@ -220,6 +224,27 @@ def _speed(report: Report, seconds: float) -> str:
     return f", {report.tokens.read / seconds:,.0f} tokens/s" if seconds else ""
 
 
+def _lost_places(lost: Lost) -> Iterator[tuple[str, str]]:
+    """The places of lost records. Of those of a file that say the same, the first few stand for all."""
+    alike = Counter((place.path, place.message) for place in lost.places)
+    seen = Counter[tuple[str, str]]()
+    for place in lost.places[:_SHOWN_PLACES]:
+        fault = (place.path, place.message)
+        seen[fault] += 1
+        if seen[fault] > _ALIKE_PLACES:
+            continue
+        where = f"{place.path}:{place.line}" if place.line else place.path
+        yield "", f"  {where}: {place.message}"
+        if seen[fault] == _ALIKE_PLACES < alike[fault]:
+            yield (
+                "",
+                f"  and {alike[fault] - _ALIKE_PLACES:,} more of {place.path} with the same fault, which `lost` names",
+            )
+    if len(lost.places) > _SHOWN_PLACES:
+        left = len(lost.places) - _SHOWN_PLACES
+        yield "", f"  and {lost.documents - _SHOWN_PLACES:,} more, of which `lost` names {left:,}"
+
+
 def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
     yield from labelled("inputs", (it.named for it in scan.inputs))
     sample = scan.sample
@@ -231,14 +256,7 @@ def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
     yield "records", f"{scan.read.documents:,} read, {scan.documents:,} become documents"
     for label, (reason, lost) in labelled("lost", scan.lost.items()):
         yield label, f"{counted(lost.documents, 'record')}, {counted(lost.tokens, 'token')}: {reason}"
-        for place in lost.places[:_SHOWN_PLACES]:
-            where = f"{place.path}:{place.line}" if place.line else place.path
-            yield "", f"  {where}: {place.message}"
-        if len(lost.places) > _SHOWN_PLACES:
-            yield (
-                "",
-                f"  and {lost.documents - _SHOWN_PLACES:,} more, of which `lost` names {len(lost.places) - _SHOWN_PLACES:,}",
-            )
+        yield from _lost_places(lost)
     yield from _picture_lines(scan, scan.read.tokens)
     yield from _left_out(scan)
     yield from _split(scan, scan.read.tokens)
@@ -248,6 +266,9 @@ def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
         f"{scan.read.tokens:,}, {scan.trained_share:.1%} trained; a document: {shown_lengths(scan.lengths)}",
     )
     for label, fit in labelled("rows", scan.fits):
+        if not scan.documents:
+            yield label, f"none of {fit.max_length:,} tokens: no record becomes a document"
+            continue
         share = f"{fit.lost_tokens / max(scan.read.tokens, 1):.2%} of the tokens lost"
         reasons = [f"{count.documents:,} {reason}" for reason, count in fit.dropped.items()]
         if fit.truncated.documents:

@@ -197,7 +197,7 @@ pub fn read_telling(
     }
     let is_row = matches!(raw, Raw::Row { .. });
     let reads = |field: &str| {
-        let is_picture = takes.pictures && !is_row && pictures::is_column(field);
+        let is_picture = takes.pictures && !is_row && expected.fields.names_pictures(field);
         is_picture || shape.is_none_or(|shape| shape.reads(field))
     };
     let record = &*object(raw, reads)?;
@@ -211,8 +211,8 @@ pub fn read_telling(
     if facts.hashes && shape.name != ShapeName::Tokens {
         let pictures = match raw {
             _ if !takes.pictures => 0,
-            Raw::Row { batch, row } => pictures::hash_of_row(batch, row),
-            _ => pictures::hash_of_record(record),
+            Raw::Row { batch, row } => pictures::hash_of_row(batch, row, expected.fields),
+            _ => pictures::hash_of_record(record, expected.fields),
         };
         facts.content.set(Some(content::of_record(record, shape).wrapping_add(pictures)));
     }
@@ -250,11 +250,25 @@ pub fn read_telling(
     }?;
     if takes.pictures {
         let column = match raw {
-            Raw::Row { batch, row } => pictures::of_row(batch, row)?,
-            _ => pictures::of_record(record)?,
+            Raw::Row { batch, row } => pictures::of_row(batch, row, expected.fields)?,
+            _ => pictures::of_record(record, expected.fields)?,
         };
         match &mut read {
-            Record::Conversation(conversation) => pictures::attach(conversation, column)?,
+            Record::Conversation(conversation) => {
+                let is_without = column.is_none();
+                pictures::attach(conversation, column)?;
+                if is_without && pictures::has_mark_alone(conversation) {
+                    let found = match raw {
+                        Raw::Row { batch, row } => {
+                            pictures::other_column_of_row(batch, row, expected.fields)
+                        }
+                        _ => pictures::other_column(&*object(raw, |field| !reads(field))?),
+                    };
+                    if let Some(column) = found {
+                        return Err(pictures::unnamed(&column));
+                    }
+                }
+            }
             _ if column.is_some_and(|column| !column.is_empty()) => {
                 let message =
                     "the record has pictures beside texts; they have a place in messages alone";

@@ -17,7 +17,17 @@ def encoded(encoding, value):
         return json.dumps(value).encode()
     if encoding == "int":
         return struct.pack("<q", value)
-    if encoding in {"bytes", "pkl", "jpeg", "png", "list[jpeg]", "list[png]", "jpeg_array"}:
+    if encoding in {
+        "bytes",
+        "pkl",
+        "jpeg",
+        "png",
+        "list[jpeg]",
+        "list[png]",
+        "jpeg_array",
+        "pil",
+        "list[pil]",
+    }:
         return bytes_of(encoding, value)
     if encoding.startswith("ndarray"):
         _, _, rest = encoding.partition(":")
@@ -46,6 +56,12 @@ def bytes_of(encoding, value):
         return bytes(value)
     first = [] if encoding == "jpeg_array" else [0]
     return np.array([*first, len(value), *map(len, value)], "<u4").tobytes() + b"".join(value)
+
+
+def pil(image):
+    """A value of `pil` for a picture of Pillow."""
+    mode = image.mode.encode()
+    return np.array([*image.size, len(mode)], "<u4").tobytes() + mode + image.tobytes()
 
 
 def fixed(encoding):

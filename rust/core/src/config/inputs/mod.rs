@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use self::images::PICTURE_COLUMNS;
 use super::storage::StorageOptions;
 use super::words::option_words;
 use crate::error::{Error, Result};
@@ -84,6 +85,8 @@ option_words! {
         History = "history",
         /// Ones where trained: an entry for each message, or for each id.
         LossMask = "loss_mask",
+        /// The pictures of a conversation.
+        Images = "images",
         /// The answer that is preferred.
         Chosen = "chosen",
         /// The answer that is not preferred.
@@ -98,7 +101,12 @@ option_words! {
 }
 
 impl Part {
-    /// True if records of this shape have this part.
+    /// True if records of any shape may have this part.
+    fn is_general(self) -> bool {
+        matches!(self, Self::Tools | Self::System | Self::History | Self::LossMask | Self::Images)
+    }
+
+    /// True if this part belongs to records of this shape alone.
     fn is_of(self, shape: ShapeName) -> bool {
         match self {
             Self::Messages => shape == ShapeName::Conversations,
@@ -128,7 +136,7 @@ impl Part {
                 ShapeName::UnpairedPreference | ShapeName::LabelledText | ShapeName::LabelledPair
             ),
             Self::Sentence1 | Self::Sentence2 => shape == ShapeName::LabelledPair,
-            Self::Tools | Self::System | Self::History | Self::LossMask => false,
+            Self::Tools | Self::System | Self::History | Self::LossMask | Self::Images => false,
         }
     }
 
@@ -147,6 +155,19 @@ impl Fields {
     /// The field of a part, if it is named.
     pub fn get(&self, part: Part) -> Option<&str> {
         self.0.get(&part).map(String::as_str)
+    }
+
+    /// The columns that may hold the pictures of a conversation: the one that is named, or the usual ones. The first with a value
+    /// does.
+    pub fn picture_columns(&self) -> impl Iterator<Item = &str> {
+        let named = self.get(Part::Images);
+        let usual = if named.is_none() { &PICTURE_COLUMNS[..] } else { &[] };
+        named.into_iter().chain(usual.iter().copied())
+    }
+
+    /// True for a column that may hold the pictures of a conversation.
+    pub fn names_pictures(&self, column: &str) -> bool {
+        self.picture_columns().any(|known| known == column)
     }
 
     /// The shape among `shapes` whose parts are named. A part that all of several shapes have names none of them.
@@ -262,8 +283,7 @@ impl Reading {
             ];
             return Err(Error::option("reading.shape", reason));
         }
-        let general = [Part::Tools, Part::System, Part::History, Part::LossMask];
-        let other = |part: &&Part| !general.contains(*part) && part.shape(shapes).is_none();
+        let other = |part: &&Part| !part.is_general() && part.shape(shapes).is_none();
         if let Some(part) = self.fields.0.keys().find(other) {
             let reason =
                 message![format!("names `{}`, which records have not with ", part.name()), with(),];

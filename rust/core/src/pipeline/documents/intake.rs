@@ -174,7 +174,8 @@ impl<'a> Intake<'a> {
             let mut clock = Clock::start();
             let Some(block) = blocks.next_block(self.control)? else { return Ok(None) };
             clock.lap(Stage::Read);
-            let block = self.job.transform.apply(block)?;
+            let fields = &sources[block.source].reading.fields;
+            let block = self.job.transform.apply(block, fields)?;
             clock.lap(Stage::Transform);
             let before = places_before(seen, all, verified);
             seen += block.size;

@@ -12,7 +12,9 @@ use crate::assemble::LABEL_SPANS;
 use crate::config::{DocumentKind, Reading, RowColumn, Source};
 use crate::pipeline::documents::rendering::prompt_names::{prompt_name, unprompted_kind};
 use crate::pipeline::job::Job;
-use crate::record::{Expectation, FoundShape, Shape, TokenColumns, find_shape, is_picture_column};
+use crate::record::{
+    Expectation, FoundShape, Shape, TokenColumns, find_shape, other_picture_column,
+};
 use crate::report::InputReport;
 use crate::source::{Block, Chooser, Raw};
 use crate::util::message::ShownPath;
@@ -41,7 +43,13 @@ pub(in crate::pipeline) fn chooser(kind: DocumentKind, pictures: bool) -> Choose
             let mut columns = columns_read(reading, rows, DocumentKind::Texts)?;
             let schema = rows.schema();
             let names = schema.fields().iter().map(|field| field.name());
-            columns.extend(names.filter(|name| is_picture_column(name)).cloned());
+            columns.extend(names.filter(|name| reading.fields.names_pictures(name)).cloned());
+            // A record whose messages show pictures is refused by the name of a column that is not read and seems to hold them.
+            let first = 0..rows.num_rows().min(LOOKED_AT);
+            let others = first.filter_map(|row| other_picture_column(rows, row, &reading.fields));
+            columns.extend(others);
+            columns.sort_unstable();
+            columns.dedup();
             Some(columns)
         },
         DocumentKind::Texts | DocumentKind::Made => {

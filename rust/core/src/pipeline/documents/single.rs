@@ -68,7 +68,8 @@ impl<'a> SingleBlocks<'a> {
 
     /// The block after the caller's functions.
     pub(crate) fn transformed(&self, block: Block) -> Result<Block> {
-        self.job.transform.apply(block)
+        let fields = &self.sources[block.source].reading.fields;
+        self.job.transform.apply(block, fields)
     }
 
     /// True if a record of a block is of the split whose records are taken.

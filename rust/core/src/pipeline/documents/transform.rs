@@ -8,6 +8,7 @@ use arrow::compute::filter_record_batch;
 use fastpack_picture::Size;
 
 use super::custom_objective::DocumentFunction;
+use crate::config::Fields;
 use crate::error::{Error, Result};
 use crate::record::RecordTable;
 use crate::source::{Block, RecordChange};
@@ -57,8 +58,9 @@ impl Transform {
         self.warnings.is_empty()
     }
 
-    /// The block after the functions. Invalid records stay, for the error that names them.
-    pub(in crate::pipeline) fn apply(&self, block: Block) -> Result<Block> {
+    /// The block after the functions. Invalid records stay, for the error that names them. The records have the parts in these
+    /// `fields`.
+    pub(in crate::pipeline) fn apply(&self, block: Block, fields: &Fields) -> Result<Block> {
         if self.is_empty() {
             return Ok(block);
         }
@@ -98,13 +100,13 @@ impl Transform {
                 ));
             }
             let mapped = table.mapped(&mapped);
+            let pictures = self.pictures.as_ref().map(|_| fields);
             for (at, row) in (0..rows.num_rows()).filter(|&row| chosen.value(row)).enumerate() {
                 let start = bytes.len();
-                changes[table.number(row)] =
-                    match mapped.write(row, at, self.pictures.is_some(), &mut bytes) {
-                        Ok(()) => RecordChange::Becomes(start..bytes.len()),
-                        Err(fault) => RecordChange::Refused(fault.reason, fault.message),
-                    };
+                changes[table.number(row)] = match mapped.write(row, at, pictures, &mut bytes) {
+                    Ok(()) => RecordChange::Becomes(start..bytes.len()),
+                    Err(fault) => RecordChange::Refused(fault.reason, fault.message),
+                };
             }
         }
         Ok(block.with_changes(changes, bytes))

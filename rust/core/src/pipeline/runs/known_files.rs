@@ -147,7 +147,11 @@ impl OldContent<'_> {
         let mut content = ContentHashes::default();
         let next = || {
             let block = blocks.next_block(self.control)?;
-            block.map(|block| self.job.transform.apply(block)).transpose()
+            let transformed = |block: Block| {
+                let fields = &self.sources.sources[block.source].reading.fields;
+                self.job.transform.apply(block, fields)
+            };
+            block.map(transformed).transpose()
         };
         let worker = || |block: Block| block.fingerprint();
         ordered(self.job.options.work.threads, next, worker, |hash| {

@@ -3,6 +3,7 @@
 //! A picture stands in its part, as `transformers` and `OpenAI` write it, or beside the messages in a column, as `TRL`, `LLaVA`
 //! and LLaMA-Factory write it. All forms become parts `{"type": "image"}`, and a list of pictures in their order.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericBinaryArray, OffsetSizeTrait, RecordBatch};
@@ -13,7 +14,7 @@ use fastpack_template::json::{Json, Map};
 use twox_hash::XxHash64;
 
 use super::messages::{PICTURE_TYPES, is_picture};
-use crate::config::PICTURE_COLUMNS;
+use crate::config::{Fields, PICTURE_COLUMNS};
 use crate::record::content;
 use crate::record::kinds::Conversation;
 use crate::record::parsing::fault::{Fault, wrong_type};
@@ -28,13 +29,11 @@ const SOURCES: [&str; 6] = ["bytes", "image", "url", "path", "base64", "image_ur
 /// The keys whose texts are bytes in base64.
 const ENCODED: [&str; 2] = ["base64", "bytes"];
 
+/// The endings of files of pictures.
+const ENDINGS: [&str; 8] = ["png", "jpg", "jpeg", "webp", "gif", "bmp", "tif", "tiff"];
+
 /// The place of a picture in a text.
 const MARK: &str = "<image>";
-
-/// True for a column that may hold pictures.
-pub(crate) fn is_column(name: &str) -> bool {
-    PICTURE_COLUMNS.contains(&name)
-}
 
 /// Finds the pictures of a conversation. Those of the `column` beside it belong to the parts without a file or bytes, or to the
 /// marks in the texts, in their order.
@@ -218,12 +217,9 @@ fn source(map: &Map, place: &str) -> Result<Option<Picture>, Fault> {
 }
 
 /// The pictures beside the messages of a record; `None` if it has no such column.
-pub(crate) fn of_record(record: &Map) -> Result<Option<Vec<Picture>>, Fault> {
-    let found = PICTURE_COLUMNS
-        .iter()
-        .find(|column| record.get(**column).is_some_and(|it| *it != Json::Null));
-    let Some(column) = found else { return Ok(None) };
-    let unfolded = match &record[*column] {
+pub(crate) fn of_record(record: &Map, fields: &Fields) -> Result<Option<Vec<Picture>>, Fault> {
+    let Some((column, value)) = column_of_record(record, fields) else { return Ok(None) };
+    let unfolded = match value {
         // Cells of CSV hold lists as JSON, and nothing where there is no picture.
         Json::String(text) if text.trim().is_empty() => return Ok(None),
         Json::String(text) if text.trim_start().starts_with('[') => {
@@ -231,7 +227,7 @@ pub(crate) fn of_record(record: &Map) -> Result<Option<Vec<Picture>>, Fault> {
         }
         _ => None,
     };
-    match unfolded.as_ref().unwrap_or(&record[*column]) {
+    match unfolded.as_ref().unwrap_or(value) {
         Json::List(items) => {
             let items = items.iter().enumerate();
             let pictures = items.map(|(at, item)| of_value(item, &format!("{column}[{at}]")));
@@ -239,6 +235,12 @@ pub(crate) fn of_record(record: &Map) -> Result<Option<Vec<Picture>>, Fault> {
         }
         item => Ok(Some(vec![of_value(item, column)?])),
     }
+}
+
+/// The column of pictures of a record, if the record has a value there.
+fn column_of_record<'f, 'r>(record: &'r Map, fields: &'f Fields) -> Option<(&'f str, &'r Json)> {
+    let mut columns = fields.picture_columns().filter_map(|name| Some((name, record.get(name)?)));
+    columns.find(|(_, value)| **value != Json::Null)
 }
 
 fn of_value(value: &Json, place: &str) -> Result<Picture, Fault> {
@@ -253,11 +255,14 @@ fn of_value(value: &Json, place: &str) -> Result<Picture, Fault> {
 }
 
 /// The column of pictures of a row of a table, if the row has a value there.
-fn column_of_row(batch: &RecordBatch, row: usize) -> Option<(&'static str, &ArrayRef)> {
-    let columns =
-        PICTURE_COLUMNS.iter().filter_map(|name| Some((*name, batch.column_by_name(name)?)));
-    let mut present = columns.filter(|(_, array)| is_present(array.as_ref(), row));
-    present.next()
+fn column_of_row<'f, 'b>(
+    batch: &'b RecordBatch,
+    row: usize,
+    fields: &'f Fields,
+) -> Option<(&'f str, &'b ArrayRef)> {
+    let columns = fields.picture_columns();
+    let mut columns = columns.filter_map(|name| Some((name, batch.column_by_name(name)?)));
+    columns.find(|(_, array)| is_present(array.as_ref(), row))
 }
 
 /// True for a value that is not null.
@@ -265,18 +270,68 @@ fn is_present(array: &dyn Array, at: usize) -> bool {
     *array.data_type() != DataType::Null && array.is_valid(at)
 }
 
+/// True if a conversation without pictures has a mark in a text.
+pub(crate) fn has_mark_alone(conversation: &Conversation) -> bool {
+    let has_mark = |content: &Json| split_at_marks(content).is_some();
+    let mut contents = conversation.messages.iter().filter_map(|message| message.get("content"));
+    conversation.pictures.is_empty() && contents.any(has_mark)
+}
+
+/// A field of these, which are not read, that seems to hold pictures.
+pub(crate) fn other_column(fields: &Map) -> Option<String> {
+    let seems = |value: &Json| {
+        let first = match value {
+            Json::List(items) => items.first(),
+            value => Some(value),
+        };
+        first.is_some_and(|value| of_value(value, "").is_ok_and(|picture| seems_picture(&picture)))
+    };
+    fields.iter().find(|(_, value)| seems(value)).map(|(name, _)| name.to_string())
+}
+
+/// A column that seems to hold pictures in a row, and that is not read.
+pub(crate) fn other_column_of_row(
+    batch: &RecordBatch,
+    row: usize,
+    fields: &Fields,
+) -> Option<String> {
+    let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+    let mut others = columns.filter(|(field, _)| !fields.names_pictures(field.name()));
+    let found = others.find(|(_, array)| {
+        let pictures = of_column(array, row, "");
+        pictures.is_ok_and(|pictures| pictures.first().is_some_and(seems_picture))
+    });
+    found.map(|(field, _)| field.name().clone())
+}
+
+/// True for bytes that are a picture, and for a path with the ending of one.
+fn seems_picture(picture: &Picture) -> bool {
+    match picture {
+        Picture::Held(held) => held.size().is_ok(),
+        Picture::File(name) => Path::new(&**name)
+            .extension()
+            .is_some_and(|ending| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known))),
+    }
+}
+
+/// The fault of a record with marks whose pictures seem to be in a column that is not read.
+pub(crate) fn unnamed(column: &str) -> Fault {
+    let message = format!(
+        "the messages have `{MARK}`, and the record no pictures in the columns that are read; `{column}` seems to hold them: \
+         name it, `fields={{\"images\": \"{column}\"}}`"
+    );
+    Fault::new(Reason::Picture, message)
+}
+
 /// The hash of the pictures beside the messages of a record; 0 if it has no such column.
-pub(crate) fn hash_of_record(record: &Map) -> u64 {
-    let found = PICTURE_COLUMNS.iter().filter_map(|column| Some((*column, record.get(*column)?)));
-    let mut present = found.filter(|(_, value)| **value != Json::Null);
-    present
-        .next()
-        .map_or(0, |(_, value)| content::entry(PICTURE_COLUMNS[0], content::of_value(value)))
+pub(crate) fn hash_of_record(record: &Map, fields: &Fields) -> u64 {
+    let found = column_of_record(record, fields);
+    found.map_or(0, |(_, value)| content::entry(PICTURE_COLUMNS[0], content::of_value(value)))
 }
 
 /// The hash of the pictures in a row of a table; 0 if it has no such column.
-pub(crate) fn hash_of_row(batch: &RecordBatch, row: usize) -> u64 {
-    let Some((_, array)) = column_of_row(batch, row) else { return 0 };
+pub(crate) fn hash_of_row(batch: &RecordBatch, row: usize, fields: &Fields) -> u64 {
+    let Some((_, array)) = column_of_row(batch, row, fields) else { return 0 };
     content::entry(PICTURE_COLUMNS[0], hash_of_cell(array.as_ref(), row))
 }
 
@@ -309,17 +364,26 @@ fn hash_of_cell(array: &dyn Array, at: usize) -> u64 {
 }
 
 /// The pictures of a row of a table, which may hold bytes; `None` if it has no such column.
-pub(crate) fn of_row(batch: &RecordBatch, row: usize) -> Result<Option<Vec<Picture>>, Fault> {
-    let Some((column, array)) = column_of_row(batch, row) else { return Ok(None) };
+pub(crate) fn of_row(
+    batch: &RecordBatch,
+    row: usize,
+    fields: &Fields,
+) -> Result<Option<Vec<Picture>>, Fault> {
+    let Some((column, array)) = column_of_row(batch, row, fields) else { return Ok(None) };
+    of_column(array, row, column).map(Some)
+}
+
+/// The pictures of a row in a column.
+fn of_column(array: &ArrayRef, row: usize, column: &str) -> Result<Vec<Picture>, Fault> {
     let items = match array.data_type() {
         DataType::List(_) => array.as_list::<i32>().value(row),
         DataType::LargeList(_) => array.as_list::<i64>().value(row),
         DataType::FixedSizeList(..) => array.as_fixed_size_list().value(row),
-        _ => return Ok(Some(vec![of_cell(array.as_ref(), row, column)?])),
+        _ => return Ok(vec![of_cell(array.as_ref(), row, column)?]),
     };
     let pictures =
         (0..items.len()).map(|at| of_cell(items.as_ref(), at, &format!("{column}[{at}]")));
-    pictures.collect::<Result<_, _>>().map(Some)
+    pictures.collect()
 }
 
 /// The picture in a cell: a text, bytes, or a struct of `bytes` and `path`, as `datasets` keeps pictures.

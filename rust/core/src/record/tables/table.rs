@@ -9,10 +9,10 @@ use arrow::error::ArrowError;
 
 use super::columns::{ColumnType, column};
 use super::row;
+use crate::config::Fields;
 use crate::record::parsing::fault::Fault;
 use crate::record::parsing::write;
 use crate::record::read::object;
-use crate::record::shapes::pictures::is_column as is_picture_column;
 use crate::report::ledger::Reason;
 use crate::source::Block;
 use crate::source::formats::json_field::returned;
@@ -98,12 +98,12 @@ impl MappedRows<'_> {
     ///
     /// # Errors
     ///
-    /// The fault of a value of type JSON that is none; with `keeps_pictures`, of pictures that are bytes.
+    /// The fault of a value of type JSON that is none; of bytes in one of the `pictures`, the columns of pictures that are read.
     pub fn write(
         &self,
         row: usize,
         at: usize,
-        keeps_pictures: bool,
+        pictures: Option<&Fields>,
         bytes: &mut Vec<u8>,
     ) -> Result<(), Fault> {
         let RecordTable { rows: given, records, .. } = self.table;
@@ -115,7 +115,7 @@ impl MappedRows<'_> {
             });
             let made = row::value(field, column, at).map_err(|fault| row::named(field, &fault));
             let (given, made) = match (given.transpose(), made) {
-                (_, Err(_)) if keeps_pictures && is_picture_column(field.name()) => {
+                (_, Err(_)) if pictures.is_some_and(|it| it.names_pictures(field.name())) => {
                     let message = format!(
                         "`{}` holds bytes of pictures, which `map` cannot pass on; keep paths in it",
                         field.name()

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::tiff;
 use crate::config::PICTURE_COLUMNS;
 
 /// Bytes of a number that tells the size of a value.
@@ -48,13 +49,25 @@ enum MdsEncoding {
     Number(MdsType),
     /// Numbers, of a kind that each value names if the column does not; with a shape in front if none is fixed.
     Numbers { kind: Option<MdsType>, has_shape: bool },
-    /// The file of a picture.
-    Picture,
-    /// The files of pictures: their number and their sizes, and then the bytes; behind a number without a meaning in some.
-    Pictures { has_first_number: bool },
+    /// A picture.
+    Picture(MdsPicture),
+    /// Pictures: their number and their sizes, and then the pictures; behind a number without a meaning in some.
+    Pictures { each: MdsPicture, has_first_number: bool },
     /// Anything else.
     Other,
 }
+
+/// The form of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MdsPicture {
+    /// The bytes of a file.
+    File,
+    /// Pixels behind their size and mode.
+    Pixels,
+}
+
+/// The fault of a value that ends within its pictures.
+const CUT_OFF: &str = "pictures that are cut off";
 
 /// The type of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +140,7 @@ fn float(number: f64, out: &mut Vec<u8>) {
 }
 
 impl MdsEncoding {
-    /// The encoding of a column by its description; pictures are read in the columns that records have for them.
+    /// The encoding of a column by its description; bytes are pictures in the columns that records have for them.
     fn of(column: &str, text: &str) -> Self {
         let (name, rest) =
             text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
@@ -137,12 +150,17 @@ impl MdsEncoding {
             ("json", None) => Self::Json,
             ("str_int" | "str_float" | "str_decimal", None) => Self::Digits,
             ("int", None) => Self::Number(MdsType::I64),
-            ("bytes" | "jpeg" | "png", None) if is_picture => Self::Picture,
-            ("list[jpeg]" | "list[png]", None) if is_picture => {
-                Self::Pictures { has_first_number: true }
+            ("bytes", None) if is_picture => Self::Picture(MdsPicture::File),
+            ("jpeg" | "png", None) => Self::Picture(MdsPicture::File),
+            ("pil", None) => Self::Picture(MdsPicture::Pixels),
+            ("list[jpeg]" | "list[png]", None) => {
+                Self::Pictures { each: MdsPicture::File, has_first_number: true }
             }
-            ("jpeg_array" | "jpegarray", None) if is_picture => {
-                Self::Pictures { has_first_number: false }
+            ("list[pil]", None) => {
+                Self::Pictures { each: MdsPicture::Pixels, has_first_number: true }
+            }
+            ("jpeg_array" | "jpegarray", None) => {
+                Self::Pictures { each: MdsPicture::File, has_first_number: false }
             }
             ("ndarray", None) => Self::Numbers { kind: None, has_shape: true },
             ("ndarray", Some(rest)) => {
@@ -173,10 +191,10 @@ impl MdsEncoding {
             }
             Self::Number(kind) if value.len() == kind.bytes() => kind.write(value, out),
             Self::Numbers { kind, has_shape } => numbers(value, *kind, *has_shape, out)?,
-            Self::Picture => picture(value, out),
-            Self::Pictures { has_first_number } => {
-                let value = value.get(if *has_first_number { WORD } else { 0 }..);
-                value.and_then(|value| pictures(value, out)).ok_or("pictures that are cut off")?;
+            Self::Picture(kind) => kind.write(value, out)?,
+            Self::Pictures { each, has_first_number } => {
+                let first = if *has_first_number { WORD } else { 0 };
+                pictures(value.get(first..).ok_or(CUT_OFF)?, *each, out)?;
             }
             Self::Number(_) | Self::Other => return Err("a number of another size"),
         }
@@ -219,28 +237,41 @@ fn numbers(
     Ok(())
 }
 
-/// Appends the file of a picture as JSON.
-fn picture(file: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"bytes\":\"");
-    out.extend_from_slice(STANDARD.encode(file).as_bytes());
-    out.extend_from_slice(b"\"}");
+impl MdsPicture {
+    /// Appends a picture as JSON: the bytes of its file.
+    fn write(self, value: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
+        let made;
+        let file = match self {
+            Self::File => value,
+            Self::Pixels => {
+                made = tiff::file_of(value)?;
+                &made
+            }
+        };
+        out.extend_from_slice(b"{\"bytes\":\"");
+        out.extend_from_slice(STANDARD.encode(file).as_bytes());
+        out.extend_from_slice(b"\"}");
+        Ok(())
+    }
 }
 
-/// Appends the files of pictures as a JSON list; `None` if the value ends within them.
-fn pictures(value: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let (count, rest) = value.split_at_checked(WORD)?;
-    let (sizes, mut files) = rest.split_at_checked((word(count, 0) as usize).checked_mul(WORD)?)?;
+/// Appends pictures as a JSON list.
+fn pictures(value: &[u8], each: MdsPicture, out: &mut Vec<u8>) -> Result<(), &'static str> {
+    let (count, rest) = value.split_at_checked(WORD).ok_or(CUT_OFF)?;
+    let sizes = (word(count, 0) as usize).checked_mul(WORD).ok_or(CUT_OFF)?;
+    let (sizes, mut files) = rest.split_at_checked(sizes).ok_or(CUT_OFF)?;
     out.push(b'[');
     for (index, at) in (0..sizes.len()).step_by(WORD).enumerate() {
-        let (file, others) = files.split_at_checked(word(sizes, at) as usize)?;
+        let size = word(sizes, at) as usize;
+        let (file, others) = files.split_at_checked(size).ok_or(CUT_OFF)?;
         files = others;
         if index > 0 {
             out.push(b',');
         }
-        picture(file, out);
+        each.write(file, out)?;
     }
     out.push(b']');
-    Some(())
+    Ok(())
 }
 
 impl MdsColumns {

@@ -13,6 +13,7 @@
 mod columns;
 mod extent;
 mod head;
+mod tiff;
 
 use std::ops::Range;
 use std::sync::Arc;
