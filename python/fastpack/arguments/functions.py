@@ -59,6 +59,19 @@ class _AsWritten(SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
 
+def file_of(function: object) -> str | None:
+    """The file that a function was loaded from, if another process has to load it too."""
+    module = sys.modules.get(str(getattr(function, "__module__", "")))
+    loader = getattr(getattr(module, "__spec__", None), "loader", None)
+    return str(loader.path) if isinstance(loader, _AsWritten) else None
+
+
+def load_file(place: str | None) -> None:
+    """Loads the functions of a file, if there is one, so that `pickle` finds them by their names."""
+    if place is not None:
+        _module(place)
+
+
 def _module(place: str) -> ModuleType:
     if not place.endswith(".py"):
         return importlib.import_module(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import multiprocessing
 import weakref
 from collections.abc import Callable  # noqa: TC003  the types of fields are looked at
@@ -11,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from fastpack.arguments.checks import check_choice, check_type, shown, whole_number
+from fastpack.arguments.functions import file_of, load_file
 from fastpack.errors import OptionError, OptionTypeError
 from fastpack.options.value import Value
 
@@ -122,8 +124,15 @@ class OfRecords(Generic[Made]):
         self._pool: ProcessPoolExecutor | None = None
 
     def answers(self, rows: pa.RecordBatch) -> list[bool]:
-        """The answers of the function, one for each record."""
-        found = list(self._results(rows.to_pylist()))
+        """The answers of a filter, one for each row of a table."""
+        return self._answers(rows.to_pylist())
+
+    def answers_of(self, texts: list[bytes]) -> list[bool]:
+        """The answers of a filter, one for each record, given the JSON of each."""
+        return self._answers(list(map(json.loads, texts)))
+
+    def _answers(self, records: list[Record]) -> list[bool]:
+        found = list(self._results(records))
         wrong = next(
             (it for it in found if not isinstance(it, bool) and str(type(it)) not in _NUMPY_BOOLS), None
         )
@@ -132,16 +141,15 @@ class OfRecords(Generic[Made]):
             raise OptionTypeError(message, "filter")
         return [bool(it) for it in found]
 
+    def records_of(self, option: str, texts: list[bytes]) -> list[Record]:
+        """The records that the function makes of those with this JSON."""
+        return [_checked(option, it) for it in self._results(list(map(json.loads, texts)))]
+
     def records(self, option: str, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The records that the function makes; a column of which it changes no value stays as it is."""
+        """The rows that the function makes; a column of which it changes no value stays as it is."""
         import pyarrow as pa  # noqa: PLC0415  slow to import
 
-        made: list[Record] = []
-        for it in self._results(rows.to_pylist()):
-            if not isinstance(it, dict):
-                message = f"must return a dict for each record, not a `{type(it).__qualname__}`"
-                raise OptionTypeError(message, option)
-            made.append(it)
+        made = [_checked(option, it) for it in self._results(rows.to_pylist())]
         # The function may have changed the records that it was given.
         given = rows.to_pylist()
         columns: dict[str, pa.Array[pa.Scalar[pa.DataType]]] = {}
@@ -167,12 +175,22 @@ class OfRecords(Generic[Made]):
         if self._pool is None:
             # Others than forked ones: this process has threads.
             spawned = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.processes, mp_context=spawned)
+            self._pool = ProcessPoolExecutor(
+                self.processes, mp_context=spawned, initializer=load_file, initargs=(file_of(self.function),)
+            )
             weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
         size = -(-len(records) // self.processes) or 1
         parts = [records[begin : begin + size] for begin in range(0, len(records), size)]
         waiting = [self._pool.submit(_results_of, self.function, part) for part in parts]
         return chain.from_iterable(it.result() for it in waiting)
+
+
+def _checked(option: str, made: object) -> Record:
+    """A record that a function made, which must be a dict."""
+    if not isinstance(made, dict):
+        message = f"must return a dict for each record, not a `{type(made).__qualname__}`"
+        raise OptionTypeError(message, option)
+    return made
 
 
 _NUMPY_BOOLS = {"<class 'numpy.bool'>", "<class 'numpy.bool_'>"}

@@ -45,7 +45,7 @@ class Images(Value):
         fetch: Whether pictures on web servers (`http://`, `https://`) are fetched. Those in stores (`s3://`, `gs://`, `az://`,
             `hf://`) are, with the options of `storage`.
         folder: Where relative paths of pictures begin; the folder of the file that names them if not given.
-        processor_kwargs: Options of the image processor by its own names, such as `max_pixels` or `size`.
+        processor_kwargs: Options of the image processor by its own names, such as `size`.
         max_images_per_pack: The most pictures of a row; any number if not given.
         max_image_tokens_per_pack: The most tokens of pictures in a row, which bound the work of the model's vision part.
             What becomes of a document with more is said by `overlong`.
@@ -55,8 +55,8 @@ class Images(Value):
 
     Examples:
         >>> import fastpack
-        >>> fastpack.Images(processor_kwargs={"max_pixels": 401408})
-        Images(processor_kwargs={'max_pixels': 401408})
+        >>> fastpack.Images(processor_kwargs={"do_pan_and_scan": True})
+        Images(processor_kwargs={'do_pan_and_scan': True})
     """
 
     option: ClassVar[str] = "reading.images"

@@ -6,7 +6,7 @@ import functools
 import json
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from fastpack.arguments.failures import noted
 from fastpack.arguments.message import Message, Setting
@@ -25,14 +25,8 @@ if TYPE_CHECKING:
     PictureFunction: TypeAlias = Callable[[list[tuple[int, int]], int], list[tuple[str | None, str]]]
     """Makes the text of a picture of a width and a height among several of its conversation, or says why it cannot."""
 
-    NativeTransform: TypeAlias = tuple[
-        Callable[[pa.RecordBatch], pa.BooleanArray] | None,
-        Callable[[pa.RecordBatch], pa.RecordBatch] | None,
-        Callable[[pa.RecordBatch], pa.RecordBatch] | None,
-        PictureFunction | None,
-        str | None,
-        list[str],
-    ]
+
+Made = TypeVar("Made")
 
 __all__ = [
     "FUNCTIONS",
@@ -41,6 +35,32 @@ __all__ = [
     "transform",
     "warn_of_unknown",
 ]
+
+
+class NativeTransform(NamedTuple):
+    """The functions of a call for the core.
+
+    Attributes:
+        filter: Tells which rows of a table are kept.
+        map: Makes the rows that take the place of others.
+        filter_record: A filter of single records, given the JSON of each. Records that are no rows of a table take it: columns
+            of Arrow would change what they hold.
+        map_record: A `map` of single records, likewise.
+        objective: Makes the documents of the objective `custom`.
+        pictures: Makes the texts of pictures.
+        identity: The names of the functions; `None` if one has none.
+        warnings: A warning for each function without a name.
+    """
+
+    filter: Callable[[pa.RecordBatch], pa.BooleanArray] | None
+    map: Callable[[pa.RecordBatch], pa.RecordBatch] | None
+    filter_record: Callable[[list[bytes]], list[bool]] | None
+    map_record: Callable[[list[bytes]], list[dict[str, object]]] | None
+    objective: Callable[[pa.RecordBatch], pa.RecordBatch] | None
+    pictures: PictureFunction | None
+    identity: str | None
+    warnings: list[str]
+
 
 FUNCTIONS: Final = ("filter", "map")
 """The options that are functions."""
@@ -78,13 +98,22 @@ def transform(
     functions = functions_of(given)
     identity, unnamed = _identities(functions, unknown, shared=shared) if unknown else ([], [])
     kept, changed, objective = functions.values()
-    return (
-        None if kept is None else _masking(_of_batches("filter", kept)),
-        None if changed is None else _mapping("map", _of_batches("map", changed)),
-        None if objective is None else _mapping(_OBJECTIVE, _of_batches(_OBJECTIVE, objective)),
-        pictures,
-        " ".join(identity) or None,
-        unnamed,
+    of_kept, of_changed, of_objective = (
+        None if it is None or it.per == "batch" else OfRecords(it) for it in functions.values()
+    )
+    return NativeTransform(
+        filter=None if kept is None else _masking(_of_batches("filter", kept, of_kept)),
+        map=None if changed is None else _mapping("map", _of_batches("map", changed, of_changed)),
+        filter_record=None if of_kept is None else _noted("filter", of_kept.answers_of),
+        map_record=None
+        if of_changed is None
+        else _noted("map", functools.partial(of_changed.records_of, "map")),
+        objective=None
+        if objective is None
+        else _mapping(_OBJECTIVE, _of_batches(_OBJECTIVE, objective, of_objective)),
+        pictures=pictures,
+        identity=" ".join(identity) or None,
+        warnings=unnamed,
     )
 
 
@@ -93,8 +122,7 @@ def warn_of_unknown(functions: NativeTransform) -> None:
     level, frame = 1, sys._getframe(1)  # noqa: SLF001  `skip_file_prefixes` came with Python 3.12
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fastpack."):
         level, frame = level + 1, frame.f_back
-    *_, unnamed = functions
-    for warning in unnamed:
+    for warning in functions.warnings:
         warnings.warn(warning, stacklevel=level + 1)
 
 
@@ -143,12 +171,23 @@ def _identities(
     return identity, warned
 
 
-def _of_batches(option: str, function: Function[Any]) -> BatchFunction:  # type: ignore[explicit-any]  # of any result
+def _of_batches(  # type: ignore[explicit-any]  # of any result
+    option: str, function: Function[Any], of_records: OfRecords[Any] | None
+) -> BatchFunction:
     """A function of batches: the one that is given, or one made from a function of records."""
-    if function.per == "batch":
+    if of_records is None:
         return cast("BatchFunction", function.function)
-    of_records = OfRecords(function)
     return of_records.answers if option == "filter" else functools.partial(of_records.records, option)
+
+
+def _noted(option: str, function: Callable[[list[bytes]], Made]) -> Callable[[list[bytes]], Made]:
+    """The function; what it raises says which option it is of."""
+
+    def call(texts: list[bytes]) -> Made:
+        with noted(f"while fastpack called `{option}`"):
+            return function(texts)
+
+    return call
 
 
 def _masking(function: BatchFunction) -> Callable[[pa.RecordBatch], pa.BooleanArray]:

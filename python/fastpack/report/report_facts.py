@@ -163,6 +163,16 @@ class ReportFacts:
         return whole(self._mapping("pictures").get("tokens"))
 
     @property
+    def picture_pixels(self) -> float:
+        """The mean number of their pixels; 0 without pictures."""
+        return whole(self._mapping("pictures").get("pixels")) / max(self.pictures, 1)
+
+    @property
+    def most_picture_pixels(self) -> int:
+        """The number of pixels of the largest of them; 0 without pictures."""
+        return whole(self._mapping("pictures").get("most_pixels"))
+
+    @property
     def left_out(self) -> dict[str, Noted]:
         """The records with a field that is missing in the text, by field: `tools`, `system content`, `choices`."""
         fields = self._mapping("left_out").items()

@@ -8,6 +8,11 @@ pub struct Size {
 }
 
 impl Size {
+    /// The number of pixels.
+    pub fn pixels(self) -> u64 {
+        u64::from(self.width) * u64::from(self.height)
+    }
+
     /// The size of the picture lying on its side.
     pub(crate) fn turned(self) -> Self {
         Self { width: self.height, height: self.width }

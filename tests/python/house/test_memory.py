@@ -186,7 +186,7 @@ def test_a_column_alone_is_no_table(rows, tokenizer_dir):
     [
         ("a text", "not_an_object"),
         ({"text": 5}, "wrong_type"),
-        ({"text": "\ud800"}, "wrong_type"),
+        ({"text": "\ud800"}, "lone_surrogate"),
         ({"other": "x"}, "no_content"),
         ({1: "x"}, "wrong_type"),
     ],

@@ -396,6 +396,12 @@ def test_training_fetches_from_web_servers_only_what_a_job_asked_for(
         with pytest.raises(BatchError, match=r"row 0 of the batch: .*packed with `reading\.images\.fetch`"):
             PictureCollator(processor, model, packed=known)([there[0]])
     assert not web.requests
+    # Rows without a folder are trained where the call says so.
+    asked = PictureCollator(processor, model, fetch=True)([there[0]])
+    wanted = PictureCollator(processor, model, packed=there)([there[0]])
+    assert torch.equal(asked["pixel_values"], wanted["pixel_values"])
+    with pytest.raises(BatchError, match="on request"):
+        PictureCollator(processor, model, packed=there, fetch=False)([there[0]])
     pictures[0].unlink()
     sizes = [{it["width"] for it in row["images"]} for row in there]
     refused = [there[at] for at, widths in enumerate(sizes) if SIZES[0][0] in widths]

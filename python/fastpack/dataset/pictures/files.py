@@ -36,6 +36,7 @@ class PictureFiles:
         folders: Iterable[Folder] = (),
         *,
         moved: Mapping[StrPath, StrPath] | None = None,
+        fetch: bool | None = None,
         access: Access | None = None,
     ) -> None:
         """Opens nothing yet.
@@ -43,9 +44,9 @@ class PictureFiles:
         Args:
             folders: The packed folders of the rows, whose manifests say how their records were read; without them, fields
                 of conversations have their usual names.
-                Pictures on web servers are fetched if the job of one of them did.
             moved: The folders of pictures that lie elsewhere now: the path of each when rows were packed, and its path now.
                 Either may be a URL.
+            fetch: Whether pictures on web servers are fetched; if not given, they are if the job of a folder did.
             access: The options of remote storage; those of the first folder in remote storage if not given.
         """
         folders = list(folders)
@@ -54,7 +55,7 @@ class PictureFiles:
         # The innermost folder says where a file lies.
         self._moved = sorted(pairs, key=lambda pair: len(pair[0].parts), reverse=True)
         self._readings = _readings_of(folders)
-        self._fetches = any(_fetches(folder) for folder in folders)
+        self._fetches = any(map(_fetches, folders)) if fetch is None else fetch
         remote = [folder.files.access for folder in folders if isinstance(folder.files, RemoteFiles)]
         self._access = access or next(iter(remote), Access())
         self._records = RecordFiles()
@@ -98,8 +99,8 @@ class PictureFiles:
             # Of a GIF it is the first frame. `convert` reads all pixels, so the file can be closed.
             return ImageOps.exif_transpose(picture).convert("RGB")
 
-    def _source_of(self, reference: PictureReference) -> BytesIO | Path:
-        """The bytes of a picture, or its file."""
+    def _source_of(self, reference: PictureReference) -> BytesIO:
+        """The bytes of a picture: Pillow turns some TIFFs otherwise that it maps by their paths."""
         if reference.content is not None:
             return BytesIO(reference.content)
         place = self._now(reference.path)
@@ -107,7 +108,7 @@ class PictureFiles:
             return BytesIO(self._fetched(place))
         path = regular_file(Path(place))
         if not reference.row:
-            return path
+            return BytesIO(path.read_bytes())
         record = self._records.record(path, reference.row)
         return BytesIO(_fastpack.held_picture(record, self._readings, reference.number))
 
@@ -121,8 +122,8 @@ class PictureFiles:
         scheme = str(scheme_of(url)).lower()
         if scheme in {"http", "https"} and not self._fetches:
             message = (
-                "it is on a web server, from which pictures are fetched only for the rows of a folder that was packed "
-                "with `reading.images.fetch`; pass the folder as `packed`"
+                "it is on a web server, from which pictures are fetched only for rows of a folder that was packed with "
+                "`reading.images.fetch`, or on request; pass the folder as `packed`, or fetch=True"
             )
             raise ValueError(message)
         is_on_hub = scheme == "hf"

@@ -92,6 +92,8 @@ def _picture_lines(facts: Report | ScanReport, tokens: int) -> Iterator[tuple[st
     if facts.pictures:
         share = facts.picture_tokens / max(tokens, 1)
         yield "pictures", f"{facts.pictures:,} of {facts.picture_tokens:,} tokens, {share:.1%} of those read"
+        mean, most = facts.picture_pixels / 1e6, facts.most_picture_pixels / 1e6
+        yield "", f"{mean:,.2f} megapixels on average, {most:,.2f} at most"
 
 
 def _report_lines(report: Report) -> Iterator[tuple[str, str]]:

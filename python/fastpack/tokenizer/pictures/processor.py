@@ -16,7 +16,7 @@ from fastpack.tokenizer.pictures.columns import (
 )
 from fastpack.tokenizer.pictures.loading import load_processor, options_of, refusal
 from fastpack.tokenizer.pictures.runs import Runs, attempt
-from fastpack.tokenizer.pictures.trials import try_processor
+from fastpack.tokenizer.pictures.trials import Number, try_processor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,6 +97,7 @@ class PictureProcessor:
         findings = try_processor(self._runs)
         self._number, self._frame = findings.number, findings.frame
         self._weightless = findings.weightless
+        self.depends_on_number = findings.number is not Number.NOTHING
         trials = try_conversations(self._runs)
         self.delimiters = delimiters(self._runs)
         self.adds_special_tokens = adds_special_tokens(self._runs, trials)

@@ -67,6 +67,7 @@ class PictureCollator:
         packed: object = None,
         processor_kwargs: Mapping[str, object] | None = None,
         moved: Mapping[StrPath, StrPath] | None = None,
+        fetch: bool | None = None,
         stand_in: bool | None = None,
         shift_labels: bool = False,
         loss_weights: bool = False,
@@ -86,6 +87,8 @@ class PictureCollator:
                 `packed` if not given.
             moved: Folders of pictures that lie elsewhere now: the path of each when the rows were packed, and its path
                 now; either may be a URL.
+            fetch: Whether pictures on web servers are fetched; if not given, those of rows in `packed` that were packed with
+                `Images(fetch=True)` are.
             stand_in: Adds a small grey picture, as a document without labels, to a batch without pictures, so that each
                 rank runs the vision part of the model, as DDP and FSDP need; the gradients of that part are then zero
                 rather than missing. If not given, it is added where a run has several ranks.
@@ -93,8 +96,7 @@ class PictureCollator:
             loss_weights: As in `collate`.
             seq_idx: As in `collate`.
             storage: Options of remote storage, or a `Storage`, for pictures in stores; those that the rows are read with if
-                not given. Pictures on web servers are fetched if the rows in `packed` were packed with
-                `Images(fetch=True)`.
+                not given.
 
         Raises:
             OptionError: The processor does not serve, or is another one than the rows were packed with.
@@ -107,6 +109,7 @@ class PictureCollator:
         }.items():
             check_switch(option, value)
         check_type("moved", moved, (Mapping, type(None)), "a mapping of folders to folders")
+        check_type("fetch", fetch, (bool, type(None)), "True, False or None")
         check_type("stand_in", stand_in, (bool, type(None)), "True, False or None")
         folders = folders_in(packed)
         recorded = [packed_processor(folder) for folder in folders]
@@ -119,7 +122,7 @@ class PictureCollator:
         self._rope_index = rope_index_of(model)
         self._masks = document_masks_of(model, self._processing.token_columns)
         access = None if storage is None else Access.of("PictureCollator", storage)
-        self._files = PictureFiles(folders, moved=moved, access=access)
+        self._files = PictureFiles(folders, moved=moved, fetch=fetch, access=access)
         self._collate = partial(
             collate, shift_labels=shift_labels, loss_weights=loss_weights, seq_idx=seq_idx
         )

@@ -91,9 +91,12 @@ impl DocumentMaker {
             ledger.straddling += self.straddling();
             let of_pictures =
                 self.pictures.iter().map(|tokens| u64::from(tokens.end - tokens.start));
+            let pixels = rendered.pictures.iter().map(|picture| picture.size.pixels());
             ledger.pictures.merge(PictureCount {
                 pictures: rendered.pictures.len() as u64,
                 tokens: of_pictures.sum(),
+                pixels: pixels.clone().sum(),
+                most_pixels: pixels.max().unwrap_or_default(),
             });
             let mut words = Vec::new();
             for (picture, tokens) in rendered.pictures.iter().zip(&self.pictures) {

@@ -21,7 +21,9 @@ pub use crate::storage::{HubAccess, PictureContent, PictureStorage, RemotePictur
 pub use documents::custom_objective::DocumentFunction;
 pub use documents::held_pictures::held_picture;
 pub use documents::rendering::chat::{Chat, chat, render};
-pub use documents::transform::{Mapping, PictureFunction, RowFilter, Transform};
+pub use documents::transform::{
+    Mapping, PictureFunction, RecordFilter, RecordMapping, RowFilter, Transform,
+};
 pub use groups::status::{GroupCount, Status, status, status_of_manifest};
 pub use job::{Job, JobTemplate};
 pub use runs::append::append_dir;

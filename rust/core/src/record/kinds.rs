@@ -109,4 +109,6 @@ pub struct Pair {
     pub history: Vec<Arc<Map>>,
     /// The weight of each message of the history by its own flags, if any has one.
     pub history_weights: Option<Vec<Option<f32>>>,
+    /// The pictures beside the request, whose places are in the texts.
+    pub pictures: Option<Vec<Picture>>,
 }

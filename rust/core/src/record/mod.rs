@@ -32,7 +32,9 @@ pub use shape::{Expectation, Shape, TokenColumns};
 pub use shapes::flags::is_assistant;
 pub use shapes::labelled::Labelled;
 pub use shapes::messages::MessageForms;
-pub(crate) use shapes::pictures::{other_column_of_row as other_picture_column, pictures_in};
+pub(crate) use shapes::pictures::{
+    BESIDE_TEXTS, other_column_of_row as other_picture_column, pictures_in,
+};
 pub use shapes::text::read_text_fast;
 pub use shapes::tokens::{Tokens, TrainedRun};
 pub use tables::table::{MappedRows, RecordTable};

@@ -32,11 +32,15 @@ pub fn parse_conversation(json: &[u8]) -> Result<Conversation, Fault> {
 
 /// The messages of a pair with its history, after the messages of the examples. Those `trains_examples` leaves as they
 /// are; otherwise their answers are context.
+///
+/// # Errors
+///
+/// The fault of pictures without places in the texts.
 pub fn as_messages(
     pair: &Pair,
     examples: &[(String, String)],
     trains_examples: bool,
-) -> Conversation {
+) -> Result<Conversation, Fault> {
     let message =
         |role: &str, text: &str| Arc::new(messages::message(role, Json::String(Arc::from(text))));
     let request = match &pair.input {
@@ -60,14 +64,18 @@ pub fn as_messages(
     list.push(message("assistant", &pair.answer));
     weights.resize(list.len(), None);
     let weights = Some(weights).filter(|weights| weights.iter().any(Option::is_some));
-    Conversation {
+    let mut conversation = Conversation {
         messages: list,
         tools: None,
         template_kwargs: Map::default(),
         weights,
         prompt,
         pictures: Vec::new(),
+    };
+    if let Some(pictures) = &pair.pictures {
+        pictures::attach(&mut conversation, Some(pictures.clone()))?;
     }
+    Ok(conversation)
 }
 
 /// A raw record as an object. Of a table, only the columns that are `wanted`. In fields of JSON that are not wanted, halves
@@ -112,6 +120,31 @@ pub struct FoundShape {
     pub shape: Shape,
     /// The fields of the shape that the record has.
     pub fields: Vec<String>,
+}
+
+/// Refuses a record that shows pictures in its messages and has none, if they seem to be in a column that is not read, or to be
+/// missing.
+fn refuse_other_pictures(
+    raw: Raw<'_>,
+    record: &Map,
+    fields: &Fields,
+    reads: impl Fn(&str) -> bool,
+) -> Result<(), Fault> {
+    let (found, missing) = match raw {
+        Raw::Row { batch, row } => (
+            pictures::other_column_of_row(batch, row, fields),
+            fields.picture_columns().find(|name| batch.column_by_name(name).is_some()),
+        ),
+        _ => (
+            pictures::other_column(&*object(raw, |field| !reads(field))?),
+            fields.picture_columns().find(|name| record.contains_key(*name)),
+        ),
+    };
+    match (found, missing) {
+        (Some(column), _) => Err(pictures::unnamed(&column)),
+        (None, Some(column)) => Err(pictures::null(column)),
+        (None, None) => Ok(()),
+    }
 }
 
 /// The shape of the first record that has one.
@@ -258,21 +291,17 @@ pub fn read_telling(
                 let is_without = column.is_none();
                 pictures::attach(conversation, column)?;
                 if is_without && pictures::has_mark_alone(conversation) {
-                    let found = match raw {
-                        Raw::Row { batch, row } => {
-                            pictures::other_column_of_row(batch, row, expected.fields)
-                        }
-                        _ => pictures::other_column(&*object(raw, |field| !reads(field))?),
-                    };
-                    if let Some(column) = found {
-                        return Err(pictures::unnamed(&column));
-                    }
+                    refuse_other_pictures(raw, record, expected.fields, reads)?;
                 }
             }
+            Record::Pair(pair) if !pair.plain => {
+                if column.is_none() && pictures::is_marked(pair) {
+                    refuse_other_pictures(raw, record, expected.fields, reads)?;
+                }
+                pair.pictures = column;
+            }
             _ if column.is_some_and(|column| !column.is_empty()) => {
-                let message =
-                    "the record has pictures beside texts; they have a place in messages alone";
-                return Err(Fault::new(Reason::Picture, message));
+                return Err(Fault::new(Reason::Picture, pictures::BESIDE_TEXTS));
             }
             _ => {}
         }

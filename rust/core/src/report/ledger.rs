@@ -40,6 +40,16 @@ pub struct PictureCount {
     pub pictures: u64,
     /// Their tokens.
     pub tokens: u64,
+    /// Their pixels.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pixels: u64,
+    /// The pixels of the largest.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub most_pixels: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl PictureCount {
@@ -52,12 +62,15 @@ impl PictureCount {
     pub(crate) fn merge(&mut self, others: Self) {
         self.pictures += others.pictures;
         self.tokens += others.tokens;
+        self.pixels += others.pixels;
+        self.most_pixels = self.most_pixels.max(others.most_pixels);
     }
 }
 
 impl From<PictureSizes> for PictureCount {
     fn from(sizes: PictureSizes) -> Self {
-        Self { pictures: u64::from(sizes.pictures), tokens: u64::from(sizes.tokens) }
+        let (pictures, tokens) = (u64::from(sizes.pictures), u64::from(sizes.tokens));
+        Self { pictures, tokens, ..Self::default() }
     }
 }
 

@@ -47,6 +47,8 @@ pub enum Reason {
     NoTrainedToken,
     /// The document is longer than a row.
     TooLong,
+    /// The document shows more pictures than a row may.
+    TooManyPictures,
     /// The caller's `filter` left the record out.
     Filtered,
     /// The document was not drawn by the share of its source. It does not count as lost.
@@ -83,6 +85,7 @@ impl Reason {
             Self::Tokenizer => "tokenizer",
             Self::NoTrainedToken => "no_trained_token",
             Self::TooLong => "too_long",
+            Self::TooManyPictures => "too_many_pictures",
             Self::Filtered => "filtered",
             Self::NotDrawn => "not_drawn",
             Self::Tail => "tail",

@@ -8,26 +8,38 @@ use fastpack_core::Result;
 use fastpack_core::picture::Size;
 use fastpack_core::pipeline::Transform;
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
 
+use crate::callers::written::{Unwritten, write};
 use crate::error;
 use crate::supervise::Caller;
 
-/// The functions `filter`, `map` and that of the objective over Arrow data, the one that makes the texts of pictures, the
-/// identity of the first three, and a warning for each without one.
+/// A `fastpack.records.transform.NativeTransform`.
 #[derive(Debug, FromPyObject)]
-pub(crate) struct PyTransform(
-    Option<Py<PyAny>>,
-    Option<Py<PyAny>>,
-    Option<Py<PyAny>>,
-    Option<Py<PyAny>>,
-    Option<String>,
-    Vec<String>,
-);
+pub(crate) struct PyTransform {
+    filter: Option<Py<PyAny>>,
+    map: Option<Py<PyAny>>,
+    filter_record: Option<Py<PyAny>>,
+    map_record: Option<Py<PyAny>>,
+    objective: Option<Py<PyAny>>,
+    pictures: Option<Py<PyAny>>,
+    identity: Option<String>,
+    warnings: Vec<String>,
+}
 
 impl PyTransform {
     /// Wraps the functions for a job, so that `caller` runs them.
     pub(crate) fn run_by(self, caller: &Caller) -> Transform {
-        let Self(filter, map, objective, pictures, identity, warnings) = self;
+        let Self {
+            filter,
+            map,
+            filter_record,
+            map_record,
+            objective,
+            pictures,
+            identity,
+            warnings,
+        } = self;
         let filter = filter.map(|filter| {
             let call = function::<PyArrowType<ArrayData>>("filter", filter, caller);
             Box::new(move |rows| {
@@ -44,6 +56,15 @@ impl PyTransform {
         };
         let map =
             map.map(|map| Box::new(of_batches("map", map)) as fastpack_core::pipeline::Mapping);
+        let filter_record = filter_record.map(|filter| {
+            let call = function_of_records(filter, caller, |answers| answers.extract());
+            Box::new(call) as fastpack_core::pipeline::RecordFilter
+        });
+        let map_record = map_record.map(|map| {
+            let call =
+                function_of_records(map, caller, |made| made.try_iter()?.map(json_of).collect());
+            Box::new(call) as fastpack_core::pipeline::RecordMapping
+        });
         let objective = objective.map(|objective| {
             let made = of_batches("objective.function", objective);
             Box::new(made) as fastpack_core::pipeline::DocumentFunction
@@ -60,7 +81,42 @@ impl PyTransform {
                 })
             }) as fastpack_core::pipeline::PictureFunction
         });
-        Transform { filter, map, objective, pictures, identity, warnings }
+        Transform {
+            filter,
+            map,
+            filter_record,
+            map_record,
+            objective,
+            pictures,
+            identity,
+            warnings,
+        }
+    }
+}
+
+/// Wraps a function of the JSON of some records, whose answer `read` reads.
+fn function_of_records<T: Send + 'static>(
+    function: Py<PyAny>,
+    caller: &Caller,
+    read: fn(Bound<'_, PyAny>) -> PyResult<T>,
+) -> impl Fn(Vec<Vec<u8>>) -> Result<T> + Send + Sync + 'static {
+    let (function, caller) = (Arc::new(function), caller.clone());
+    move |records| {
+        let function = Arc::clone(&function);
+        caller.call(move |py| {
+            let records = records.iter().map(|json| PyBytes::new(py, json));
+            read(function.bind(py).call1((PyList::new(py, records.collect::<Vec<_>>())?,))?)
+        })
+    }
+}
+
+/// The JSON of a record that a function made, or what of it JSON cannot hold.
+fn json_of(record: PyResult<Bound<'_, PyAny>>) -> PyResult<std::result::Result<Vec<u8>, String>> {
+    let mut bytes = Vec::new();
+    match write(&record?, &mut bytes) {
+        Ok(()) => Ok(Ok(bytes)),
+        Err(Unwritten::Said(message)) => Ok(Err(message)),
+        Err(Unwritten::Raised(raised)) => Err(raised),
     }
 }
 

@@ -1,12 +1,14 @@
 //! Writes Python values as JSON, in the way of `json.dumps`, so that records in memory are read like those of
 //! a file.
 
-use std::io::Write;
+use std::io::{Cursor, Write};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use fastpack_core::record::{write_float as float, write_string as string};
 use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 
 /// The deepest nesting that is written. The core reads less and reports it with a better message; the stack
 /// allows far more.
@@ -40,7 +42,8 @@ pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<()
     let mut first = true;
     for (key, value) in dict.iter() {
         let name = text(&key, "the record")?;
-        if is_leaf(&value) {
+        let is_picture = shows_picture(&value);
+        if is_leaf(&value) && !is_picture {
             continue;
         }
         if !std::mem::take(&mut first) {
@@ -52,6 +55,26 @@ pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<()
     }
     bytes.push(b'}');
     Ok(())
+}
+
+/// True for bytes that are a picture, and for a picture of Pillow.
+fn shows_picture(value: &Bound<'_, PyAny>) -> bool {
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return fastpack_core::picture::size(Cursor::new(bytes.as_bytes())).is_ok();
+    }
+    value.hasattr("getexif").unwrap_or(false) && value.hasattr("tobytes").unwrap_or(false)
+}
+
+/// Appends a picture as an object that readers of pictures know: with its bytes, or empty for one of Pillow, which they refuse by
+/// its place.
+fn picture(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) {
+    if let Ok(file) = value.cast::<PyBytes>() {
+        bytes.extend_from_slice(b"{\"bytes\":\"");
+        bytes.extend_from_slice(STANDARD.encode(file.as_bytes()).as_bytes());
+        bytes.extend_from_slice(b"\"}");
+    } else {
+        bytes.extend_from_slice(b"{}");
+    }
 }
 
 /// True if a value is neither a JSON value nor a container of values.
@@ -113,7 +136,7 @@ fn append(
     } else if let Ok(truth) = value.cast::<PyBool>() {
         bytes.extend_from_slice(if truth.is_true() { b"true" } else { b"false" });
     } else if let Ok(words) = value.cast::<PyString>() {
-        string(&text(words, place)?, bytes);
+        append_text(words, bytes, place)?;
     } else if value.is_instance_of::<PyInt>() {
         integer(value, bytes, place)?;
     } else if let Ok(number) = value.cast::<PyFloat>() {
@@ -122,6 +145,8 @@ fn append(
         list(value, bytes, place, depth)?;
     } else if let Ok(dict) = value.cast::<PyDict>() {
         object(dict, bytes, place, depth)?;
+    } else if shows_picture(value) {
+        picture(value, bytes);
     } else if has_list(value) || is_array(value) {
         let listed = listed(value).map_err(|raised| Unwritten::of(value.py(), place, raised))?;
         append(&listed, bytes, place, depth + 1)?;
@@ -180,6 +205,22 @@ fn text(value: &Bound<'_, PyAny>, place: &str) -> Result<String, Unwritten> {
     };
     let message = || format!("{place} holds half of a surrogate pair, which is no text");
     words.extract().map_err(|_| Unwritten::Said(message()))
+}
+
+/// Appends a text. One with half of a surrogate pair is escaped, so that the core refuses it if it reads the field.
+fn append_text(
+    value: &Bound<'_, PyString>,
+    bytes: &mut Vec<u8>,
+    place: &str,
+) -> Result<(), Unwritten> {
+    if let Ok(words) = value.extract::<&str>() {
+        string(words, bytes);
+        return Ok(());
+    }
+    let escaped = || value.py().import("json")?.call_method1("dumps", (value,))?.extract();
+    let escaped: String = escaped().map_err(|raised| Unwritten::of(value.py(), place, raised))?;
+    bytes.extend_from_slice(escaped.as_bytes());
+    Ok(())
 }
 
 /// Appends an integer of any size. Python formats those that do not fit 64 bits.

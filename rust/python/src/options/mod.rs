@@ -203,6 +203,7 @@ impl<'py> FromPyObject<'_, 'py> for PyImages {
             token_types: token_types.collect(),
             folder: field(&value, "folder")?,
             embed: field(&value, "embed")?,
+            together: field(&value, "together")?,
             fetch: field(&value, "fetch")?,
         };
         let remote: Py<PyRemotePictures> = field(&value, "remote")?;

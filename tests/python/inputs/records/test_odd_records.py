@@ -221,6 +221,9 @@ def test_half_a_surrogate_pair_in_a_field_that_nobody_reads_costs_nothing(
         stream = flat.stream(path, tokenizer_dir, epochs=1, lanes=1, shuffle=False, **given)
         assert [ids for batch in stream for ids in batch["input_ids"].to_pylist()] == expected.to_pylist()
         assert flat.scan(path, tokenizer_dir, max_length=64).lost == {}
+        records = [json.loads(line) for line in lines]
+        table = flat.pack_records(records, tokenizer_dir, **given)
+        assert table["input_ids"] == expected
 
 
 def test_half_a_surrogate_pair_that_is_read_is_refused(tokenizer_dir: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import pickle
+import subprocess
 import sys
 
 import numpy as np
@@ -363,3 +364,75 @@ def test_an_exception_of_a_function_of_one_record_reaches_the_caller(path, token
 
     with pytest.raises(LookupError):
         packed(path, tokenizer_dir, filter=fastpack.Function(failing, per="record"))
+
+
+def test_functions_of_one_record_are_given_it_as_it_is(write_jsonl, tokenizer_dir, tmp_path):
+    """Records of a batch do not change one another, as columns of Arrow would."""
+    parts = [{"type": "text", "text": "a"}]
+    answer = {"role": "assistant", "content": "b"}
+    records = [
+        {"messages": [{"role": "user", "content": "a"}, answer], "score": 1},
+        {"messages": [{"role": "user", "content": parts}, answer], "more": {"n": 12345678901234567890}},
+        {
+            "messages": [{"role": "user", "content": "c"}, answer],
+            "more": {"text": "\u00e9", "list": [1, 2.5]},
+        },
+    ]
+    seen = []
+
+    def noted(record):
+        seen.append(json.loads(json.dumps(record)))
+        return "score" in record or record["messages"][0]["role"] == "user"
+
+    def shortened(record):
+        return {**record, "messages": record["messages"][-2:]}
+
+    path = write_jsonl(records)
+    (tmp_path / "listed.json").write_text(json.dumps(records))
+    functions = {
+        "filter": fastpack.Function(noted, per="record"),
+        "map": fastpack.Function(shortened, per="record"),
+    }
+    wanted = packed(path, tokenizer_dir)
+    assert packed(path, tokenizer_dir, **functions) == wanted
+    assert packed(tmp_path / "listed.json", tokenizer_dir, **functions) == wanted
+    table = fastpack.pack_records(records, tokenizer_dir, progress=False, **OPTIONS, **functions)
+    assert table.to_pylist() == wanted
+    assert seen == records * 3
+
+
+def test_what_a_function_of_one_record_makes_is_refused_at_its_record(write_jsonl, tokenizer_dir):
+    path = write_jsonl([{"text": "a"}, {"text": "b"}])
+    named = fastpack.Function(lambda record: {**record, "text": {1: "a"}}, per="record")
+    with pytest.raises(fastpack.RecordError, match=r"data.jsonl.*:1: .*keys that are no text"):
+        packed(path, tokenizer_dir, map=named)
+
+
+def test_functions_of_a_file_run_in_processes(write_jsonl, tokenizer_dir, tmp_path):
+    path = write_jsonl([{"text": "a boat"}, {"text": "a river"}])
+    (tmp_path / "filters.py").write_text(
+        "WORD = 'boat'\n\n\ndef keep(record):\n    return WORD in record['text']\n"
+    )
+    words = [
+        sys.executable,
+        "-m",
+        "fastpack",
+        "pack",
+        str(path),
+        "-o",
+        "out",
+        "-t",
+        tokenizer_dir,
+        "-m",
+        "64",
+    ]
+    done = subprocess.run(
+        [*words, "--filter", "filters.py:keep", "--filter.per", "record", "--filter.processes", "2"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert fastpack.Report.of(tmp_path / "out").documents.kept == 1

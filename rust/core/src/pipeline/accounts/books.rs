@@ -175,7 +175,7 @@ impl Books {
         self.lower_bound = if packing.max_length.is_some() {
             let tokens = self.packed.tokens();
             let filled = tokens.div_ceil(u64::from(packing.row_limit().get()));
-            let PictureCount { pictures, tokens } = self.packed_pictures;
+            let PictureCount { pictures, tokens, .. } = self.packed_pictures;
             let shown = lower_bound_of_pictures(pictures, tokens, packing);
             lower_bound(&self.packed.pairs(), packing).max(filled).max(shown)
         } else {

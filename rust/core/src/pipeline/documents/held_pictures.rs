@@ -43,6 +43,7 @@ fn pictures(raw: Raw<'_>, reading: &Reading) -> Option<Result<Vec<Picture>, Faul
     let takes = MessageForms { pictures: true, ..MessageForms::ALL };
     match read(raw, Some(&shape), expected, takes) {
         Ok(Record::Conversation(conversation)) => Some(Ok(conversation.pictures)),
+        Ok(Record::Pair(pair)) => pair.pictures.map(Ok),
         Ok(_) => None,
         Err(fault) => Some(Err(fault)),
     }

@@ -11,6 +11,7 @@ use super::custom_objective::DocumentFunction;
 use crate::config::Fields;
 use crate::error::{Error, Result};
 use crate::record::RecordTable;
+use crate::report::ledger::Reason;
 use crate::source::{Block, RecordChange};
 
 /// Selects the rows of a table to keep. A null counts as false.
@@ -18,6 +19,13 @@ pub type RowFilter = Box<dyn Fn(RecordBatch) -> Result<BooleanArray> + Send + Sy
 
 /// Changes each row of a table.
 pub type Mapping = Box<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
+
+/// Tells which records to keep, by the JSON of each.
+pub type RecordFilter = Box<dyn Fn(Vec<Vec<u8>>) -> Result<Vec<bool>> + Send + Sync>;
+
+/// Makes the JSON of the record that takes the place of each, or says why the function's answer is none.
+pub type RecordMapping =
+    Box<dyn Fn(Vec<Vec<u8>>) -> Result<Vec<std::result::Result<Vec<u8>, String>>> + Send + Sync>;
 
 /// Makes the text of a picture of each size among several of its conversation, or the reason that the processor refuses it.
 pub type PictureFunction =
@@ -31,6 +39,10 @@ pub struct Transform {
     pub filter: Option<RowFilter>,
     /// Changes the selected records.
     pub map: Option<Mapping>,
+    /// The same selection one record at a time, for records that are no rows of a table: columns would change their values.
+    pub filter_record: Option<RecordFilter>,
+    /// The same change one record at a time.
+    pub map_record: Option<RecordMapping>,
     /// Makes the documents of the objective `function`.
     pub objective: Option<DocumentFunction>,
     /// Makes the texts of pictures.
@@ -64,52 +76,92 @@ impl Transform {
         if self.is_empty() {
             return Ok(block);
         }
-        let table = RecordTable::of(&block)?;
-        let rows = table.rows();
-        if rows.num_rows() == 0 && table.refused().is_empty() {
+        let table = RecordTable::of(&block);
+        if table.len() == 0 && table.refused().is_empty() {
             return Ok(block);
         }
         let mut changes = vec![RecordChange::Stays; block.records().count()];
         for (number, fault) in table.refused() {
             changes[*number] = RecordChange::Refused(fault.reason, fault.message.clone());
         }
-        if rows.num_rows() == 0 {
+        if table.len() == 0 {
             return Ok(block.with_changes(changes, Vec::new()));
         }
-        let mut bytes = Vec::new();
-        let chosen = match &self.filter {
-            Some(filter) => chosen(filter(rows.clone())?, rows.num_rows())?,
-            None => BooleanArray::from(vec![true; rows.num_rows()]),
-        };
-        for row in (0..rows.num_rows()).filter(|&row| !chosen.value(row)) {
+        let chosen = self.chosen(&table)?;
+        for row in (0..table.len()).filter(|&row| !chosen.value(row)) {
             changes[table.number(row)] = RecordChange::Goes;
         }
-        if let Some(map) = &self.map
-            && chosen.true_count() > 0
-        {
-            let given = filter_record_batch(rows, &chosen)?;
-            let mapped = map(given)?;
-            if mapped.num_rows() != chosen.true_count() {
-                return Err(Error::option(
-                    "map",
-                    format!(
-                        "must return a row for each row that it is given, {} and not {}; `filter` leaves rows out",
-                        chosen.true_count(),
-                        mapped.num_rows()
-                    ),
-                ));
-            }
-            let mapped = table.mapped(&mapped);
-            let pictures = self.pictures.as_ref().map(|_| fields);
-            for (at, row) in (0..rows.num_rows()).filter(|&row| chosen.value(row)).enumerate() {
-                let start = bytes.len();
-                changes[table.number(row)] = match mapped.write(row, at, pictures, &mut bytes) {
-                    Ok(()) => RecordChange::Becomes(start..bytes.len()),
-                    Err(fault) => RecordChange::Refused(fault.reason, fault.message),
-                };
+        let mut bytes = Vec::new();
+        if chosen.true_count() > 0 {
+            let kept = (0..table.len()).filter(|&row| chosen.value(row)).collect();
+            for (row, change) in self.mapped(&table, &chosen, kept, fields, &mut bytes)? {
+                changes[table.number(row)] = change;
             }
         }
         Ok(block.with_changes(changes, bytes))
+    }
+
+    /// The records that `filter` keeps.
+    fn chosen(&self, table: &RecordTable) -> Result<BooleanArray> {
+        let count = table.len();
+        let mask = match (&self.filter_record, &self.filter) {
+            (Some(filter), _) if !table.is_of_rows() => {
+                filter((0..count).map(|row| table.json(row)).collect())?.into()
+            }
+            (_, Some(filter)) => filter(table.rows()?)?,
+            (_, None) => return Ok(vec![true; count].into()),
+        };
+        chosen(mask, count)
+    }
+
+    /// The changes of `map` to the `kept` records, which are `chosen`.
+    fn mapped(
+        &self,
+        table: &RecordTable,
+        chosen: &BooleanArray,
+        kept: Vec<usize>,
+        fields: &Fields,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Vec<(usize, RecordChange)>> {
+        let of_as_many = |made: usize| {
+            (made == kept.len()).then_some(()).ok_or_else(|| {
+                Error::option(
+                    "map",
+                    format!(
+                        "must return a row for each row that it is given, {} and not {made}; `filter` leaves rows out",
+                        kept.len()
+                    ),
+                )
+            })
+        };
+        if let Some(map) = self.map_record.as_ref().filter(|_| !table.is_of_rows()) {
+            let made = map(kept.iter().map(|&row| table.json(row)).collect())?;
+            of_as_many(made.len())?;
+            let changes = kept.iter().zip(made).map(|(&row, made)| match made {
+                Ok(json) => {
+                    let start = bytes.len();
+                    bytes.extend_from_slice(&json);
+                    (row, RecordChange::Becomes(start..bytes.len()))
+                }
+                Err(message) => (row, RecordChange::Refused(Reason::WrongType, message)),
+            });
+            return Ok(changes.collect());
+        }
+        let Some(map) = &self.map else { return Ok(Vec::new()) };
+        let rows = table.rows()?;
+        let made = map(filter_record_batch(&rows, chosen)?)?;
+        of_as_many(made.num_rows())?;
+        let mapped = table.mapped(&rows, &made);
+        let pictures = self.pictures.as_ref().map(|_| fields);
+        let changes = kept.iter().enumerate().map(|(at, &row)| {
+            let start = bytes.len();
+            let change = match mapped.write(row, at, pictures, bytes) {
+                Ok(()) => RecordChange::Becomes(start..bytes.len()),
+                Err(fault) => RecordChange::Refused(fault.reason, fault.message),
+            };
+            (row, change)
+        });
+        Ok(changes.collect())
     }
 }
 

@@ -60,7 +60,12 @@ impl Cutter<'_> {
         };
         let (even, listed) = match cut {
             Ok(stretches) => stretches,
-            Err(Uncut::Dropped) => return Ok(dropped(Reason::TooLong)),
+            Err(Uncut::Dropped) => {
+                let packing = &self.options.rows.packing;
+                let fits = length <= packing.row_limit().get() && packing.limits_pictures();
+                let many = fits && document.pictures().next().is_some();
+                return Ok(dropped(if many { Reason::TooManyPictures } else { Reason::TooLong }));
+            }
             Err(Uncut::Refused) => {
                 let whole = RowPart { document, start: 0, length, first: 0 };
                 let size = self.objective.size(whole, key);
@@ -128,7 +133,7 @@ impl Cutter<'_> {
     ) -> Option<Result<Vec<(u32, u32)>, Uncut>> {
         let packing = &self.options.rows.packing;
         let most = packing.row_limit().get();
-        let pictures: Vec<_> = document.pictures().map(|picture| picture.tokens).collect();
+        let pictures = self.uncut_pictures(document);
         let whole = PictureStretch { pictures: &pictures, length, packing };
         if pictures.is_empty() || length <= most && whole.end(0) == length {
             return None;
@@ -161,6 +166,17 @@ impl Cutter<'_> {
         }
         stretches.retain(|(_, tokens)| *tokens > 0);
         Some(if stretches.is_empty() { Err(Uncut::Dropped) } else { Ok(stretches) })
+    }
+
+    /// The pictures of a document between which it may be cut: all are one where each has other tokens in other company.
+    fn uncut_pictures(self, document: Document<'_>) -> Vec<UncutPictures> {
+        let each = document.pictures().map(|picture| UncutPictures::of(picture.tokens));
+        let images = self.options.tokens.images.as_ref();
+        if images.is_some_and(|images| images.together) {
+            each.reduce(UncutPictures::with).into_iter().collect()
+        } else {
+            each.collect()
+        }
     }
 
     /// The stretches of a document whose parts the objective resizes: each the `longest` that a row can hold; the first
@@ -234,19 +250,38 @@ impl Cutter<'_> {
 /// The pictures of a part of a document.
 fn pictures_in(part: &RowPart<'_>) -> PictureSizes {
     let pictures = part.document.pictures_in(part.start..part.start + part.length);
-    pictures.fold(PictureSizes::default(), |sizes, picture| with_picture(sizes, &picture.tokens))
+    let sizes = pictures.map(|picture| UncutPictures::of(picture.tokens).sizes);
+    sizes.fold(PictureSizes::default(), both)
 }
 
-/// The sizes with one more picture.
-fn with_picture(sizes: PictureSizes, tokens: &Range<u32>) -> PictureSizes {
-    let PictureSizes { pictures, tokens: before } = sizes;
-    PictureSizes { pictures: pictures + 1, tokens: before + (tokens.end - tokens.start) }
+fn both(some: PictureSizes, others: PictureSizes) -> PictureSizes {
+    PictureSizes { pictures: some.pictures + others.pictures, tokens: some.tokens + others.tokens }
+}
+
+/// Pictures of a document between which no cut falls.
+struct UncutPictures {
+    /// Their tokens, with those between them.
+    tokens: Range<u32>,
+    sizes: PictureSizes,
+}
+
+impl UncutPictures {
+    /// One picture.
+    fn of(tokens: Range<u32>) -> Self {
+        let sizes = PictureSizes { pictures: 1, tokens: tokens.end - tokens.start };
+        Self { tokens, sizes }
+    }
+
+    /// These pictures with those behind them.
+    fn with(self, others: Self) -> Self {
+        Self { tokens: self.tokens.start..others.tokens.end, sizes: both(self.sizes, others.sizes) }
+    }
 }
 
 /// A document with pictures, to be cut between them.
 struct PictureStretch<'a> {
-    /// The tokens of the pictures, in their order.
-    pictures: &'a [Range<u32>],
+    /// The pictures in their order.
+    pictures: &'a [UncutPictures],
     length: u32,
     packing: &'a PackOptions,
 }
@@ -256,11 +291,12 @@ impl PictureStretch<'_> {
     fn end(&self, start: u32) -> u32 {
         let end = self.length.min(start.saturating_add(self.packing.row_limit().get()));
         let mut sizes = PictureSizes::default();
-        for tokens in self.pictures.iter().filter(|tokens| tokens.start >= start) {
+        let behind = self.pictures.iter().filter(|pictures| pictures.tokens.start >= start);
+        for UncutPictures { tokens, sizes: these } in behind {
             if tokens.start >= end {
                 break;
             }
-            sizes = with_picture(sizes, tokens);
+            sizes = both(sizes, *these);
             if tokens.end > end || !self.packing.holds_pictures(sizes) {
                 return tokens.start;
             }
@@ -272,11 +308,11 @@ impl PictureStretch<'_> {
     fn start(&self) -> u32 {
         let start = self.length.saturating_sub(self.packing.row_limit().get());
         let mut sizes = PictureSizes::default();
-        for tokens in self.pictures.iter().rev() {
+        for UncutPictures { tokens, sizes: these } in self.pictures.iter().rev() {
             if tokens.end <= start {
                 break;
             }
-            sizes = with_picture(sizes, tokens);
+            sizes = both(sizes, *these);
             if tokens.start < start || !self.packing.holds_pictures(sizes) {
                 return tokens.end;
             }

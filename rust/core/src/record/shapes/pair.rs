@@ -41,6 +41,7 @@ pub(crate) fn read(record: &Map, shape: &Shape, takes: MessageForms) -> Result<R
         answer: text(answer)?,
         history_weights: flags::read(&history, shape.field_of(Part::History, record))?,
         history,
+        pictures: None,
     };
     if pair.answer.is_empty() {
         return Err(Fault::new(Reason::Empty, format!("`{answer}` is empty")));

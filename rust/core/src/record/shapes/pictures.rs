@@ -16,7 +16,7 @@ use twox_hash::XxHash64;
 use super::messages::{PICTURE_TYPES, is_picture};
 use crate::config::{Fields, PICTURE_COLUMNS};
 use crate::record::content;
-use crate::record::kinds::Conversation;
+use crate::record::kinds::{Conversation, Pair};
 use crate::record::parsing::fault::{Fault, wrong_type};
 use crate::record::parsing::json;
 use crate::record::picture::Picture;
@@ -31,6 +31,10 @@ const ENCODED: [&str; 2] = ["base64", "bytes"];
 
 /// The endings of files of pictures.
 const ENDINGS: [&str; 8] = ["png", "jpg", "jpeg", "webp", "gif", "bmp", "tif", "tiff"];
+
+/// The fault of a record with pictures that becomes no messages.
+pub(crate) const BESIDE_TEXTS: &str =
+    "the record has pictures beside texts; they have a place in messages alone";
 
 /// The place of a picture in a text.
 const MARK: &str = "<image>";
@@ -270,6 +274,11 @@ fn is_present(array: &dyn Array, at: usize) -> bool {
     *array.data_type() != DataType::Null && array.is_valid(at)
 }
 
+/// True if a request has a mark.
+pub(crate) fn is_marked(pair: &Pair) -> bool {
+    pair.request.contains(MARK) || pair.input.as_ref().is_some_and(|input| input.contains(MARK))
+}
+
 /// True if a conversation without pictures has a mark in a text.
 pub(crate) fn has_mark_alone(conversation: &Conversation) -> bool {
     let has_mark = |content: &Json| split_at_marks(content).is_some();
@@ -320,6 +329,12 @@ pub(crate) fn unnamed(column: &str) -> Fault {
         "the messages have `{MARK}`, and the record no pictures in the columns that are read; `{column}` seems to hold them: \
          name it, `fields={{\"images\": \"{column}\"}}`"
     );
+    Fault::new(Reason::Picture, message)
+}
+
+/// The fault of a record with marks whose column of pictures has none.
+pub(crate) fn null(column: &str) -> Fault {
+    let message = format!("the messages have `{MARK}`, and `{column}` is null");
     Fault::new(Reason::Picture, message)
 }
 

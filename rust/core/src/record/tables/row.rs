@@ -1,5 +1,6 @@
 //! A row of a table, or a line of texts, to a [`Map`], as Python's `to_pylist` and `DictReader` give them.
 
+use std::io::Cursor;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch, StructArray};
@@ -7,6 +8,8 @@ use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Field, Float16Type, Float32Type, Float64Type, Int8Type,
     Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use num_bigint::BigInt;
 
 use crate::record::parsing::fault::Fault;
@@ -25,7 +28,8 @@ pub(crate) fn row(
     let mut record = Map::default();
     for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
         if wanted(field.name()) {
-            let value = value(field, column, row).map_err(|fault| named(field, &fault))?;
+            let value = value_of::<true>(field, field.data_type(), column, row);
+            let value = value.map_err(|fault| named(field, &fault))?;
             if record.insert(Arc::from(field.name().as_str()), value).is_some() {
                 let message = format!("`{}` is the name of two columns; rename one", field.name());
                 return Err(Fault::new(Reason::WrongType, message));
@@ -40,12 +44,26 @@ pub(crate) fn named(column: &Field, fault: &Fault) -> Fault {
     Fault::new(fault.reason, format!("`{}` {}", column.name(), fault.message))
 }
 
-/// The columns of a row that are `wanted` and that JSON can hold.
+/// The columns of a row that are `wanted` and that JSON can hold, with the pictures in them.
 pub(crate) fn readable(batch: &RecordBatch, row: usize, wanted: impl Fn(&str) -> bool) -> Map {
+    readable_of::<true>(batch, row, wanted)
+}
+
+/// The columns of a row that JSON can hold without encoding bytes.
+pub(crate) fn plain(batch: &RecordBatch, row: usize) -> Map {
+    readable_of::<false>(batch, row, |_| true)
+}
+
+fn readable_of<const PICTURES: bool>(
+    batch: &RecordBatch,
+    row: usize,
+    wanted: impl Fn(&str) -> bool,
+) -> Map {
     let columns = batch.schema_ref().fields().iter().zip(batch.columns());
     let columns = columns.filter(|(field, _)| wanted(field.name()));
     let values = columns.filter_map(|(field, column)| {
-        Some((Arc::from(field.name().as_str()), value(field, column, row).ok()?))
+        let value = value_of::<PICTURES>(field, field.data_type(), column, row).ok()?;
+        Some((Arc::from(field.name().as_str()), value))
     });
     values.collect()
 }
@@ -71,11 +89,17 @@ pub(crate) fn cells(
 
 /// One value of an array of this field. Fails if JSON has no such type, or if the text of a column of type JSON is none.
 pub(crate) fn value(field: &Field, array: &dyn Array, at: usize) -> Result<Json, Fault> {
-    value_of(field, field.data_type(), array, at)
+    value_of::<false>(field, field.data_type(), array, at)
 }
 
-/// One value of an array of this type, which is the field's or that of the values of its dictionary.
-fn value_of(field: &Field, of: &DataType, array: &dyn Array, at: usize) -> Result<Json, Fault> {
+/// One value of an array of this type, which is the field's or that of the values of its dictionary. Bytes that are a picture are
+/// an object with their base64 if `PICTURES` are wanted.
+fn value_of<const PICTURES: bool>(
+    field: &Field,
+    of: &DataType,
+    array: &dyn Array,
+    at: usize,
+) -> Result<Json, Fault> {
     if array.is_null(at) {
         return Ok(Json::Null);
     }
@@ -85,9 +109,9 @@ fn value_of(field: &Field, of: &DataType, array: &dyn Array, at: usize) -> Resul
         DataType::Utf8 => text(field, array.as_string::<i32>().value(at))?,
         DataType::LargeUtf8 => text(field, array.as_string::<i64>().value(at))?,
         DataType::Utf8View => text(field, array.as_string_view().value(at))?,
-        DataType::Binary => bytes(field, array.as_binary::<i32>().value(at))?,
-        DataType::LargeBinary => bytes(field, array.as_binary::<i64>().value(at))?,
-        DataType::BinaryView => bytes(field, array.as_binary_view().value(at))?,
+        DataType::Binary => bytes::<PICTURES>(field, array.as_binary::<i32>().value(at))?,
+        DataType::LargeBinary => bytes::<PICTURES>(field, array.as_binary::<i64>().value(at))?,
+        DataType::BinaryView => bytes::<PICTURES>(field, array.as_binary_view().value(at))?,
         DataType::Boolean => Json::Bool(array.as_boolean().value(at)),
         DataType::Int8 => integer::<Int8Type>(array, at),
         DataType::Int16 => integer::<Int16Type>(array, at),
@@ -104,30 +128,36 @@ fn value_of(field: &Field, of: &DataType, array: &dyn Array, at: usize) -> Resul
         DataType::Float16 => Json::Float(array.as_primitive::<Float16Type>().value(at).into()),
         DataType::Float32 => Json::Float(array.as_primitive::<Float32Type>().value(at).into()),
         DataType::Float64 => Json::Float(array.as_primitive::<Float64Type>().value(at)),
-        DataType::List(of) => list(of, array.as_list::<i32>().value(at).as_ref())?,
-        DataType::LargeList(of) => list(of, array.as_list::<i64>().value(at).as_ref())?,
-        DataType::ListView(of) => list(of, array.as_list_view::<i32>().value(at).as_ref())?,
-        DataType::LargeListView(of) => list(of, array.as_list_view::<i64>().value(at).as_ref())?,
-        DataType::FixedSizeList(of, _) => list(of, array.as_fixed_size_list().value(at).as_ref())?,
+        DataType::List(of) => list::<PICTURES>(of, array.as_list::<i32>().value(at).as_ref())?,
+        DataType::LargeList(of) => list::<PICTURES>(of, array.as_list::<i64>().value(at).as_ref())?,
+        DataType::ListView(of) => {
+            list::<PICTURES>(of, array.as_list_view::<i32>().value(at).as_ref())?
+        }
+        DataType::LargeListView(of) => {
+            list::<PICTURES>(of, array.as_list_view::<i64>().value(at).as_ref())?
+        }
+        DataType::FixedSizeList(of, _) => {
+            list::<PICTURES>(of, array.as_fixed_size_list().value(at).as_ref())?
+        }
         DataType::Dictionary(..) => {
             // All keys of an array are normalised at once, so only one is passed.
             let one = array.slice(at, 1);
             let dictionary = one.as_any_dictionary();
             let (values, key) = (dictionary.values(), dictionary.normalized_keys()[0]);
-            return value_of(field, values.data_type(), values, key);
+            return value_of::<PICTURES>(field, values.data_type(), values, key);
         }
         DataType::Struct(fields) => {
             let columns = fields.iter().zip(array.as_struct().columns());
             let mut map = Map::default();
             for (field, column) in columns {
-                if map.insert(Arc::from(field.name().as_str()), value(field, column, at)?).is_some()
-                {
+                let value = value_of::<PICTURES>(field, field.data_type(), column, at)?;
+                if map.insert(Arc::from(field.name().as_str()), value).is_some() {
                     return Err(no_json(&format!("two fields of the name `{}`", field.name())));
                 }
             }
             Json::Map(Arc::new(map))
         }
-        DataType::Map(of, _) => entries(of, &array.as_map().value(at))?,
+        DataType::Map(of, _) => entries::<PICTURES>(of, &array.as_map().value(at))?,
         other => return Err(no_json(&format!("a {other}"))),
     })
 }
@@ -150,9 +180,13 @@ fn text(field: &Field, text: &str) -> Result<Json, Fault> {
 }
 
 /// Bytes as the text that they are: some writers, such as Spark, leave out that a column holds text.
-fn bytes(field: &Field, bytes: &[u8]) -> Result<Json, Fault> {
+fn bytes<const PICTURES: bool>(field: &Field, bytes: &[u8]) -> Result<Json, Fault> {
     match simdutf8::compat::from_utf8(bytes) {
         Ok(text) => self::text(field, text),
+        Err(_) if PICTURES && fastpack_picture::size(Cursor::new(bytes)).is_ok() => {
+            let text = Json::String(STANDARD.encode(bytes).into());
+            Ok(Json::Map(Arc::new([(Arc::from("base64"), text)].into_iter().collect())))
+        }
         Err(error) => {
             let at = error.valid_up_to() + 1;
             let message = format!(
@@ -167,13 +201,15 @@ fn integer<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &dyn Array, at: usiz
     Json::Int(array.as_primitive::<T>().value(at).into())
 }
 
-fn list(field: &Field, items: &dyn Array) -> Result<Json, Fault> {
-    let items: Result<_, _> = (0..items.len()).map(|at| value(field, items, at)).collect();
+fn list<const PICTURES: bool>(field: &Field, items: &dyn Array) -> Result<Json, Fault> {
+    let items: Result<_, _> = (0..items.len())
+        .map(|at| value_of::<PICTURES>(field, field.data_type(), items, at))
+        .collect();
     Ok(Json::List(Arc::new(items?)))
 }
 
 /// The keys and values of a map.
-fn entries(field: &Field, entries: &StructArray) -> Result<Json, Fault> {
+fn entries<const PICTURES: bool>(field: &Field, entries: &StructArray) -> Result<Json, Fault> {
     let DataType::Struct(fields) = field.data_type() else {
         return Err(no_json("a map without entries"));
     };
@@ -183,7 +219,8 @@ fn entries(field: &Field, entries: &StructArray) -> Result<Json, Fault> {
         let Json::String(name) = value(key, keys, at)? else {
             return Err(no_json(&format!("a map with keys of {}", key.data_type())));
         };
-        if map.insert(Arc::clone(&name), value(field, values, at)?).is_some() {
+        let value = value_of::<PICTURES>(field, field.data_type(), values, at)?;
+        if map.insert(Arc::clone(&name), value).is_some() {
             return Err(no_json(&format!("a map with two keys `{name}`")));
         }
     }

@@ -18,10 +18,11 @@ use crate::source::Block;
 use crate::source::formats::json_field::returned;
 use fastpack_template::json::{Json, Map};
 
-/// The records of a block that can be read, as Arrow columns.
+/// The records of a block that can be read, as Arrow columns or one by one.
 #[derive(Debug)]
 pub struct RecordTable {
-    rows: RecordBatch,
+    /// The rows, if the block is a table.
+    given: Option<RecordBatch>,
     records: Vec<Arc<Map>>,
     /// The number of each record in the block.
     numbers: Vec<usize>,
@@ -31,16 +32,12 @@ pub struct RecordTable {
 
 impl RecordTable {
     /// The records of `block` that are objects.
-    ///
-    /// # Errors
-    ///
-    /// [`ArrowError`] for records that exceed the limits of Arrow.
-    pub fn of(block: &Block) -> Result<Self, ArrowError> {
+    pub fn of(block: &Block) -> Self {
         if let Some(rows) = block.table() {
             let numbers: Vec<usize> = (0..rows.num_rows()).collect();
-            let records = numbers.iter().map(|&at| Arc::new(row::readable(rows, at, |_| true)));
-            let (rows, records, refused) = (rows.clone(), records.collect(), Vec::new());
-            return Ok(Self { rows, records, numbers, refused });
+            let records = numbers.iter().map(|&at| Arc::new(row::plain(rows, at)));
+            let (records, given) = (records.collect(), Some(rows.clone()));
+            return Self { given, records, numbers, refused: Vec::new() };
         }
         let (mut numbers, mut records, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         for (at, record) in block.records().enumerate() {
@@ -53,7 +50,7 @@ impl RecordTable {
                 Err(_) => {}
             }
         }
-        Ok(Self { rows: columns(&records)?, records, numbers, refused })
+        Self { given: None, records, numbers, refused }
     }
 
     /// The numbers and faults of records that no function can be given and that could be read without one.
@@ -61,9 +58,30 @@ impl RecordTable {
         &self.refused
     }
 
+    /// True if the records are rows of a table, whose types JSON may lack.
+    pub fn is_of_rows(&self) -> bool {
+        self.given.is_some()
+    }
+
+    /// The number of records.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
     /// The records, a row each.
-    pub fn rows(&self) -> &RecordBatch {
-        &self.rows
+    ///
+    /// # Errors
+    ///
+    /// [`ArrowError`] for records that exceed the limits of Arrow.
+    pub fn rows(&self) -> Result<RecordBatch, ArrowError> {
+        self.given.as_ref().map_or_else(|| columns(&self.records), |rows| Ok(rows.clone()))
+    }
+
+    /// The JSON of a record.
+    pub fn json(&self, row: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write::json(&Json::Map(Arc::clone(&self.records[row])), &mut bytes);
+        bytes
     }
 
     /// The number in the block of a row's record.
@@ -71,21 +89,23 @@ impl RecordTable {
         self.numbers[row]
     }
 
-    /// The rows that `map` made of some of these records.
-    pub fn mapped<'t>(&'t self, rows: &'t RecordBatch) -> MappedRows<'t> {
-        let given = self.rows.schema_ref();
+    /// The rows that `map` made of some of these records, which were `given` to it.
+    pub fn mapped<'t>(&'t self, given: &'t RecordBatch, rows: &'t RecordBatch) -> MappedRows<'t> {
+        let table = given;
+        let given = given.schema_ref();
         let fields = rows.schema_ref().fields().iter().map(|field| {
             let known = given.column_with_name(field.name());
             known.map_or_else(|| Arc::clone(field), |(_, known)| returned(known, field))
         });
-        MappedRows { table: self, rows, fields: fields.collect() }
+        MappedRows { given: table, records: &self.records, rows, fields: fields.collect() }
     }
 }
 
 /// The rows that `map` made of some records of a table.
 #[derive(Debug)]
 pub struct MappedRows<'t> {
-    table: &'t RecordTable,
+    given: &'t RecordBatch,
+    records: &'t [Arc<Map>],
     rows: &'t RecordBatch,
     fields: Vec<FieldRef>,
 }
@@ -106,7 +126,7 @@ impl MappedRows<'_> {
         pictures: Option<&Fields>,
         bytes: &mut Vec<u8>,
     ) -> Result<(), Fault> {
-        let RecordTable { rows: given, records, .. } = self.table;
+        let Self { given, records, .. } = *self;
         let mut record = Map::default();
         for (field, column) in self.fields.iter().zip(self.rows.columns()) {
             let given = given.schema_ref().column_with_name(field.name()).map(|(number, known)| {

@@ -183,6 +183,7 @@ fn lead_with(
             answer: answer.clone(),
             history: Vec::new(),
             history_weights: None,
+            pictures: None,
         };
         let example = shown
             .render(&pair)

@@ -23,8 +23,8 @@ use crate::pipeline::documents::rendering::pictures::PictureTexts;
 use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
-    Answers, Conversation, FastReader, Fault, Labelled, MessageForms, Pair, Prompted, Record,
-    Shape, Tokens, as_messages, read,
+    Answers, BESIDE_TEXTS, Conversation, FastReader, Fault, Labelled, MessageForms, Pair, Prompted,
+    Record, Shape, Tokens, as_messages, read,
 };
 use crate::report::ledger::{Note, NoteSet, Reason};
 use crate::source::Raw;
@@ -144,7 +144,8 @@ impl<'a> Renderer<'a> {
                 }
                 // The answers of a history are turns like that of the record.
                 keeps_prompt &= pair.history.is_empty() || !self.trained_part.takes_unprompted();
-                as_messages(&pair, &self.examples, keeps_prompt || self.trained_part.takes_all())
+                let trains_examples = keeps_prompt || self.trained_part.takes_all();
+                as_messages(&pair, &self.examples, trains_examples)?
             }
             other => return Ok(other),
         };
@@ -213,7 +214,7 @@ impl<'a> Renderer<'a> {
                 ((text, TextKind::Conversation), joined)
             }
             Record::Pair(pair) if self.named.is_none() && self.template.is_ok() => {
-                let mut asked = as_messages(&pair, &self.examples, true);
+                let mut asked = as_messages(&pair, &self.examples, true)?;
                 asked.messages.pop();
                 notes = self.controls_in(&asked.messages);
                 let (text, joined) = prompt_of(&asked)?;
@@ -399,6 +400,9 @@ impl<'a> Renderer<'a> {
     }
 
     fn pair(&self, pair: &Pair) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
+        if pair.pictures.as_ref().is_some_and(|pictures| !pictures.is_empty()) {
+            return Err(Fault::new(Reason::Picture, BESIDE_TEXTS).into());
+        }
         let prompts = match (&self.named, pair.plain) {
             (Some(named), _) => named,
             (None, true) => &self.joined,

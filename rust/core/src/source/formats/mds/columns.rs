@@ -8,10 +8,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::tiff;
+use super::word::{WORD, word};
 use crate::config::PICTURE_COLUMNS;
-
-/// Bytes of a number that tells the size of a value.
-pub(super) const WORD: usize = 4;
 
 /// The columns of the records, in order.
 #[derive(Debug, PartialEq, Eq)]
@@ -321,9 +319,4 @@ impl MdsColumns {
         out.push(b'}');
         Ok(())
     }
-}
-
-/// The number at a place of some bytes.
-pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
 }

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::columns::{MdsColumns, WORD, word};
+use super::columns::MdsColumns;
+use super::word::{WORD, word};
 use crate::error::{Error, Result};
 use crate::source::discovery::found::SourceFile;
 use crate::source::input::InputBytes;

@@ -14,6 +14,7 @@ mod columns;
 mod extent;
 mod head;
 mod tiff;
+mod word;
 
 use std::ops::Range;
 use std::sync::Arc;
