@@ -61,6 +61,8 @@ def labelled(path: Path, tokenizer: Path, template: str, **options: Any) -> list
         strategy="none",
         train_on="assistant",
         chat_template=template,
+        # As transformers renders them, which keeps what a template forgets.
+        turns="whole",
         **options,
     )
     return list(zip(table["input_ids"].to_pylist(), table["labels"].to_pylist(), strict=True))

@@ -374,3 +374,28 @@ def test_turns_of_an_untrained_assistant_are_not_noted(load: Callable[[Kind], Lo
         report = packed([record], tokenizer, train_on=fastpack.TrainOn(roles=roles))
         assert report.documents.kept == 1
         assert counted(report) == Counter(expected)
+
+
+#: A prompt that opens a thought, before a text that is cut at the end of one.
+OPENS_A_THOUGHT = Kind(
+    "{% for m in messages %}<|start|>{{ m.role }}\n{% set words = m.content %}"
+    "{% if m.role == 'assistant' and '</think>' in words %}{% set words = words.split('</think>')[-1] %}{% endif %}"
+    "{{ words }}<|end|>\n{% endfor %}{% if add_generation_prompt %}<|start|>assistant\n<think>\n{% endif %}",
+    ("<|end|>",),
+)
+
+
+@pytest.mark.parametrize(
+    "thought",
+    ["\n我先算一下。\n", "sunny", "sunny.", "sunny day", "\nsunny\n", " ", "\nI can add\nfive and one.\n"],
+    ids=repr,
+)
+def test_a_thought_of_one_word_is_missed_like_others(thought: str, load: Callable[[Kind], Loaded]) -> None:
+    tokenizer, _ = load(OPENS_A_THOUGHT)
+    asked = {"role": "user", "content": "q"}
+    said = answer(f"<think>{thought}</think>\n\nfive x")
+    report = packed([{"messages": [asked, said]}, {"messages": [asked, said, asked, said]}], tokenizer)
+    found = counted(report)
+    wanted = bool(thought.strip())
+    assert found["last_reasoning_left_out"] == 2 * wanted
+    assert found["earlier_reasoning_left_out"] == wanted

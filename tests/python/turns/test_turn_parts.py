@@ -245,18 +245,23 @@ def test_stretches_that_a_template_marks_apart_belong_to_their_message(
         rows = packed([{"messages": messages}], tokenizer, train_on=train_on, **options)[0]
         return stretches(rows, tokenizer)
 
+    before, one = "<think>r</think>", "one<|end|>"
     thought, answer = "<think>s</think>", "two<|end|>"
-    assert trained(messages) == [["one<|end|>", thought + answer]]
+    assert trained(messages) == [[before + one], [thought + answer]]
+    assert trained(messages, turns="whole") == [[one, thought + answer]]
     assert trained([{**messages[1], "train": False} if at == 1 else m for at, m in enumerate(messages)]) == [
         [thought + answer]
     ]
     opened = "<|start|>assistant\n"
     prompt = TrainOn(mask_generation_prompt=False)
-    assert trained(messages, prompt) == [[opened + "one<|end|>", opened + thought + answer]]
+    assert trained(messages, prompt) == [[opened + before + one], [opened + thought + answer]]
+    assert trained(messages, prompt, turns="whole") == [[opened + one, opened + thought + answer]]
     masked = TrainOn(mask_reasoning_content=True)
-    assert trained(messages, masked) == [["one<|end|>", answer]]
+    assert trained(messages, masked) == [[one], [answer]]
+    assert trained(messages, masked, turns="whole") == [[one, answer]]
     both = TrainOn(mask_reasoning_content=True, mask_generation_prompt=False)
-    assert trained(messages, both) == [[opened + "one<|end|>", opened, answer]]
+    assert trained(messages, both) == [[opened, one], [opened, answer]]
+    assert trained(messages, both, turns="whole") == [[opened + one, opened, answer]]
 
 
 def test_a_message_with_two_marked_stretches_beside_one_with_none(load: Callable[[Kind], Loaded]) -> None:

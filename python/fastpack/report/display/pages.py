@@ -40,7 +40,7 @@ _SHOWN_CLASSES: Final = 20
 _SHOWN_PLACES: Final = 1_000
 """The most records that a printed scan names for each reason."""
 
-_ALIKE_PLACES: Final = 5
+_ALIKE_PLACES: Final = 20
 """The most records of one file with the same message that a printed scan names."""
 
 

@@ -1,5 +1,6 @@
 //! Renders by recorded programs, once trials have shown that they give the interpreter's output.
 
+mod alone;
 mod marked;
 mod recorded;
 pub(super) mod replayer;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fastpack_template::{Program, ProgramBuffers, ReplayInput};
 
+use super::alone::MarkedPrograms;
 use super::turns::{TurnPrograms, WholeTurns};
 use super::unprinted::Unprinted;
 use crate::report::ledger::NoteSet;
@@ -17,6 +18,8 @@ pub(in crate::template) struct Programs {
     pub(super) before: Option<Program>,
     /// Render the turns that are found one by one.
     pub(super) turns: Option<TurnPrograms>,
+    /// Render the marked turns, if each stands alone.
+    pub(super) alone: Option<MarkedPrograms>,
     /// The turns in the text of all messages, if marks do not show them.
     pub(super) in_whole: Option<WholeTurns>,
     /// The texts and values that are not printed, and the names of their fields; of parts, the roles.
@@ -26,11 +29,22 @@ pub(in crate::template) struct Programs {
 }
 
 impl Programs {
+    /// The program of the whole alone, with facts of the conversation.
+    pub(super) fn of(
+        whole: Program,
+        unprinted: Vec<(Unprinted, Arc<str>)>,
+        notes: NoteSet,
+    ) -> Self {
+        let (before, turns, alone, in_whole) = (None, None, None, None);
+        Self { whole, before, turns, alone, in_whole, unprinted, notes }
+    }
+
     /// The number of steps and pieces.
     pub(super) fn size(&self) -> usize {
         self.whole.size()
             + self.before.as_ref().map_or(0, Program::size)
             + self.turns.as_ref().map_or(0, TurnPrograms::size)
+            + self.alone.as_ref().map_or(0, MarkedPrograms::size)
             + self.in_whole.as_ref().map_or(0, WholeTurns::size)
     }
 
@@ -38,6 +52,7 @@ impl Programs {
     pub(super) fn serves(&self, input: ReplayInput<'_>, buffers: &mut ProgramBuffers<'_>) -> bool {
         self.before.as_ref().is_none_or(|before| before.serves(input, buffers))
             && self.turns.as_ref().is_none_or(|turns| turns.serves(input, buffers))
+            && self.alone.as_ref().is_none_or(|turns| turns.serves(input, buffers))
             && self.in_whole.as_ref().is_none_or(|turns| turns.serves(input, buffers))
             && self.whole.serves(input, buffers)
     }
@@ -46,7 +61,9 @@ impl Programs {
     #[cfg(test)]
     pub(in crate::template) fn all(&mut self) -> impl Iterator<Item = &mut Program> {
         let turns = self.turns.iter_mut().flat_map(TurnPrograms::all);
+        let alone = self.alone.iter_mut().flat_map(MarkedPrograms::all);
         let in_whole = self.in_whole.iter_mut().flat_map(|turns| &mut turns.guards);
-        std::iter::once(&mut self.whole).chain(&mut self.before).chain(turns).chain(in_whole)
+        let all = std::iter::once(&mut self.whole).chain(&mut self.before);
+        all.chain(turns).chain(alone).chain(in_whole)
     }
 }

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use fastpack_template::json::Map;
 use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, Trace};
 
+use super::alone::MarkedPrograms;
 use super::marked::{MarkedTurns, given};
 use super::recorded::Programs;
 use super::turns::{TurnPrograms, WholeTurns};
@@ -180,7 +181,8 @@ impl<'t> Replayer<'t> {
         self.key.extend_from_slice(reader.outline());
         let has_tools = reader.value_places().any(|place| place.is_none());
         let template = self.template.with_tools(has_tools);
-        if self.wanted_of(reader).needs_turns() && !template.generates {
+        let are_searched = !template.generates || self.choice != Turns::Whole;
+        if self.wanted_of(reader).needs_turns() && are_searched {
             self.key.push(u8::from(reader.prompt().is_some()));
             self.write_forms(reader, template, |_| true);
         } else if self.noted.is_some() {
@@ -247,7 +249,7 @@ impl<'t> Replayer<'t> {
         let input = ReplayInput { source, texts, values };
         let buffers = &mut self.buffers;
         buffers.meter.restart(self.template.source.len() + reader.size());
-        let Programs { whole, before, turns: one_by_one, in_whole, unprinted, notes: known } =
+        let Programs { whole, before, turns: one_by_one, alone, in_whole, unprinted, notes: known } =
             kind.programs.iter().find(|programs| programs.serves(input, buffers))?;
         *notes = *known;
         if whole.print(input.source, buffers, printed).is_err() {
@@ -261,6 +263,15 @@ impl<'t> Replayer<'t> {
             let Some(found) = programs.print(input, buffers) else { return Some(false) };
             let turn = kind.turn.as_deref();
             *own_texts = kind.template.texts_of(&found, self.choice, text, &programs.stops, turn);
+            return Some(true);
+        }
+        if let Some(alone) = alone {
+            let turn = kind.turn.as_deref();
+            let Some(found) = alone.print(kind.template, turn, input, buffers) else {
+                return Some(false);
+            };
+            *own_texts = TurnTexts::of_marked(found, text, self.choice);
+            spans.clear();
             return Some(true);
         }
         if wanted == WantedSpans::Text {
@@ -428,17 +439,35 @@ impl<'t> Replayer<'t> {
                 );
                 return Some(turns.map(|turns| {
                     let in_whole = Some(turns);
-                    Programs { whole, before: None, turns: None, in_whole, unprinted, notes }
+                    Programs { in_whole, ..Programs::of(whole, unprinted, notes) }
                 }));
             }
             let turns = self.record_turns(reader, conversation, &messages, record);
             return Some(turns.map(|turns| {
                 let turns = Some(turns);
-                Programs { whole, before: None, turns, in_whole: None, unprinted, notes }
+                Programs { turns, ..Programs::of(whole, unprinted, notes) }
+            }));
+        }
+        let splits = || template.splits_marked(choice, conversation, &messages);
+        if wanted.needs_turns() && template.generates && splits() {
+            if choice == Turns::Last {
+                return Some(Err("no turn"));
+            }
+            let turns = template.shown_turns(conversation, &messages, &is_trained);
+            let (input, mut buffers) = Self::replaying(reader, template);
+            let record = |count: usize| {
+                let recorded = trace(&messages[..count], None)?;
+                Some(recorded.map(|(program, _)| program))
+            };
+            let alone =
+                MarkedPrograms::record(template, conversation, turns, input, &mut buffers, record);
+            return Some(alone.map(|alone| {
+                let alone = Some(alone);
+                Programs { alone, ..Programs::of(whole, unprinted, notes) }
             }));
         }
         if wanted.needs_turns() && choice == Turns::Each {
-            return Some(Err("marks of one turn alone, or no turn"));
+            return Some(Err("no turn"));
         }
         let last = last_turn(&messages).filter(|last| wanted == WantedSpans::LastTurn && *last > 0);
         let before = match reader.prompt() {
@@ -453,7 +482,7 @@ impl<'t> Replayer<'t> {
                 return Some(Err("messages that do not render without those that follow"));
             }
         };
-        Some(Ok(Programs { whole, before, turns: None, in_whole: None, unprinted, notes }))
+        Some(Ok(Programs { before, ..Programs::of(whole, unprinted, notes) }))
     }
 
     /// The texts and values of a conversation, and buffers for programs that are replayed for it.

@@ -27,6 +27,13 @@ pub struct TurnText {
     pub turns: Vec<Turn>,
 }
 
+impl TurnText {
+    /// The text up to and with its last turn, if it has one.
+    pub(super) fn up_to_turn(&self) -> Option<&str> {
+        self.turns.last().map(|turn| &self.text[..turn.span.end])
+    }
+}
+
 /// The texts in which the trained turns of a conversation stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TurnTexts {
@@ -79,15 +86,10 @@ impl ChatTemplate {
         template.check(conversation)?;
         let messages = prepared(conversation);
         if template.generates {
-            if choice != Turns::Each {
+            if !template.splits_marked(choice, conversation, &messages) {
                 return Ok(None);
             }
-            let turns =
-                (0..messages.len()).filter(|at| is_assistant(&messages[*at]) && is_trained(*at));
-            let texts = turns.map(|at| template.turn_alone(conversation, at));
-            let mut texts = texts.collect::<Result<Vec<_>, _>>()?;
-            texts.retain(|text| !text.turns.is_empty());
-            return template.or_whole(texts, conversation, left_out).map(Some);
+            return template.marked_texts(conversation, &messages, choice, is_trained, left_out);
         }
         if choice == Turns::Whole || !template.needs_rule(choice, conversation, &messages) {
             return Ok(None);
@@ -146,34 +148,5 @@ impl ChatTemplate {
         let own = if texts.len() > 1 { turns } else { &[] };
         let own = own.iter().filter(|turn| turn.is_generated()).map(TrainedTurn::text);
         TurnTexts { texts, whole: WholeText::of(whole, own) }
-    }
-
-    /// These texts, or that of the whole conversation if there are none. Adds the fields that the latter leaves out.
-    fn or_whole(
-        &self,
-        mut texts: Vec<TurnText>,
-        conversation: &Conversation,
-        left_out: Option<&mut LeftOut>,
-    ) -> Result<TurnTexts, Fault> {
-        let whole = self.run_whole(&prepared(conversation), conversation, left_out)?.text;
-        let own = texts.iter().filter_map(|text| Some(&text.text[..text.turns.last()?.span.end]));
-        let facts = WholeText::of(&whole, own);
-        if texts.is_empty() {
-            texts.push(TurnText { text: whole, turns: Vec::new() });
-        }
-        Ok(TurnTexts { texts, whole: facts })
-    }
-
-    /// The text up to the turn at message `at` of a conversation, with that turn, by the marks of the template.
-    pub(super) fn turn_alone(
-        &self,
-        conversation: &Conversation,
-        at: usize,
-    ) -> Result<TurnText, Fault> {
-        let messages = conversation.messages[..=at].to_vec();
-        let before = Conversation { messages, weights: None, ..conversation.clone() };
-        let (text, mut turns) = self.render_turns(&before, None)?;
-        turns.retain(|turn| turn.message == at);
-        Ok(TurnText { text, turns })
     }
 }

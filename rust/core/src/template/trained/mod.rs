@@ -7,6 +7,7 @@ pub(super) mod completion;
 pub(super) mod documents;
 mod histories;
 pub(crate) mod learned;
+mod marked;
 pub(super) mod noted;
 pub(super) mod part_finder;
 pub(super) mod parted;

@@ -87,7 +87,7 @@ impl ChatTemplate {
 
     /// The notes on a conversation whose words are replaced by made-up words, or stay; `None` if the template refuses it.
     fn noted(&self, made: &MadeUp, options: NoteOptions, replaces: bool) -> Option<NoteSet> {
-        let words = WordReplacer::new(self.forms(), replaces);
+        let words = WordReplacer::of_notes(self.forms(), replaces);
         let (messages, search_words) = words.replace(&made.conversation.messages);
         let conversation = Conversation { messages, ..made.conversation.clone() };
         let messages: Vec<Cow<'_, Map>> =
@@ -218,13 +218,15 @@ impl Noting<'_> {
     /// Notes the turns that the template marks. Returns the texts in which they stand; none if it refuses them.
     fn marked_turns(&mut self, options: NoteOptions) -> Vec<String> {
         let (template, conversation) = (self.template, self.conversation);
-        let texts = if options.turns == Turns::Each {
-            let is_trained = |at| self.is_trained(at);
-            let texts = template.turn_texts(conversation, options.turns, &is_trained, None);
-            texts.ok().flatten().map(|texts| texts.texts)
-        } else {
-            let rendered = template.render_turns(conversation, None).ok();
-            rendered.map(|(text, turns)| vec![TurnText { text, turns }])
+        let is_trained = |at| self.is_trained(at);
+        let texts = template.turn_texts(conversation, options.turns, &is_trained, None);
+        let texts = match texts {
+            Ok(Some(texts)) => Some(texts.texts),
+            Ok(None) => {
+                let rendered = template.render_turns(conversation, None).ok();
+                rendered.map(|(text, turns)| vec![TurnText { text, turns }])
+            }
+            Err(_) => None,
         };
         let Some(texts) = texts else { return Vec::new() };
         let spoken = |at: usize| {

@@ -168,11 +168,19 @@ fn bases(template: &ChatTemplate, histories: &[History], wanted: WantedTurns<'_>
     let count = conversation.messages.len();
     let is_turn = |at: &usize| is_assistant(&conversation.messages[*at]) && (wanted.is_chosen)(*at);
     let whole = Base { history: last, count, turns: 0..count };
+    let splits = |history: &History| {
+        let messages = prepared(&history.conversation);
+        template.splits_marked(wanted.choice, &history.conversation, &messages)
+    };
+    let is_marked = template.generates && histories.iter().any(splits);
     let mut bases = Vec::new();
     for (history, own) in histories.iter().enumerate() {
         let mut turns = own.turns.clone().filter(is_turn);
         match wanted.choice {
             Turns::Each => {
+                bases.extend(turns.map(|at| Base { history, count: at + 1, turns: at..at + 1 }));
+            }
+            Turns::Auto if is_marked => {
                 bases.extend(turns.map(|at| Base { history, count: at + 1, turns: at..at + 1 }));
             }
             Turns::Auto => bases.extend(turns.next_back().map(|at| Base {
@@ -185,7 +193,7 @@ fn bases(template: &ChatTemplate, histories: &[History], wanted: WantedTurns<'_>
     }
     let is_split = match wanted.choice {
         Turns::Each => template.generates,
-        Turns::Auto => histories.iter().any(|history| history.has_dropped),
+        Turns::Auto => is_marked || histories.iter().any(|history| history.has_dropped),
         Turns::Last | Turns::Whole => false,
     };
     if !is_split || bases.is_empty() {
@@ -219,7 +227,16 @@ fn texts_of_bases(
         let noted = if number + 1 == bases.len() { left_out.take() } else { None };
         let (text, mut turns) = template.render_turns(&conversation, noted)?;
         let owners: Vec<usize> = turns.iter().map(|turn| turn.message).collect();
-        turns.retain(|turn| base.turns.contains(&turn.message) && (wanted.is_chosen)(turn.message));
+        let is_context = |at: usize| {
+            template.generates
+                && wanted.choice != Turns::Whole
+                && template.hides_calls(&conversation, &messages, at)
+        };
+        turns.retain(|turn| {
+            base.turns.contains(&turn.message)
+                && (wanted.is_chosen)(turn.message)
+                && !is_context(turn.message)
+        });
         let finder = finder
             .get_or_insert_with(|| PartFinder::new(template, wanted, &conversation, &messages));
         let mut parted = Vec::with_capacity(turns.len());

@@ -42,6 +42,9 @@ pub(super) struct WordReplacer<'f> {
     /// True if the words are replaced by made-up words that occur nowhere else. Otherwise they stay, and the longest word of a
     /// text is searched for.
     replaces: bool,
+    /// True if the first word behind an opening of the generation prompt stays, since a turn is trained behind what it shares
+    /// with that.
+    keeps_first: bool,
     /// The number of made-up words so far.
     count: usize,
     found: Vec<SearchWords>,
@@ -50,7 +53,12 @@ pub(super) struct WordReplacer<'f> {
 impl<'f> WordReplacer<'f> {
     /// A replacer for messages of a template with these forms.
     pub(super) fn new(forms: &'f TurnForms, replaces: bool) -> Self {
-        Self { forms, replaces, count: 0, found: Vec::new() }
+        Self { forms, replaces, keeps_first: true, count: 0, found: Vec::new() }
+    }
+
+    /// A replacer whose words are searched for alone: no first word stays.
+    pub(super) fn of_notes(forms: &'f TurnForms, replaces: bool) -> Self {
+        Self { keeps_first: false, ..Self::new(forms, replaces) }
     }
 
     /// The messages with their words replaced, and the words to search for.
@@ -170,8 +178,9 @@ impl<'f> WordReplacer<'f> {
             words.extend(parts.filter_map(|(part, _)| longest_word(part)));
             text.to_owned()
         } else {
-            // A turn is trained behind what it shares with the generation prompt.
-            let (begun, rest) = text.split_at(self.forms.beginning(text));
+            let (forms, keeps_first) = (self.forms, self.keeps_first);
+            let begun = if keeps_first { forms.beginning(text) } else { forms.opening(text) };
+            let (begun, rest) = text.split_at(begun);
             let mut made = begun.to_owned();
             for (part, is_said) in self.forms.parts(rest) {
                 let own = part.trim();

@@ -93,19 +93,28 @@ impl TurnForms {
         made
     }
 
-    /// Bytes of a text up to the end of the word in which it begins otherwise than an opening of the generation prompt; 0
-    /// for a text that begins otherwise with its first character.
-    pub(crate) fn beginning(&self, text: &str) -> usize {
+    /// Bytes of a text up to where it begins otherwise than an opening of the generation prompt; 0 for a text that does so with
+    /// its first character.
+    pub(crate) fn opening(&self, text: &str) -> usize {
         let begun = text.trim_start();
         let reached = self.openings.iter().filter_map(|opening| {
             let alike = begun.char_indices().zip(opening.chars());
             let ((at, last), _) = alike.take_while(|((_, one), other)| one == other).last()?;
-            let shared = at + last.len_utf8();
-            let word = begun[shared..].find(char::is_whitespace).unwrap_or(begun.len() - shared);
-            let longest = shared + word.min(LONGEST_WORD);
-            (0..=longest).rev().find(|&at| begun.is_char_boundary(at))
+            Some(at + last.len_utf8())
         });
         reached.max().map_or(0, |end| text.len() - begun.len() + end)
+    }
+
+    /// Bytes of a text up to the end of the word in which it begins otherwise than an opening of the generation prompt; 0
+    /// for a text that begins otherwise with its first character.
+    pub(crate) fn beginning(&self, text: &str) -> usize {
+        let shared = self.opening(text);
+        if shared == 0 {
+            return 0;
+        }
+        let word = text[shared..].find(char::is_whitespace).unwrap_or(text.len() - shared);
+        let longest = shared + word.min(LONGEST_WORD);
+        (0..=longest).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
     }
 
     /// The parts of a text in order: marks that the template may search for, and the words around them, which are marked `true`.

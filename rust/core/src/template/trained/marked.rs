@@ -1,0 +1,184 @@
+//! The turns of a conversation whose template marks them: the marks are right where the template keeps what was said before.
+
+use std::borrow::Cow;
+
+use fastpack_template::json::{Json, Map};
+
+use super::documents::{TurnText, TurnTexts, WholeText};
+use super::proof::made_up::TrainedPlace;
+use super::search_words::WordReplacer;
+use crate::config::Turns;
+use crate::record::{Conversation, Fault};
+use crate::template::chat::ChatTemplate;
+use crate::template::conversation::is_assistant;
+use crate::template::conversation::left_out::LeftOut;
+
+impl ChatTemplate {
+    /// True if the marks in the render of all messages are not enough for `choice`: each turn is to stand alone, an earlier turn
+    /// stands there otherwise than the model has to write it, or a turn lacks its calls. Tried for each form of conversation.
+    pub(in crate::template) fn splits_marked(
+        &self,
+        choice: Turns,
+        conversation: &Conversation,
+        messages: &[Cow<'_, Map>],
+    ) -> bool {
+        match choice {
+            Turns::Each => true,
+            Turns::Whole => false,
+            Turns::Auto => !self.keeps_marked(conversation, messages),
+            Turns::Last => messages
+                .iter()
+                .rposition(|message| is_assistant(message))
+                .is_some_and(|last| self.hides_calls(conversation, messages, last)),
+        }
+    }
+
+    /// True if each marked turn stands in the render of all messages as it does without those behind it, with its calls.
+    fn keeps_marked(&self, conversation: &Conversation, messages: &[Cow<'_, Map>]) -> bool {
+        let made = self.made_up(conversation, messages, |_| TrainedPlace::Context);
+        if let Some(known) = self.known_trust(&made.form) {
+            return known;
+        }
+        let replacer = WordReplacer::new(self.forms(), true);
+        let (replaced, _) = replacer.replace(&made.conversation.messages);
+        let replaced = Conversation { messages: replaced, ..made.conversation };
+        // What the template refuses is refused where it is rendered.
+        let keeps = self.tried_to_keep(&replaced).unwrap_or(true);
+        self.keep_trust(made.form, keeps);
+        keeps
+    }
+
+    fn tried_to_keep(&self, conversation: &Conversation) -> Option<bool> {
+        let messages: Vec<Cow<'_, Map>> =
+            conversation.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();
+        let (whole, turns) = self.render_turns(conversation, None).ok()?;
+        for at in (0..messages.len()).filter(|at| is_assistant(&messages[*at])) {
+            if self.hides_calls(conversation, &messages, at) {
+                return Some(false);
+            }
+            let alone = self.turn_alone(conversation, at).ok()?;
+            let own = turns.iter().filter(|turn| turn.message == at).map(|turn| &turn.span);
+            let Some(end) = own.clone().last().map(|span| span.end) else {
+                if !alone.turns.is_empty() {
+                    return Some(false);
+                }
+                continue;
+            };
+            // A template may print more behind the last turn alone.
+            let begins_alike = whole.get(..end) == alone.text.get(..end)
+                && own.eq(alone.turns.iter().map(|turn| &turn.span).take_while(|it| it.end <= end));
+            if !begins_alike {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    /// The texts in which the marked turns stand that `is_trained`; `None` if there is one, the render of all messages, with its
+    /// marks. Adds the fields that the latter leaves out.
+    pub(super) fn marked_texts(
+        &self,
+        conversation: &Conversation,
+        messages: &[Cow<'_, Map>],
+        choice: Turns,
+        is_trained: &dyn Fn(usize) -> bool,
+        left_out: Option<&mut LeftOut>,
+    ) -> Result<Option<TurnTexts>, Fault> {
+        let turns = self.shown_turns(conversation, messages, is_trained);
+        if choice == Turns::Last && !turns.is_empty() {
+            return Ok(None);
+        }
+        let texts = turns.into_iter().map(|at| self.turn_alone(conversation, at));
+        let texts = texts.collect::<Result<Vec<_>, _>>()?;
+        let whole = self.run_whole(messages, conversation, left_out)?.text;
+        Ok(Some(TurnTexts::of_marked(texts, &whole, choice)))
+    }
+
+    /// The messages of the assistant that are trained and do not lack their calls.
+    pub(in crate::template) fn shown_turns(
+        &self,
+        conversation: &Conversation,
+        messages: &[Cow<'_, Map>],
+        is_trained: &dyn Fn(usize) -> bool,
+    ) -> Vec<usize> {
+        let is_shown = |at: &usize| {
+            is_assistant(&messages[*at])
+                && is_trained(*at)
+                && !self.hides_calls(conversation, messages, *at)
+        };
+        (0..messages.len()).filter(is_shown).collect()
+    }
+
+    /// The text up to the turn at message `at` of a conversation, with that turn, by the marks of the template.
+    pub(in crate::template) fn turn_alone(
+        &self,
+        conversation: &Conversation,
+        at: usize,
+    ) -> Result<TurnText, Fault> {
+        let messages = conversation.messages[..=at].to_vec();
+        let before = Conversation { messages, weights: None, ..conversation.clone() };
+        let (text, mut turns) = self.render_turns(&before, None)?;
+        turns.retain(|turn| turn.message == at);
+        Ok(TurnText { text, turns })
+    }
+
+    /// True if the text of a turn is the same without its calls.
+    pub(super) fn hides_calls(
+        &self,
+        conversation: &Conversation,
+        messages: &[Cow<'_, Map>],
+        at: usize,
+    ) -> bool {
+        if !matches!(messages[at].get("tool_calls"), Some(Json::List(calls)) if !calls.is_empty()) {
+            return false;
+        }
+        let mut messages = messages[..=at].to_vec();
+        let render =
+            |messages: &[Cow<'_, Map>]| Some(self.run(messages, conversation, None).ok()?.text);
+        let Some(with) = render(&messages) else { return false };
+        messages[at].to_mut().shift_remove("tool_calls");
+        render(&messages) == Some(with)
+    }
+}
+
+impl TurnTexts {
+    /// The texts of marked turns, each of which ends with its turn, as `choice` asks; `whole` if there is none.
+    pub(in crate::template) fn of_marked(
+        mut texts: Vec<TurnText>,
+        whole: &str,
+        choice: Turns,
+    ) -> Self {
+        texts.retain(|text| !text.turns.is_empty());
+        let facts = WholeText::of(whole, texts.iter().filter_map(TurnText::up_to_turn));
+        if choice == Turns::Auto {
+            texts = continued(texts, whole);
+        }
+        if texts.is_empty() {
+            texts.push(TurnText { text: whole.to_owned(), turns: Vec::new() });
+        }
+        Self { texts, whole: facts }
+    }
+}
+
+/// The fewest of the texts of turns, of which each continues none of the others. The last is that of all messages if it continues
+/// there.
+fn continued(texts: Vec<TurnText>, whole: &str) -> Vec<TurnText> {
+    let mut kept: Vec<TurnText> = Vec::new();
+    for mut text in texts {
+        let is_begun = |before: &TurnText| {
+            before.up_to_turn().is_some_and(|before| text.text.starts_with(before))
+        };
+        if let Some(at) = kept.iter().rposition(is_begun) {
+            let mut turns = kept.remove(at).turns;
+            turns.append(&mut text.turns);
+            text.turns = turns;
+        }
+        kept.push(text);
+    }
+    if let Some(last) = kept.last_mut()
+        && last.up_to_turn().is_some_and(|text| whole.starts_with(text))
+    {
+        whole.clone_into(&mut last.text);
+    }
+    kept
+}
