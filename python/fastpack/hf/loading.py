@@ -30,7 +30,8 @@ def load(folder: StrPath, *, split: str | None = None) -> Dataset | DatasetDict:
     are expanded as they are asked for, by a transform of the data set: pass remove_unused_columns=False to a `Trainer`.
 
     An `SFTTrainer` of TRL whose settings would mix documents, such as packing=True or its default ones, raises a `BatchError`
-    that names the setting when it begins to read the rows; `sft_config` makes settings that fit.
+    that names the setting when it begins to read the rows, also after `shuffle`, `map`, `to_iterable_dataset` and other methods
+    of `datasets`; `sft_config` makes settings that fit.
 
     Args:
         folder: A folder that `pack_dir` wrote.
@@ -67,7 +68,7 @@ def _dataset_of(packed: Folder, shards: list[Shard]) -> Dataset:
     """The rows of some shards."""
     import datasets  # noqa: PLC0415  slow to import
 
-    from fastpack.hf.rows import PackedRows  # noqa: PLC0415  likewise
+    from fastpack.hf.rows import PackedInfo  # noqa: PLC0415  likewise
 
     # Raises an error for shards that cannot be read, or have other columns.
     stored = packed.read_stored(shards[0].split)
@@ -80,8 +81,8 @@ def _dataset_of(packed: Folder, shards: list[Shard]) -> Dataset:
         else:
             made.append(datasets.Dataset(stored_table_of(path)))
     whole = datasets.concatenate_datasets(made)
-    whole.info.description = f"{SOURCE}{packed.path.absolute()}"
-    rows = PackedRows(whole.data, info=whole.info, split=whole.split)
+    info = PackedInfo(description=f"{SOURCE}{packed.path.absolute()}", features=whole.features)
+    rows = datasets.Dataset(whole.data, info=info, split=whole.split)
     shown = shown_columns(stored.schema)
     if shown is not None:
         rows.set_transform(_Expansion(shown, stored.schema.remove_metadata()))
@@ -93,6 +94,14 @@ class _Expansion:
 
     def __init__(self, shown: list[str], stored: pa.Schema) -> None:
         self._shown, self._stored = shown, stored
+
+    def __eq__(self, other: object) -> bool:
+        """True if the other one expands in the same way: `concatenate_datasets` keeps a transform that all its rows have."""
+        if not isinstance(other, _Expansion):
+            return NotImplemented
+        return self._shown == other._shown and self._stored == other._stored
+
+    __hash__ = None  # type: ignore[assignment]  # nothing asks for it
 
     def __call__(self, batch: Mapping[str, list[object]]) -> dict[str, list[object]]:
         """The columns of the full layout of some rows, and those that were added since."""

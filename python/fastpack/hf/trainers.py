@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from fastpack.dataset.folder import Folder
 from fastpack.errors import BatchError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
-__all__ = ["SOURCE", "check_settings", "folders_of", "is_ours", "refuse_unfit_trainer"]
+__all__ = ["SOURCE", "check_settings", "folders_named", "folders_of", "is_ours", "refuse_unfit_trainer"]
 
 SOURCE: Final = "packed by fastpack: "
 """The beginning of a loaded data set's description; the path of the folder follows."""
 
 
+_CHECKED: Final[WeakKeyDictionary[object, set[str]]] = WeakKeyDictionary()
+"""The descriptions of rows that fit a trainer, which may ask for each of a million rows while it is made."""
+
+
 def folders_of(dataset: object) -> list[Folder]:
-    """The folder of a data set of `fastpack.hf.load`, by its description; none if it is another one."""
-    said = str(getattr(getattr(dataset, "info", None), "description", ""))
-    path = said.removeprefix(SOURCE)
-    return [Folder(path)] if said.startswith(SOURCE) and Path(path).is_dir() else []
+    """The folders of a data set of `fastpack.hf.load`, or of one made of it, by its description; none if it is another one."""
+    return folders_named(str(getattr(getattr(dataset, "info", None), "description", "")))
+
+
+def folders_named(description: str) -> list[Folder]:
+    """The folders that a description names: one, or several where `datasets` joined those of concatenated rows."""
+    paths = [said.removeprefix(SOURCE) for said in description.split("\n\n") if said.startswith(SOURCE)]
+    return [Folder(path) for path in paths if Path(path).is_dir()]
 
 
 def check_settings(args: object, collator: object, folders: Sequence[Folder]) -> None:
@@ -70,18 +81,32 @@ def is_ours(collator: object) -> bool:
     return pictures is not None and isinstance(collator, pictures.PictureCollator)
 
 
-def refuse_unfit_trainer(folders: Sequence[Folder]) -> None:
+def refuse_unfit_trainer(description: str) -> None:
     """Refuses rows to an `SFTTrainer` that is being made, if its settings would mix their documents.
 
     Such a trainer reads the first row before anything else. It is found on the call stack, so nothing of TRL is changed.
 
+    Args:
+        description: The description of the rows, which names their folder.
+
     Raises:
         BatchError: It would; the message names the setting.
     """
-    frame = sys._getframe(1)  # noqa: SLF001  a documented function of CPython
-    while frame is not None:
-        args = frame.f_locals.get("args") if frame.f_code.co_name == "__init__" else None
-        if hasattr(args, "padding_free") and hasattr(args, "packing"):
-            check_settings(args, frame.f_locals.get("data_collator"), folders)
-            return
-        frame = frame.f_back  # type: ignore[assignment]  # none above the first
+    for innermost in (sys._getframe(1), _main_frame()):  # noqa: SLF001  a documented function of CPython
+        frame: FrameType | None = innermost
+        while frame is not None:
+            given = frame.f_locals if frame.f_code.co_name == "__init__" else {}
+            trainer, args = given.get("self"), given.get("args")
+            if trainer is not None and hasattr(args, "padding_free") and hasattr(args, "packing"):
+                if description not in _CHECKED.setdefault(trainer, set()):
+                    check_settings(args, given.get("data_collator"), folders_named(description))
+                    _CHECKED[trainer].add(description)
+                return
+            frame = frame.f_back
+
+
+def _main_frame() -> FrameType | None:
+    """What the main thread runs, seen from another one: `datasets` reads the rows of a shuffled stream in a thread."""
+    main = threading.main_thread()
+    is_main = threading.current_thread() is main
+    return None if is_main else sys._current_frames().get(main.ident or 0)  # noqa: SLF001  likewise

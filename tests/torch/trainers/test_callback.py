@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from functools import partial
 
 import numpy as np
@@ -141,25 +140,6 @@ def test_a_collator_that_fails_is_named(settings, folder):
             BatchError, match=r"`default_data_collator`, .*; pass data_collator=fastpack.torch.collate"
         ):
             trained(settings, PackedDataset(folder), callbacks=[CheckCallback()])
-
-
-@pytest.mark.parametrize("layout", ["full", "compact"])
-def test_loaded_rows_refuse_an_sft_trainer_that_would_mix_them(settings, tmp_path, tokenizer, layout):
-    pack(documents(40), output=tmp_path / "rows", layout=layout)
-    rows = fastpack.hf.load(tmp_path / "rows")
-    for given, message in (
-        ({}, "padding_free=True, as fastpack.hf.sft_config does"),
-        ({"packing": True, "max_length": 64}, "packing=True packs packed rows again"),
-        ({"padding_free": True, "max_length": 4}, "max_length=4 cuts rows"),
-        (
-            {"dataset_kwargs": {"skip_prepare_dataset": True}},
-            "padding_free=True, as fastpack.hf.sft_config does",
-        ),
-    ):
-        with pytest.raises(BatchError, match=message):
-            sft({**settings, **given}, rows, tokenizer, callbacks=[])
-    assert len(sft(settings, rows, tokenizer, config=fastpack.hf.sft_config, callbacks=[])) == 3
-    assert pickle.loads(pickle.dumps(rows))[0] == rows[0]
 
 
 def test_a_collator_that_rewrites_positions_is_refused(settings, folder):
