@@ -25,7 +25,7 @@ logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; e
 site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test campaign test-torch soak bench bench-append bench-containers bench-cores bench-objectives bench-pack bench-pictures bench-remote bench-remote-rows bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck repeat-tests screenshots sdist wheel clean fmt help-pages bench-steps bench-stream bench-turns test-cluster turns-table
+.PHONY: help setup demo check test campaign test-torch soak bench bench-append bench-containers bench-cores bench-objectives bench-pack bench-pictures bench-remote bench-remote-rows bench-templates bench-texts bench-tokenize bench-torch bench-training profile publish chart conformance conformance-templates docs licences memcheck repeat-tests screenshots sdist wheel clean fmt help-pages bench-steps bench-stream bench-turns test-cluster turns-table
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -153,13 +153,19 @@ memcheck:  ## run the engine's unit tests under valgrind, on both of its paths
 		cargo test --locked --profile $(TEST_PROFILE) -p fastpack-tokenize --lib -- --test-threads=1 --skip the_tables_are
 
 # zig links against the C library of 2014, so the wheel runs on any Linux since. It holds the licences of all that is
-# linked in, and a bill of materials, which maturin writes.
-wheel: $(STAMPS)/build-tools  ## build a manylinux2014 wheel into dist/, and look it over
+# linked in, and a bill of materials, which maturin writes. With TARGET=aarch64-unknown-linux-gnu zig builds for arm64; the
+# trial is skipped where the machine cannot run the wheel.
+wheel: $(STAMPS)/build-tools  ## build a manylinux2014 wheel into dist/ (of TARGET, if given), and look it over
 	$(BIN)/python -m pip install --quiet --group wheel
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --release --locked --zig --compatibility manylinux2014 --out dist
+	$(if $(TARGET),rustup target add $(TARGET))
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --release --locked --zig --compatibility manylinux2014 $(if $(TARGET),--target $(TARGET)) --out dist
 	$(BIN)/twine check --strict dist/*.whl
-	$(BIN)/auditwheel show dist/*.whl
+	$(if $(TARGET),,$(BIN)/auditwheel show "$$(ls -t dist/*.whl | head -n 1)")
 	$(BIN)/python scripts/try_built.py dist/*.whl
+
+publish: $(STAMPS)/build-tools  ## upload dist/ to the package index with the token in TWINE_PASSWORD, after checks
+	@$(BIN)/python -m pip install --quiet --group wheel
+	@$(BIN)/python scripts/publish.py dist
 
 sdist: $(STAMPS)/build-tools  ## build the sdist into dist/, and fastpack from it in a clean environment
 	$(BIN)/maturin sdist --out dist
