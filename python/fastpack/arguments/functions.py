@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -9,6 +10,7 @@ import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from fastpack.arguments.checks import shortened
 from fastpack.arguments.urls import is_mistyped_url, is_url
@@ -17,11 +19,14 @@ from fastpack.errors import OptionError
 if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
-__all__ = ["function_at", "place_of"]
+__all__ = ["function_at", "place_of", "typed_place"]
 
 
 _QUOTED: Final = 150
 """The most characters of a place, or of a fault of a file, that a message quotes."""
+
+_TYPED: Final[WeakKeyDictionary[object, str]] = WeakKeyDictionary()
+"""The texts that named the functions which were loaded, so that a command can repeat them."""
 
 
 def place_of(function: object) -> str:
@@ -44,10 +49,20 @@ def function_at(text: str) -> object:
         message = f"`{shortened(text, _QUOTED)}` is no function such as filters.py:good or module:good"
         raise OptionError(message, "function")
     try:
-        return getattr(_module(place), name)
+        function = getattr(_module(place), name)
     except Exception as refused:  # whatever the file of the caller raises
         message = f"`{shortened(text, _QUOTED)}` cannot be loaded: {type(refused).__name__}: {shortened(str(refused), _QUOTED)}"
         raise OptionError(message, "function") from refused
+    with contextlib.suppress(TypeError):  # a callable object may be unhashable, or take no weak references
+        _TYPED[function] = text
+    return function
+
+
+def typed_place(function: object) -> str | None:
+    """The text by which `function_at` loaded a function; `None` if it did not."""
+    with contextlib.suppress(TypeError):
+        return _TYPED.get(function)
+    return None
 
 
 class _AsWritten(SourceFileLoader):

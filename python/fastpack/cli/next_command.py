@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from fastpack._fastpack import one_line
+from fastpack.arguments.functions import typed_place
 from fastpack.cli.flags import FLAGS
 from fastpack.options import OPTIONS
 from fastpack.options.value import Value, given_of
@@ -25,12 +26,29 @@ _HANDLED: Final = frozenset(
 )
 """The options of a scan that are spelled here, mean nothing when files are packed, or are secret."""
 
+_COUNTED: Final = frozenset(
+    {
+        "empty",
+        "filtered",
+        "no_trained_token",
+        "not_drawn",
+        "remainder",
+        "tail",
+        "too_long",
+        "truncated",
+    }
+)
+"""The reasons that are counted whatever `on_bad_record` is. At a record with another one, packing stops unless it skips."""
+
 _YES_NO: Final = {True: "yes", False: "no"}
 """The spelling of truths in flags that take words."""
 
 
 def after_scan(given: Mapping[str, object], scan: ScanReport) -> str:
-    """The command that packs the scanned files, into the shortest rows that lose nothing; empty if it is not known."""
+    """The command that packs the scanned files, into the shortest rows that lose nothing; empty if it is not known.
+
+    It skips bad records if there are any: a scan counts them, and packing would stop at the first.
+    """
     fits = sorted(scan.fits, key=lambda fit: (fit.lost_tokens, fit.max_length))
     files = given.get("files")
     if (
@@ -49,6 +67,8 @@ def after_scan(given: Mapping[str, object], scan: ScanReport) -> str:
         if name in _HANDLED:
             continue
         flag = flags.get(name)
+        if callable(value):
+            value = typed_place(value)  # noqa: PLW2901  the words of the command line, in place of their meaning
         if flag is None or not isinstance(value, (str, int, float)):
             return ""
         if flag.switch or flag.on:
@@ -58,6 +78,8 @@ def after_scan(given: Mapping[str, object], scan: ScanReport) -> str:
                 flag.names[-1],
                 _YES_NO.get(value, str(value)) if isinstance(value, bool) else str(value),
             ]
+    if scan.lost.keys() - _COUNTED:
+        words += ["--on-bad-record", "skip"]
     return _copied(words)
 
 
