@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _LOG_SECONDS: Final = 10.0
 """The seconds between two calls of `log`."""
 
-__all__ = ["PackStream", "ranked"]
+__all__ = ["PackStream", "ranked", "rows_of_rank"]
 
 
 class _Parts:
@@ -116,6 +116,16 @@ def ranked(given: Mapping[str, Any], rank: int, world_size: int) -> dict[str, An
     return {**given, "ranks": ranks}
 
 
+def rows_of_rank(given: Mapping[str, Any]) -> int:  # type: ignore[explicit-any]  # as a call has them
+    """The rows that a rank takes one by one in a whole run, from the count in the `cache_dir` of the stream."""
+    parts = _Parts({**given, "by_row": True})
+    rows, _, steps = parts.count()
+    ends_alone = parts.world_size == 1 and value_in(given, Ranks).on_end is None
+    counted = sum(rows) if ends_alone else steps
+    most = given["max_steps"]
+    return counted if most is None else min(counted, most * given["batch_size"])
+
+
 def _refuse_copies(given: Mapping[str, object]) -> None:
     """Refuses copies of the documents: a stream reads its input several times, and draws each time anew."""
     if getattr(objective_of(given), "copies", 1) != 1:
@@ -164,11 +174,17 @@ class PackStream(Closing):
 
     `fastpack.stream` makes it. It starts when the first table is asked for. After its end, another loop over it starts
     again from the beginning. It can be pickled until it starts.
+
+    Attributes:
+        is_counted: True once `estimate()` or `index()` has counted all rows, and did not estimate them.
     """
+
+    is_counted: bool
 
     def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
         """Checks the arguments of `fastpack.stream`."""
         self._given = dict(given)
+        self.is_counted = False
         self._prepare(None, strict=True)
 
     def _prepare(self, state: str | None, *, strict: bool) -> None:
@@ -441,6 +457,7 @@ class PackStream(Closing):
     def _counted(self) -> StreamEstimate:
         """The size of an epoch by the count of the run."""
         rows, tokens, steps = self._parts.count()
+        self.is_counted = True
         epochs = self._given["epochs"]
         return StreamEstimate(
             -(-sum(rows) // epochs), -(-tokens // epochs), -(-steps // epochs), counted=True
@@ -470,9 +487,15 @@ class PackStream(Closing):
         if self._tables is not None and not self._ended:
             message = "this stream has started, and its threads cannot be pickled; pickle its `state_dict()`"
             raise FastpackError(message)
-        return {"given": self._given, "state": self._state, "strict": self._strict}
+        return {
+            "given": self._given,
+            "state": self._state,
+            "strict": self._strict,
+            "is_counted": self.is_counted,
+        }
 
     def __setstate__(self, pickled: dict[str, Any]) -> None:  # type: ignore[explicit-any]  # what was pickled
         """Makes a stream from the pickled values."""
         self._given = pickled["given"]
+        self.is_counted = pickled["is_counted"]
         self._prepare(pickled["state"], strict=pickled["strict"])

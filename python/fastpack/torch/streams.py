@@ -113,6 +113,9 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         self._given = given
         self._gather = gather
         self._group = None if mesh is None else mesh.get_group()
+        # The stream of the caller, which knows whether its rows were counted; and the rows of this rank, if they were.
+        self._stream = stream if isinstance(stream, PackStream) else None
+        self._counted: int | None = None
         begun = pickled["state"] is not None
         # The states of the stream at which the next loop begins, and behind the last row; and the number of loads.
         self._origin: StateDict | None = stream.state_dict() if begun else None
@@ -122,16 +125,35 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         self._opened().close()  # refuses an invalid rank
 
     def __len__(self) -> int:
-        """The number of rows of this rank, if the stream has `max_steps`: `max_steps` times its `batch_size`.
+        """The number of rows of this rank in a whole run, where it is known.
+
+        The stream has `max_steps`: it is `max_steps` times its `batch_size`, or the rows that there are if these were counted and are
+        fewer. Or the stream has `cache_dir` and `epochs`, and its `estimate()` or `index()` was called, which counts the rows.
 
         Raises:
-            TypeError: The stream has no `max_steps`, or is made in another process, so the number is unknown.
+            TypeError: It is unknown, as that of a stream that is made in another process is.
         """
-        steps = self._given.get("max_steps")
-        if steps is None:
-            message = "a stream without `max_steps` has no length"
+        length = self._length()
+        if length is None:
+            message = "the length of a stream that another process makes is not known here"
+            if not self._is_served:
+                message = (
+                    "a stream without `max_steps` has no length until its rows are counted: give `cache_dir` and `epochs`, and "
+                    "call its `estimate()`"
+                )
             raise TypeError(message)
-        return int(steps) * int(self._given["batch_size"])
+        return length
+
+    def _length(self) -> int | None:
+        """The number of rows of this rank in a whole run; `None` if it is unknown."""
+        from fastpack.streaming.stream import rows_of_rank  # noqa: PLC0415  loads the native module
+
+        if self._counted is None and self._stream is not None and self._stream.is_counted:
+            self._counted = rows_of_rank(self._given)
+        if self._counted is not None:
+            return self._counted
+        steps = self._given.get("max_steps")
+        return None if steps is None else int(steps) * int(self._given["batch_size"])
 
     def __iter__(self) -> Iterator[Row]:
         """Yields the rows of this rank, from the loaded state on.
@@ -158,7 +180,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
 
     def _check(self) -> None:
         """Refuses a loop that would lose or repeat rows."""
-        _check_loop(sized=self._given.get("max_steps") is not None)
+        _check_loop(sized=self._length() is not None)
         worker = get_worker_info()
         if worker is not None and worker.num_workers > 1:
             message = (
@@ -200,7 +222,8 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         """The pickled values for workers, which cannot gather the states of ranks."""
         place = self._place
         place = state_after_row(place.table, place.row) if isinstance(place, _Place) else place
-        return {**self.__dict__, "_group": None, "_place": place}
+        self._length()  # keeps the number of rows, if they were counted
+        return {**self.__dict__, "_group": None, "_place": place, "_stream": None}
 
     def state_dict(self) -> StateDict:
         """The state of the loop, as JSON values; with `gather=True` of all ranks, which must all call it.
@@ -378,7 +401,7 @@ def _check_loop(*, sized: bool) -> None:
         if name == _AHEAD and not sized:
             message = (
                 "Lightning takes a batch ahead from a loader without a length, and a checkpoint would lose it; give "
-                "fastpack.stream `max_steps`"
+                "fastpack.stream `max_steps`, or `cache_dir` and `epochs`, and call its `estimate()`"
             )
             raise BatchError(message)
         if name in _SHARING:

@@ -275,6 +275,67 @@ def test_a_stream_of_so_many_steps_has_a_length(files):
         len(StreamDataset(stream_of(files)))
 
 
+@pytest.mark.parametrize("on_end", ["pad", "repeat", "drop", None])
+@pytest.mark.parametrize(("ranks", "batch_size"), [(1, 3), (2, 3), (3, 2), (5, 1)])
+def test_a_counted_stream_has_a_length(files, tmp_path, on_end, ranks, batch_size):
+    for rank in range(ranks):
+        stream = stream_of(
+            files,
+            epochs=2,
+            batch_size=batch_size,
+            cache_dir=tmp_path / "counts",
+            on_end=on_end,
+            padding=fastpack.Padding(token_id=0),
+        )
+        dataset = StreamDataset(stream, rank=rank, world_size=ranks)
+        with pytest.raises(TypeError, match=r"until its rows are counted: give `cache_dir` and `epochs`"):
+            len(dataset)
+        assert stream.estimate().counted
+        assert len(dataset) == sum(1 for _ in dataset) > 20
+        assert len(pickle.loads(pickle.dumps(dataset))) == len(dataset)
+    # The ranks read the one count of the stream.
+    assert len(list((tmp_path / "counts").glob("stream-*.json"))) == 1
+
+
+def test_lightning_resumes_a_counted_stream_at_the_very_row(files, tmp_path):
+    for name, parts in (("whole", [6]), ("parts", [3, 6])):
+        for steps in parts:
+            done = run(files, "lightning", steps, tmp_path / name, 2, COUNTED="1")
+            assert done.returncode == 0, done.stderr[-3000:]
+    assert trained(tmp_path / "parts") == trained(tmp_path / "whole")
+    assert [len(rank) for rank in trained(tmp_path / "whole")] == [6, 6]
+
+
+@pytest.mark.parametrize("max_steps", [2, 1000])
+def test_a_counted_stream_ends_at_the_first_of_its_ends(files, tmp_path, max_steps):
+    stream = stream_of(
+        files,
+        epochs=1,
+        cache_dir=tmp_path / "counts",
+        max_steps=max_steps,
+        padding=fastpack.Padding(token_id=0),
+    )
+    stream.index()
+    dataset = StreamDataset(stream, rank=1, world_size=2)
+    assert len(dataset) == sum(1 for _ in dataset)
+    assert (len(dataset) == 6) == (max_steps == 2)
+
+
+def test_a_length_from_a_sample_is_none(files):
+    stream = stream_of(files, epochs=1)
+    assert not stream.estimate().counted
+    with pytest.raises(TypeError, match="has no length"):
+        len(StreamDataset(stream))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_of_a_counted_stream_knows_its_batches(files, tmp_path, workers):
+    stream = stream_of(files, epochs=1, cache_dir=tmp_path / "counts")
+    stream.estimate()
+    loader = DataLoader(StreamDataset(stream), batch_size=4, num_workers=workers, collate_fn=collate)
+    assert len(loader) == sum(1 for _ in loader)
+
+
 def test_a_trainer_that_is_checked_trains_the_same(files, tmp_path):
     for name, environment in (("plain", {}), ("checked", {"CHECKED": "1"})):
         done = run(files, "trainer", 4, tmp_path / name, 1, **environment)
@@ -297,6 +358,11 @@ def address(files):
             assert b"serving" in server.stderr.readline()
             yield place
             server.terminate()
+
+
+def test_a_stream_of_another_process_has_no_length(address):
+    with pytest.raises(TypeError, match="another process makes is not known here"):
+        len(StreamDataset(fastpack.connect(address, rank=0, world_size=1)))
 
 
 def run_served(script, *arguments):

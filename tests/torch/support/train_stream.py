@@ -123,17 +123,22 @@ def main() -> None:
     folder, kind, steps, place = sys.argv[1:]
     out = Path(place)
     out.mkdir(exist_ok=True)
+    # Rows without end and steps with one; or one epoch, whose rows are counted.
+    ends: dict[str, object] = {"epochs": None, "max_steps": None if os.environ.get("ENDLESS") else 100}
+    if os.environ.get("COUNTED"):
+        ends = {"epochs": 1, "cache_dir": out / "counts", "padding": fastpack.Padding(token_id=0)}
     stream = fastpack.stream(
         f"{folder}/*.jsonl",
         max_length=24,
         batch_size=3,
         ranks=fastpack.Ranks(lanes=12),
         strategy=fastpack.BestFit(open_rows=4),
-        epochs=None,
-        max_steps=None if os.environ.get("ENDLESS") else 100,
         threads=1,
         seed=5,
+        **ends,
     )
+    if os.environ.get("COUNTED"):
+        stream.estimate()
     dataset = StreamDataset(stream, gather=kind != "trainer")
     {"trainer": with_trainer, "accelerate": with_accelerate, "lightning": with_lightning}[kind](
         dataset, int(steps), out
