@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import itertools
 import json
 from contextlib import contextmanager
@@ -146,22 +145,20 @@ class Folder:
                 if file is not None:
                     file.release()
 
-    def __reduce__(self) -> tuple[Callable[[str | RemoteFiles, str], Folder], tuple[str | RemoteFiles, str]]:
-        """Pickles the path or the URL with its options, and which rows lie there."""
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[[str | RemoteFiles, list[str]], Folder], tuple[str | RemoteFiles, list[str]]]:
+        """Pickles the path or the URL with its options, and which shards lie there."""
         where = str(self.path) if isinstance(self.files, LocalFiles) else self.files
-        return _reopened, (where, self.mark_of_rows())
+        return _reopened, (where, list(map(self.mark_of, self.shards)))
 
-    def mark_of_rows(self) -> str:
-        """A hash of the names, sizes and hashes of the shards; of their times, where no manifest has their hashes."""
-        hasher = hashlib.sha256()
-        for shard in self.shards:
-            size, version = shard.file.bytes, shard.file.blake3
-            if isinstance(self.files, LocalFiles):
-                with about(self.shown(shard), "cannot be read"):
-                    found = (self.files.path / shard.name).stat()
-                size, version = found.st_size, version or str(found.st_mtime_ns)
-            hasher.update(f"{shard.name}\n{size}\n{version}\n".encode())
-        return hasher.hexdigest()
+    def mark_of(self, shard: Shard) -> str:
+        """The size and hash of a shard, which an append may rename; its name, size and time where no manifest has its hash."""
+        if shard.file.blake3 or not isinstance(self.files, LocalFiles):
+            return f"{shard.file.bytes} {shard.file.blake3 or shard.name}"
+        with about(self.shown(shard), "cannot be read"):
+            found = (self.files.path / shard.name).stat()
+        return f"{shard.name} {found.st_size} {found.st_mtime_ns}"
 
     @property
     def splits(self) -> list[str]:
@@ -319,16 +316,18 @@ class Folder:
                 yield Shard(ListedFile(inside, None, None), _split_of(inside))
 
 
-def _reopened(where: str | RemoteFiles, mark: str) -> Folder:
-    """A pickled folder.
+def _reopened(where: str | RemoteFiles, marks: list[str]) -> Folder:
+    """A pickled folder, with the shards that it had: others may have been appended since.
 
     Raises:
         FastpackError: It holds other rows than when it was pickled.
     """
     folder = Folder(where) if isinstance(where, str) else Folder(where.url, access=where.access)
-    if folder.mark_of_rows() != mark:
+    shards = {folder.mark_of(shard): shard for shard in folder.shards}
+    if not shards.keys() >= set(marks):
         message = f"{folder.name} holds other rows than when this was pickled: it was overwritten since; open it again"
         raise FastpackError(message)
+    folder.shards = [shards[mark] for mark in marks]
     return folder
 
 

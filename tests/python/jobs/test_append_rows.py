@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import random
 import shutil
 import signal
@@ -17,6 +18,7 @@ from conftest import conversation, sentence, write_chats
 from processes import RUN, at_work, kill, start
 
 import fastpack
+from fastpack.dataset.folder import Folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,6 +160,22 @@ def test_a_touched_file_is_not_new_and_a_changed_one_is_refused(
         os.utime(parts[0], ns=(1, 1_000_000_000))
         assert content(folder) == before
         is_well(folder)
+
+
+@pytest.mark.parametrize("form", FORMATS[:3], ids=repr)
+def test_who_has_the_folder_open_keeps_its_rows_in_other_processes(
+    form: fastpack.Format, parts: list[Path], pack: Any, append: Any, tmp_path: Path
+) -> None:
+    """A worker that is started later opens the shards that there were, and no others."""
+    folder = tmp_path / "packed"
+    pack(parts[:2], folder, format=form)
+    opened = Folder(folder)
+    rows, before = opened.read("train"), pickle.dumps(opened)
+    append(parts, folder, format=form)
+    assert Folder(folder).read("train").num_rows > rows.num_rows
+    for pickled in (before, pickle.dumps(opened)):
+        assert pickle.loads(pickled).read("train") == rows
+        assert len(pickle.loads(pickled).shards) == len(opened.shards)
 
 
 @pytest.mark.parametrize("validation", [None, 0.1])
