@@ -27,7 +27,8 @@ FORGETS = Kind(
         "{%- set n = namespace(last=-1) -%}{%- for m in messages -%}{%- if m.role == 'assistant' -%}"
         "{%- set n.last = loop.index0 -%}{%- endif -%}{%- endfor -%}"
         "{% for m in messages %}<|start|>{{ m.role }}\n{% set words = said(m) %}{% if m.role == 'assistant' %}"
-        "{% if loop.index0 != n.last %}{% set words = words.split('</think>')[-1].strip() %}{% endif %}"
+        "{% if loop.index0 != n.last and '</think>' in words %}"
+        "{% set words = words.split('</think>')[-1].lstrip('\n') %}{% endif %}"
         "{% generation %}{{ words }}<|end|>{% endgeneration %}\n{% else %}{{ words }}<|end|>\n{% endif %}{% endfor %}"
         "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
     ),

@@ -112,7 +112,14 @@ def test_content_that_the_template_takes_is_no_fault(tokenizer_dir: Path) -> Non
 
 @pytest.mark.parametrize(
     ("role", "meant"),
-    [("gpt", "assistant"), ("Human", "user"), ("prompter", "user"), ("ChatGPT", "assistant")],
+    [
+        ("gpt", "assistant"),
+        ("Human", "user"),
+        ("prompter", "user"),
+        ("ChatGPT", "assistant"),
+        ("model", "assistant"),
+        ("ipython", "tool"),
+    ],
 )
 @pytest.mark.parametrize("template", [PLAIN, PRINTS, STRICT])
 def test_a_role_of_another_format_is_answered_with_the_usual_one(
@@ -123,6 +130,17 @@ def test_a_role_of_another_format_is_answered_with_the_usual_one(
     for said in refusals([{"messages": messages}], tokenizer_dir, tmp_path, chat_template=template):
         assert f"has the role `{role}`" in said
         assert f"`{meant}` is meant?" in said
+
+
+def test_a_content_that_is_missing_is_named_beside_another_fault(tokenizer_dir: Path, tmp_path: Path) -> None:
+    """The template fails at the first of two faults, and would fail at the second too."""
+    messages = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "tool_calls": [], "content": None},
+        {"role": "tool", "content": "b"},
+    ]
+    for said in refusals([{"messages": messages}], tokenizer_dir, tmp_path, chat_template=STRICT):
+        assert "message 1 has null as `content`" in said
 
 
 def test_a_role_that_a_template_refuses_is_named(tokenizer_dir: Path, tmp_path: Path) -> None:

@@ -49,20 +49,21 @@ impl ChatTemplate {
         if odd.is_empty() {
             return fault;
         }
-        let renders_but = |kept: Option<usize>| {
+        // The conversation may have other faults too, which the template tells only without this one.
+        let is_fault_without = |kept: Option<usize>| {
             let mut changed = conversation.clone();
             for &at in odd.iter().filter(|at| Some(**at) != kept) {
                 let mut message = Map::clone(&changed.messages[at]);
                 message.insert(CONTENT.into(), Json::String("".into()));
                 changed.messages[at] = Arc::new(message);
             }
-            self.render(&changed).is_ok()
+            self.render(&changed).is_err_and(|other| other.message == fault.message)
         };
-        if !renders_but(None) {
+        if is_fault_without(None) {
             return fault;
         }
         let mut tried = odd.iter().copied().take(TRIED);
-        let cause = tried.find(|at| !renders_but(Some(*at))).unwrap_or(odd[0]);
+        let cause = tried.find(|at| is_fault_without(Some(*at))).unwrap_or(odd[0]);
         self.not_taken(cause, &messages[cause])
     }
 

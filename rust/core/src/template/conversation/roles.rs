@@ -9,10 +9,10 @@ use crate::template::chat::ChatTemplate;
 use fastpack_template::json::{Json, Map};
 
 /// The roles that templates usually know.
-const USUAL: [&str; 6] = ["user", "assistant", "system", "tool", "developer", "model"];
+const USUAL: [&str; 5] = ["user", "assistant", "system", "tool", "developer"];
 
 /// Roles of other formats, each with the usual role that it means.
-const ELSEWHERE: [(&str, &str); 15] = [
+const ELSEWHERE: [(&str, &str); 17] = [
     ("human", "user"),
     ("prompter", "user"),
     ("question", "user"),
@@ -24,9 +24,11 @@ const ELSEWHERE: [(&str, &str); 15] = [
     ("llm", "assistant"),
     ("answer", "assistant"),
     ("bot", "assistant"),
+    ("model", "assistant"),
     ("chatbot", "assistant"),
     ("ai", "assistant"),
     ("observation", "tool"),
+    ("ipython", "tool"),
     ("function_call", "assistant"),
 ];
 
