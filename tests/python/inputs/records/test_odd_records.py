@@ -118,7 +118,6 @@ def test_content_that_the_template_takes_is_no_fault(tokenizer_dir: Path) -> Non
         ("prompter", "user"),
         ("ChatGPT", "assistant"),
         ("model", "assistant"),
-        ("ipython", "tool"),
     ],
 )
 @pytest.mark.parametrize("template", [PLAIN, PRINTS, STRICT])

@@ -12,7 +12,7 @@ use fastpack_template::json::{Json, Map};
 const USUAL: [&str; 5] = ["user", "assistant", "system", "tool", "developer"];
 
 /// Roles of other formats, each with the usual role that it means.
-const ELSEWHERE: [(&str, &str); 17] = [
+const ELSEWHERE: [(&str, &str); 16] = [
     ("human", "user"),
     ("prompter", "user"),
     ("question", "user"),
@@ -28,7 +28,6 @@ const ELSEWHERE: [(&str, &str); 17] = [
     ("chatbot", "assistant"),
     ("ai", "assistant"),
     ("observation", "tool"),
-    ("ipython", "tool"),
     ("function_call", "assistant"),
 ];
 
