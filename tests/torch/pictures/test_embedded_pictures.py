@@ -324,7 +324,18 @@ def test_inspect_shows_embedded_pictures_and_prints_no_bytes(embedded, folder_of
 
 
 def test_rows_that_hold_no_picture_as_written_are_refused():
-    [row] = [{"path": "a", "row": 0, "number": 0, "pictures": 1, "document": 0, "width": 5, "height": 5}]
+    [row] = [
+        {
+            "path": "a",
+            "row": 0,
+            "number": 0,
+            "pictures": 1,
+            "document": 0,
+            "width": 5,
+            "height": 5,
+            "file_bytes": 0,
+        }
+    ]
     assert references_of([{**row, "bytes": base64.b64encode(b"ab").decode()}])[0].content == b"ab"
     assert references_of([row])[0].content is None
     for bytes_ in ("no base64!", 3.5, ["a"]):

@@ -375,6 +375,17 @@ def test_a_picture_of_another_size_is_named(small):
         PictureCollator(given.processor, given.model("qwen2_5_vl"))([row])
 
 
+def test_another_picture_of_the_same_size_is_named(small):
+    given, row, path = small
+    before = path.stat().st_size
+    Image.new("RGB", (64, 48), "red").save(path)
+    after = path.stat().st_size
+    with pytest.raises(
+        fastpack.BatchError, match=rf"`{path}` has {after:,} bytes, but had {before:,} when it was packed"
+    ):
+        PictureCollator(given.processor, given.model("qwen2_5_vl"))([row])
+
+
 def test_pictures_lie_elsewhere_now(small, tmp_path):
     given, row, path = small
     model = given.model("qwen2_5_vl")
@@ -392,6 +403,7 @@ def test_pictures_are_upright_and_in_rgb(small):
     exif = Image.Exif()
     exif[0x0112] = 6
     upright.transpose(Image.Transpose.ROTATE_90).save(path, exif=exif)
+    row = {**row, "images": [{**row["images"][0], "file_bytes": path.stat().st_size}]}
     batch = PictureCollator(given.processor, given.model("qwen2_5_vl"))([row])
     expected = given.processor.image_processor([upright], return_tensors="pt")
     assert torch.equal(batch["pixel_values"], expected["pixel_values"])

@@ -75,10 +75,11 @@ class PictureFiles:
         """A picture, upright and in RGB, as `load_image` of transformers gives it.
 
         Raises:
-            ValueError: It cannot be opened, or has another size than when it was packed; the message names it.
+            ValueError: It cannot be opened, or its file or its size is another than when it was packed; the message names it.
         """
         try:
-            picture = self._read(reference)
+            content = self._content_of(reference)
+            picture = _decoded(content)
         except MemoryError:
             raise
         except Exception as raised:  # whatever Pillow and the file system raise
@@ -90,27 +91,23 @@ class PictureFiles:
                 f"{reference.width} x {reference.height} when it was packed; pack again"
             )
             raise ValueError(message)
+        if reference.file_bytes not in {0, len(content)}:
+            message = f"the {reference} has {len(content):,} bytes, but had {reference.file_bytes:,} when it was packed; pack again"
+            raise ValueError(message)
         return picture
 
-    def _read(self, reference: PictureReference) -> Image:
-        from PIL import Image, ImageOps  # noqa: PLC0415  only pictures need Pillow
-
-        with Image.open(self._source_of(reference)) as picture:
-            # Of a GIF it is the first frame. `convert` reads all pixels, so the file can be closed.
-            return ImageOps.exif_transpose(picture).convert("RGB")
-
-    def _source_of(self, reference: PictureReference) -> BytesIO:
+    def _content_of(self, reference: PictureReference) -> bytes:
         """The bytes of a picture: Pillow turns some TIFFs otherwise that it maps by their paths."""
         if reference.content is not None:
-            return BytesIO(reference.content)
+            return reference.content
         place = self._now(reference.path)
         if is_url(place):
-            return BytesIO(self._fetched(place))
+            return self._fetched(place)
         path = regular_file(Path(place))
         if not reference.row:
-            return BytesIO(path.read_bytes())
+            return path.read_bytes()
         record = self._records.record(path, reference.row)
-        return BytesIO(_fastpack.held_picture(record, self._readings, reference.number))
+        return _fastpack.held_picture(record, self._readings, reference.number)
 
     def _fetched(self, url: str) -> bytes:
         """The bytes of a picture in remote storage.
@@ -140,6 +137,15 @@ class PictureFiles:
                 inside = there.relative_to(before)
                 return f"{now.rstrip('/')}/{inside.as_posix()}" if is_url(now) else str(Path(now) / inside)
         return path
+
+
+def _decoded(content: bytes) -> Image:
+    """A picture, upright and in RGB."""
+    from PIL import Image, ImageOps  # noqa: PLC0415  only pictures need Pillow
+
+    with Image.open(BytesIO(content)) as picture:
+        # Of a GIF it is the first frame.
+        return ImageOps.exif_transpose(picture).convert("RGB")
 
 
 def _readings_of(folders: Iterable[Folder]) -> list[str]:

@@ -30,6 +30,7 @@ class PictureReference(NamedTuple):
         document: The entry of `seq_lengths` that it belongs to, from 0.
         width: Its width in pixels, after its turn.
         height: Its height.
+        file_bytes: The bytes of its file; 0 if they are not known.
         content: Its bytes, if the row holds them.
     """
 
@@ -40,6 +41,7 @@ class PictureReference(NamedTuple):
     document: int
     width: int
     height: int
+    file_bytes: int
     content: bytes | None = None
 
     def __repr__(self) -> str:
@@ -79,9 +81,9 @@ def _reference(value: object) -> PictureReference:
     try:
         path, *numbers = (value[name] for name in _PLACE)  # type: ignore[index]  # fails below
         held = value.get(_BYTES)  # type: ignore[attr-defined]  # likewise
-        row, number, among, document, width, height = map(int, numbers)
+        row, number, among, document, width, height, file_bytes = map(int, numbers)
         content = None if held is None else _content_of(held)
-        return PictureReference(str(path), row, number, among, document, width, height, content)
+        return PictureReference(str(path), row, number, among, document, width, height, file_bytes, content)
     except (AttributeError, TypeError, KeyError, ValueError, IndexError) as refused:
         message = f"`{IMAGES}` holds no pictures as fastpack writes them, but `{shown(value)}`"
         raise ValueError(message) from refused
@@ -100,7 +102,7 @@ def picture_type(*, embedded: bool = False) -> pa.DataType:
     """The type of a picture in a table, with its bytes if rows hold them."""
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
-    wide: dict[str, pa.DataType] = {"path": pa.string(), "row": pa.int64()}
+    wide: dict[str, pa.DataType] = {"path": pa.string(), "row": pa.int64(), "file_bytes": pa.int64()}
     fields = [(name, wide.get(name, pa.int32())) for name in _PLACE]
     return pa.struct([*fields, (_BYTES, pa.large_binary())] if embedded else fields)
 

@@ -48,7 +48,7 @@ impl<'a> Excerpt<'a> {
 
     /// The bytes of its pictures that rows embed.
     pub(crate) fn embedded_bytes(&self) -> u64 {
-        self.pictures().filter_map(|picture| picture.embedded).map(u64::from).sum()
+        self.pictures().filter_map(|picture| picture.bytes).map(u64::from).sum()
     }
 }
 

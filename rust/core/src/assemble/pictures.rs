@@ -20,7 +20,7 @@ use crate::report::ledger::Reason;
 use crate::storage::{PictureContent, RemotePictures, is_url, public, version_of};
 
 /// The names and types of a picture's fields.
-const FIELDS: [(&str, DataType); 7] = [
+const FIELDS: [(&str, DataType); 8] = [
     ("path", DataType::Utf8),
     ("row", DataType::Int64),
     ("number", DataType::Int32),
@@ -28,6 +28,7 @@ const FIELDS: [(&str, DataType); 7] = [
     ("document", DataType::Int32),
     ("width", DataType::Int32),
     ("height", DataType::Int32),
+    ("file_bytes", DataType::Int64),
 ];
 
 /// The field that rows with embedded pictures have besides.
@@ -48,6 +49,8 @@ pub(super) struct PictureLists {
     documents: Vec<i32>,
     widths: Vec<i32>,
     heights: Vec<i32>,
+    /// The bytes of the files, 0 where a record holds the picture.
+    file_bytes: Vec<i64>,
     /// The bytes of all, and the number of them of each; `None` if rows do not embed them.
     bytes: Option<(Vec<u8>, Vec<usize>)>,
     lengths: Vec<usize>,
@@ -64,6 +67,7 @@ impl PictureLists {
             documents: Vec::new(),
             widths: Vec::new(),
             heights: Vec::new(),
+            file_bytes: Vec::new(),
             bytes: embedded.then(Default::default),
             lengths: Vec::new(),
         }
@@ -112,13 +116,15 @@ impl PictureLists {
                     reason: Reason::Picture,
                     message,
                 })?;
-                let (path, row) = match picture.source {
-                    DocumentPictureSource::File(path) => (url.unwrap_or_else(|| path.text()), 0),
+                let (path, row, bytes) = match picture.source {
+                    DocumentPictureSource::File(path) => {
+                        (url.unwrap_or_else(|| path.text()), 0, picture.bytes.unwrap_or(0))
+                    }
                     DocumentPictureSource::Record | DocumentPictureSource::Held(_) => {
                         let origin = piece.document.origin();
                         let path = std::path::absolute(&origin.path);
                         let path = path.unwrap_or_else(|_| origin.path.to_path_buf());
-                        (path.display().to_string(), origin.line.cast_signed())
+                        (path.display().to_string(), origin.line.cast_signed(), 0)
                     }
                 };
                 self.paths.push(path);
@@ -128,6 +134,7 @@ impl PictureLists {
                 self.documents.push(entry);
                 self.widths.push(picture.size.width.cast_signed());
                 self.heights.push(picture.size.height.cast_signed());
+                self.file_bytes.push(bytes.into());
             }
         }
         self.lengths.push(self.paths.len() - before);
@@ -146,6 +153,7 @@ impl PictureLists {
             Arc::new(Int32Array::from(self.documents)),
             Arc::new(Int32Array::from(self.widths)),
             Arc::new(Int32Array::from(self.heights)),
+            Arc::new(Int64Array::from(self.file_bytes)),
         ];
         if let Some((bytes, lengths)) = self.bytes {
             let offsets = OffsetBuffer::from_lengths(lengths);
@@ -210,7 +218,7 @@ fn append_bytes(picture: &DocumentPicture<'_>, bytes: &mut Vec<u8>) -> Checked {
     };
     let unread = |error: io::Error| fault(&path, &error.to_string());
     let facts = fs::metadata(&path).map_err(unread)?;
-    let expected = u64::from(picture.embedded.unwrap_or(0));
+    let expected = u64::from(picture.bytes.unwrap_or(0));
     if !facts.is_file() || facts.len() != expected {
         return Err(other_length(&path, facts.len(), expected));
     }
@@ -225,7 +233,7 @@ fn append_bytes(picture: &DocumentPicture<'_>, bytes: &mut Vec<u8>) -> Checked {
 
 /// Refuses bytes of another number, or of a picture of another size.
 fn check_content(picture: &DocumentPicture<'_>, name: &str, content: &[u8]) -> Checked {
-    let expected = u64::from(picture.embedded.unwrap_or(0));
+    let expected = u64::from(picture.bytes.unwrap_or(0));
     if content.len() as u64 != expected {
         return Err(other_length(name, content.len() as u64, expected));
     }

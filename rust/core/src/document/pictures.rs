@@ -5,7 +5,7 @@
 //! number      among the pictures of the record
 //! size        width and height
 //! path        its length in bytes, or u32::MAX if the record holds the picture
-//! bytes       their number if rows embed them, else 0
+//! bytes       their number, or 0 if it is not known
 //! version     of the file, its lower and its upper half
 //! the path, or the bytes that rows embed of a picture in a record
 //! ```
@@ -27,8 +27,8 @@ pub struct DocumentPicture<'a> {
     pub size: Size,
     /// The place of its bytes.
     pub source: DocumentPictureSource<'a>,
-    /// The number of its bytes, if rows embed them.
-    pub embedded: Option<u32>,
+    /// The number of bytes of its file, if known.
+    pub bytes: Option<u32>,
     /// A number that changes with the content of its file; 0 for one without a file of its own.
     pub version: u64,
 }
@@ -86,10 +86,10 @@ pub(super) fn write(picture: &PlacedPicture, tokens: &Range<u32>, words: &mut Ve
         PictureSource::Held(bytes) => (IN_RECORD, bytes),
     };
     let Size { width, height } = picture.size;
-    let embedded = picture.embedded.unwrap_or(0);
+    let held = picture.bytes.unwrap_or(0);
     let version = [picture.version & u64::from(u32::MAX), picture.version >> 32]
         .map(|half| u32::try_from(half).expect("half of the bits"));
-    words.extend([tokens.start, tokens.end, picture.number, width, height, length, embedded]);
+    words.extend([tokens.start, tokens.end, picture.number, width, height, length, held]);
     words.extend(version);
     words.extend(following.chunks(WORD).map(|bytes| {
         let mut word = [0; WORD];
@@ -101,22 +101,22 @@ pub(super) fn write(picture: &PlacedPicture, tokens: &Range<u32>, words: &mut Ve
 /// The pictures of a document, in the order of their tokens, from its column.
 pub(super) fn read(mut words: &[u32]) -> impl Iterator<Item = DocumentPicture<'_>> {
     std::iter::from_fn(move || {
-        let (&[start, end, number, width, height, length, embedded, lower, upper], rest) =
+        let (&[start, end, number, width, height, length, held, lower, upper], rest) =
             words.split_first_chunk::<FIXED>()?;
         let is_in_record = length == IN_RECORD;
-        let bytes = if is_in_record { embedded } else { length } as usize;
-        let (following, rest) = rest.split_at_checked(bytes.div_ceil(WORD))?;
+        let follow = if is_in_record { held } else { length } as usize;
+        let (following, rest) = rest.split_at_checked(follow.div_ceil(WORD))?;
         words = rest;
-        let following = WordBytes { words: following, length: bytes };
-        let source = match (is_in_record, embedded) {
+        let following = WordBytes { words: following, length: follow };
+        let source = match (is_in_record, held) {
             (true, 0) => DocumentPictureSource::Record,
             (true, _) => DocumentPictureSource::Held(following),
             (false, _) => DocumentPictureSource::File(following),
         };
         let size = Size { width, height };
-        let embedded = Some(embedded).filter(|bytes| *bytes > 0);
+        let bytes = Some(held).filter(|bytes| *bytes > 0);
         let version = u64::from(lower) | u64::from(upper) << 32;
-        Some(DocumentPicture { tokens: start..end, number, size, source, embedded, version })
+        Some(DocumentPicture { tokens: start..end, number, size, source, bytes, version })
     })
 }
 
@@ -140,16 +140,16 @@ mod tests {
             (file("abcd"), None),
         ];
         let mut words = Vec::new();
-        for (number, (source, embedded)) in (0..).zip(&sources) {
+        for (number, (source, bytes)) in (0..).zip(&sources) {
             let size = Size { width: 5 + number, height: 7 };
-            let (source, embedded) = (source.clone(), *embedded);
+            let (source, bytes) = (source.clone(), *bytes);
             let version = u64::from(number) << 31;
-            let placed = PlacedPicture { range: 0..9, number, size, source, embedded, version };
+            let placed = PlacedPicture { range: 0..9, number, size, source, bytes, version };
             write(&placed, &(number..2 * number + 1), &mut words);
         }
         let read: Vec<DocumentPicture<'_>> = read(&words).collect();
         assert_eq!(read.len(), sources.len());
-        for ((number, (source, embedded)), picture) in (0..).zip(sources).zip(read) {
+        for ((number, (source, own)), picture) in (0..).zip(sources).zip(read) {
             match (source, picture.source) {
                 (PictureSource::File(path), DocumentPictureSource::File(found)) => {
                     assert_eq!(&*path, found.text());
@@ -162,7 +162,7 @@ mod tests {
                 }
                 (wanted, found) => panic!("{wanted:?} was read as {found:?}"),
             }
-            assert_eq!(picture.embedded, embedded);
+            assert_eq!(picture.bytes, own);
             assert_eq!(picture.version, u64::from(number) << 31);
             assert_eq!((picture.number, picture.tokens), (number, number..2 * number + 1));
             assert_eq!(picture.size, Size { width: 5 + number, height: 7 });

@@ -41,15 +41,11 @@ pub struct PictureCount {
     /// Their tokens.
     pub tokens: u64,
     /// Their pixels.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub pixels: u64,
     /// The pixels of the largest.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub most_pixels: u64,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 impl PictureCount {

@@ -40,8 +40,8 @@ pub struct PlacedPicture {
     pub size: Size,
     /// The place of its bytes.
     pub source: PictureSource,
-    /// The number of its bytes, if rows embed them.
-    pub embedded: Option<u32>,
+    /// The number of bytes of its file, if known.
+    pub bytes: Option<u32>,
     /// A number that changes with the content of its file; 0 for one without a file of its own.
     pub version: u64,
 }

@@ -12,6 +12,7 @@ pub const PICTURE_COLUMNS: [&str; 2] = ["images", "image"];
 
 /// The pictures of conversations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "options, and findings of trials, each its own")]
 pub struct ImageOptions {
     /// The text that the chat template writes for each picture.
     pub marker: String,

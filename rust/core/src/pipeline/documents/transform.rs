@@ -77,24 +77,24 @@ impl Transform {
             return Ok(block);
         }
         let table = RecordTable::of(&block);
-        if table.len() == 0 && table.refused().is_empty() {
+        if table.count() == 0 && table.refused().is_empty() {
             return Ok(block);
         }
         let mut changes = vec![RecordChange::Stays; block.records().count()];
         for (number, fault) in table.refused() {
             changes[*number] = RecordChange::Refused(fault.reason, fault.message.clone());
         }
-        if table.len() == 0 {
+        if table.count() == 0 {
             return Ok(block.with_changes(changes, Vec::new()));
         }
         let chosen = self.chosen(&table)?;
-        for row in (0..table.len()).filter(|&row| !chosen.value(row)) {
+        for row in (0..table.count()).filter(|&row| !chosen.value(row)) {
             changes[table.number(row)] = RecordChange::Goes;
         }
         let mut bytes = Vec::new();
         if chosen.true_count() > 0 {
-            let kept = (0..table.len()).filter(|&row| chosen.value(row)).collect();
-            for (row, change) in self.mapped(&table, &chosen, kept, fields, &mut bytes)? {
+            let kept: Vec<usize> = (0..table.count()).filter(|&row| chosen.value(row)).collect();
+            for (row, change) in self.mapped(&table, &chosen, &kept, fields, &mut bytes)? {
                 changes[table.number(row)] = change;
             }
         }
@@ -103,7 +103,7 @@ impl Transform {
 
     /// The records that `filter` keeps.
     fn chosen(&self, table: &RecordTable) -> Result<BooleanArray> {
-        let count = table.len();
+        let count = table.count();
         let mask = match (&self.filter_record, &self.filter) {
             (Some(filter), _) if !table.is_of_rows() => {
                 filter((0..count).map(|row| table.json(row)).collect())?.into()
@@ -119,7 +119,7 @@ impl Transform {
         &self,
         table: &RecordTable,
         chosen: &BooleanArray,
-        kept: Vec<usize>,
+        kept: &[usize],
         fields: &Fields,
         bytes: &mut Vec<u8>,
     ) -> Result<Vec<(usize, RecordChange)>> {

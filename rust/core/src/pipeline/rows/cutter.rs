@@ -173,7 +173,7 @@ impl Cutter<'_> {
         let each = document.pictures().map(|picture| UncutPictures::of(picture.tokens));
         let images = self.options.tokens.images.as_ref();
         if images.is_some_and(|images| images.together) {
-            each.reduce(UncutPictures::with).into_iter().collect()
+            each.reduce(|some, others| some.with(&others)).into_iter().collect()
         } else {
             each.collect()
         }
@@ -273,7 +273,7 @@ impl UncutPictures {
     }
 
     /// These pictures with those behind them.
-    fn with(self, others: Self) -> Self {
+    fn with(self, others: &Self) -> Self {
         Self { tokens: self.tokens.start..others.tokens.end, sizes: both(self.sizes, others.sizes) }
     }
 }

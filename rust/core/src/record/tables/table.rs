@@ -64,7 +64,7 @@ impl RecordTable {
     }
 
     /// The number of records.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.records.len()
     }
 

@@ -79,7 +79,7 @@ impl<'a> ColumnNumbers<'a> {
     pub(crate) fn bytes(&self, row: usize) -> u64 {
         const OFFSET: u64 = 4;
         /// The offset of a path, and the other fields of a picture.
-        const PICTURE: u64 = 4 + 8 + 5 * 4;
+        const PICTURE: u64 = 4 + 2 * 8 + 5 * 4;
         match (self, self.cell(row)) {
             (_, Cell::Narrow(values)) => OFFSET + 4 * values.len() as u64,
             (_, Cell::Real(values)) => OFFSET + 4 * values.len() as u64,

@@ -39,6 +39,11 @@ impl Programs {
         Self { whole, before, turns, alone, in_whole, unprinted, notes }
     }
 
+    /// True if turns stand in texts of their own, or by the definition.
+    pub(super) fn stand_apart(&self) -> bool {
+        self.turns.is_some() || self.alone.is_some()
+    }
+
     /// The number of steps and pieces.
     pub(super) fn size(&self) -> usize {
         self.whole.size()

@@ -67,6 +67,18 @@ pub struct Replayed {
     pub notes: NoteSet,
 }
 
+impl Replayed {
+    /// Forgets the last conversation; buffers stay.
+    fn clear(&mut self) {
+        self.printed.clear();
+        self.turns.clear();
+        self.texts = TurnTexts::default();
+        self.cuts.clear();
+        self.left_out.clear();
+        self.notes = NoteSet::default();
+    }
+}
+
 /// Renders conversations that the fast reader has read by recorded programs. Each thread has its own.
 #[derive(Debug)]
 pub struct Replayer<'t> {
@@ -108,6 +120,28 @@ struct OutlinePrograms<'t> {
     /// The markup of the template's turns, if it is needed and could be learned.
     turn: Option<Cow<'t, TurnMarkup>>,
     programs: Vec<Programs>,
+}
+
+impl OutlinePrograms<'_> {
+    /// The texts in which turns stand that [`stand apart`](Programs::stand_apart) from the `whole` of all messages. `None` at the
+    /// limits of the meter of `buffers`.
+    fn texts(
+        &self,
+        programs: &Programs,
+        choice: Turns,
+        whole: &str,
+        input: ReplayInput<'_>,
+        buffers: &mut ProgramBuffers<'_>,
+    ) -> Option<TurnTexts> {
+        let Self { template, turn, .. } = self;
+        let turn = turn.as_deref();
+        if let Some(turns) = &programs.turns {
+            let found = turns.print(input, buffers)?;
+            return Some(template.texts_of(&found, choice, whole, &turns.stops, turn));
+        }
+        let found = programs.alone.as_ref()?.print(template, turn, input, buffers)?;
+        Some(TurnTexts::of_marked(found, whole, choice))
+    }
 }
 
 impl<'t> Replayer<'t> {
@@ -227,12 +261,8 @@ impl<'t> Replayer<'t> {
         reader: &FastReader,
         out: &mut Replayed,
     ) -> Option<bool> {
+        out.clear();
         let Replayed { printed, turns, texts: own_texts, cuts, left_out, notes } = out;
-        printed.clear();
-        turns.clear();
-        *own_texts = TurnTexts::default();
-        cuts.clear();
-        left_out.clear();
         let wanted = self.wanted_of(reader);
         self.write_key(reader);
         let kind = match self.known.get(&*self.key)? {
@@ -249,9 +279,9 @@ impl<'t> Replayer<'t> {
         let input = ReplayInput { source, texts, values };
         let buffers = &mut self.buffers;
         buffers.meter.restart(self.template.source.len() + reader.size());
-        let Programs { whole, before, turns: one_by_one, alone, in_whole, unprinted, notes: known } =
-            kind.programs.iter().find(|programs| programs.serves(input, buffers))?;
-        *notes = *known;
+        let programs = kind.programs.iter().find(|programs| programs.serves(input, buffers))?;
+        let Programs { whole, before, in_whole, unprinted, .. } = programs;
+        *notes = programs.notes;
         if whole.print(input.source, buffers, printed).is_err() {
             return Some(false);
         }
@@ -259,20 +289,12 @@ impl<'t> Replayer<'t> {
             value.note(field, input, left_out);
         }
         let Printed { text, spans, span_objects, .. } = printed;
-        if let Some(programs) = one_by_one {
-            let Some(found) = programs.print(input, buffers) else { return Some(false) };
-            let turn = kind.turn.as_deref();
-            *own_texts = kind.template.texts_of(&found, self.choice, text, &programs.stops, turn);
-            return Some(true);
-        }
-        if let Some(alone) = alone {
-            let turn = kind.turn.as_deref();
-            let Some(found) = alone.print(kind.template, turn, input, buffers) else {
-                return Some(false);
-            };
-            *own_texts = TurnTexts::of_marked(found, text, self.choice);
+        if programs.stand_apart() {
             spans.clear();
-            return Some(true);
+            let found = kind.texts(programs, self.choice, text, input, buffers);
+            let is_found = found.is_some();
+            *own_texts = found.unwrap_or_default();
+            return Some(is_found);
         }
         if wanted == WantedSpans::Text {
             spans.clear();

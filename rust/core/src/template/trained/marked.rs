@@ -39,8 +39,8 @@ impl ChatTemplate {
         if let Some(known) = self.known_trust(&made.form) {
             return known;
         }
-        let replacer = WordReplacer::new(self.forms(), true);
-        let (replaced, _) = replacer.replace(&made.conversation.messages);
+        let words = WordReplacer::new(self.forms(), true);
+        let (replaced, _) = words.replace(&made.conversation.messages);
         let replaced = Conversation { messages: replaced, ..made.conversation };
         // What the template refuses is refused where it is rendered.
         let keeps = self.tried_to_keep(&replaced).unwrap_or(true);
@@ -58,7 +58,7 @@ impl ChatTemplate {
             }
             let alone = self.turn_alone(conversation, at).ok()?;
             let own = turns.iter().filter(|turn| turn.message == at).map(|turn| &turn.span);
-            let Some(end) = own.clone().last().map(|span| span.end) else {
+            let Some(end) = own.clone().next_back().map(|span| span.end) else {
                 if !alone.turns.is_empty() {
                     return Some(false);
                 }

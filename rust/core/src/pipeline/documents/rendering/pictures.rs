@@ -48,8 +48,8 @@ type KnownSizes = HashMap<PathBuf, (u64, Size)>;
 struct SizedPicture {
     size: Size,
     source: PictureSource,
-    /// The number of its bytes, if rows embed them.
-    embedded: Option<u32>,
+    /// The number of bytes of its file, if known.
+    bytes: Option<u32>,
     /// A number that changes with the content of its file.
     version: u64,
 }
@@ -146,15 +146,16 @@ impl<'a> PictureTexts<'a> {
     ) -> Result<SizedPicture, RecordFailure<'a>> {
         let name = match picture {
             Picture::Held(picture) if self.options.embed => {
-                let (size, bytes) = (picture.size()?, picture.bytes()?);
-                let embedded = bytes_in_row(bytes.len() as u64)
+                let (size, content) = (picture.size()?, picture.bytes()?);
+                let bytes = self
+                    .bytes_in_row(content.len() as u64)
                     .map_err(|what| Fault::new(Reason::Picture, what))?;
-                let source = PictureSource::Held(bytes);
-                return Ok(SizedPicture { size, source, embedded: Some(embedded), version: 0 });
+                let source = PictureSource::Held(content);
+                return Ok(SizedPicture { size, source, bytes, version: 0 });
             }
             Picture::Held(picture) if self.names_records(path) => {
                 let (size, source) = (picture.size()?, PictureSource::Record);
-                return Ok(SizedPicture { size, source, embedded: None, version: 0 });
+                return Ok(SizedPicture { size, source, bytes: None, version: 0 });
             }
             Picture::Held(_) => {
                 let message = "no row can name the bytes of the picture: records that hold some lie uncompressed in JSON Lines, \
@@ -188,13 +189,22 @@ impl<'a> PictureTexts<'a> {
         let remote = self.remote.ok_or_else(|| fault("the call has no remote storage"))?;
         let picture = remote.picture(url).map_err(RecordFailure::Run)?;
         let picture = picture.map_err(|what| fault(&what))?;
-        let embedded = self.options.embed.then(|| bytes_in_row(picture.bytes)).transpose();
+        let bytes = self.bytes_in_row(picture.bytes);
         Ok(SizedPicture {
             size: picture.size,
             source: PictureSource::File(url.into()),
-            embedded: embedded.map_err(|what| fault(&what))?,
+            bytes: bytes.map_err(|what| fault(&what))?,
             version: picture.version,
         })
+    }
+
+    /// The number of bytes of a picture as rows hold it: none if it is too large, which is refused where rows embed the bytes.
+    fn bytes_in_row(&self, bytes: u64) -> Result<Option<u32>, String> {
+        match u32::try_from(bytes) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(_) if !self.options.embed => Ok(None),
+            Err(_) => Err(format!("it has {bytes} bytes, and no row embeds more than 4 GiB")),
+        }
     }
 
     /// Refuses the URL of a picture that the job does not fetch.
@@ -234,12 +244,11 @@ impl<'a> PictureTexts<'a> {
             return Err(fault(&"it is no file"));
         }
         let source = PictureSource::File(file.display().to_string().into());
-        let embedded = self.options.embed.then(|| bytes_in_row(facts.len())).transpose();
-        let embedded = embedded.map_err(|what| fault(&what))?;
+        let bytes = self.bytes_in_row(facts.len()).map_err(|what| fault(&what))?;
         let version = version_of(&facts);
         let sizes = || self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, size)) = sizes().get(&file).filter(|(known, _)| *known == version) {
-            return Ok(SizedPicture { size: *size, source, embedded, version });
+            return Ok(SizedPicture { size: *size, source, bytes, version });
         }
         let opened = File::open(&file).map_err(|error| fault(&error))?;
         let size = fastpack_picture::size(BufReader::new(opened)).map_err(|error| fault(&error))?;
@@ -248,7 +257,7 @@ impl<'a> PictureTexts<'a> {
             sizes.clear();
         }
         sizes.insert(file, (version, size));
-        Ok(SizedPicture { size, source, embedded, version })
+        Ok(SizedPicture { size, source, bytes, version })
     }
 
     /// Makes the texts of the pictures of a block's conversations, records of the file at `path` or in memory, ahead of their
@@ -341,7 +350,7 @@ impl<'a> PictureTexts<'a> {
         let mut text = String::with_capacity(rendered.text.len());
         let mut reached = 0;
         for ((number, picture), &place) in (0..).zip(pictures).zip(places) {
-            let SizedPicture { size, source, embedded, version } = picture;
+            let SizedPicture { size, source, bytes, version } = picture;
             text.push_str(&rendered.text[reached..place]);
             let start = text.len();
             text.push_str(&self.text(*size, pictures.len())?);
@@ -357,7 +366,7 @@ impl<'a> PictureTexts<'a> {
                 number,
                 size: *size,
                 source: source.clone(),
-                embedded: *embedded,
+                bytes: *bytes,
                 version: *version,
             });
         }
@@ -378,12 +387,6 @@ impl<'a> PictureTexts<'a> {
         }
         Ok(())
     }
-}
-
-/// The number of a picture's bytes, which rows embed, or the reason that there are too many.
-fn bytes_in_row(bytes: u64) -> Result<u32, String> {
-    u32::try_from(bytes)
-        .map_err(|_| format!("it has {bytes} bytes, and no row embeds more than 4 GiB"))
 }
 
 /// The path that a `file://` URL names; one without a root is taken as it stands.
