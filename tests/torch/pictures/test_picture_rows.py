@@ -90,6 +90,41 @@ def test_rows_are_those_of_the_processor(name, variant, conversations, folder_of
         assert {(it["pictures"], it["document"]) for it in row["images"]} <= {(len(sizes), 0)}
 
 
+MODES = ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK"]
+ENDINGS_OF = {"P": ["png", "gif"], "RGB": ["png", "jpeg", "webp"], "RGBA": ["png", "webp"], "CMYK": ["jpeg"]}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_pictures_of_every_mode_give_the_rows_of_the_processor(name, folder_of, processor_of, tmp_path):
+    """Palettes, alpha, grey, and pictures one pixel wide or high, in each format that holds them."""
+    records = []
+    for at, mode in enumerate(MODES):
+        for width, height in [(60, 40), (1, 30), (30, 1)]:
+            picture = Image.open(io.BytesIO(png(width, height, seed=at))).convert(mode)
+            # Of these the processor opens files; TIFF and BMP it does not.
+            for ending in ENDINGS_OF.get(mode, ["png"]):
+                path = tmp_path / f"{mode}-{width}x{height}.{ending}"
+                picture.save(path)
+                records.append(
+                    {"messages": [user({"type": "image", "path": str(path)}, text("a")), answer("b")]}
+                )
+    taken = []
+    for record in records:
+        try:
+            wanted = by_processor(processor_of(name), record["messages"], {})["input_ids"]
+        except ValueError:  # the processor takes no picture of this shape
+            wanted = None
+        taken.append(wanted)
+    rows = packed(
+        write(tmp_path, records), folder_of(name), on_bad_record="skip", columns=["input_ids", "source_row"]
+    )
+    found = {row["source_row"][0]: row["input_ids"] for row in rows}
+    for at, wanted in enumerate(taken):
+        if wanted is not None:
+            assert found[at + 1] == wanted, records[at]["messages"][0]["content"][0]
+    assert sum(wanted is not None for wanted in taken) >= len(MODES)
+
+
 def common(some, others):
     """The number of ids that two lists begin with alike."""
     return next(
