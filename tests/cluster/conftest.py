@@ -13,8 +13,9 @@ import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-# Clusters start in a folder of this run: `ray.init()` connects to what a killed run left in the common one.
-RAY_FOLDER = tempfile.mkdtemp(prefix="ray-")
+# Clusters start in a folder of this run: `ray.init()` connects to what a killed run left in the common one. Its path is short:
+# sockets lie in it.
+RAY_FOLDER = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
 atexit.register(shutil.rmtree, RAY_FOLDER, ignore_errors=True)
 os.environ["RAY_TMPDIR"] = RAY_FOLDER
 os.environ.pop("RAY_ADDRESS", None)
