@@ -127,3 +127,24 @@ def in_a_row(messages: list[Record]) -> bool:
     """True if two messages of the assistant follow one another, which a template may join."""
     roles = [message["role"] for message in messages]
     return ("assistant", "assistant") in itertools.pairwise(roles)
+
+
+def test_turns_that_would_take_too_much_text_are_refused(load: Load) -> None:
+    """Each stands behind all before it, so their text grows with the square of their number."""
+    tokenizer, _ = load(FORGETS)
+    long = "a river " * 4000
+    messages = [
+        message
+        for number in range(140)
+        for message in (
+            {"role": "user", "content": long},
+            {"role": "assistant", "content": f"<think>\nt\n</think>\n\na{number}"},
+        )
+    ]
+    with pytest.raises(
+        fastpack.RecordError, match=r'would take more than 256 MiB.*use turns="whole" or "last"'
+    ):
+        fastpack.pack_records([{"messages": messages}], tokenizer, max_length=1 << 20)
+    for turns in ("whole", "last"):
+        packed = fastpack.pack_records([{"messages": messages}], tokenizer, max_length=1 << 22, turns=turns)
+        assert packed.num_rows == 1

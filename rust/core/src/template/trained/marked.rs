@@ -9,9 +9,13 @@ use super::proof::made_up::TrainedPlace;
 use super::search_words::WordReplacer;
 use crate::config::Turns;
 use crate::record::{Conversation, Fault};
+use crate::report::ledger::Reason;
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::is_assistant;
 use crate::template::conversation::left_out::LeftOut;
+
+/// The most bytes of the texts of all turns of a conversation: of some thousand turns, each of which stands behind all before it.
+const MOST_TEXT: usize = 1 << 28;
 
 impl ChatTemplate {
     /// True if the marks in the render of all messages are not enough for `choice`: each turn is to stand alone, an earlier turn
@@ -88,8 +92,21 @@ impl ChatTemplate {
         if choice == Turns::Last && !turns.is_empty() {
             return Ok(None);
         }
-        let texts = turns.into_iter().map(|at| self.turn_alone(conversation, at));
-        let texts = texts.collect::<Result<Vec<_>, _>>()?;
+        let (mut texts, mut bytes) = (Vec::with_capacity(turns.len()), 0);
+        for at in turns {
+            let alone = self.turn_alone(conversation, at)?;
+            bytes += alone.text.len();
+            if bytes > MOST_TEXT {
+                let message = format!(
+                    "chat template `{}` changes earlier turns of this conversation, whose turns would take more than {} MiB, each \
+                     behind all before it; use turns=\"whole\" or \"last\"",
+                    self.name,
+                    MOST_TEXT >> 20
+                );
+                return Err(Fault::new(Reason::Unmaskable, message));
+            }
+            texts.push(alone);
+        }
         let whole = self.run_whole(messages, conversation, left_out)?.text;
         Ok(Some(TurnTexts::of_marked(texts, &whole, choice)))
     }
