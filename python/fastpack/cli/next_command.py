@@ -35,6 +35,7 @@ _COUNTED: Final = frozenset(
         "remainder",
         "tail",
         "too_long",
+        "too_many_pictures",
         "truncated",
     }
 )

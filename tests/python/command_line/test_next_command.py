@@ -23,7 +23,7 @@ def short(batch):
 
 
 def one(record):
-    return len(str(record)) % 3 > 0
+    return str(record["messages"]).count("o") % 3 < 2
 
 
 FUNCTIONS = f"""

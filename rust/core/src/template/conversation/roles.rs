@@ -24,12 +24,15 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("llm", "assistant"),
     ("answer", "assistant"),
     ("bot", "assistant"),
-    ("model", "assistant"),
+    (MODEL, "assistant"),
     ("chatbot", "assistant"),
     ("ai", "assistant"),
     ("observation", "tool"),
     ("function_call", "assistant"),
 ];
+
+/// The role of the assistant in Gemini's format, and in some templates.
+const MODEL: &str = "model";
 
 /// Letters of a usual role for each wrong letter that is allowed.
 const LETTERS_A_SLIP: usize = 4;
@@ -40,7 +43,7 @@ impl ChatTemplate {
     pub(crate) fn check_roles(&self, messages: &[Arc<Map>]) -> Result<(), Fault> {
         for (at, message) in messages.iter().enumerate() {
             let Some(Json::String(role)) = message.get("role") else { continue };
-            if USUAL.contains(&&**role) || self.speaks_of(role) {
+            if USUAL.contains(&&**role) || self.speaks_of(role) || self.prompts_for(role) {
                 continue;
             }
             if let Some(meant) = meant(role) {
@@ -62,6 +65,12 @@ impl ChatTemplate {
             }
             _ => None,
         })
+    }
+
+    /// True if the template may write the role `model` in its generation prompt, as Gemma's do, without a comparison with it.
+    fn prompts_for(&self, role: &str) -> bool {
+        let mut words = self.source.split(|c: char| !c.is_alphanumeric());
+        role == MODEL && words.any(|word| word == MODEL)
     }
 
     pub(super) fn speaks_of(&self, role: &str) -> bool {
