@@ -20,6 +20,9 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from packaging.tags import sys_tags
+from packaging.utils import parse_wheel_filename
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -39,12 +42,6 @@ BILL: Final = ".cyclonedx.json"
 
 KEPT_PYTHONS: Final = ("~/.pyenv/versions/*/bin", "~/.local/share/uv/python/*/bin")
 """Folders of Pythons that are not on the path."""
-
-ARCHITECTURES: Final = {"amd64": "x86_64", "arm64": "aarch64"}
-"""Other names of an architecture, in tags of wheels and of machines."""
-
-SYSTEMS: Final = {"manylinux": "Linux", "linux": "Linux", "macosx": "Darwin", "win": "Windows"}
-"""The system of a platform, by the beginning of its tag."""
 
 BUILD: Final = {"MATURIN_PEP517_ARGS": "--profile ci --locked", "CARGO_TARGET_DIR": str(ROOT / "target")}
 
@@ -98,15 +95,9 @@ def problems(wheel: Path) -> Iterator[str]:
 
 
 def runs_here(name: str) -> bool:
-    """True if this machine is of the system and the architecture that the name of a wheel says."""
-    here = platform.machine().lower()
-    for tag in name.removesuffix(".whl").rpartition("-")[2].split("."):
-        system = next((SYSTEMS[word] for word in SYSTEMS if tag.startswith(word)), None)
-        architectures = {here, *(word for word, other in ARCHITECTURES.items() if other == here)}
-        architectures.add(ARCHITECTURES.get(here, here))
-        if system == platform.system() and any(tag.endswith(f"_{word}") for word in architectures):
-            return True
-    return False
+    """True if a wheel of this name can be installed on this machine."""
+    *_, tags = parse_wheel_filename(name)
+    return not tags.isdisjoint(sys_tags())
 
 
 def pythons() -> list[str]:

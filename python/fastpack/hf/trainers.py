@@ -106,7 +106,7 @@ def refuse_unfit_trainer(description: str) -> None:
 
 
 def _main_frame() -> FrameType | None:
-    """What the main thread runs, seen from another one: `datasets` reads the rows of a shuffled stream in a thread."""
+    """The innermost frame of the main thread, seen from another one: `datasets` reads the rows of a shuffled stream in a thread."""
     main = threading.main_thread()
     is_main = threading.current_thread() is main
     return None if is_main else sys._current_frames().get(main.ident or 0)  # noqa: SLF001  likewise

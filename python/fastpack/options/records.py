@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from fastpack.arguments.checks import check_choice, check_switch, check_type
-from fastpack.errors import OptionError
 from fastpack.options.function import FUNCTION
 from fastpack.options.option import (
     FILE_CALLS,
@@ -25,8 +24,6 @@ from fastpack.types import Examples, Fields, ImageChoice, JsonValue, Part, Promp
 
 __all__ = ["RECORD_OPTIONS", "Images", "Reading"]
 
-_IMAGES: Final = "images"
-"""The part of a record that holds pictures."""
 _EMBED: Final = "embed"
 """The word for pictures whose bytes are in the rows."""
 
@@ -130,9 +127,6 @@ class Reading(Value):
         if isinstance(self.fields, Mapping):
             for part in self.fields:
                 check_choice("reading.fields", part, Part)
-            if _IMAGES in self.fields and self.images is None:
-                message = f'names the field of `{_IMAGES}`, and pictures are not read; add `images="reference"` or `images="embed"`'
-                raise OptionError(message, "reading.fields")
 
 
 def _images_of(given: object) -> object:

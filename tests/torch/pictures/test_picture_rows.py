@@ -898,9 +898,21 @@ def test_a_text_is_a_text_where_no_column_seems_to_hold_pictures(folder_of, tmp_
     assert row["images"] == []
 
 
-def test_a_column_of_pictures_is_named_only_where_pictures_are_read():
-    with pytest.raises(OptionError, match=r"add `images=\"reference\"`"):
-        fastpack.Reading(fields={"images": "photo"})
+def test_a_column_of_pictures_is_named_only_where_pictures_are_read(folder_of, tmp_path):
+    path = write(tmp_path, [{"messages": [user(text("a")), answer("b")]}])
+    model, fields = folder_of("qwen2_5_vl"), {"images": "photo"}
+    named = fastpack.Reading(fields=fields)
+    reason = (
+        r"names the field of `images`, and pictures are not read; add reading=Reading\(images=\"reference\"\)"
+    )
+    with pytest.raises(OptionError, match=reason):
+        fastpack.pack_files(path, model, max_length=512, reading=named)
+    with pytest.raises(OptionError, match=reason):
+        fastpack.pack_files([{"path": path, "fields": fields}], model, max_length=512)
+    with pytest.raises(OptionError, match=reason):
+        next(fastpack.stream(path, model, max_length=512, reading=named))
+    with pytest.raises(OptionError, match=reason):
+        fastpack.scan(path, model, max_length=512, reading=named)
 
 
 def test_records_in_memory_hold_bytes(folder_of, tmp_path):

@@ -31,7 +31,7 @@ class NativeImages(NamedTuple):
         token_types: The columns with a type for each token, each with the ids that have one.
         folder: Where relative paths begin, if it is given.
         embed: Whether rows hold the bytes of their pictures.
-        together: Whether the text of a picture depends on the number of pictures in its document.
+        depends_on_number: Whether the text of a picture depends on the number of pictures in its document.
         fetch: Whether pictures on web servers are fetched.
         remote: The access to pictures that lie elsewhere.
         max_images_per_pack: The most pictures of a row.
@@ -45,7 +45,7 @@ class NativeImages(NamedTuple):
     token_types: list[tuple[str, list[tuple[int, int]]]]
     folder: str | None
     embed: bool
-    together: bool
+    depends_on_number: bool
     fetch: bool
     remote: _fastpack.RemotePictures
     max_images_per_pack: int | None
@@ -119,7 +119,7 @@ def native_images(
         token_types=types,
         folder=folder,
         embed=images.embed,
-        together=processor.depends_on_number,
+        depends_on_number=processor.depends_on_number,
         fetch=images.fetch,
         remote=remote,
         max_images_per_pack=images.max_images_per_pack,

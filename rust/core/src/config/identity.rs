@@ -564,7 +564,7 @@ mod tests {
             ("/token_options/objective.classes", json!(3)),
             (
                 "/token_options/reading.images",
-                json!({ "marker": "<image>", "delimiters": ["", ""], "adds_special_tokens": true, "processor": {}, "token_types": [], "folder": "photos", "embed": true, "together": true, "fetch": true }),
+                json!({ "marker": "<image>", "delimiters": ["", ""], "adds_special_tokens": true, "processor": {}, "token_types": [], "folder": "photos", "embed": true, "depends_on_number": true, "fetch": true }),
             ),
             ("/row_options/packing/objective.max_target_length", json!(8)),
             ("/row_options/packing/reading.images.max_images_per_pack", json!(4)),

@@ -7,8 +7,8 @@ use fastpack_tokenize::{BuiltBy, Tokenizer};
 use super::documents::transform::Transform;
 use crate::assemble::{Layout, NumberedFiles};
 use crate::config::{
-    Bos, DocumentKind, Eos, Inputs, ObjectiveOptions, Options, Reading, RowLayout, RowOptions,
-    TokenOptions,
+    Bos, DocumentKind, Eos, Inputs, ObjectiveOptions, Options, Part, Reading, RowLayout,
+    RowOptions, TokenOptions,
 };
 use crate::error::{Error, Result};
 use crate::objective::{Objective, Vocabulary, objective};
@@ -94,7 +94,14 @@ impl Job {
             source.validate()?;
             let RowOptions { objective, .. } = &self.options.rows;
             source.reading.validate_for(objective.documents().shapes(), objective.name().name())?;
-            let Reading { prompt, examples, .. } = &source.reading;
+            let Reading { prompt, examples, fields, .. } = &source.reading;
+            if fields.get(Part::Images).is_some() && self.options.tokens.images.is_none() {
+                let reason = message![
+                    "names the field of `images`, and pictures are not read; add ",
+                    set("reading.images", "reference"),
+                ];
+                return Err(Error::option("reading.fields", reason));
+            }
             prompt.as_ref().map(|prompt| Prompts::new(prompt, examples)).transpose()?;
         }
         let TokenOptions { classes, documents, .. } = &self.options.tokens;

@@ -13,6 +13,7 @@ mod shapes;
 mod tables;
 mod unread;
 
+pub use crate::source::formats::picture_json::write_picture;
 pub(crate) use content::of_text;
 pub use kinds::{Answers, Conversation, Pair, Prompted, Record};
 pub use parsing::fast_reader::FastReader;

@@ -19,7 +19,7 @@ use crate::util::disk::regular::Links;
 use crate::util::disk::sealed;
 
 /// The version of the manifest's layout. Increase it with every change of the layout, and of the names of options in a job.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The job of an output folder, and its files, as [sealed] text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -30,66 +30,52 @@ pub(crate) struct PyTransform {
 impl PyTransform {
     /// Wraps the functions for a job, so that `caller` runs them.
     pub(crate) fn run_by(self, caller: &Caller) -> Transform {
-        let Self {
-            filter,
-            map,
-            filter_record,
-            map_record,
-            objective,
-            pictures,
-            identity,
-            warnings,
-        } = self;
-        let filter = filter.map(|filter| {
-            let call = function::<PyArrowType<ArrayData>>("filter", filter, caller);
-            Box::new(move |rows| {
-                let mask: ArrayRef = make_array(call(rows)?.0);
-                Ok(mask
-                    .as_boolean_opt()
-                    .cloned()
-                    .unwrap_or_else(|| BooleanArray::from(Vec::<bool>::new())))
-            }) as fastpack_core::pipeline::RowFilter
-        });
         let of_batches = |option, given| {
             let call = function::<PyArrowType<RecordBatch>>(option, given, caller);
             move |rows| Ok(call(rows)?.0)
         };
-        let map =
-            map.map(|map| Box::new(of_batches("map", map)) as fastpack_core::pipeline::Mapping);
-        let filter_record = filter_record.map(|filter| {
-            let call = function_of_records(filter, caller, |answers| answers.extract());
-            Box::new(call) as fastpack_core::pipeline::RecordFilter
-        });
-        let map_record = map_record.map(|map| {
-            let call =
-                function_of_records(map, caller, |made| made.try_iter()?.map(json_of).collect());
-            Box::new(call) as fastpack_core::pipeline::RecordMapping
-        });
-        let objective = objective.map(|objective| {
-            let made = of_batches("objective.function", objective);
-            Box::new(made) as fastpack_core::pipeline::DocumentFunction
-        });
-        let pictures = pictures.map(|pictures| {
-            let (pictures, caller) = (Arc::new(pictures), caller.clone());
-            Box::new(move |sizes: &[Size], count: usize| {
-                let pictures = Arc::clone(&pictures);
-                let sizes: Vec<_> = sizes.iter().map(|size| (size.width, size.height)).collect();
-                caller.call(move |py| {
-                    let made = pictures.call1(py, (sizes, count))?;
-                    let made: Vec<(Option<String>, String)> = made.extract(py)?;
-                    Ok(made.into_iter().map(|(text, refused)| text.ok_or(refused)).collect())
-                })
-            }) as fastpack_core::pipeline::PictureFunction
-        });
         Transform {
-            filter,
-            map,
-            filter_record,
-            map_record,
-            objective,
-            pictures,
-            identity,
-            warnings,
+            filter: self.filter.map(|filter| {
+                let call = function::<PyArrowType<ArrayData>>("filter", filter, caller);
+                Box::new(move |rows| {
+                    let mask: ArrayRef = make_array(call(rows)?.0);
+                    Ok(mask
+                        .as_boolean_opt()
+                        .cloned()
+                        .unwrap_or_else(|| BooleanArray::from(Vec::<bool>::new())))
+                }) as fastpack_core::pipeline::RowFilter
+            }),
+            map: self
+                .map
+                .map(|map| Box::new(of_batches("map", map)) as fastpack_core::pipeline::Mapping),
+            filter_record: self.filter_record.map(|filter| {
+                let call = function_of_records(filter, caller, |answers| answers.extract());
+                Box::new(call) as fastpack_core::pipeline::RecordFilter
+            }),
+            map_record: self.map_record.map(|map| {
+                let read = |made: Bound<'_, PyAny>| made.try_iter()?.map(json_of).collect();
+                Box::new(function_of_records(map, caller, read))
+                    as fastpack_core::pipeline::RecordMapping
+            }),
+            objective: self.objective.map(|objective| {
+                let made = of_batches("objective.function", objective);
+                Box::new(made) as fastpack_core::pipeline::DocumentFunction
+            }),
+            pictures: self.pictures.map(|pictures| {
+                let (pictures, caller) = (Arc::new(pictures), caller.clone());
+                Box::new(move |sizes: &[Size], count: usize| {
+                    let pictures = Arc::clone(&pictures);
+                    let sizes: Vec<_> =
+                        sizes.iter().map(|size| (size.width, size.height)).collect();
+                    caller.call(move |py| {
+                        let made = pictures.call1(py, (sizes, count))?;
+                        let made: Vec<(Option<String>, String)> = made.extract(py)?;
+                        Ok(made.into_iter().map(|(text, refused)| text.ok_or(refused)).collect())
+                    })
+                }) as fastpack_core::pipeline::PictureFunction
+            }),
+            identity: self.identity,
+            warnings: self.warnings,
         }
     }
 }

@@ -3,9 +3,7 @@
 
 use std::io::{Cursor, Write};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use fastpack_core::record::{write_float as float, write_string as string};
+use fastpack_core::record::{write_float as float, write_picture, write_string as string};
 use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
@@ -42,8 +40,7 @@ pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<()
     let mut first = true;
     for (key, value) in dict.iter() {
         let name = text(&key, "the record")?;
-        let is_picture = shows_picture(&value);
-        if is_leaf(&value) && !is_picture {
+        if is_leaf(&value) && !is_picture(&value) {
             continue;
         }
         if !std::mem::take(&mut first) {
@@ -58,22 +55,18 @@ pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<()
 }
 
 /// True for bytes that are a picture, and for a picture of Pillow.
-fn shows_picture(value: &Bound<'_, PyAny>) -> bool {
+fn is_picture(value: &Bound<'_, PyAny>) -> bool {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return fastpack_core::picture::size(Cursor::new(bytes.as_bytes())).is_ok();
     }
     value.hasattr("getexif").unwrap_or(false) && value.hasattr("tobytes").unwrap_or(false)
 }
 
-/// Appends a picture as an object that readers of pictures know: with its bytes, or empty for one of Pillow, which they refuse by
-/// its place.
-fn picture(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) {
-    if let Ok(file) = value.cast::<PyBytes>() {
-        bytes.extend_from_slice(b"{\"bytes\":\"");
-        bytes.extend_from_slice(STANDARD.encode(file.as_bytes()).as_bytes());
-        bytes.extend_from_slice(b"\"}");
-    } else {
-        bytes.extend_from_slice(b"{}");
+/// Appends the bytes of a picture; an empty object for a picture of Pillow, which readers of pictures refuse by its place.
+fn append_picture(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) {
+    match value.cast::<PyBytes>() {
+        Ok(file) => write_picture(file.as_bytes(), bytes),
+        Err(_) => bytes.extend_from_slice(b"{}"),
     }
 }
 
@@ -145,8 +138,8 @@ fn append(
         list(value, bytes, place, depth)?;
     } else if let Ok(dict) = value.cast::<PyDict>() {
         object(dict, bytes, place, depth)?;
-    } else if shows_picture(value) {
-        picture(value, bytes);
+    } else if is_picture(value) {
+        append_picture(value, bytes);
     } else if has_list(value) || is_array(value) {
         let listed = listed(value).map_err(|raised| Unwritten::of(value.py(), place, raised))?;
         append(&listed, bytes, place, depth + 1)?;

@@ -203,7 +203,7 @@ impl<'py> FromPyObject<'_, 'py> for PyImages {
             token_types: token_types.collect(),
             folder: field(&value, "folder")?,
             embed: field(&value, "embed")?,
-            together: field(&value, "together")?,
+            depends_on_number: field(&value, "depends_on_number")?,
             fetch: field(&value, "fetch")?,
         };
         let remote: Py<PyRemotePictures> = field(&value, "remote")?;

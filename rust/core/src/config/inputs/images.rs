@@ -30,9 +30,9 @@ pub struct ImageOptions {
     /// True if rows hold the bytes of their pictures.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub embed: bool,
-    /// True if the tokens of a picture depend on the number of pictures in its document, so that no cut may leave some of them.
+    /// True if the tokens of a picture depend on the number of pictures in its document; then no cut falls between them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub together: bool,
+    pub depends_on_number: bool,
     /// True if pictures on web servers are fetched.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fetch: bool,

@@ -101,9 +101,9 @@ option_words! {
 }
 
 impl Part {
-    /// True if records of any shape may have this part.
+    /// True if this part belongs to no shape of its own: records of any may have it.
     fn is_general(self) -> bool {
-        matches!(self, Self::Tools | Self::System | Self::History | Self::LossMask | Self::Images)
+        ShapeName::WORDS.iter().all(|(_, shape)| !self.is_of(*shape))
     }
 
     /// True if this part belongs to records of this shape alone.

@@ -39,9 +39,9 @@ pub struct Transform {
     pub filter: Option<RowFilter>,
     /// Changes the selected records.
     pub map: Option<Mapping>,
-    /// The same selection one record at a time, for records that are no rows of a table: columns would change their values.
+    /// The filter of single records, for inputs other than tables: columns of Arrow would change the values of a record.
     pub filter_record: Option<RecordFilter>,
-    /// The same change one record at a time.
+    /// The mapping of single records, for the same inputs.
     pub map_record: Option<RecordMapping>,
     /// Makes the documents of the objective `function`.
     pub objective: Option<DocumentFunction>,

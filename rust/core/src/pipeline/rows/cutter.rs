@@ -172,7 +172,7 @@ impl Cutter<'_> {
     fn uncut_pictures(self, document: Document<'_>) -> Vec<UncutPictures> {
         let each = document.pictures().map(|picture| UncutPictures::of(picture.tokens));
         let images = self.options.tokens.images.as_ref();
-        if images.is_some_and(|images| images.together) {
+        if images.is_some_and(|images| images.depends_on_number) {
             each.reduce(|some, others| some.with(&others)).into_iter().collect()
         } else {
             each.collect()

@@ -9,5 +9,6 @@ pub(crate) mod json_field;
 pub(super) mod lines;
 pub(super) mod mds;
 pub(super) mod parquet;
+pub(crate) mod picture_json;
 pub(super) mod rows;
 pub(super) mod text;

@@ -1,4 +1,4 @@
-//! [`MarkedPrograms`]: recorded programs of marked turns, each with the messages before it alone.
+//! [`AlonePrograms`]: recorded programs of turns that are rendered alone, each behind the messages before it.
 
 use std::ops::Range;
 
@@ -11,23 +11,23 @@ use crate::template::trained::learned::markup::TurnMarkup;
 use crate::template::trained::learned::spans;
 
 /// The reasons that turns are interpreted.
-const REFUSED: &str = "marked turns that do not render without those that follow";
-const DIFFERS: &str = "marked turns whose programs differ from the interpreter";
+const REFUSED: &str = "turns that do not render without those that follow";
+const DIFFERS: &str = "turns alone whose programs differ from the interpreter";
 
-/// The programs of the marked turns of one conversation.
+/// The programs of the turns of one conversation.
 #[derive(Debug)]
-pub(super) struct MarkedPrograms(Vec<MarkedProgram>);
+pub(super) struct AlonePrograms(Vec<AloneProgram>);
 
 /// The program of the messages up to a turn.
 #[derive(Debug)]
-struct MarkedProgram {
+struct AloneProgram {
     message: usize,
     text: Program,
-    /// The marks in its output that are those of the turn.
-    marks: Range<usize>,
+    /// The generation blocks in its output that are the turn's.
+    blocks: Range<usize>,
 }
 
-impl MarkedPrograms {
+impl AlonePrograms {
     /// Records the programs of the turns at these messages. `record` records the render of the first messages; `input` is the
     /// conversation's. Fails with the reason that the turns are interpreted.
     pub(super) fn record(
@@ -45,12 +45,12 @@ impl MarkedPrograms {
             let mut printed = Printed::default();
             let renders = text.serves(input, buffers)
                 && text.print(input.source, buffers, &mut printed).is_ok();
-            let marks = printed.spans.len().saturating_sub(alone.turns.len())..printed.spans.len();
+            let blocks = printed.spans.len().saturating_sub(alone.turns.len())..printed.spans.len();
             let own = alone.turns.iter().map(|turn| &turn.span);
-            if !renders || printed.text != alone.text || !own.eq(&printed.spans[marks.clone()]) {
+            if !renders || printed.text != alone.text || !own.eq(&printed.spans[blocks.clone()]) {
                 return Err(DIFFERS);
             }
-            programs.push(MarkedProgram { message, text, marks });
+            programs.push(AloneProgram { message, text, blocks });
         }
         Ok(Self(programs))
     }
@@ -79,12 +79,12 @@ impl MarkedPrograms {
         input: ReplayInput<'_>,
         buffers: &mut ProgramBuffers<'_>,
     ) -> Option<Vec<TurnText>> {
-        let texts = self.0.iter().map(|MarkedProgram { message, text, marks }| {
+        let texts = self.0.iter().map(|AloneProgram { message, text, blocks }| {
             let mut printed = Printed::default();
             let is_printed = text.serves(input, buffers)
                 && text.print(input.source, buffers, &mut printed).is_ok();
             let Printed { text, spans, .. } = is_printed.then_some(printed)?;
-            let own = spans.get(marks.clone())?.iter().map(|span| (*message, span.clone()));
+            let own = spans.get(blocks.clone())?.iter().map(|span| (*message, span.clone()));
             let turns = spans::turns(template, learned, &text, own);
             Some(TurnText { text, turns })
         });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fastpack_template::{Program, ProgramBuffers, ReplayInput};
 
-use super::alone::MarkedPrograms;
+use super::alone::AlonePrograms;
 use super::turns::{TurnPrograms, WholeTurns};
 use super::unprinted::Unprinted;
 use crate::report::ledger::NoteSet;
@@ -18,8 +18,8 @@ pub(in crate::template) struct Programs {
     pub(super) before: Option<Program>,
     /// Render the turns that are found one by one.
     pub(super) turns: Option<TurnPrograms>,
-    /// Render the marked turns, if each stands alone.
-    pub(super) alone: Option<MarkedPrograms>,
+    /// Render the turns alone, if they are not in the render of all messages.
+    pub(super) alone: Option<AlonePrograms>,
     /// The turns in the text of all messages, if marks do not show them.
     pub(super) in_whole: Option<WholeTurns>,
     /// The texts and values that are not printed, and the names of their fields; of parts, the roles.
@@ -49,7 +49,7 @@ impl Programs {
         self.whole.size()
             + self.before.as_ref().map_or(0, Program::size)
             + self.turns.as_ref().map_or(0, TurnPrograms::size)
-            + self.alone.as_ref().map_or(0, MarkedPrograms::size)
+            + self.alone.as_ref().map_or(0, AlonePrograms::size)
             + self.in_whole.as_ref().map_or(0, WholeTurns::size)
     }
 
@@ -66,7 +66,7 @@ impl Programs {
     #[cfg(test)]
     pub(in crate::template) fn all(&mut self) -> impl Iterator<Item = &mut Program> {
         let turns = self.turns.iter_mut().flat_map(TurnPrograms::all);
-        let alone = self.alone.iter_mut().flat_map(MarkedPrograms::all);
+        let alone = self.alone.iter_mut().flat_map(AlonePrograms::all);
         let in_whole = self.in_whole.iter_mut().flat_map(|turns| &mut turns.guards);
         let all = std::iter::once(&mut self.whole).chain(&mut self.before);
         all.chain(turns).chain(alone).chain(in_whole)

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use fastpack_template::json::Map;
 use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, Trace};
 
-use super::alone::MarkedPrograms;
+use super::alone::AlonePrograms;
 use super::marked::{MarkedTurns, given};
 use super::recorded::Programs;
 use super::turns::{TurnPrograms, WholeTurns};
@@ -140,7 +140,7 @@ impl OutlinePrograms<'_> {
             return Some(template.texts_of(&found, choice, whole, &turns.stops, turn));
         }
         let found = programs.alone.as_ref()?.print(template, turn, input, buffers)?;
-        Some(TurnTexts::of_marked(found, whole, choice))
+        Some(TurnTexts::of_turns_alone(found, whole, choice))
     }
 }
 
@@ -470,8 +470,8 @@ impl<'t> Replayer<'t> {
                 Programs { turns, ..Programs::of(whole, unprinted, notes) }
             }));
         }
-        let splits = || template.splits_marked(choice, conversation, &messages);
-        if wanted.needs_turns() && template.generates && splits() {
+        let needs_alone = || template.needs_turns_alone(choice, conversation, &messages);
+        if wanted.needs_turns() && template.generates && needs_alone() {
             if choice == Turns::Last {
                 return Some(Err("no turn"));
             }
@@ -482,7 +482,7 @@ impl<'t> Replayer<'t> {
                 Some(recorded.map(|(program, _)| program))
             };
             let alone =
-                MarkedPrograms::record(template, conversation, turns, input, &mut buffers, record);
+                AlonePrograms::record(template, conversation, turns, input, &mut buffers, record);
             return Some(alone.map(|alone| {
                 let alone = Some(alone);
                 Programs { alone, ..Programs::of(whole, unprinted, notes) }

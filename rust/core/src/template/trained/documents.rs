@@ -86,10 +86,10 @@ impl ChatTemplate {
         template.check(conversation)?;
         let messages = prepared(conversation);
         if template.generates {
-            if !template.splits_marked(choice, conversation, &messages) {
+            if !template.needs_turns_alone(choice, conversation, &messages) {
                 return Ok(None);
             }
-            return template.marked_texts(conversation, &messages, choice, is_trained, left_out);
+            return template.texts_of_blocks(conversation, &messages, choice, is_trained, left_out);
         }
         if choice == Turns::Whole || !template.needs_rule(choice, conversation, &messages) {
             return Ok(None);

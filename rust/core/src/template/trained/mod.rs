@@ -1,13 +1,13 @@
 //! Finds the trained parts of a conversation and the texts that they stand in: turns of the assistant, or a completion.
 //!
 //! [`rule`] defines what is trained of a turn. [`learned`] searches for the same in one text, which takes less, where [`proof`] has
-//! shown that it finds the same. The options of the caller choose among the parts: `pipeline::documents::rendering::train_on`.
+//! shown that it finds the same. [`generation_blocks`] has the turns that a template marks itself. The options of the caller choose among the parts: `pipeline::documents::rendering::train_on`.
 
 pub(super) mod completion;
 pub(super) mod documents;
+mod generation_blocks;
 mod histories;
 pub(crate) mod learned;
-mod marked;
 pub(super) mod noted;
 pub(super) mod part_finder;
 pub(super) mod parted;

@@ -168,11 +168,11 @@ fn bases(template: &ChatTemplate, histories: &[History], wanted: WantedTurns<'_>
     let count = conversation.messages.len();
     let is_turn = |at: &usize| is_assistant(&conversation.messages[*at]) && (wanted.is_chosen)(*at);
     let whole = Base { history: last, count, turns: 0..count };
-    let splits = |history: &History| {
+    let needs_alone = |history: &History| {
         let messages = prepared(&history.conversation);
-        template.splits_marked(wanted.choice, &history.conversation, &messages)
+        template.needs_turns_alone(wanted.choice, &history.conversation, &messages)
     };
-    let is_marked = template.generates && histories.iter().any(splits);
+    let are_alone = template.generates && histories.iter().any(needs_alone);
     let mut bases = Vec::new();
     for (history, own) in histories.iter().enumerate() {
         let mut turns = own.turns.clone().filter(is_turn);
@@ -180,7 +180,7 @@ fn bases(template: &ChatTemplate, histories: &[History], wanted: WantedTurns<'_>
             Turns::Each => {
                 bases.extend(turns.map(|at| Base { history, count: at + 1, turns: at..at + 1 }));
             }
-            Turns::Auto if is_marked => {
+            Turns::Auto if are_alone => {
                 bases.extend(turns.map(|at| Base { history, count: at + 1, turns: at..at + 1 }));
             }
             Turns::Auto => bases.extend(turns.next_back().map(|at| Base {
@@ -193,7 +193,7 @@ fn bases(template: &ChatTemplate, histories: &[History], wanted: WantedTurns<'_>
     }
     let is_split = match wanted.choice {
         Turns::Each => template.generates,
-        Turns::Auto => is_marked || histories.iter().any(|history| history.has_dropped),
+        Turns::Auto => are_alone || histories.iter().any(|history| history.has_dropped),
         Turns::Last | Turns::Whole => false,
     };
     if !is_split || bases.is_empty() {

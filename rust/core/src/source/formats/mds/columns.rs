@@ -2,14 +2,13 @@
 
 use std::io::Write;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::tiff;
 use super::word::{WORD, word};
 use crate::config::PICTURE_COLUMNS;
+use crate::source::formats::picture_json::write_picture;
 
 /// The columns of the records, in order.
 #[derive(Debug, PartialEq, Eq)]
@@ -246,9 +245,7 @@ impl MdsPicture {
                 &made
             }
         };
-        out.extend_from_slice(b"{\"bytes\":\"");
-        out.extend_from_slice(STANDARD.encode(file).as_bytes());
-        out.extend_from_slice(b"\"}");
+        write_picture(file, out);
         Ok(())
     }
 }

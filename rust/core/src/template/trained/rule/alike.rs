@@ -14,7 +14,7 @@ fn map<const N: usize>(entries: [(&str, Json); N]) -> Map {
     entries.into_iter().map(|(key, value)| (Arc::from(key), value)).collect()
 }
 
-pub(super) fn has_calls(message: &Map) -> bool {
+pub(in crate::template::trained) fn has_calls(message: &Map) -> bool {
     matches!(message.get("tool_calls"), Some(Json::List(calls)) if !calls.is_empty())
 }
 

@@ -19,7 +19,8 @@ use std::ops::{Range, RangeInclusive};
 
 use fastpack_template::json::Map;
 
-use alike::{has_calls, other_kinds, same_kind};
+pub(in crate::template::trained) use alike::has_calls;
+use alike::{other_kinds, same_kind};
 use stops::Stops;
 use texts::{TrainedTurn, TurnDocument, merged};
 use tokens::shared_start;

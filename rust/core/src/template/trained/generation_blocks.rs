@@ -1,11 +1,13 @@
-//! The turns of a conversation whose template marks them: the marks are right where the template keeps what was said before.
+//! The turns of templates with `{% generation %}` blocks. The blocks in the render of all messages are right where the template keeps
+//! earlier turns; where it does not, each turn is rendered behind the messages before it.
 
 use std::borrow::Cow;
 
-use fastpack_template::json::{Json, Map};
+use fastpack_template::json::Map;
 
 use super::documents::{TurnText, TurnTexts, WholeText};
 use super::proof::made_up::TrainedPlace;
+use super::rule::has_calls;
 use super::search_words::WordReplacer;
 use crate::config::Turns;
 use crate::record::{Conversation, Fault};
@@ -18,9 +20,9 @@ use crate::template::conversation::left_out::LeftOut;
 const MOST_TEXT: usize = 1 << 28;
 
 impl ChatTemplate {
-    /// True if the marks in the render of all messages are not enough for `choice`: each turn is to stand alone, an earlier turn
-    /// stands there otherwise than the model has to write it, or a turn lacks its calls. Tried for each form of conversation.
-    pub(in crate::template) fn splits_marked(
+    /// True if `choice` needs turns rendered alone, each behind the messages before it: it asks for that, the render of all messages
+    /// changes an earlier turn, or a turn lacks its calls. Tried for each form of conversation.
+    pub(in crate::template) fn needs_turns_alone(
         &self,
         choice: Turns,
         conversation: &Conversation,
@@ -29,7 +31,7 @@ impl ChatTemplate {
         match choice {
             Turns::Each => true,
             Turns::Whole => false,
-            Turns::Auto => !self.keeps_marked(conversation, messages),
+            Turns::Auto => !self.blocks_stay(conversation, messages),
             Turns::Last => messages
                 .iter()
                 .rposition(|message| is_assistant(message))
@@ -37,8 +39,8 @@ impl ChatTemplate {
         }
     }
 
-    /// True if each marked turn stands in the render of all messages as it does without those behind it, with its calls.
-    fn keeps_marked(&self, conversation: &Conversation, messages: &[Cow<'_, Map>]) -> bool {
+    /// True if each turn is in the render of all messages what it is alone, with its calls.
+    fn blocks_stay(&self, conversation: &Conversation, messages: &[Cow<'_, Map>]) -> bool {
         let made = self.made_up(conversation, messages, |_| TrainedPlace::Context);
         if let Some(known) = self.known_trust(&made.form) {
             return known;
@@ -47,12 +49,12 @@ impl ChatTemplate {
         let (replaced, _) = words.replace(&made.conversation.messages);
         let replaced = Conversation { messages: replaced, ..made.conversation };
         // What the template refuses is refused where it is rendered.
-        let keeps = self.tried_to_keep(&replaced).unwrap_or(true);
+        let keeps = self.blocks_agree(&replaced).unwrap_or(true);
         self.keep_trust(made.form, keeps);
         keeps
     }
 
-    fn tried_to_keep(&self, conversation: &Conversation) -> Option<bool> {
+    fn blocks_agree(&self, conversation: &Conversation) -> Option<bool> {
         let messages: Vec<Cow<'_, Map>> =
             conversation.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();
         let (whole, turns) = self.render_turns(conversation, None).ok()?;
@@ -78,9 +80,9 @@ impl ChatTemplate {
         Some(true)
     }
 
-    /// The texts in which the marked turns stand that `is_trained`; `None` if there is one, the render of all messages, with its
-    /// marks. Adds the fields that the latter leaves out.
-    pub(super) fn marked_texts(
+    /// The texts of the turns that `is_trained`; `None` if there is one, the render of all messages. Adds the fields that the latter
+    /// leaves out to `left_out`.
+    pub(super) fn texts_of_blocks(
         &self,
         conversation: &Conversation,
         messages: &[Cow<'_, Map>],
@@ -108,7 +110,7 @@ impl ChatTemplate {
             texts.push(alone);
         }
         let whole = self.run_whole(messages, conversation, left_out)?.text;
-        Ok(Some(TurnTexts::of_marked(texts, &whole, choice)))
+        Ok(Some(TurnTexts::of_turns_alone(texts, &whole, choice)))
     }
 
     /// The messages of the assistant that are trained and do not lack their calls.
@@ -126,7 +128,7 @@ impl ChatTemplate {
         (0..messages.len()).filter(is_shown).collect()
     }
 
-    /// The text up to the turn at message `at` of a conversation, with that turn, by the marks of the template.
+    /// The text up to the turn at message `at` of a conversation, with that turn.
     pub(in crate::template) fn turn_alone(
         &self,
         conversation: &Conversation,
@@ -146,7 +148,7 @@ impl ChatTemplate {
         messages: &[Cow<'_, Map>],
         at: usize,
     ) -> bool {
-        if !matches!(messages[at].get("tool_calls"), Some(Json::List(calls)) if !calls.is_empty()) {
+        if !has_calls(&messages[at]) {
             return false;
         }
         let mut messages = messages[..=at].to_vec();
@@ -159,8 +161,8 @@ impl ChatTemplate {
 }
 
 impl TurnTexts {
-    /// The texts of marked turns, each of which ends with its turn, as `choice` asks; `whole` if there is none.
-    pub(in crate::template) fn of_marked(
+    /// The texts that `choice` makes of those of turns rendered alone; `whole` if there is none.
+    pub(in crate::template) fn of_turns_alone(
         mut texts: Vec<TurnText>,
         whole: &str,
         choice: Turns,
@@ -168,7 +170,7 @@ impl TurnTexts {
         texts.retain(|text| !text.turns.is_empty());
         let facts = WholeText::of(whole, texts.iter().filter_map(TurnText::up_to_turn));
         if choice == Turns::Auto {
-            texts = continued(texts, whole);
+            texts = fewest(texts, whole);
         }
         if texts.is_empty() {
             texts.push(TurnText { text: whole.to_owned(), turns: Vec::new() });
@@ -177,9 +179,8 @@ impl TurnTexts {
     }
 }
 
-/// The fewest of the texts of turns, of which each continues none of the others. The last is that of all messages if it continues
-/// there.
-fn continued(texts: Vec<TurnText>, whole: &str) -> Vec<TurnText> {
+/// The texts that no other text continues, with the turns of those that they continue. The last is `whole` if that continues it.
+fn fewest(texts: Vec<TurnText>, whole: &str) -> Vec<TurnText> {
     let mut kept: Vec<TurnText> = Vec::new();
     for mut text in texts {
         let is_begun = |before: &TurnText| {
