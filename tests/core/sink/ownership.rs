@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fastpack_core::Error;
 use fastpack_core::config::{Format, Output};
-use fastpack_core::sink::{Folder, Opened, Sink};
+use fastpack_core::sink::{Folder, MANIFEST_VERSION, Opened, Sink};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -88,8 +88,7 @@ fn a_manifest_that_lists_files_elsewhere_is_none_of_ours() {
             "bytes": 4,
             "blake3": blake3::hash(b"mine").to_hex().to_string(),
         });
-        let manifest =
-            json!({ "version": 5, "job": &*job(), "now": "2026-01-31T12:00:00", "files": [file] });
+        let manifest = json!({ "version": MANIFEST_VERSION, "job": &*job(), "now": "2026-01-31T12:00:00", "files": [file] });
         fs::write(dir.join("manifest.json"), sealed(&manifest)).expect("room");
         let before = files(around.path());
         assert!(refusal(&overwriting(&dir), &other_job()).contains("`manifest.json`"), "{name}");
