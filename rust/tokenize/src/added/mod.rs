@@ -101,6 +101,18 @@ impl Matcher {
         settled.then_some(begin.start..end.end)
     }
 
+    /// The start of the last match in `text` that all texts have which begin with `text`; 0 if there is none.
+    ///
+    /// Tokens that look at the characters around them are not counted.
+    pub(crate) fn last_start(&self, text: &str) -> usize {
+        let longest = self.contents.iter().map(|content| content.len()).max().unwrap_or(0);
+        let is_plain = |rule: &AddedRule| !(rule.single_word || rule.lstrip || rule.rstrip);
+        let found = self.found(text).filter(|(rule, _)| is_plain(rule));
+        // A longer token may match where the text goes on.
+        let found = found.map(|(_, range)| range.start);
+        found.take_while(|start| start + longest <= text.len()).last().unwrap_or(0)
+    }
+
     /// All matches in `text`: leftmost first, the longest at each place.
     pub(crate) fn matches<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Match> + 'a {
         self.found(text).map(|(rule, range)| Match { id: rule.id, range })
@@ -212,6 +224,19 @@ mod tests {
         let stripping = AddedToken { rstrip: true, ..token("<a>") };
         assert_eq!(settled(std::slice::from_ref(&stripping), "<a> "), None);
         assert_eq!(settled(&[stripping, token("<b>")], "<a> <b>"), Some(0..7));
+    }
+
+    #[test]
+    fn the_last_match_is_one_that_no_longer_text_changes() {
+        let stripping = AddedToken { lstrip: true, ..token("<c>") };
+        let tokens = [token("<a>"), token("<a>bc"), stripping];
+        let tokens = tokens.iter().map(|token| (token.content.as_str(), token));
+        let matcher = Matcher::new(tokens).expect("no token is there twice");
+        for (text, start) in
+            [("x<a>y", 0), ("x<a>yz", 1), ("<a><a>12<a>b", 3), ("<a>12 <c>12", 0), ("", 0)]
+        {
+            assert_eq!(matcher.last_start(text), start, "{text}");
+        }
     }
 
     #[test]

@@ -150,6 +150,11 @@ impl Compiled {
         normalizer.map_or_else(|| content.to_owned(), |normalizer| normalizer.normalized(content))
     }
 
+    /// The start of the last added token in `text` that all texts have which begin with `text`; 0 if there is none.
+    pub(crate) fn last_added(&self, text: &str) -> usize {
+        self.raw.last_start(text)
+    }
+
     /// The part of `text` whose ids do not depend on the surrounding text, if there is one.
     pub(crate) fn settle(&self, text: &str, memory: &mut ThreadMemory) -> Option<Settled> {
         let range = self.raw.settled(text)?;

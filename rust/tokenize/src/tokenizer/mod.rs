@@ -390,6 +390,12 @@ impl Encoder {
         self
     }
 
+    /// The last byte of `text` at which texts that begin with `text` can be cut in two, such that their ids are those of
+    /// both parts: the start of an added token. 0 if there is none.
+    pub fn last_cut(&self, text: &str) -> usize {
+        self.tokenizer.compiled.as_ref().map_or(0, |compiled| compiled.0.last_added(text))
+    }
+
     /// The part of `text`, from one added token to another, whose ids are the same in every text that
     /// contains `text`; `None` if there is none.
     pub fn settle(&mut self, text: &str) -> Option<Settled> {
