@@ -10,5 +10,6 @@ mod sink;
 mod source;
 mod store_log;
 mod template;
+mod template_contexts;
 mod template_limits;
 mod verify;

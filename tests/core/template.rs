@@ -11,7 +11,7 @@ use fastpack_core::template::{ChatTemplate, TemplateContext};
 const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content|trim }}<|im_end|>\n{% endfor %}\
                       {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-fn context() -> TemplateContext {
+pub(super) fn context() -> TemplateContext {
     TemplateContext {
         special_tokens: vec![("eos_token".to_owned(), "</s>".to_owned())],
         turn_ends: vec!["<|im_start|>".to_owned(), "<|im_end|>".to_owned()],
@@ -24,11 +24,11 @@ fn context() -> TemplateContext {
     }
 }
 
-fn text(value: &str) -> Json {
+pub(super) fn text(value: &str) -> Json {
     Json::String(value.into())
 }
 
-fn map(entries: &[(&str, Json)]) -> Map {
+pub(super) fn map(entries: &[(&str, Json)]) -> Map {
     entries.iter().map(|(key, value)| (Arc::from(*key), value.clone())).collect()
 }
 

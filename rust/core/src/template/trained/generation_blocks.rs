@@ -7,6 +7,7 @@ use fastpack_template::json::Map;
 
 use super::documents::{TurnText, TurnTexts, WholeText};
 use super::proof::made_up::TrainedPlace;
+use super::proof::trust::MarksFound;
 use super::rule::has_calls;
 use super::search_words::WordReplacer;
 use crate::config::Turns;
@@ -42,31 +43,32 @@ impl ChatTemplate {
     /// True if each turn is in the render of all messages what it is alone, with its calls.
     fn blocks_stay(&self, conversation: &Conversation, messages: &[Cow<'_, Map>]) -> bool {
         let made = self.made_up(conversation, messages, |_| TrainedPlace::Context);
-        if let Some(known) = self.known_trust(&made.form) {
+        if let Some(known) = self.known_trust(&made) {
             return known;
         }
         let words = WordReplacer::new(self.forms(), true);
         let (replaced, _) = words.replace(&made.conversation.messages);
-        let replaced = Conversation { messages: replaced, ..made.conversation };
+        let replaced = Conversation { messages: replaced, ..made.conversation.clone() };
         // What the template refuses is refused where it is rendered.
-        let keeps = self.blocks_agree(&replaced).unwrap_or(true);
-        self.keep_trust(made.form, keeps);
-        keeps
+        let found = self.blocks_agree(&replaced).unwrap_or(MarksFound::All);
+        self.keep_trust(made, &found)
     }
 
-    fn blocks_agree(&self, conversation: &Conversation) -> Option<bool> {
+    /// The turns that are in the render of all messages what they are alone; `None` if the template refuses one of them.
+    fn blocks_agree(&self, conversation: &Conversation) -> Option<MarksFound> {
         let messages: Vec<Cow<'_, Map>> =
             conversation.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();
         let (whole, turns) = self.render_turns(conversation, None).ok()?;
         for at in (0..messages.len()).filter(|at| is_assistant(&messages[*at])) {
+            let missed = Some(MarksFound::AllBut(vec![at]));
             if self.hides_calls(conversation, &messages, at) {
-                return Some(false);
+                return missed;
             }
             let alone = self.turn_alone(conversation, at).ok()?;
             let own = turns.iter().filter(|turn| turn.message == at).map(|turn| &turn.span);
             let Some(end) = own.clone().next_back().map(|span| span.end) else {
                 if !alone.turns.is_empty() {
-                    return Some(false);
+                    return missed;
                 }
                 continue;
             };
@@ -74,10 +76,10 @@ impl ChatTemplate {
             let begins_alike = whole.get(..end) == alone.text.get(..end)
                 && own.eq(alone.turns.iter().map(|turn| &turn.span).take_while(|it| it.end <= end));
             if !begins_alike {
-                return Some(false);
+                return missed;
             }
         }
-        Some(true)
+        Some(MarksFound::All)
     }
 
     /// The texts of the turns that `is_trained`; `None` if there is one, the render of all messages. Adds the fields that the latter

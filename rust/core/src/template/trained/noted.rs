@@ -12,6 +12,7 @@ use fastpack_template::json::{Json, Map};
 
 use super::documents::TurnText;
 use super::learned::spans::Turn;
+use super::proof::contexts::MessageNote;
 use super::proof::made_up::{MadeUp, TrainedPlace};
 use super::rule::stops::Stops;
 use super::rule::texts::{each, merged};
@@ -69,15 +70,27 @@ impl ChatTemplate {
         if let Some(&known) = known().get(&*key) {
             return known.moved(&made.numbers);
         }
+        // Notes on turns are those of their contexts if all turns are trained.
+        let are_all = made.are_all_trained();
+        let by_contexts = (options.are_turns && are_all)
+            .then_some([options.turns as u8, options.have_ends.into()]);
+        let forms = template.forms();
+        if let Some(found) = by_contexts.and_then(|options| forms.notes_by_contexts(&made, options))
+        {
+            return set_of(&found).moved(&made.numbers);
+        }
         let Some(found) = template.noted(&made, options, true) else {
             // The template refuses made-up words, so the conversation's own are looked for.
             let places = (0..messages.len()).map(place).collect();
-            let numbers = (0..messages.len()).collect();
             let messages = messages.iter().map(|message| Arc::new(Map::clone(message)));
             let own = Conversation { messages: messages.collect(), ..conversation.clone() };
-            let own = MadeUp { form: Vec::new(), conversation: own, places, numbers };
-            return template.noted(&own, options, false).unwrap_or_default();
+            let own = MadeUp::of_itself(own, places);
+            return set_of(&template.noted(&own, options, false).unwrap_or_default());
         };
+        if let Some(options) = by_contexts {
+            forms.keep_notes(&made, options, &found);
+        }
+        let found = set_of(&found);
         let mut known = known();
         if known.len() < MOST_FORMS {
             known.insert(key.into(), found);
@@ -86,7 +99,12 @@ impl ChatTemplate {
     }
 
     /// The notes on a conversation whose words are replaced by made-up words, or stay; `None` if the template refuses it.
-    fn noted(&self, made: &MadeUp, options: NoteOptions, replaces: bool) -> Option<NoteSet> {
+    fn noted(
+        &self,
+        made: &MadeUp,
+        options: NoteOptions,
+        replaces: bool,
+    ) -> Option<Vec<MessageNote>> {
         let words = WordReplacer::of_notes(self.forms(), replaces);
         let (messages, search_words) = words.replace(&made.conversation.messages);
         let conversation = Conversation { messages, ..made.conversation.clone() };
@@ -100,7 +118,7 @@ impl ChatTemplate {
             messages: &messages,
             places: &made.places,
             whole,
-            notes: NoteSet::default(),
+            notes: Vec::new(),
         };
         let texts = if conversation.prompt.is_some() || !options.are_turns {
             noting.whole_text();
@@ -108,11 +126,20 @@ impl ChatTemplate {
         } else if self.generates {
             noting.marked_turns(options)
         } else {
-            noting.defined_turns(options.turns, replaces.then_some(&*made.form))
+            noting.defined_turns(options.turns, replaces.then_some(made))
         };
         noting.look_for(&search_words, &texts);
         Some(noting.notes)
     }
+}
+
+/// The notes on messages as those of their conversation.
+fn set_of(notes: &[MessageNote]) -> NoteSet {
+    let mut set = NoteSet::default();
+    for (note, message) in notes {
+        set.set_in(*note, *message, true);
+    }
+    set
 }
 
 /// Finds the notes on one conversation.
@@ -124,7 +151,7 @@ struct Noting<'c> {
     places: &'c [TrainedPlace],
     /// The render of all messages.
     whole: String,
-    notes: NoteSet,
+    notes: Vec<MessageNote>,
 }
 
 impl Noting<'_> {
@@ -147,17 +174,16 @@ impl Noting<'_> {
         self.places[at] == TrainedPlace::Trained
     }
 
-    /// Notes the first trained message without any trained text, as `is_said` tells it.
+    /// Notes the trained messages without any trained text, as `is_said` tells it.
     fn silent(&mut self, is_said: impl Fn(usize) -> bool) {
-        let silent = (0..self.places.len()).find(|at| self.is_trained(*at) && !is_said(*at));
+        let silent = (0..self.places.len()).filter(|at| self.is_trained(*at) && !is_said(*at));
+        let silent: Vec<usize> = silent.collect();
         self.note(Note::UntrainedTurns, silent);
     }
 
-    /// Adds a note of a message, if there is one.
-    fn note(&mut self, note: Note, message: Option<usize>) {
-        if let Some(message) = message {
-            self.notes.set_in(note, message, true);
-        }
+    /// Adds a note of some messages.
+    fn note(&mut self, note: Note, messages: impl IntoIterator<Item = usize>) {
+        self.notes.extend(messages.into_iter().map(|message| (note, message)));
     }
 
     /// Notes the beginning and end of a text that is trained as a whole, or of the completion of its prompt.
@@ -165,17 +191,17 @@ impl Noting<'_> {
         if let Some(prompt) = self.conversation.prompt
             && let Some(asked) = self.first(prompt, true)
         {
-            self.notes.set_in(Note::OtherOpenings, prompt, !self.whole.starts_with(&asked));
+            self.note(Note::OtherOpenings, (!self.whole.starts_with(&asked)).then_some(prompt));
         }
         let is_answer = self.messages.last().is_some_and(|message| is_assistant(message));
         let is_unended = is_answer && !self.stops.end(&self.whole);
-        self.notes.set_in(Note::UnendedTurns, self.messages.len().saturating_sub(1), is_unended);
+        self.note(Note::UnendedTurns, is_unended.then(|| self.messages.len().saturating_sub(1)));
     }
 
     /// Notes the turns of the definition. Returns the texts in which they stand; none for that of all messages.
     ///
-    /// A `form` that was not tried yet is tried too: the definition has found its turns here.
-    fn defined_turns(&mut self, choice: Turns, form: Option<&[u8]>) -> Vec<String> {
+    /// A conversation `made` up whose form was not tried yet is tried too: the definition has found its turns here.
+    fn defined_turns(&mut self, choice: Turns, made: Option<&MadeUp>) -> Vec<String> {
         let (template, conversation) = (self.template, self.conversation);
         let is_trained = |at| self.is_trained(at);
         let found = rule::turns(template, conversation, self.messages, is_trained);
@@ -184,16 +210,16 @@ impl Noting<'_> {
         let said: Vec<_> =
             found.iter().filter(|(_, turn)| turn.is_generated()).map(|(found, _)| *found).collect();
         self.silent(|at| said.iter().any(|it| it.messages().contains(&at)));
-        let other = said.iter().find(|turn| turn.opens_otherwise);
+        let other = said.iter().filter(|turn| turn.opens_otherwise);
         self.note(Note::OtherOpenings, other.map(|turn| turn.message));
         let turns: Vec<_> = found.into_iter().map(|(_, turn)| turn).collect();
         let documents = merged(&turns, &self.whole, &self.stops);
         // A form is tried by all of its turns.
-        let are_all = (0..self.places.len())
-            .all(|at| self.is_trained(at) || !is_assistant(&self.messages[at]));
-        if let Some(form) = form.filter(|form| are_all && template.known_trust(form).is_none()) {
-            let agrees = template.marks_find(conversation, self.messages, &self.whole, &documents);
-            template.keep_trust(form.to_vec(), agrees);
+        let is_new =
+            |made: &&MadeUp| made.are_all_trained() && template.known_trust(made).is_none();
+        if let Some(made) = made.filter(is_new) {
+            let found = template.marks_find(conversation, self.messages, &self.whole, &documents);
+            template.keep_trust(made.clone(), &found);
         }
         let documents = match choice {
             Turns::Each => each(&turns, &self.whole, &self.stops),
@@ -204,13 +230,13 @@ impl Noting<'_> {
             let whole = &self.whole;
             let spans = rule::spans_in_whole(template, conversation, self.messages, whole);
             let spans = spans.ok().flatten().unwrap_or_default().into_iter();
-            let mut spans = spans.filter(|(at, _)| self.is_trained(*at));
-            let unended = spans.find(|(_, span)| !self.stops.end(&whole[span.clone()]));
-            drop(spans);
-            self.note(Note::UnendedTurns, unended.map(|(at, _)| at));
+            let spans = spans.filter(|(at, _)| self.is_trained(*at));
+            let unended = spans.filter(|(_, span)| !self.stops.end(&whole[span.clone()]));
+            let unended: Vec<usize> = unended.map(|(at, _)| at).collect();
+            self.note(Note::UnendedTurns, unended);
             return Vec::new();
         }
-        let unended = documents.iter().filter_map(|document| document.unended).min();
+        let unended = documents.iter().flat_map(|document| document.unended.iter().copied());
         self.note(Note::UnendedTurns, unended);
         documents.into_iter().map(|document| document.text).collect()
     }
@@ -241,10 +267,10 @@ impl Noting<'_> {
             for (TurnText { text, .. }, Turn { span, end, .. }) in spoken(at) {
                 let is_ended = self.stops.end(&text[span.clone()])
                     || !end.is_empty() && (options.have_ends || end.start < span.end);
-                self.notes.set_in(Note::UnendedTurns, at, !is_ended);
+                self.note(Note::UnendedTurns, (!is_ended).then_some(at));
             }
             let opens_otherwise = self.mark_opens_otherwise(at).unwrap_or(false);
-            self.notes.set_in(Note::OtherOpenings, at, opens_otherwise);
+            self.note(Note::OtherOpenings, opens_otherwise.then_some(at));
         }
         texts.into_iter().map(|text| text.text).collect()
     }
@@ -264,7 +290,7 @@ impl Noting<'_> {
         let whole = slice::from_ref(&self.whole);
         let last = last_turn(self.messages);
         let last_trained = (0..self.places.len()).rfind(|at| self.is_trained(*at));
-        let mut notes = self.notes;
+        let mut notes = Vec::new();
         for SearchWords { message, said, words } in search_words {
             let is_behind = last_trained.is_some_and(|trained| trained < *message);
             let texts = if texts.is_empty() || is_behind { whole } else { texts };
@@ -276,18 +302,21 @@ impl Noting<'_> {
                 Said::Call(text) => {
                     let is_left_out =
                         shown == 0 && (!words.is_empty() || self.hides_calls(*message));
-                    notes.set_in(Note::CallsLeftOut, *message, is_left_out);
+                    notes.extend(is_left_out.then_some((Note::CallsLeftOut, *message)));
                     let is_encoded = |text: &String| texts.iter().any(|it| has_encoded(it, text));
                     let is_encoded = text.as_ref().is_some_and(is_encoded);
-                    notes.set_in(Note::EncodedArguments, *message, is_encoded);
+                    notes.extend(is_encoded.then_some((Note::EncodedArguments, *message)));
                     continue;
                 }
             };
-            let is_last = Some(*message) == last;
-            notes.set_in(Note::LastReasoningLeftOut, *message, is_cut && is_last);
-            notes.set_in(Note::EarlierReasoningLeftOut, *message, is_cut && !is_last);
+            let note = if Some(*message) == last {
+                Note::LastReasoningLeftOut
+            } else {
+                Note::EarlierReasoningLeftOut
+            };
+            notes.extend(is_cut.then_some((note, *message)));
         }
-        self.notes = notes;
+        self.notes.extend(notes);
     }
 
     /// True if the text has the content of a message in which there is nothing to search for.

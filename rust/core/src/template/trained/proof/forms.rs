@@ -12,6 +12,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use fastpack_template::Template;
 use fastpack_template::json::{Json, Map};
 
+use super::contexts::KnownContexts;
 use crate::record::write_json;
 use crate::report::ledger::NoteSet;
 
@@ -43,6 +44,8 @@ pub(crate) struct TurnForms {
     pub(crate) tried: Mutex<HashMap<Box<[u8]>, bool>>,
     /// The notes on conversations, by the keys of their forms.
     pub(crate) noted: Mutex<HashMap<Box<[u8]>, NoteSet>>,
+    /// The contexts of messages in conversations that were tried.
+    pub(super) contexts: Mutex<KnownContexts>,
 }
 
 impl TurnForms {
@@ -72,6 +75,7 @@ impl TurnForms {
             openings,
             tried: Mutex::default(),
             noted: Mutex::default(),
+            contexts: Mutex::default(),
         }
     }
 

@@ -1,14 +1,15 @@
 //! [`MadeUp`]: the conversation with made-up words that stands for all of its [form](super::forms::TurnForms).
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fastpack_template::json::{Json, Map};
 
+use super::contexts::MessageContext;
 use super::forms::{WORDS, numbers_without_repeats};
 use crate::record::{Conversation, write_json};
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::tools;
+use crate::template::conversation::{is_assistant, tools};
 
 /// The part of a message in training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +27,34 @@ pub(crate) enum TrainedPlace {
 pub(crate) struct MadeUp {
     /// The key of the form, without the places of its messages.
     pub(crate) form: Vec<u8>,
+    /// The contexts of its messages, once they are asked for; `None` if there are too many kinds of messages.
+    pub(super) contexts: OnceLock<Option<Vec<MessageContext>>>,
+    /// The part of the key that is of no message: keyword arguments and tools.
+    pub(crate) around: Vec<u8>,
     pub(crate) conversation: Conversation,
     /// The places of its messages.
     pub(crate) places: Vec<TrainedPlace>,
     /// The indexes of the messages that they stand for.
     pub(crate) numbers: Vec<usize>,
+}
+
+impl MadeUp {
+    /// A conversation whose words stay, each message of which stands for itself in its place.
+    pub(crate) fn of_itself(conversation: Conversation, places: Vec<TrainedPlace>) -> Self {
+        let numbers = (0..places.len()).collect();
+        let (form, contexts, around) = Default::default();
+        Self { form, contexts, around, conversation, places, numbers }
+    }
+
+    /// True if all messages of the assistant are trained, and none is of a prompt.
+    pub(crate) fn are_all_trained(&self) -> bool {
+        let mut placed = self.conversation.messages.iter().zip(&self.places);
+        placed.all(|(message, place)| match place {
+            TrainedPlace::Trained => true,
+            TrainedPlace::Context => !is_assistant(message),
+            TrainedPlace::Prompt => false,
+        })
+    }
 }
 
 impl ChatTemplate {
@@ -52,13 +76,14 @@ impl ChatTemplate {
         let mut form = Vec::new();
         let listed = messages.iter().map(|message| Json::Map(Arc::clone(message)));
         write_json(&Json::List(Arc::new(listed.collect())), &mut form);
-        write_json(&Json::Map(Arc::new(conversation.template_kwargs.clone())), &mut form);
         let tools = tools(conversation).map(made_up_tools);
-        form.push(match &tools {
+        let mut around = vec![match &tools {
             None => b'-',
             Some(Json::List(tools)) if tools.is_empty() => b'0',
             Some(_) => b'1',
-        });
+        }];
+        write_json(&Json::Map(Arc::new(conversation.template_kwargs.clone())), &mut around);
+        form.extend_from_slice(&around);
         let prompt = places.iter().filter(|place| **place == TrainedPlace::Prompt).count();
         let conversation = Conversation {
             messages,
@@ -68,7 +93,7 @@ impl ChatTemplate {
             prompt: (prompt > 0).then_some(prompt),
             pictures: Vec::new(),
         };
-        MadeUp { form, conversation, places, numbers }
+        MadeUp { form, contexts: OnceLock::new(), around, conversation, places, numbers }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use fastpack_template::json::Map;
 
-use super::made_up::TrainedPlace;
+use super::made_up::{MadeUp, TrainedPlace};
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
 use crate::template::trained::learned::derive;
@@ -16,6 +16,17 @@ use crate::template::trained::search_words::WordReplacer;
 /// Most forms that are kept. The turns of conversations of others are searched for by the definition.
 const MOST_FORMS: usize = 1 << 14;
 
+/// The turns of the definition that the cheaper search finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::template::trained) enum MarksFound {
+    /// All, and no others.
+    All,
+    /// All but those of these messages, or more than those.
+    AllBut(Vec<usize>),
+    /// It fails.
+    Nothing,
+}
+
 impl ChatTemplate {
     /// True if the cheaper search finds the turns of such a conversation, and no other text is right for them.
     pub(crate) fn trusts_marks(
@@ -24,33 +35,46 @@ impl ChatTemplate {
         messages: &[Cow<'_, Map>],
     ) -> bool {
         let made = self.made_up(conversation, messages, |_| TrainedPlace::Context);
-        if let Some(known) = self.known_trust(&made.form) {
+        if let Some(known) = self.known_trust(&made) {
             return known;
         }
         let (replaced, _) =
             WordReplacer::new(self.forms(), true).replace(&made.conversation.messages);
-        let replaced = Conversation { messages: replaced, ..made.conversation };
-        let agrees = self.marks_agree(&replaced).unwrap_or(false);
-        self.keep_trust(made.form, agrees);
+        let replaced = Conversation { messages: replaced, ..made.conversation.clone() };
+        let found = self.marks_agree(&replaced).unwrap_or(MarksFound::Nothing);
+        self.keep_trust(made, &found)
+    }
+
+    /// True if a conversation is trusted by its form or its contexts; `None` if it has to be tried.
+    pub(in crate::template::trained) fn known_trust(&self, made: &MadeUp) -> Option<bool> {
+        let forms = self.forms();
+        let tried =
+            forms.tried.lock().unwrap_or_else(PoisonError::into_inner).get(&*made.form).copied();
+        tried.or_else(|| forms.trust_by_contexts(made))
+    }
+
+    /// Keeps the result of a trial. Returns whether conversations of the form are trusted.
+    pub(in crate::template::trained) fn keep_trust(
+        &self,
+        made: MadeUp,
+        found: &MarksFound,
+    ) -> bool {
+        let forms = self.forms();
+        match found {
+            MarksFound::All => forms.keep_contexts(&made, &[]),
+            MarksFound::AllBut(missed) => forms.keep_contexts(&made, missed),
+            MarksFound::Nothing => {}
+        }
+        let agrees = matches!(found, MarksFound::All);
+        let mut tried = forms.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        if tried.len() < MOST_FORMS {
+            tried.insert(made.form.into(), agrees);
+        }
         agrees
     }
 
-    /// True if conversations of a form are trusted; `None` if it was not tried.
-    pub(in crate::template::trained) fn known_trust(&self, form: &[u8]) -> Option<bool> {
-        let tried = self.forms().tried.lock().unwrap_or_else(PoisonError::into_inner);
-        tried.get(form).copied()
-    }
-
-    /// Keeps the trust in conversations of a form.
-    pub(in crate::template::trained) fn keep_trust(&self, form: Vec<u8>, agrees: bool) {
-        let mut tried = self.forms().tried.lock().unwrap_or_else(PoisonError::into_inner);
-        if tried.len() < MOST_FORMS {
-            tried.insert(form.into(), agrees);
-        }
-    }
-
-    /// True if the cheaper search finds the turns of the definition; `None` if one of them fails.
-    fn marks_agree(&self, conversation: &Conversation) -> Option<bool> {
+    /// The turns of the definition that the cheaper search finds; `None` if one of them fails.
+    fn marks_agree(&self, conversation: &Conversation) -> Option<MarksFound> {
         let messages: Vec<Cow<'_, Map>> =
             conversation.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();
         let text = self.run(&messages, conversation, None).ok()?.text;
@@ -58,23 +82,32 @@ impl ChatTemplate {
         Some(self.marks_find(conversation, &messages, &text, &documents))
     }
 
-    /// True if the cheaper search finds the turns of `documents`, which are those of the definition, and `text`, the
-    /// render of all messages, is the only one.
+    /// The turns of `documents`, which are those of the definition, that the cheaper search finds in `text`, the render of all
+    /// messages, where that is the only document.
     pub(in crate::template::trained) fn marks_find(
         &self,
         conversation: &Conversation,
         messages: &[Cow<'_, Map>],
         text: &str,
         documents: &[TurnDocument],
-    ) -> bool {
-        let [document] = documents else { return false };
-        if document.text != text {
-            return false;
+    ) -> MarksFound {
+        let Some(spans) = derive::from_marks(self, conversation, messages, text) else {
+            return MarksFound::Nothing;
+        };
+        let spans: Vec<_> = spans.into_iter().filter(|span| !span.is_empty()).collect();
+        if let [document] = documents
+            && document.text == text
+            && document.turns.iter().map(|(_, span)| span).eq(&spans)
+        {
+            return MarksFound::All;
         }
-        let spans = derive::from_marks(self, conversation, messages, text);
-        spans.is_some_and(|spans| {
-            let own = document.turns.iter().map(|(_, span)| span);
-            own.eq(spans.iter().filter(|span| !span.is_empty()))
-        })
+        let turns = documents.iter().flat_map(|document| {
+            document.turns.iter().map(move |(message, span)| (&document.text, *message, span))
+        });
+        let missed = turns.filter(|(own, _, span)| {
+            !spans.contains(span) || text.get(..span.end) != own.get(..span.end)
+        });
+        let missed: Vec<usize> = missed.map(|(_, message, _)| message).collect();
+        if missed.is_empty() { MarksFound::Nothing } else { MarksFound::AllBut(missed) }
     }
 }

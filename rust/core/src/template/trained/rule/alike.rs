@@ -6,6 +6,9 @@ use fastpack_template::json::{Json, Map};
 
 use crate::template::conversation::REASONING;
 
+/// Bytes of the shortest word by which a call is known.
+const SHORTEST_WORD: usize = 3;
+
 fn text(text: &str) -> Json {
     Json::String(text.into())
 }
@@ -27,6 +30,41 @@ fn call(name: &str) -> Json {
         ("type", text("function")),
         ("function", Json::Map(Arc::new(function))),
     ])))
+}
+
+/// The longest word of each text in the arguments of calls.
+pub(super) fn argument_words(calls: &Json) -> Vec<&str> {
+    let mut texts = Vec::new();
+    if let Json::List(calls) = calls {
+        for call in calls.iter() {
+            let Json::Map(call) = call else { continue };
+            let function = match call.get("function") {
+                Some(Json::Map(function)) => function,
+                _ => call,
+            };
+            function.get("arguments").into_iter().for_each(|given| each_text(given, &mut texts));
+        }
+    }
+    let words = texts.into_iter().filter_map(|text| {
+        text.split(|c: char| !c.is_ascii_alphanumeric()).max_by_key(|word| word.len())
+    });
+    words.filter(|word| word.len() >= SHORTEST_WORD).collect()
+}
+
+/// True if a text of a value contains a word.
+pub(super) fn has_text(value: &Json, word: &str) -> bool {
+    let mut texts = Vec::new();
+    each_text(value, &mut texts);
+    texts.iter().any(|text| text.contains(word))
+}
+
+fn each_text<'v>(value: &'v Json, texts: &mut Vec<&'v str>) {
+    match value {
+        Json::String(text) => texts.push(text),
+        Json::List(items) => items.iter().for_each(|item| each_text(item, texts)),
+        Json::Map(map) => map.values().for_each(|item| each_text(item, texts)),
+        _ => {}
+    }
 }
 
 /// Messages of the same role, and by the same name, that have little else in common: their texts share the header of

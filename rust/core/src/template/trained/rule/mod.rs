@@ -20,7 +20,7 @@ use std::ops::{Range, RangeInclusive};
 use fastpack_template::json::Map;
 
 pub(in crate::template::trained) use alike::has_calls;
-use alike::{other_kinds, same_kind};
+use alike::{argument_words, has_text, other_kinds, same_kind};
 use stops::Stops;
 use texts::{TrainedTurn, TurnDocument, merged};
 use tokens::shared_start;
@@ -223,6 +223,9 @@ pub(in crate::template) fn other_spans(
 /// profile ci).
 const MOST_WORK: u64 = 1 << 34;
 
+/// The most words of arguments that are searched for before a message is rendered without its calls.
+const MOST_WORDS: usize = 4;
+
 /// Renders the messages up to some turn of a conversation, and others in the place of its last ones.
 struct Renders<'c> {
     template: &'c ChatTemplate,
@@ -332,7 +335,7 @@ impl<'c> Renders<'c> {
             }
             text.len() - reopened
         };
-        if has_calls(message) {
+        if has_calls(message) && !self.shows_calls(message, &text, start) {
             let mut silent = message.clone();
             silent.shift_remove("tool_calls");
             if self.render(at, &[&silent], false).is_ok_and(|without| without == text) {
@@ -349,6 +352,20 @@ impl<'c> Renders<'c> {
         let found =
             FoundTurn { message: at, start, end, is_stopped, is_rewritten, first, opens_otherwise };
         Ok(FoundTexts { found, text, prompt })
+    }
+
+    /// True if a word that only the arguments of calls can have brought into the text stands behind `start`.
+    fn shows_calls(&self, message: &Map, text: &str, start: usize) -> bool {
+        let (before, own) = text.split_at(start);
+        let is_only_there = |word: &&str| {
+            let mut others = message.iter().filter(|(key, _)| ***key != *"tool_calls");
+            own.contains(word)
+                && !before.contains(word)
+                && !self.template.source.contains(word)
+                && !others.any(|(_, value)| has_text(value, word))
+        };
+        let calls = message.get("tool_calls").into_iter().flat_map(argument_words);
+        calls.take(MOST_WORDS).any(|word| is_only_there(&word))
     }
 
     /// The byte behind the last words of message `at` in the render of all messages; `reached` if it has none there.

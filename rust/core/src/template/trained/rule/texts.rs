@@ -11,8 +11,8 @@ pub(in crate::template) struct TurnDocument {
     pub(in crate::template) text: String,
     /// The trained turns: the index of the message, and the byte range that is trained. Ascending.
     pub(in crate::template) turns: Vec<(usize, Range<usize>)>,
-    /// The index of the message of the first turn that nothing ends.
-    pub(in crate::template) unended: Option<usize>,
+    /// The indexes of the messages of turns that nothing ends.
+    pub(in crate::template) unended: Vec<usize>,
     /// The number of the turn with which it ends.
     pub(in crate::template) last: usize,
 }
@@ -107,7 +107,7 @@ impl TurnDocument {
             let next = stops.before_next(&self.text[end..]);
             end += next;
             if next == 0 {
-                self.unended.get_or_insert(turn.message);
+                self.unended.push(turn.message);
             }
         }
         if end > turn.start {
