@@ -13,6 +13,7 @@ use crate::document::{Documents, INPUTS, PICTURES, Pass, TURN_ENDS};
 use crate::error::{Error, Origin, Result};
 use crate::objective::document_columns;
 use crate::pipeline::documents::custom_objective::{DocumentFunction, made};
+use crate::pipeline::documents::earlier_blocks::EarlierBlocks;
 use crate::pipeline::documents::per_record::{Verification, ending, take_record};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
 use crate::pipeline::documents::rendering::choices::{TurnChoices, TurnRenderers};
@@ -54,6 +55,8 @@ pub(crate) struct Intake<'a> {
     number: Option<&'a Numbering<'a>>,
     /// The place of the blocks among those of the job, if they are not all.
     part: Option<PartOfJob>,
+    /// The kept documents of the file, if it was packed before it grew.
+    earlier: Option<EarlierBlocks<'a>>,
 }
 
 /// The place of some blocks among those of a job.
@@ -93,8 +96,19 @@ pub(crate) struct Outcome {
 impl<'a> Intake<'a> {
     pub(crate) fn new(job: &'a Job, control: &'a Control) -> Self {
         let (keeps_tasks, names_all, compares_turns, hashes) = (false, false, false, false);
-        let (side, number, part) = (None, None, None);
-        Self { job, control, keeps_tasks, names_all, compares_turns, hashes, side, number, part }
+        let (side, number, part, earlier) = (None, None, None, None);
+        Self {
+            job,
+            control,
+            keeps_tasks,
+            names_all,
+            compares_turns,
+            hashes,
+            side,
+            number,
+            part,
+            earlier,
+        }
     }
 
     /// Numbers a record by `number` before an error of the job names it.
@@ -105,6 +119,11 @@ impl<'a> Intake<'a> {
     /// Counts the blocks as a part of those of a job.
     pub(in crate::pipeline) fn of_job(self, part: PartOfJob) -> Self {
         Self { part: Some(part), ..self }
+    }
+
+    /// Takes blocks with the same records from those that were kept.
+    pub(in crate::pipeline) fn knowing(self, earlier: EarlierBlocks<'a>) -> Self {
+        Self { earlier: Some(earlier), ..self }
     }
 
     /// Keeps the hash of each record's content with its documents, if that is `wanted`, by which splits are made.
@@ -284,7 +303,8 @@ impl<'a> Intake<'a> {
             };
             clock.lap(Stage::Read);
             if let Some(log) = log
-                && outcome.take_back(log, *number, block)?
+                && (outcome.take_back(log, *number, block)?
+                    || self.take_earlier((*number, block), &mut outcome, log)?)
             {
                 outcome.work.stages += clock.stop_after(Stage::Keep);
                 return Ok(outcome);
@@ -354,6 +374,11 @@ impl<'a> Intake<'a> {
             outcome.work.rendered = worker.take_rendered();
             Ok(outcome)
         }
+    }
+
+    /// Takes the documents of a block from those that were kept; false if they are not there.
+    fn take_earlier(&self, block: (u64, &Block), outcome: &mut Outcome, log: &Log) -> Result<bool> {
+        self.earlier.as_ref().map_or(Ok(false), |earlier| earlier.take(block, outcome, log))
     }
 
     /// The place of a record, by the number of its line.

@@ -2,6 +2,7 @@
 //! functions of the caller.
 
 pub(crate) mod custom_objective;
+pub(in crate::pipeline) mod earlier_blocks;
 pub(crate) mod held_pictures;
 pub(crate) mod intake;
 mod per_record;

@@ -1,6 +1,7 @@
 //! [`append_dir`]: further files for a finished folder, of whose files no token is made again.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,23 +14,25 @@ use super::output_folder::{in_folder, read_report};
 use super::pack_dir::{pack_dir, prepare};
 use super::repack::{damaged, take_blocks};
 use crate::assemble::NumberedFiles;
-use crate::config::identity::{Identity, JobInputs};
+use crate::config::identity::{FileState, Identity, JobInputs};
 use crate::config::{Appending, Inputs, Output, RowColumn, Validation};
-use crate::document::store::{Log, Store};
+use crate::document::store::{Log, LogEntry, Store};
 use crate::error::{Error, Result};
 use crate::pipeline::accounts::about::About;
+use crate::pipeline::documents::earlier_blocks::EarlierBlocks;
 use crate::pipeline::documents::intake::{Intake, Outcome, PartOfJob};
 use crate::pipeline::documents::recognise::FileKinds;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::rows::sink_packer::SinkPacker;
+use crate::report::listed_path::ListedPath;
 use crate::report::{AppendedFiles, Report};
 use crate::sink::{
     FinishedOutput, Folder, KeptTokens, LockedOutput, TokensFile, finished_output, kept,
     remove_output,
 };
-use crate::source::Blocks;
+use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
 use crate::util::wording::{message, set};
 
@@ -181,7 +184,7 @@ fn folder_beside(dir: &Path) -> Option<PathBuf> {
     Some(dir.with_file_name(name))
 }
 
-/// Packs the new files into a folder, behind the kept tokens or the rows of the old ones.
+/// Packs the new files into a folder: behind the rows of the old ones, or with their kept tokens.
 fn pack_behind(
     folder: &mut Folder,
     job: &Job,
@@ -191,18 +194,12 @@ fn pack_behind(
 ) -> Result<Report> {
     let started = Instant::now();
     let log = Arc::new(Log::open(&folder.blocks())?);
-    let mut content = ContentHashes::default();
-    let mut blocks = 0;
-    let mut consumed = |outcome: &Outcome| {
-        content.add(outcome);
-        blocks += 1;
-    };
     let before = read_report(finished.report(), &output.dir)?;
     let mut about = About::new(job, &new.found);
-    let appended = AppendedFiles { files: about.facts.files, bytes: about.facts.bytes };
+    let appended = AppendedFiles { files: about.facts.files, bytes: new.bytes };
     about.sources = NumberedFiles::new(files);
     about.facts.files = before.facts.files + new.count;
-    about.facts.bytes += before.facts.bytes;
+    about.facts.bytes = before.facts.bytes + new.bytes;
     let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
     let store = Store::with_log(Arc::clone(&log), output.memory);
     let packing = Packing::with_store(&job.options, layout, store);
@@ -211,20 +208,20 @@ fn pack_behind(
         packing = packing.allowing_one_side();
         folder.append_to(finished, control)?;
     }
-    let mut packer = SinkPacker::new(packing, folder, control, started);
-    let mut intake = Intake::new(job, control).hashing(output.hashes_content());
-    if let OldOutput::Tokens(kept) = &old {
-        packer = take_old(kept, &log, packer, &mut consumed, job, control)?;
-        intake = intake.of_job(PartOfJob {
-            before: before.facts.bytes,
-            all: about.facts.bytes,
-            first_block: kept.blocks,
-        });
-    }
-    let seen = intake.read(Blocks::new(new.found), Some(&log), |outcome| {
-        consumed(&outcome);
-        packer.take(outcome)
-    })?;
+    let packer = SinkPacker::new(packing, folder, control, started);
+    let intake = || Intake::new(job, control).hashing(output.hashes_content());
+    let mut taken = Taken { packer, content: ContentHashes::default(), blocks: 0 };
+    let seen = match &old {
+        OldOutput::Rows(_) => {
+            intake().read(Blocks::new(new.found), Some(&log), |outcome| taken.take(outcome))?
+        }
+        OldOutput::Tokens(kept) => {
+            let old = OldTokens::open(kept, &finished.job().inputs)?;
+            let merging = Merging { old: &old, log: &log, job, all: about.facts.bytes, control };
+            merging.merge(new.found, &intake, &mut taken)?
+        }
+    };
+    let Taken { packer, content, blocks } = taken;
     let mut kinds = FileKinds::of(before.facts.inputs);
     kinds.merge(seen);
     about.read(job, kinds);
@@ -244,27 +241,128 @@ fn pack_behind(
     Ok(report)
 }
 
-/// Gives the kept blocks to `packer`, and copies to the log of the new output those that are not there yet.
-fn take_old<'a>(
-    kept: &KeptTokens,
-    log: &Log,
+/// The blocks that were packed so far.
+struct Taken<'a> {
     packer: SinkPacker<'a>,
-    consumed: &mut dyn FnMut(&Outcome),
-    job: &Job,
-    control: &Control,
-) -> Result<SinkPacker<'a>> {
-    let old = Log::open_finished(&kept.tokens)?;
-    let there: HashSet<u64> = old.found().collect();
-    if there.len() as u64 != kept.blocks || !(0..kept.blocks).all(|it| there.contains(&it)) {
-        return Err(damaged(kept));
+    content: ContentHashes,
+    blocks: u64,
+}
+
+impl Taken<'_> {
+    fn take(&mut self, outcome: Outcome) -> Result<()> {
+        self.content.add(&outcome);
+        self.blocks += 1;
+        self.packer.take(outcome)
     }
-    let entry = |number| {
-        if let Some(copied) = log.entry(number, None)? {
-            return Ok(copied);
+}
+
+/// The kept tokens of a finished folder, block by block in the order of its files.
+struct OldTokens<'k> {
+    kept: &'k KeptTokens,
+    log: Log,
+    /// The place of each file.
+    files: &'k BTreeMap<ListedPath, FileState>,
+}
+
+impl<'k> OldTokens<'k> {
+    fn open(kept: &'k KeptTokens, inputs: &'k JobInputs) -> Result<Self> {
+        let log = Log::open_finished(&kept.tokens)?;
+        let is_whole = log.found().eq(0..kept.blocks);
+        let JobInputs::Files(files) = inputs else { return Err(damaged(kept)) };
+        if is_whole { Ok(Self { kept, log, files }) } else { Err(damaged(kept)) }
+    }
+
+    fn entry(&self, number: u64) -> Result<LogEntry> {
+        let entry = self.log.entry(number, None)?;
+        entry.map(|(entry, _)| entry).ok_or_else(|| damaged(self.kept))
+    }
+
+    /// The numbers of the blocks of the file at a place.
+    fn blocks_of(&self, place: u64) -> Result<Range<u64>> {
+        Ok(self.first_from(place)?..self.first_from(place + 1)?)
+    }
+
+    /// The number of the first block of the file at `place`, or else of the next file that has blocks.
+    fn first_from(&self, place: u64) -> Result<u64> {
+        let (mut low, mut high) = (0, self.kept.blocks);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let path = ListedPath::from(self.entry(middle)?.documents.path());
+            let state = self.files.get(&path).ok_or_else(|| damaged(self.kept))?;
+            if state.place < place { low = middle + 1 } else { high = middle }
         }
-        let (entry, _) = old.entry(number, None)?.ok_or_else(|| damaged(kept))?;
-        let place = log.append(number, &entry.fingerprint, &entry.documents, &entry.ledger)?;
-        Ok((entry, place))
-    };
-    take_blocks(0..kept.blocks, &entry, packer, consumed, &job.options, control)
+        Ok(low)
+    }
+}
+
+/// The work of an append that plans all tokens again.
+struct Merging<'a> {
+    old: &'a OldTokens<'a>,
+    /// The log of the new output.
+    log: &'a Log,
+    job: &'a Job,
+    /// The bytes of all files.
+    all: u64,
+    control: &'a Control,
+}
+
+impl<'a> Merging<'a> {
+    /// Packs all blocks in the order of the files: kept ones, and those of the files to read. Returns the formats and shapes of these.
+    fn merge(
+        &self,
+        found: FoundFiles,
+        intake: &dyn Fn() -> Intake<'a>,
+        taken: &mut Taken<'_>,
+    ) -> Result<FileKinds> {
+        let place = |file: &SourceFile| self.old.files.get(&ListedPath::from(&file.path));
+        let known = found.files.partition_point(|file| place(file).is_some());
+        let mut left = found.bytes();
+        let mut seen = FileKinds::default();
+        let mut next_old = 0;
+        for file in &found.files[..known] {
+            let Some(FileState { place, .. }) = place(file) else { continue };
+            let numbers = self.old.blocks_of(*place)?;
+            self.copy(next_old..numbers.start, taken)?;
+            next_old = numbers.end;
+            let earlier = EarlierBlocks { log: &self.old.log, numbers, first: taken.blocks };
+            let alone = FoundFiles { files: vec![file.clone()], ..found.clone() };
+            let bytes = alone.bytes();
+            seen.merge(self.read(alone, left, intake().knowing(earlier), taken)?);
+            left -= bytes;
+        }
+        self.copy(next_old..self.old.kept.blocks, taken)?;
+        let files = found.files[known..].to_vec();
+        seen.merge(self.read(FoundFiles { files, ..found }, left, intake(), taken)?);
+        Ok(seen)
+    }
+
+    /// Packs the blocks of files, of which `left` bytes are left to read.
+    fn read(
+        &self,
+        found: FoundFiles,
+        left: u64,
+        intake: Intake<'a>,
+        taken: &mut Taken<'_>,
+    ) -> Result<FileKinds> {
+        let (before, all) = (self.all.saturating_sub(left), self.all);
+        let intake = intake.of_job(PartOfJob { before, all, first_block: taken.blocks });
+        intake.read(Blocks::new(found), Some(self.log), |outcome| taken.take(outcome))
+    }
+
+    /// Packs kept blocks, and copies to the log of the new output the blocks that are not there yet.
+    fn copy(&self, numbers: Range<u64>, taken: &mut Taken<'_>) -> Result<()> {
+        let (first_old, first) = (numbers.start, taken.blocks);
+        let entry = |old: u64| {
+            let number = old - first_old + first;
+            if let Some(copied) = self.log.entry(number, None)? {
+                return Ok(copied);
+            }
+            let entry = self.old.entry(old)?;
+            let LogEntry { fingerprint, documents, ledger } = &entry;
+            let place = self.log.append(number, fingerprint, documents, ledger)?;
+            Ok((entry, place))
+        };
+        let take = |outcome| taken.take(outcome);
+        take_blocks(numbers, &entry, take, &self.job.options, self.control)
+    }
 }

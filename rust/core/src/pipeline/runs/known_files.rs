@@ -22,19 +22,22 @@ use crate::util::ordered::ordered;
 
 /// The files that a finished folder was not packed from yet, and the lines by which others have grown.
 pub(super) struct NewFiles {
-    /// The files and lines to read.
+    /// The files and lines to read. Where all tokens are planned again, a file that grew is read as a whole, and the files are in the
+    /// order of `all`.
     pub(super) found: FoundFiles,
     /// The states of all files: those of the folder first.
     pub(super) all: BTreeMap<ListedPath, FileState>,
     /// The number of files that the folder was not packed from at all.
     pub(super) count: u64,
+    /// The bytes of these files, and those by which others have grown.
+    pub(super) bytes: u64,
 }
 
 impl NewFiles {
     /// Compares the files that were found with those of the folder, by size and time, or else by their content.
     ///
-    /// Fails with [`Error::Option`] for a file of the folder that has changed. One that has grown is new from there on where rows
-    /// are appended, if its lines before are as they were.
+    /// Fails with [`Error::Option`] for a file of the folder that has changed. A line file that has grown is new from there on, if its
+    /// lines before are as they were.
     pub(super) fn find(
         (old, known): (&FinishedOutput, &BTreeMap<ListedPath, FileState>),
         appending: Appending,
@@ -43,40 +46,57 @@ impl NewFiles {
         control: &Control,
     ) -> Result<Self> {
         let reader = OldContent { job, sources: &found, control };
-        let (mut all, mut new, mut count) = (known.clone(), Vec::new(), 0);
+        let (mut all, mut new, mut count, mut bytes) = (known.clone(), Vec::new(), 0, 0);
         for file in &found.files {
             let path = ListedPath::from(&file.path);
             let now = FileState { place: all.len() as u64, ..state(file) };
             let Some(before) = known.get(&path) else {
+                new.push((now.place, file.clone()));
                 all.insert(path, now);
-                new.push(file.clone());
                 count += 1;
+                bytes += file.size;
                 continue;
             };
             let now = FileState { place: before.place, grown: before.grown.clone(), ..now };
             if *before == now {
                 continue;
             }
-            let may_grow = appending == Appending::Rows && file.size > before.size;
-            let is_as_before = (may_grow && is_line_file(file)? || file.size == before.size)
+            if file.size > before.size && !is_line_file(file)? {
+                return Err(grown_table(appending, file));
+            }
+            let is_as_before = file.size >= before.size
                 && reader.hash(file, before)? == old.content().get(&path).copied();
-            let mut lines = None;
-            if is_as_before && file.size > before.size {
-                lines = reader.lines_behind(file, before.size)?;
+            if !is_as_before {
+                return Err(changed(appending, file, "which has changed since it was packed"));
             }
-            match lines {
-                Some(lines) => {
+            if file.size == before.size {
+                all.insert(path, now);
+                continue;
+            }
+            let Some(lines) = reader.lines_behind(file, before.size)? else {
+                return Err(changed(
+                    appending,
+                    file,
+                    "whose last line was continued since it was packed",
+                ));
+            };
+            bytes += file.size - before.size;
+            let (lines, now) = match appending {
+                Appending::Rows => {
                     let grown = before.grown.iter().copied().chain([before.size]).collect();
-                    all.insert(path, FileState { grown, ..now });
-                    new.push(SourceFile { lines: Some(lines), ..file.clone() });
+                    (lines, FileState { grown, ..now })
                 }
-                None if is_as_before && file.size == before.size => {
-                    all.insert(path, now);
-                }
-                None => return Err(changed(appending, file)),
-            }
+                // From the beginning its blocks are those of one job over the whole file.
+                Appending::Tokens => (LineRange { bytes: 0..file.size, first: 1 }, now),
+            };
+            new.push((now.place, SourceFile { lines: Some(lines), ..file.clone() }));
+            all.insert(path, now);
         }
-        Ok(Self { found: FoundFiles { files: new, ..found }, all, count })
+        if appending == Appending::Tokens {
+            new.sort_by_key(|(place, _)| *place);
+        }
+        let files = new.into_iter().map(|(_, file)| file).collect();
+        Ok(Self { found: FoundFiles { files, ..found }, all, count, bytes })
     }
 }
 
@@ -98,13 +118,20 @@ pub(super) fn refused(appending: Appending, reason: impl std::fmt::Display) -> E
     Error::option("exists", format!("is `{}`, which {reason}", appending.name()))
 }
 
-/// The error of a file that is not as it was packed.
-fn changed(appending: Appending, file: &SourceFile) -> Error {
-    let reason = format!(
-        "cannot take `{}`, which has changed since it was packed; put what is new into a file of its own, or pack all files again",
-        ShownPath(&file.path)
+/// The error of a file that is not as it was packed; `fault` says what is wrong with it.
+fn changed(appending: Appending, file: &SourceFile, fault: &str) -> Error {
+    let path = ShownPath(&file.path);
+    let remedy = "put what is new into a file of its own, or pack all files again";
+    refused(appending, format!("cannot take `{path}`, {fault}; {remedy}"))
+}
+
+/// The error of a file that has grown, but cannot be read from where it ended.
+fn grown_table(appending: Appending, file: &SourceFile) -> Error {
+    let fault = format!(
+        "which has grown since it was packed: only JSON Lines without compression are read from where they ended, and not `{}`",
+        file.format
     );
-    refused(appending, reason)
+    changed(appending, file, &fault)
 }
 
 /// Reads the content of files again as it was read when they were packed.

@@ -160,7 +160,7 @@ pub(super) fn pack_kept(
 pub(in crate::pipeline) fn take_all<'a>(
     kept: &KeptTokens,
     log: &Log,
-    packer: SinkPacker<'a>,
+    mut packer: SinkPacker<'a>,
     consumed: &mut dyn FnMut(&Outcome),
     options: &Options,
     control: &Control,
@@ -171,18 +171,22 @@ pub(in crate::pipeline) fn take_all<'a>(
         return Err(damaged(kept));
     }
     let entry = |number| log.entry(number, None)?.ok_or_else(|| damaged(kept));
-    take_blocks(numbers, &entry, packer, consumed, options, control)
+    let take = |outcome: Outcome| {
+        consumed(&outcome);
+        packer.take(outcome)
+    };
+    take_blocks(numbers, &entry, take, options, control)?;
+    Ok(packer)
 }
 
-/// Gives the blocks of these numbers to `packer`, as `entry` finds them.
-pub(in crate::pipeline) fn take_blocks<'a>(
+/// Gives the blocks of these numbers to `take` in their order, as `entry` finds them.
+pub(in crate::pipeline) fn take_blocks(
     mut numbers: impl Iterator<Item = u64> + Send,
     entry: &(dyn Fn(u64) -> Result<(LogEntry, LoggedBlock)> + Sync),
-    mut packer: SinkPacker<'a>,
-    consumed: &mut dyn FnMut(&Outcome),
+    take: impl FnMut(Outcome) -> Result<()>,
     options: &Options,
     control: &Control,
-) -> Result<SinkPacker<'a>> {
+) -> Result<()> {
     control.enter(Phase::Tokenize);
     let next = || {
         control.tick()?;
@@ -208,11 +212,7 @@ pub(in crate::pipeline) fn take_blocks<'a>(
             })
         }
     };
-    ordered(options.work.threads, next, worker, |outcome| {
-        consumed(&outcome);
-        packer.take(outcome)
-    })?;
-    Ok(packer)
+    ordered(options.work.threads, next, worker, take)
 }
 
 /// The error of kept tokens that are not whole.

@@ -131,8 +131,7 @@ def test_other_options_and_changed_files_are_refused_by_name(
         with pytest.raises(fastpack.OptionError) as refused:
             append(parts[1], **more)
         assert refused.value.option == "exists"
-    with parts[0].open("a", encoding="utf-8") as file:
-        file.write(json.dumps(conversation(7)) + "\n")
+    parts[0].write_text(parts[0].read_text().replace("e", "a", 1) + json.dumps(conversation(7)) + "\n")
     with pytest.raises(fastpack.OptionError, match="has changed since it was packed") as refused:
         append(parts[:2])
     assert str(parts[0]) in str(refused.value)

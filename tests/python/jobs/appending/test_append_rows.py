@@ -228,23 +228,6 @@ def test_a_last_line_without_its_end_may_be_ended_and_not_continued(
     append(file, folder, columns=COLUMNS)
     assert sorted(origins(folder)) == [(0, row + 1) for row in (*range(30), *range(31, 61))]
     is_well(folder)
-    other = tmp_path / "b.jsonl"
-    other.write_text('{"text": "one two"}\n{"text": "three"}')
-    append(other, folder, columns=COLUMNS)
-    with other.open("a") as opened:
-        opened.write(" \n")
-    with pytest.raises(fastpack.OptionError, match="has changed since it was packed"):
-        append(other, folder, columns=COLUMNS)
-
-
-def test_files_that_are_no_lines_do_not_grow(pack: Any, append: Any, tmp_path: Path) -> None:
-    table = tmp_path / "a.csv"
-    table.write_text("text\n" + "".join(f"{sentence(number, 9)}\n" for number in range(50)))
-    pack(table, tmp_path / "grown")
-    with table.open("a") as opened:
-        opened.write("one more\n")
-    with pytest.raises(fastpack.OptionError, match=r"a\.csv`, which has changed since it was packed"):
-        append(table, tmp_path / "grown")
 
 
 def test_what_does_not_go_with_it_is_refused_by_name(
