@@ -1,11 +1,11 @@
 //! [`EarlierBlocks`]: the kept documents of a file that has grown since.
 
 use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 
-use crate::document::store::Log;
+use crate::document::store::{Log, LogEntry};
 use crate::error::Result;
-use crate::pipeline::documents::intake::Outcome;
-use crate::source::Block;
 
 /// The documents that an earlier job kept of a file which has grown since. Blocks with the same records are not tokenized again: all but
 /// the last, which is longer now.
@@ -20,23 +20,18 @@ pub(in crate::pipeline) struct EarlierBlocks<'a> {
 }
 
 impl EarlierBlocks<'_> {
-    /// Takes the documents of the block `number` of this job, and writes them to its log; false if its records are others.
-    pub(super) fn take(
+    /// The documents of the block `number` of this job; `None` if its records are not those with this fingerprint.
+    pub(super) fn entry(
         &self,
-        (number, block): (u64, &Block),
-        outcome: &mut Outcome,
-        log: &Log,
-    ) -> Result<bool> {
+        number: u64,
+        path: &Arc<Path>,
+        fingerprint: Option<&str>,
+    ) -> Result<Option<LogEntry>> {
         let old = number - self.first + self.numbers.start;
         if !self.numbers.contains(&old) {
-            return Ok(false);
+            return Ok(None);
         }
-        let Some((entry, _)) = self.log.entry(old, Some(&block.path))? else { return Ok(false) };
-        if Some(&entry.fingerprint) != outcome.fingerprint.as_ref() {
-            return Ok(false);
-        }
-        (outcome.documents, outcome.ledger) = (entry.documents, entry.ledger);
-        outcome.write_down(log, number)?;
-        Ok(true)
+        let entry = self.log.entry(old, Some(path))?.map(|(entry, _)| entry);
+        Ok(entry.filter(|entry| Some(&*entry.fingerprint) == fingerprint))
     }
 }

@@ -376,9 +376,19 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Takes the documents of a block from those that were kept; false if they are not there.
-    fn take_earlier(&self, block: (u64, &Block), outcome: &mut Outcome, log: &Log) -> Result<bool> {
-        self.earlier.as_ref().map_or(Ok(false), |earlier| earlier.take(block, outcome, log))
+    /// Takes the documents of a block from those that were kept, and writes them to the log; false if they are not there.
+    fn take_earlier(
+        &self,
+        (number, block): (u64, &Block),
+        outcome: &mut Outcome,
+        log: &Log,
+    ) -> Result<bool> {
+        let Some(earlier) = &self.earlier else { return Ok(false) };
+        let known = earlier.entry(number, &block.path, outcome.fingerprint.as_deref())?;
+        let Some(entry) = known else { return Ok(false) };
+        (outcome.documents, outcome.ledger) = (entry.documents, entry.ledger);
+        outcome.write_down(log, number)?;
+        Ok(true)
     }
 
     /// The place of a record, by the number of its line.
