@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from fastpack import _fastpack
 from fastpack.api.carried_columns import carried_columns, pack_carrying
+from fastpack.api.carried_fields import carried_fields, pack_carrying_fields
 from fastpack.api.kept_tokens import kept_tokens
 from fastpack.api.recipes import load_manifest, recipe_of
 from fastpack.api.shares import shared_sources
@@ -68,6 +69,12 @@ __all__ = [
 
 def pack_files(given: Given) -> pa.Table | Splits:
     """Packs files into tables."""
+    fields = carried_fields(given)
+    return pack_carrying_fields(given, fields, _pack_files) if fields else _pack_files(given)
+
+
+def _pack_files(given: Given) -> pa.Table | Splits:
+    """Packs files into tables of packed columns alone."""
     given, shares = shared_sources(with_processor(given))
     options = native_options(given, shares)
     inputs = native_inputs(given)

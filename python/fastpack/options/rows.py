@@ -82,6 +82,18 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=RUN,
         differs={
+            "pack_files": Differs(
+                type="Sequence[str] | None",
+                doc=(
+                    "The columns of the rows, in their order. If not given, those of the `objective`: `input_ids`, `labels`, "
+                    "`position_ids` and `seq_lengths` for `causal`. Further ones: `document_ids`, `loss_weights`, "
+                    "`unpadded_lengths`, `source_file`, `source_row`, `source_turn`, `source_start`, `attn_cost`, and `group` "
+                    'with `Balanced`. The page "What a row is" says what each holds, and which other objectives have. Where '
+                    "rows hold one document each, as with `generation`, any field of the records is carried too, as the file "
+                    "has it, from JSON Lines without compression, Parquet and Arrow on the local disk: a prompt as messages, "
+                    "the answer that a reward compares."
+                ),
+            ),
             "pack_table": Differs(
                 type="Sequence[str] | None",
                 doc=(
@@ -90,7 +102,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
                     "entry for each document; both are null for padding. Where rows hold one document each, as with "
                     "`generation`, any column is carried as it is."
                 ),
-            )
+            ),
         },
         flag=Flag(
             "--columns",

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from fastpack.tokenizer.arguments import TokenizerArgument
     from fastpack.tokenizer.tokenizer import Tokenizer
     from fastpack.types import (
-        Column,
         MaxLost,
         NamedSources,
         ObjectiveName,
@@ -57,7 +56,7 @@ def pack_files(
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     validation: None = None,
-    columns: Sequence[Column] | None = None,
+    columns: Sequence[str] | None = None,
     **options: Unpack[FileArguments],
 ) -> pa.Table: ...
 @overload
@@ -66,7 +65,7 @@ def pack_files(
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     validation: Validation,
-    columns: Sequence[Column] | None = None,
+    columns: Sequence[str] | None = None,
     **options: Unpack[FileArguments],
 ) -> Splits: ...
 @suggesting
@@ -81,7 +80,7 @@ def pack_files(
     order: Order | Balanced | None = None,
     seed: int = 0,
     padding: PadTo | Padding | None = None,
-    columns: Sequence[Column] | None = None,
+    columns: Sequence[str] | None = None,
     objective: ObjectiveName | Objective = "causal",
     train_on: TrainedTokens | TrainOn = "auto",
     turns: Turns = "auto",

@@ -12,8 +12,8 @@ from fastpack import _fastpack
 from fastpack.arguments.checks import check_type, reason_of, regular_file
 from fastpack.arguments.urls import is_url, scheme_of
 from fastpack.dataset.packed_files import Access, RemoteFiles
-from fastpack.dataset.pictures.records import RecordFiles
 from fastpack.options.storage import Storage
+from fastpack.records.record_files import RecordFiles
 from fastpack.storage.remote_pictures import remote_pictures
 
 if TYPE_CHECKING:

@@ -153,6 +153,13 @@ pub struct ReadAs {
     repeat: NonZeroU64,
 }
 
+impl ReadAs {
+    /// True if its files are read once, and to their ends.
+    pub fn is_whole(&self) -> bool {
+        self.limit.is_none() && self.repeat.get() == 1
+    }
+}
+
 impl From<&Source> for ReadAs {
     fn from(source: &Source) -> Self {
         let Source { reading, limit, repeat, .. } = source;

@@ -57,7 +57,7 @@ pub use folder::discard::{LockedOutput, discard, is_barred, is_damaged, remove_o
 pub use folder::survey::{
     FinishedOutput, KeptTokens, finished_in, finished_output, kept, tokens_hash,
 };
-pub use groups::group_states::{GroupState, StepState, Underway};
+pub use groups::group_states::{GroupState, OwnProgress, StepState, Underway};
 pub use groups::packed::PackedGroup;
 pub use groups::{Groups, join};
 pub use manifest::{File, Manifest, MetadataFile, TokensFile, VERSION as MANIFEST_VERSION};

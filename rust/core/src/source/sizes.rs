@@ -2,7 +2,7 @@
 
 /// Bytes of a block: small enough that the first rows of a stream come at once and a block's text stays in
 /// the second-level cache, large enough that handing it over costs nothing.
-pub(super) const BLOCK_BYTES: usize = 256 << 10;
+pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 
 /// The most bytes of one record. A longer one is no data.
 pub(super) const LONGEST_RECORD: usize = 1 << 30;

@@ -11,7 +11,8 @@
 //! number is that of the block.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
@@ -24,6 +25,9 @@ use crate::util::disk::frames::HEADER;
 
 /// Bytes of a word.
 pub(super) const WORD: usize = 4;
+
+/// More bytes than the note of a block has: its ledger names a few records.
+const LONGEST_NOTE: usize = 64 << 20;
 
 /// The documents and counts of one block.
 #[derive(Clone, Debug)]
@@ -130,6 +134,22 @@ impl LogEntry {
         let entry = Self { fingerprint, documents, ledger };
         Some((entry, payload.len() - records.len(), ends))
     }
+}
+
+/// The input file of an entry, and the documents that were read for it; `None` where it is none. `read` fills bytes from an offset on.
+pub(super) fn read_head(
+    read: &dyn Fn(&mut [u8], u64) -> io::Result<()>,
+) -> io::Result<Option<(PathBuf, u64)>> {
+    let mut counts = [0; 2 * WORD];
+    read(&mut counts, 0)?;
+    let size = words(&counts)[0] as usize;
+    if size > LONGEST_NOTE {
+        return Ok(None);
+    }
+    let mut note = vec![0; size];
+    read(&mut note, counts.len() as u64)?;
+    let note: Option<EntryMetadata> = serde_json::from_slice(&note).ok();
+    Ok(note.map(|note| (PathBuf::from(&*note.path), note.ledger.read.documents)))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]

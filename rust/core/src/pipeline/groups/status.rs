@@ -8,9 +8,12 @@ use serde::Serialize;
 use super::cut::{Sized, cut};
 use super::group::GroupStep;
 use crate::config::RemoteOutput;
-use crate::config::identity::Identity;
+use crate::config::identity::{Identity, ReadAs};
+use crate::document::store::LogProgress;
 use crate::error::{Error, Result};
+use crate::report::timing::ratio;
 use crate::sink::{self, GroupState, JobState, StepState, Underway, finished_in};
+use crate::source::{BLOCK_BYTES, Container, format_by_name};
 use crate::storage::public;
 use crate::util::control::Control;
 
@@ -18,7 +21,7 @@ use crate::util::control::Control;
 const NAMED: usize = 20;
 
 /// The state of a job in an output folder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
     /// `finished`, `running` or `stopped`.
     pub state: String,
@@ -28,6 +31,12 @@ pub struct Status {
     pub files: u64,
     /// The bytes of the input files.
     pub bytes: u64,
+    /// The documents whose tokens are made; `None` for a finished job, one with groups and one in a bucket.
+    pub documents: Option<u64>,
+    /// The share of the input whose tokens are made, at least; `None` where that is not known.
+    pub share: Option<f64>,
+    /// The finished shards; `None` where `documents` is.
+    pub shards: Option<u64>,
     /// The steps of the job, in their order, and its groups in each.
     pub steps: Vec<GroupCount>,
     /// The groups that failed, by number, and why: the first ones.
@@ -66,7 +75,7 @@ pub struct GroupCount {
 /// Fails with [`Error::Output`] if the folder holds no job.
 pub fn status(dir: &Path, remote: Option<&RemoteOutput>, control: &Control) -> Result<Status> {
     match sink::find(dir, remote, control)? {
-        JobState::Underway(found) => Ok(of_underway(&found)),
+        JobState::Underway(found) => of_underway(&found),
         JobState::Finished(job) => Ok(of_finished(&job)),
         JobState::Absent => Err(no_job(Path::new(&public(&dir.to_string_lossy())))),
     }
@@ -95,11 +104,21 @@ fn of_finished(job: &Identity) -> Status {
     };
     let groups = groups_of(job);
     let steps = steps_of(job).iter().map(|step| count(step.name(), groups)).collect();
-    Status { state: "finished".to_owned(), started: None, files, bytes, steps, failed: Vec::new() }
+    Status {
+        state: "finished".to_owned(),
+        started: None,
+        files,
+        bytes,
+        documents: None,
+        share: None,
+        shards: None,
+        steps,
+        failed: Vec::new(),
+    }
 }
 
 /// The state of a job that is not finished.
-fn of_underway(found: &Underway) -> Status {
+fn of_underway(found: &Underway) -> Result<Status> {
     let groups = groups_of(&found.job);
     let (files, bytes) = files_of(&found.job);
     let all = steps_of(&found.job);
@@ -133,14 +152,41 @@ fn of_underway(found: &Underway) -> Status {
         .iter()
         .filter(|(_, state)| !state.steps.values().any(|step| *step == StepState::Running));
     let failed = failed.filter_map(|(group, state)| Some((*group, state.failed.clone()?)));
-    Status {
+    let own = found.own.as_ref();
+    let made = own.map(|own| LogProgress::read(&own.log)).transpose()?;
+    Ok(Status {
         state: if is_running { "running" } else { "stopped" }.to_owned(),
         started: Some(found.now.to_string()),
         files,
         bytes,
+        documents: made.as_ref().map(|made| made.documents),
+        share: made.as_ref().and_then(|made| share_of(&found.job, made)),
+        shards: own.map(|own| own.shards),
         steps,
         failed: failed.take(NAMED).collect(),
+    })
+}
+
+/// The share of the input of which blocks are made, at least: the files before the one of the last block, and the blocks of that
+/// file where these are of a known size. `None` if files are read several times or in part, or none has bytes.
+fn share_of(job: &Identity, made: &LogProgress) -> Option<f64> {
+    if job.row_options.as_ref().is_some_and(|rows| rows.shares.is_some())
+        || !job.sources.iter().all(ReadAs::is_whole)
+    {
+        return None;
     }
+    let sizes = job.sized_files();
+    let all: u64 = sizes.iter().map(|(bytes, ..)| *bytes).sum();
+    let Some(last) = &made.file else { return Some(0.0).filter(|_| all > 0) };
+    let at = job.files().iter().position(|file| **file == **last)?;
+    let before: u64 = sizes[..at].iter().map(|(bytes, ..)| *bytes).sum();
+    let of_last = match format_by_name(last) {
+        (Some(Container::Lines), None) => {
+            sizes[at].0.min(made.blocks_of_file.saturating_mul(BLOCK_BYTES as u64))
+        }
+        _ => 0,
+    };
+    (all > 0).then(|| ratio(before + of_last, all))
 }
 
 /// The steps of a job that has groups; none for others.

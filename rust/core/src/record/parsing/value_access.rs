@@ -72,6 +72,7 @@ impl<'l> Item<'l> {
             DataType::Binary => text_of(array.as_binary::<i32>().value(at))?,
             DataType::LargeBinary => text_of(array.as_binary::<i64>().value(at))?,
             DataType::BinaryView => text_of(array.as_binary_view().value(at))?,
+            DataType::FixedSizeBinary(_) => text_of(array.as_fixed_size_binary().value(at))?,
             _ => return None,
         })
     }

@@ -371,6 +371,9 @@ fn hash_of_cell(array: &dyn Array, at: usize) -> u64 {
         DataType::Binary => XxHash64::oneshot(0, array.as_binary::<i32>().value(at)),
         DataType::LargeBinary => XxHash64::oneshot(0, array.as_binary::<i64>().value(at)),
         DataType::BinaryView => XxHash64::oneshot(0, array.as_binary_view().value(at)),
+        DataType::FixedSizeBinary(_) => {
+            XxHash64::oneshot(0, array.as_fixed_size_binary().value(at))
+        }
         DataType::Utf8 => content::of_string(array.as_string::<i32>().value(at)),
         DataType::LargeUtf8 => content::of_string(array.as_string::<i64>().value(at)),
         DataType::Utf8View => content::of_string(array.as_string_view().value(at)),
@@ -423,6 +426,7 @@ fn of_cell(array: &dyn Array, at: usize, place: &str) -> Result<Picture, Fault> 
         DataType::Binary => of_bytes(bytes_of(array.as_binary::<i32>(), at)),
         DataType::LargeBinary => of_bytes(bytes_of(array.as_binary::<i64>(), at)),
         DataType::BinaryView => of_bytes(array.as_binary_view().value(at).into()),
+        DataType::FixedSizeBinary(_) => of_bytes(array.as_fixed_size_binary().value(at).into()),
         DataType::Struct(_) => {
             let fields = array.as_struct();
             let valid = |name: &str| {

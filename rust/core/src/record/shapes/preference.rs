@@ -24,6 +24,9 @@ pub(crate) fn read_pair(
     let prompted = if is_text(record, fields[0])? {
         let [chosen, rejected] = [string(record, fields[0])?, string(record, fields[1])?];
         let (prompt, answers) = if has_prompt {
+            if !is_text(record, prompt)? {
+                return Err(mixed((prompt, LIST), (fields[0], "a text")));
+            }
             (string(record, prompt)?, [chosen, rejected])
         } else {
             split_texts(&chosen, &rejected, fields)?
@@ -40,6 +43,9 @@ pub(crate) fn read_pair(
         let mut prompt = context;
         if !own {
             // A prompt that is a text beside messages repeats the beginning of both answers.
+            if same == 0 && has_prompt {
+                return Err(mixed((shape.field(Part::Prompt), "a text"), (fields[0], LIST)));
+            }
             if same == 0 {
                 let message = format!(
                     "`{}` and `{}` begin with different messages, so that neither tells the prompt; give it as `prompt`",
@@ -69,7 +75,12 @@ pub(crate) fn read_judged(
             return Err(wrong_type(shape.field(Part::Label), "true or false", other));
         }
     };
-    let prompted = if is_text(record, prompt)? {
+    let is_text = [is_text(record, prompt)?, is_text(record, completion)?];
+    if is_text[0] != is_text[1] {
+        let kind = |is_text| if is_text { "a text" } else { LIST };
+        return Err(mixed((prompt, kind(is_text[0])), (completion, kind(is_text[1]))));
+    }
+    let prompted = if is_text[0] {
         let answers = vec![string(record, completion)?];
         Prompted::Texts { prompt: string(record, prompt)?, answers }
     } else {
@@ -144,6 +155,18 @@ fn check_weight(weight: Option<f32>, field: &str, at: usize, is_prompt: bool) ->
             ),
         )),
     }
+}
+
+/// A list of messages, as messages name it.
+const LIST: &str = "a list of messages";
+
+/// The fault of a prompt and an answer, of which one is a text and the other a list of messages.
+fn mixed(prompt: (&str, &str), answer: (&str, &str)) -> Fault {
+    let message = format!(
+        "`{}` is {}, but `{}` is {}; give both as texts, or both as lists of messages: `[{{\"role\": \"user\", \"content\": …}}]`",
+        prompt.0, prompt.1, answer.0, answer.1
+    );
+    Fault::new(Reason::WrongType, message)
 }
 
 /// True if a field holds a text rather than messages.

@@ -112,6 +112,9 @@ fn value_of<const PICTURES: bool>(
         DataType::Binary => bytes::<PICTURES>(field, array.as_binary::<i32>().value(at))?,
         DataType::LargeBinary => bytes::<PICTURES>(field, array.as_binary::<i64>().value(at))?,
         DataType::BinaryView => bytes::<PICTURES>(field, array.as_binary_view().value(at))?,
+        DataType::FixedSizeBinary(_) => {
+            bytes::<PICTURES>(field, array.as_fixed_size_binary().value(at))?
+        }
         DataType::Boolean => Json::Bool(array.as_boolean().value(at)),
         DataType::Int8 => integer::<Int8Type>(array, at),
         DataType::Int16 => integer::<Int16Type>(array, at),
@@ -192,7 +195,7 @@ fn bytes<const PICTURES: bool>(field: &Field, bytes: &[u8]) -> Result<Json, Faul
             let message = format!(
                 "holds bytes that are no text: byte {at} is not UTF-8; decode them with `map`, or write the column as text"
             );
-            Err(Fault::new(Reason::WrongType, message))
+            Err(Fault::new(Reason::InvalidUtf8, message))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! [`Underway`]: a job that is not finished, and the states of its groups.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::NaiveDateTime;
@@ -8,7 +9,9 @@ use chrono::NaiveDateTime;
 use super::group_files::{self, FAILED, Failed, LOCK_ENDING, RECORD_ENDING};
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
+use crate::sink::files::{BLOCKS, WORK};
 use crate::sink::manifest::Manifest;
+use crate::sink::shards::finished_list::FinishedList;
 use crate::sink::store::coordination_files::{RecordStore, object};
 use crate::util::control::Control;
 use crate::util::ordered::ordered;
@@ -25,6 +28,17 @@ pub struct Underway {
     pub is_running: bool,
     /// The states of its groups, if it has groups. Those that no process has begun are left out.
     pub groups: BTreeMap<u64, GroupState>,
+    /// The files in which one process keeps its progress, where the job lies on the disk and has no groups.
+    pub own: Option<OwnProgress>,
+}
+
+/// The progress of a job that one process works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnProgress {
+    /// The log of finished blocks.
+    pub log: PathBuf,
+    /// The finished shards.
+    pub shards: u64,
 }
 
 /// The state of a group that a process has begun.
@@ -56,7 +70,17 @@ impl Underway {
     ) -> Result<Self> {
         let Manifest { job, now, .. } = started;
         let groups = states(records, control)?;
-        Ok(Self { job, now, is_running: records.is_locked()?, groups })
+        Ok(Self { job, now, is_running: records.is_locked()?, groups, own: None })
+    }
+
+    /// The same job, which lies in the folder `dir` of the disk.
+    pub(crate) fn on_disk(self, dir: &Path) -> Result<Self> {
+        if self.job.is_grouped() {
+            return Ok(self);
+        }
+        let work = dir.join(WORK);
+        let shards = FinishedList::read(&work, &self.job.name())?.len() as u64;
+        Ok(Self { own: Some(OwnProgress { log: work.join(BLOCKS), shards }), ..self })
     }
 }
 

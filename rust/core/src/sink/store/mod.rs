@@ -66,7 +66,8 @@ pub fn find(
     let finished = match remote {
         None => {
             if let Some((started, records)) = DiskRecords::find(dir)? {
-                return Underway::of(started, &records, control).map(JobState::Underway);
+                let found = Underway::of(started, &records, control)?;
+                return found.on_disk(dir).map(JobState::Underway);
             }
             finished_job(dir)?
         }

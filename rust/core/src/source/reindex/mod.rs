@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::discovery::discover::discover;
 use super::discovery::found::{FoundFiles, SourceFile, shared_folder};
-use super::extents::line_extent::text_of;
+use super::extents::line_extent::{beginning, text_of};
 use super::formats::format::Container;
 use super::input::InputBytes;
 use super::sizes::PEEKED;
@@ -131,6 +131,19 @@ fn targets(found: &FoundFiles, dir: &Path, control: &Control) -> Result<Vec<Path
         targets.push(to);
     }
     Ok(targets)
+}
+
+/// True if [`reindex`] takes a file; also for a compressed array of JSON, which shows when it is decoded.
+pub(crate) fn can_be_reindexed(file: &SourceFile) -> bool {
+    match file.format.container {
+        Container::Parquet | Container::Arrow => file.format.compression.is_none(),
+        Container::Lines => true,
+        Container::Json => {
+            let start = beginning(&file.location);
+            !start.is_ok_and(|start| text_of(&start).starts_with(b"["))
+        }
+        _ => false,
+    }
 }
 
 /// The name of the file that is written.

@@ -418,10 +418,7 @@ impl Lane {
         let (has, more) = if self.pools[pool].found {
             ("dropped every document of it", "a larger `max_length`")
         } else {
-            (
-                "has no document of it",
-                "have `fastpack reindex` divide its files into parts for that many lanes, take more records",
-            )
+            ("has no document of it", bench.pool_choice.to_divide(pool))
         };
         let reason = message![
             format!(

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::source::extents::extent::{Extent, Numbering, extents};
 use crate::source::extents::parts::parts;
 use crate::source::extents::weigh::weigh;
-use crate::source::{Block, FilePart, FoundFiles, Index, Raw};
+use crate::source::{Block, Container, FilePart, FoundFiles, Index, Raw, can_be_reindexed};
 use crate::stream::record_selection::{ChosenRecords, RecordSelection};
 use crate::util::control::Control;
 use crate::util::message::{ShownPath, counted};
@@ -155,9 +155,16 @@ impl<'a> Order<'a> {
             others => (format!(" and {others} other files"), "they"),
         };
         let are = if more.is_empty() { "is" } else { "are" };
+        // Whether a file of JSON is an array, which is entered nowhere, is known to those who open it.
+        let is_json = |file: &usize| self.found.files[*file].format.container == Container::Json;
+        let but = if slow.iter().any(is_json) {
+            " (not arrays of JSON: write their records as JSON Lines)"
+        } else {
+            ""
+        };
         Some(format!(
             "{}{more} {are} compressed in one piece or in frames of more than {} MiB, so {they} cannot be shared by many \
-             lanes, and a resume decodes a piece again up to its place; `fastpack reindex` writes such files in small frames",
+             lanes, and a resume decodes a piece again up to its place; `fastpack reindex` writes such files in small frames{but}",
             first.display(),
             LARGEST >> 20,
         ))
@@ -184,6 +191,17 @@ impl<'a> Order<'a> {
         let file = self.found.files.iter().position(|file| self.sources.contains(&file.source))?;
         let is_given = !self.found.files[file].is_file();
         is_given.then(|| (file, self.parts[file].records.clone()))
+    }
+
+    /// The remedy where its files cannot be shared by all lanes.
+    pub(crate) fn to_divide(&self) -> &'static str {
+        let mut files = self.found.files.iter().filter(|it| self.sources.contains(&it.source));
+        // The first stands for all: to open every file would take its time at each start.
+        if files.next().is_some_and(can_be_reindexed) {
+            "have `fastpack reindex` divide its files into parts for that many lanes, take more records"
+        } else {
+            "write its records as JSON Lines or Parquet, which many lanes can read, or into several files, take more records"
+        }
     }
 
     /// Its files, as messages show them.

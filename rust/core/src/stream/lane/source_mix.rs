@@ -33,6 +33,8 @@ pub(crate) struct PoolChoice {
     rounds: bool,
     /// The names of the pools with their files, as messages show them.
     shown: Vec<String>,
+    /// The remedy for each pool whose files cannot be shared by all lanes.
+    to_divide: Vec<&'static str>,
 }
 
 impl PoolChoice {
@@ -65,12 +67,18 @@ impl PoolChoice {
             epochs: options.epochs.map(std::num::NonZeroU64::get),
             rounds: options.epochs.is_some() && options.end() == Some(OnEnd::Repeat),
             shown: Vec::new(),
+            to_divide: Vec::new(),
         }
     }
 
-    /// The same, with the names of the pools as messages show them.
-    pub(crate) fn showing(self, shown: Vec<String>) -> Self {
-        Self { shown, ..self }
+    /// The same, with the names of the pools as messages show them, and the remedy for files that cannot be shared.
+    pub(crate) fn showing(self, shown: Vec<String>, to_divide: Vec<&'static str>) -> Self {
+        Self { shown, to_divide, ..self }
+    }
+
+    /// The remedy for a pool whose files cannot be shared by all lanes.
+    pub(crate) fn to_divide(&self, pool: usize) -> &'static str {
+        self.to_divide.get(pool).copied().unwrap_or_default()
     }
 
     /// A pool as messages show it.
