@@ -135,7 +135,10 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         """
         length = self._length()
         if length is None:
-            message = "the length of a stream that another process makes is not known here"
+            message = (
+                "the length of a stream that another process makes is not known here; give the trainer `max_steps`, which "
+                "`estimate()` of the stream tells in the process that serves it"
+            )
             if not self._is_served:
                 message = (
                     "a stream without `max_steps` has no length until its rows are counted: give `cache_dir` and `epochs`, and "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -164,6 +165,18 @@ def test_a_source_that_cannot_be_divided_is_named_with_its_file(
     assert f"give source `web` ({whole}) a share, but lane" in said
     assert "`fastpack reindex`" in said
     assert "fewer `ranks.lanes`" in said
+    for name, text in (
+        ("whole.csv", "text\n" + "".join(f"{sentence(number, 40)}\n" for number in range(200))),
+        ("whole.json", json.dumps([{"text": sentence(number, 40)} for number in range(200)])),
+    ):
+        (tmp_path / name).write_text(text)
+        given = {"short": sources["short"], "web": tmp_path / name}
+        other = flat.stream(given, loaded, weights={"short": 1, "web": 1}, **OPTIONS)
+        with pytest.raises(
+            fastpack.OptionError, match="write its records as JSON Lines or Parquet"
+        ) as refused:
+            list(itertools.islice(other, 9))
+        assert "reindex" not in str(refused.value)
     options = OPTIONS | {"lanes": 1, "batch_size": 1}
     named = {"short": sources["short"], "web": whole}
     with flat.stream(named, loaded, weights={"short": 1, "web": 1}, **options) as again:

@@ -361,7 +361,9 @@ def address(files):
 
 
 def test_a_stream_of_another_process_has_no_length(address):
-    with pytest.raises(TypeError, match="another process makes is not known here"):
+    with pytest.raises(
+        TypeError, match="another process makes is not known here; give the trainer `max_steps`"
+    ):
         len(StreamDataset(fastpack.connect(address, rank=0, world_size=1)))
 
 

@@ -169,6 +169,22 @@ def test_binary_columns_of_text_are_read_as_text(kind: Any, tokenizer_dir: Path,
     assert [row for batch in stream for row in batch.to_pylist()] == expected
 
 
+@pytest.mark.parametrize("kind", [pa.binary(9), pa.dictionary(pa.int32(), pa.binary(9))], ids=str)
+def test_binary_columns_of_one_width_are_read_as_text(kind: Any, tokenizer_dir: Path, tmp_path: Path) -> None:
+    texts = ["the river", "日本語", "a town\n\t "]
+    assert {len(text.encode()) for text in texts} == {9}
+    fixed = pa.array([text.encode() for text in texts], pa.binary(9))
+    column = fixed.dictionary_encode() if pa.types.is_dictionary(kind) else fixed
+    given: Any = {"max_length": 64, "strategy": "none", "columns": ["input_ids", "labels"]}
+    expected = flat.pack_table(pa.table({"text": texts}), tokenizer_dir, **given).to_pylist()
+    assert flat.pack_table(pa.table({"text": column}), tokenizer_dir, **given).to_pylist() == expected
+    pq.write_table(pa.table({"text": fixed}), tmp_path / "texts.parquet")
+    assert flat.pack_files(tmp_path / "texts.parquet", tokenizer_dir, **given).to_pylist() == expected
+    broken = pa.table({"text": pa.array([b"caf\xe9 noir"], pa.binary(9))})
+    with pytest.raises(fastpack.RecordError, match="byte 4 is not UTF-8"):
+        flat.pack_table(broken, tokenizer_dir, **given)
+
+
 def test_conversations_in_binary_are_those_in_text(tokenizer_dir: Path) -> None:
     messages = [{"role": "user", "content": "日本"}, {"role": "assistant", "content": "a boat"}]
     of = lambda kind: pa.list_(pa.struct([("role", kind), ("content", kind)]))  # noqa: E731
@@ -189,6 +205,10 @@ def test_binary_that_is_no_text_is_refused_with_the_remedy(tokenizer_dir: Path) 
     assert "`text` holds bytes that are no text: byte 4 is not UTF-8; decode them with `map`" in str(
         refused.value
     )
+    assert refused.value.reason == "invalid_utf8"
+    assert 'on_bad_record="skip" leaves such records out, and counts them' in str(refused.value)
+    kept = flat.pack_table(table, tokenizer_dir, max_length=64, on_bad_record="skip", max_lost="100%")
+    assert fastpack.Report.of(kept).dropped["invalid_utf8"].documents == 1
     decoded = flat.pack_table(
         table,
         tokenizer_dir,

@@ -143,8 +143,8 @@ impl MappedRows<'_> {
                     return Err(Fault::new(Reason::Picture, message));
                 }
                 // No shape uses a column that JSON cannot hold.
-                (_, Err(fault)) if fault.reason == Reason::WrongType => continue,
-                (Err(fault), Ok(made)) if fault.reason == Reason::WrongType => (None, made),
+                (_, Err(fault)) if is_no_json(&fault) => continue,
+                (Err(fault), Ok(made)) if is_no_json(&fault) => (None, made),
                 (Err(fault), _) | (_, Err(fault)) => return Err(fault),
                 (Ok(given), Ok(made)) => (given, made),
             };
@@ -184,4 +184,9 @@ fn columns(records: &[Arc<Map>]) -> Result<RecordBatch, ArrowError> {
     }
     let options = RecordBatchOptions::new().with_row_count(Some(records.len()));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+}
+
+/// True if a value is of a type that JSON has not, such as bytes.
+fn is_no_json(fault: &Fault) -> bool {
+    matches!(fault.reason, Reason::WrongType | Reason::InvalidUtf8)
 }
