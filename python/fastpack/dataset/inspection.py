@@ -64,6 +64,11 @@ class PackedDocument(NamedTuple):
     pictures: tuple[PictureReference, ...] = ()
 
     @property
+    def tokens(self) -> int:
+        """The number of its tokens, with those of its targets where these stand apart."""
+        return len(self.input_ids) + (len(self.labels) if self.has_targets else 0)
+
+    @property
     def trained(self) -> int:
         """The number of its tokens that carry a label."""
         return sum(label != NOT_TRAINED for label in self.labels)
@@ -76,7 +81,8 @@ class PackedRow:
         where: The file or folder of the row.
         number: Its number in the file or folder, from 0.
         rows: The number of rows in the file or folder.
-        documents: The documents in it.
+        documents: The documents in it; of an answered prompt, one for each answer.
+        has_prompt: Whether its documents are answers to one prompt, each with the tokens of the prompt as its own.
         picture_files: Opens their pictures.
     """
 
@@ -88,6 +94,8 @@ class PackedRow:
         documents: list[PackedDocument],
         pretrained: Pretrained | None,
         picture_files: PictureFiles,
+        *,
+        has_prompt: bool = False,
     ) -> None:
         """Takes the row that `inspect` read."""
         self.where = where
@@ -95,12 +103,14 @@ class PackedRow:
         self.rows = rows
         self.documents = documents
         self.picture_files = picture_files
+        self.has_prompt = has_prompt
         self._pretrained = pretrained
 
     @property
     def tokens(self) -> int:
-        """Tokens in the row."""
-        return sum(len(document.input_ids) for document in self.documents)
+        """Tokens in the row: those of a prompt once, and those of its answers."""
+        again = len(self.documents[0].input_ids) * (len(self.documents) - 1) if self.has_prompt else 0
+        return sum(document.tokens for document in self.documents) - again
 
     def stretches(self, document: PackedDocument, *, ids: bool = False) -> Iterator[tuple[bool, str]]:
         """Splits a document into trained and untrained stretches of text, or of ids where no tokenizer is known.
@@ -124,7 +134,15 @@ class PackedRow:
 
     def without_text(self) -> PackedRow:
         """Returns the row without its tokenizer, so that it is shown as ids."""
-        return PackedRow(self.where, self.number, self.rows, self.documents, None, self.picture_files)
+        return PackedRow(
+            self.where,
+            self.number,
+            self.rows,
+            self.documents,
+            None,
+            self.picture_files,
+            has_prompt=self.has_prompt,
+        )
 
     @property
     def has_text(self) -> bool:
@@ -141,7 +159,7 @@ class PackedRow:
             "documents": [
                 {
                     "start": document.start,
-                    "tokens": len(document.input_ids),
+                    "tokens": document.tokens,
                     "trained": document.trained,
                     "source": document.source or None,
                     "line": document.line or None,
@@ -227,7 +245,9 @@ def inspect(
     number = _number(row, count, found.where)
     documents = list(_documents(found, number - found.first))
     files = PictureFiles(found.folders, access=access)
-    return PackedRow(found.where, number, count, documents, _tokenizer_of(found, tokenizer), files)
+    has_prompt = "prompt_ids" in found.table.column_names
+    pretrained = _tokenizer_of(found, tokenizer)
+    return PackedRow(found.where, number, count, documents, pretrained, files, has_prompt=has_prompt)
 
 
 class _Found(NamedTuple):

@@ -54,6 +54,10 @@ class JobStatus(NamedTuple):
         started: When the job began, as ISO 8601 without a zone; `None` for a finished one.
         files: The number of input files.
         bytes: Their bytes, counted once for each reading.
+        documents: The documents whose tokens are made; `None` for a finished job, one with groups, and one in a bucket.
+        share: The share of the bytes of the inputs whose tokens are made, at least: files that are done, and of a file that is not
+            what is known; `None` where `documents` is, and where sources have a limit, a share, or are repeated.
+        shards: The shards that are written; `None` where `documents` is.
         steps: The groups in each step, in the order of the steps; empty for a job without groups.
         failed: The errors of groups that failed, by the number of the group: the first 20.
     """
@@ -62,6 +66,9 @@ class JobStatus(NamedTuple):
     started: str | None
     files: int
     bytes: int
+    documents: int | None
+    share: float | None
+    shards: int | None
     steps: tuple[GroupCount, ...]
     failed: dict[int, str]
 

@@ -87,7 +87,13 @@ class Report(ReportFacts):
         >>> report = fastpack.Report.of(table)
         >>> report.rows == table.num_rows
         True
+
+    Attributes:
+        finished_before: True if the job had finished in its folder on the disk before the call, which did nothing. Reports that
+            are read have false.
     """
+
+    finished_before: bool = False
 
     @classmethod
     def of(

@@ -274,6 +274,41 @@ def test_a_folder_of_pairs_is_verified(folder, write_jsonl, tmp_path):
         assert found.tokens == sum(len(ids) for name in rows.column_names for ids in rows[name].to_pylist())
 
 
+TURN = [{"role": "assistant", "content": "four"}]
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "said"),
+    [
+        (
+            {"prompt": "2 + 2?", "chosen": TURN, "rejected": [user(1)]},
+            {},
+            "`prompt` is a text, but `chosen` is a list of messages",
+        ),
+        (
+            {"prompt": [user(1)], "chosen": "four", "rejected": "five"},
+            {},
+            "`prompt` is a list of messages, but `chosen` is a text",
+        ),
+        (
+            {"prompt": "2 + 2?", "completion": TURN, "label": True},
+            {"form": "kto"},
+            "`prompt` is a text, but `completion` is a list of messages",
+        ),
+        (
+            {"prompt": [user(1)], "completion": "four", "label": True},
+            {"form": "kto"},
+            "`prompt` is a list of messages, but `completion` is a text",
+        ),
+    ],
+)
+def test_a_text_with_messages_is_refused_with_both_names_and_the_remedy(folder, record, options, said):
+    with pytest.raises(fastpack.RecordError) as refused:
+        packed(folder, [record], **options)
+    assert refused.value.reason == "wrong_type"
+    assert f"{said}; give both as texts, or both as lists of messages" in str(refused.value)
+
+
 def test_a_row_shows_a_document_for_each_answer(folder):
     records = SHAPES["messages"]
     row = fastpack.inspect(packed(folder, records), 3)
@@ -281,6 +316,12 @@ def test_a_row_shows_a_document_for_each_answer(folder):
     assert [document.input_ids for document in row.documents] == [wanted["prompt_ids"]] * 2
     assert [document.labels for document in row.documents] == [wanted["chosen_ids"], wanted["rejected_ids"]]
     assert all(document.has_targets for document in row.documents)
+    names = ("prompt_ids", "chosen_ids", "rejected_ids")
+    assert row.tokens == sum(len(wanted[name]) for name in names)
+    counted = row.to_dict()["documents"]
+    assert [it["tokens"] for it in counted] == [
+        len(wanted["prompt_ids"] + wanted[name]) for name in names[1:]
+    ]
     rewarded = fastpack.inspect(packed(folder, records, form="reward"), 3)
     assert [document.input_ids for document in rewarded.documents] == [
         wanted["prompt_ids"] + wanted[name] for name in ("chosen_ids", "rejected_ids")
@@ -290,6 +331,9 @@ def test_a_row_shows_a_document_for_each_answer(folder):
     table = packed(folder, unpaired, form="kto", columns=columns)
     [document] = fastpack.inspect(table, 3).documents
     assert (document.label, document.line) == (True, 4)
+    judged_row = table.to_pylist()[3]
+    judged_ids = judged_row["prompt_ids"] + judged_row["completion_ids"]
+    assert fastpack.inspect(table, 3).tokens == document.tokens == len(judged_ids)
     assert ", label True" in str(fastpack.inspect(table, 3))
 
 

@@ -78,7 +78,13 @@ def shown_lengths(lengths: dict[str, float]) -> str:
 def _status_lines(status: JobStatus) -> Iterator[tuple[str, str]]:
     begun = f", begun {status.started}" if status.started else ""
     yield "job", f"{status.state}{begun}"
-    yield "inputs", f"{status.files:,} files, {status.bytes / 1e6:,.1f} MB"
+    yield "inputs", f"{counted(status.files, 'file')}, {status.bytes / 1e6:,.1f} MB"
+    if status.documents is not None:
+        share = "" if status.share is None else f", at least {status.share:.0%} of the inputs"
+        written = counted(status.shards or 0, "shard")
+        yield "done", f"{counted(status.documents, 'document')} tokenized{share}, {written} written"
+        if status.state == "stopped":
+            yield "", "the same call resumes it"
     for label, step in labelled("groups", status.steps):
         states = ("running", "stopped", "failed", "waiting")
         others = [f"{number:,} {state}" for state in states if (number := getattr(step, state))]
@@ -97,6 +103,8 @@ def _picture_lines(facts: Report | ScanReport, tokens: int) -> Iterator[tuple[st
 
 
 def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
+    done = ["finished here before; nothing was done"] if report.finished_before else []
+    yield from labelled("job", done)
     yield from labelled("inputs", (it.named for it in report.inputs))
     if report.appended_files is not None:
         yield "appended", counted(report.appended_files, "file")
