@@ -83,7 +83,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         group=RUN,
         differs={
             "pack_files": Differs(
-                type="Sequence[str] | None",
+                type="Sequence[Column | str] | None",
                 doc=(
                     "The columns of the rows, in their order. If not given, those of the `objective`: `input_ids`, `labels`, "
                     "`position_ids` and `seq_lengths` for `causal`. Further ones: `document_ids`, `loss_weights`, "

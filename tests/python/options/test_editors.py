@@ -42,6 +42,7 @@ balanced: fastpack.Report = fastpack.pack_dir(
     groups=fastpack.Groups("1GB", rank="auto", world_size="auto"),
     weights={"web": 3.0, "code": 1.0},
 )
+fields: pa.Table = fastpack.pack_files("a", "t", max_length=8, objective="generation", columns=["prompt"])
 carried: pa.Table = fastpack.pack_table(table, max_length=8, columns=["input_ids", "my_number"])
 halves: fastpack.Splits = fastpack.pack_table(table, max_length=8, validation="1%")
 written: fastpack.Report = fastpack.pack_table(table, max_length=8, output="packed", keep_tokens=True)
@@ -81,7 +82,10 @@ REJECTED = [
     ('fastpack.pack_dir("a", "out", max_length=512, shuffle=True)', "shuffle"),
     ("fastpack.plan(LENGTHS, max_length=512, padding=8)", "padding"),
     ('fastpack.pack_files("a", "t", max_length=512, format="parquet")', "format"),
-    ('fastpack.pack_files("a", "t", max_length=512, columns=["my_number"])', "columns|List item"),
+    (
+        'fastpack.pack_dir("a", "o", tokenizer="t", max_length=512, columns=["my_number"])',
+        "columns|List item",
+    ),
     # Options of a folder, without one.
     ("fastpack.pack_table(TABLE, max_length=8, keep_tokens=True)", "keep_tokens"),
     ('fastpack.pack_table(TABLE, max_length=8, format="parquet", validation=1)', "format"),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fastpack.tokenizer.arguments import TokenizerArgument
     from fastpack.tokenizer.tokenizer import Tokenizer
     from fastpack.types import (
+        Column,
         MaxLost,
         NamedSources,
         ObjectiveName,
@@ -56,7 +57,7 @@ def pack_files(
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     validation: None = None,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[Column | str] | None = None,
     **options: Unpack[FileArguments],
 ) -> pa.Table: ...
 @overload
@@ -65,7 +66,7 @@ def pack_files(
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     validation: Validation,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[Column | str] | None = None,
     **options: Unpack[FileArguments],
 ) -> Splits: ...
 @suggesting
@@ -80,7 +81,7 @@ def pack_files(
     order: Order | Balanced | None = None,
     seed: int = 0,
     padding: PadTo | Padding | None = None,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[Column | str] | None = None,
     objective: ObjectiveName | Objective = "causal",
     train_on: TrainedTokens | TrainOn = "auto",
     turns: Turns = "auto",
