@@ -70,10 +70,9 @@ impl ChatTemplate {
         if let Some(&known) = known().get(&*key) {
             return known.moved(&made.numbers);
         }
-        // Notes on turns are those of their contexts if all turns are trained.
-        let are_all = made.are_all_trained();
-        let by_contexts = (options.are_turns && are_all)
-            .then_some([options.turns as u8, options.have_ends.into()]);
+        // Notes on turns are those of their contexts if all turns are trained, and none of them ends a text of its own.
+        let are_usual = options.are_turns && options.turns != Turns::Each && made.are_all_trained();
+        let by_contexts = are_usual.then_some([options.turns as u8, options.have_ends.into()]);
         let forms = template.forms();
         if let Some(found) = by_contexts.and_then(|options| forms.notes_by_contexts(&made, options))
         {
