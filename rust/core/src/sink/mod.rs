@@ -55,7 +55,7 @@ pub use files::{SPLIT_HASHES, TOKENS};
 pub use folder::Folder;
 pub use folder::discard::{LockedOutput, discard, is_barred, is_damaged, remove_output};
 pub use folder::survey::{
-    FinishedOutput, KeptTokens, finished_in, finished_output, kept, tokens_hash,
+    FinishedOutput, KeptTokens, finished_in, finished_job, finished_output, kept, tokens_hash,
 };
 pub use groups::group_states::{GroupState, OwnProgress, StepState, Underway};
 pub use groups::packed::PackedGroup;

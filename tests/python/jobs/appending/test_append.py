@@ -99,7 +99,7 @@ def test_a_folder_that_is_not_there_is_packed(parts: list[Path], tokenizer_dir: 
         parts[:1], tmp_path / "new", tokenizer=tokenizer_dir, exists="append", **OPTIONS
     )
     fastpack.pack_dir(parts[1], tmp_path / "new", tokenizer=tokenizer_dir, exists="append", **OPTIONS)
-    assert report.documents.read == 200
+    assert report.documents.read == 230
     assert len(documents(tmp_path / "new", "train")) == 230
 
 
@@ -145,13 +145,76 @@ def test_a_folder_without_tokens_is_refused(parts: list[Path], tokenizer_dir: Pa
         fastpack.pack_dir(parts[1], folder, tokenizer=tokenizer_dir, exists="append", **OPTIONS)
 
 
+def folder_beside(folder: Path, **call: Any) -> Path:
+    """The folder in which an append makes the new output: a call that fails leaves it."""
+    broken = folder.parent / "broken.jsonl"
+    broken.write_text("{")
+    with pytest.raises(fastpack.RecordError):
+        fastpack.pack_dir(broken, folder, **call)
+    [beside] = folder.parent.glob(f"{folder.name}.append-*")
+    shutil.rmtree(beside)
+    return beside
+
+
+def test_folders_of_others_with_such_names_stay(
+    parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    """Another job's output, files of the user, an empty folder and a link, under names that could be taken for ours."""
+    folder = tmp_path / "grown"
+    given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": True, **OPTIONS}
+    fastpack.pack_dir(parts[:1], folder, **given)
+    names = ["grown.append", "grown.append-0123456789abcdef", "grown.append-x"]
+    for name in names:
+        fastpack.pack_dir(parts[2:3], tmp_path / name, **given)
+    (tmp_path / "grown.append-fedcba9876543210").mkdir()
+    (tmp_path / "grown.append-aaaaaaaaaaaaaaaa").symlink_to(tmp_path / "grown.append-x")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    for files in (parts[:1], parts[1]):
+        fastpack.pack_dir(files, folder, exists="append", **given)
+        assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert not any(fastpack.verify(tmp_path / name).problems for name in names)
+
+
+def test_the_folder_keeps_its_access_and_a_link_stays_one(
+    parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    real, folder = tmp_path / "real", tmp_path / "grown"
+    given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": True, **OPTIONS}
+    fastpack.pack_dir(parts[:1], real, **given)
+    folder.symlink_to(real)
+    real.chmod(0o700)
+    for path in real.iterdir():
+        if path.is_file():
+            path.chmod(0o600)
+    fastpack.pack_dir(parts[1], folder, exists="append", **given)
+    assert folder.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in real.iterdir() if path.is_file()} == {0o600}
+    assert fastpack.Report.of(real).documents.read == fastpack.Report.of(folder).documents.read == 230
+
+
+@pytest.mark.parametrize("exists", ["append", "append_rows"])
+def test_a_shard_of_others_is_refused_by_name(
+    exists: Any, parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "grown"
+    kept = exists == "append"
+    given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": kept, **OPTIONS}
+    fastpack.pack_dir(parts[:1], folder, **given)
+    (folder / "train-00077.arrow").write_text("mine")
+    with pytest.raises(fastpack.OutputError, match=r"did not write: `train-00077\.arrow`; move them away"):
+        fastpack.pack_dir(parts[1], folder, exists=exists, **given)
+    assert (folder / "train-00077.arrow").read_text() == "mine"
+    assert len(list(tmp_path.glob("grown*"))) == 1
+
+
 def test_files_of_others_stay(parts: list[Path], tokenizer_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "grown"
     fastpack.pack_dir(parts[:1], folder, tokenizer=tokenizer_dir, keep_tokens=True, **OPTIONS)
     (folder / "notes.txt").write_text("mine")
     fastpack.pack_dir(parts[1], folder, tokenizer=tokenizer_dir, exists="append", **OPTIONS)
     assert (folder / "notes.txt").read_text() == "mine"
-    assert not (tmp_path / "grown.append").exists()
+    assert not list(tmp_path.glob("grown.append*"))
 
 
 def test_no_other_run_writes_the_folder_meanwhile(
@@ -211,19 +274,23 @@ def test_a_killed_append_leaves_the_old_folder_whole_and_is_resumed(
 def test_an_append_that_was_killed_before_the_exchange_or_after_it_is_finished(
     parts: list[Path], tokenizer_dir: Path, tmp_path: Path
 ) -> None:
-    folder, whole, beside = tmp_path / "grown", tmp_path / "whole", tmp_path / "grown.append"
+    folder, whole, old = tmp_path / "grown", tmp_path / "whole", tmp_path / "old"
     given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": True, **OPTIONS}
     fastpack.pack_dir(parts[:1], folder, **given)
     fastpack.pack_dir(parts[:2], whole, **given)
+    shutil.copytree(folder, old)
+    beside = folder_beside(folder, exists="append", **given)
     # Killed when all was made and nothing exchanged.
     shutil.copytree(whole, beside)
     fastpack.pack_dir(parts[1], folder, exists="append", **given)
     same_output(folder, whole)
     # Killed when the old output was at the other place.
-    shutil.copytree(whole, beside)
+    shutil.copytree(old, beside)
+    (beside / "notes.txt").write_text("mine")
     fastpack.pack_dir(parts[1], folder, exists="append", **given)
     same_output(folder, whole)
-    shutil.copytree(whole, beside)
+    assert (folder / "notes.txt").read_text() == "mine"
+    shutil.copytree(old, beside)
     fastpack.pack_dir(parts[2], folder, exists="append", **given)
     assert not beside.exists()
     assert len(documents(folder, "train")) == 300

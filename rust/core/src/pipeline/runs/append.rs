@@ -1,6 +1,7 @@
 //! [`append_dir`]: further files for a finished folder, of whose files no token is made again.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,20 +30,25 @@ use crate::pipeline::rows::sink_packer::SinkPacker;
 use crate::report::listed_path::ListedPath;
 use crate::report::{AppendedFiles, Report};
 use crate::sink::{
-    FinishedOutput, Folder, KeptTokens, LockedOutput, TokensFile, finished_output, kept,
-    remove_output,
+    FinishedOutput, Folder, KeptTokens, LockedOutput, TokensFile, finished_job, finished_output,
+    kept, remove_output,
 };
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
 use crate::util::wording::{message, set};
 
-/// The ending of the folder in which the new output is made, beside the old one.
-const BESIDE: &str = ".append";
+/// The ending of the folder in which the new output is made, beside the old one. The beginning of the hash of the old job
+/// follows, so that a folder of that name is no other's.
+const BESIDE: &str = ".append-";
+
+/// Digits of that hash.
+const HASH: usize = 16;
 
 /// Packs further files into a finished folder: with [`Appending::Tokens`] as [`pack_dir`] packs all files, the old ones first; with
 /// [`Appending::Rows`] alone, so that their rows follow those of the folder.
 ///
-/// The tokens of the old files are those that the folder keeps, or none is needed. The new output is made in a folder beside it, where
+/// The tokens of the old files are those that the folder keeps, or none is needed. The new output is made in a folder beside it, of the
+/// same access, where
 /// old shards are second names of the same files. It takes the place of the old one when it is whole; until then the folder stays as
 /// it is, and is locked. A stopped call is resumed by the next. A folder that is not there yet is packed.
 ///
@@ -58,16 +64,23 @@ pub fn append_dir(
     let all_again = appending == Appending::Tokens;
     refuse(&job, inputs, output, appending)?;
     let output = Output { keep_tokens: all_again, ..output.clone() };
-    let Some(beside) = folder_beside(&output.dir) else {
-        return Err(refused(appending, "needs a folder that is not the root of the disk"));
-    };
-    if output.dir.symlink_metadata().is_err() {
+    let Ok(found) = output.dir.symlink_metadata() else {
         return pack_dir(job, inputs, &output, None, control);
-    }
-    let dir = output.dir.clone();
+    };
+    // The folder is exchanged, not a link that leads to it.
+    let dir = match found.is_symlink() {
+        true => output.dir.canonicalize().map_err(Error::io(&output.dir))?,
+        false => output.dir.clone(),
+    };
+    let output = Output { dir: dir.clone(), ..output };
     let locked = LockedOutput::take(&dir, output.wait, control)?;
     let kept = if all_again { Some(kept(&dir)?) } else { None };
     let finished = finished_output(&dir)?;
+    let Some(beside) = folder_beside(&dir, finished.job()) else {
+        return Err(refused(appending, "needs a folder that is not the root of the disk"));
+    };
+    finished.refuse_foreign_shards()?;
+    remove_replaced(&dir, control)?;
     let JobInputs::Files(known) = &finished.job().inputs else {
         let reason = "takes a folder that was packed from files, and not from records in memory or kept tokens";
         return Err(refused(appending, reason));
@@ -96,14 +109,15 @@ pub fn append_dir(
     }
     let new = NewFiles::find((&finished, known), appending, found, &job, control)?;
     if new.found.files.is_empty() {
-        remove_output(&beside, None, control)?;
+        remove_output(&beside, Some(&dir), control)?;
         let report = read_report(finished.report(), &output.dir)?;
         return Ok(Report { appended: Some(AppendedFiles::default()), ..report });
     }
     let appended_to = (!all_again).then(|| before.name());
     let identity = Identity { inputs: JobInputs::Files(new.all.clone()), appended_to, ..identity };
     let files = identity.files();
-    // It holds a stopped append, or the output that the last append has replaced.
+    // It may hold a stopped append.
+    locked.make_alike(&beside)?;
     let made = Output { dir: beside.clone(), overwrite: true, shared: true, ..output.clone() };
     let limits = (job.options.now(), job.options.work.max_lost);
     let report = in_folder(&made, &Arc::new(identity), limits, control, |folder| {
@@ -113,7 +127,7 @@ pub fn append_dir(
         pack_behind(folder, &job, (&finished, old, new, files), &output, control)
     })?;
     locked.exchange(&beside)?;
-    remove_output(&beside, Some(&output.dir), control)?;
+    remove_output(&beside, Some(&dir), control)?;
     Ok(report)
 }
 
@@ -177,11 +191,32 @@ fn refuse(job: &Job, inputs: &Inputs, output: &Output, appending: Appending) -> 
     Err(refused(appending, format!("cannot go with {needs_all}")))
 }
 
-/// The folder beside an output in which files are appended to it.
-fn folder_beside(dir: &Path) -> Option<PathBuf> {
+/// The folder beside the output of a job in which files are appended to it.
+fn folder_beside(dir: &Path, job: &Identity) -> Option<PathBuf> {
     let mut name = dir.file_name()?.to_owned();
     name.push(BESIDE);
+    name.push(&job.name()[..HASH]);
     Some(dir.with_file_name(name))
+}
+
+/// Removes what is left of outputs that the one in `dir` has replaced: folders beside it, each named after the job in it.
+fn remove_replaced(dir: &Path, control: &Control) -> Result<()> {
+    let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else { return Ok(()) };
+    let parent = if parent == Path::new("") { Path::new(".") } else { parent };
+    for entry in fs::read_dir(parent).map_err(Error::io(parent))? {
+        let entry = entry.map_err(Error::io(parent))?;
+        let other = entry.file_name();
+        let rest = other.as_encoded_bytes().strip_prefix(name.as_encoded_bytes());
+        let hash = rest.and_then(|rest| rest.strip_prefix(BESIDE.as_bytes()));
+        let Some(hash) = hash.filter(|hash| hash.len() == HASH) else { continue };
+        let beside = dir.with_file_name(&other);
+        let is_replaced = finished_job(&beside)
+            .is_ok_and(|job| job.is_some_and(|job| job.name().as_bytes().starts_with(hash)));
+        if is_replaced {
+            remove_output(&beside, Some(dir), control)?;
+        }
+    }
+    Ok(())
 }
 
 /// Packs the new files into a folder: behind the rows of the old ones, or with their kept tokens.

@@ -2,6 +2,7 @@
 //! [`remove_output`] replace finished outputs.
 
 use std::collections::{HashMap, HashSet};
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -88,8 +89,29 @@ impl<'a> LockedOutput<'a> {
         Lock::take(dir, None, wait, control).map(|(lock, _)| Self { dir, _lock: lock })
     }
 
-    /// Exchanges it for the finished output in the folder `new`, at once.
+    /// Makes the folder `new` beside it, of the same access, unless it is there.
+    pub fn make_alike(&self, new: &Path) -> Result<()> {
+        match fs::create_dir(new) {
+            Ok(()) => {
+                let access = self.dir.metadata().map_err(Error::io(self.dir))?.permissions();
+                fs::set_permissions(new, access).map_err(Error::io(new))
+            }
+            Err(_) if regular::is_folder(new) => Ok(()),
+            Err(error) => Err(Error::io(new)(error)),
+        }
+    }
+
+    /// Exchanges it for the finished output in the folder `new`, at once. New files get the access of its manifest.
     pub fn exchange(self, new: &Path) -> Result<()> {
+        let access = self.dir.join(MANIFEST).metadata().map_err(Error::io(self.dir))?.permissions();
+        for entry in fs::read_dir(new).map_err(Error::io(new))? {
+            let path = entry.map_err(Error::io(new))?.path();
+            let old = path.file_name().and_then(|name| Stamp::at(&self.dir.join(name)));
+            let own = Stamp::at(&path);
+            if own.is_some() && own != old {
+                fs::set_permissions(&path, access.clone()).map_err(Error::io(path))?;
+            }
+        }
         exchange(new, self.dir).map_err(Error::io(self.dir))
     }
 }

@@ -90,7 +90,7 @@ pub fn tokens_hash(path: &Path, control: &Control) -> Result<Option<String>> {
 }
 
 /// The identity of the finished job of a folder, if it has one. Fails with [`Error::Output`] if its manifest has changed.
-pub(crate) fn finished_job(dir: &Path) -> Result<Option<Arc<Identity>>> {
+pub fn finished_job(dir: &Path) -> Result<Option<Arc<Identity>>> {
     let manifest = manifest_of(dir)?;
     Ok(manifest.map(|manifest| manifest.job))
 }
@@ -188,6 +188,27 @@ impl FinishedOutput {
     /// The counts from which its report was made, if it keeps them.
     pub fn counts(&self) -> Option<&Value> {
         self.manifest.counts.as_ref()
+    }
+
+    /// Fails with [`Error::Output`] if its folder has a file under the name of a shard that is not one of its own: a later shard
+    /// may get that name.
+    pub fn refuse_foreign_shards(&self) -> Result<()> {
+        let dir = &self.dir;
+        let mut foreign = Vec::new();
+        for entry in fs::read_dir(dir).map_err(Error::io(dir))? {
+            let name = entry.map_err(Error::io(dir))?.file_name().to_string_lossy().into_owned();
+            let is_own = self.manifest.files.iter().any(|file| file.name == name);
+            if !is_own && Split::ALL.into_iter().any(|split| is_shard_of(split, &name)) {
+                foreign.push(name);
+            }
+        }
+        foreign.sort_unstable();
+        if foreign.is_empty() {
+            return Ok(());
+        }
+        let reason =
+            format!("holds what fastpack did not write: {}; move them away", listed(&foreign));
+        Err(Error::output(dir, reason))
     }
 
     /// Its shards of a split, in order.
