@@ -137,13 +137,13 @@ fn made(template: &ChatTemplate, conversation: &Conversation, choice: Turns) -> 
     let options = NoteOptions { turns: choice, are_turns: true, have_ends: true };
     let notes = template.turn_notes(conversation, options, &|_| true);
     let texts = template.turn_texts(conversation, choice, &|_| true, None);
-    let texts = texts.and_then(|texts| match texts {
-        Some(texts) => Ok(texts.texts),
-        None => {
-            let (text, mut turns) = template.render_turns(conversation, None)?;
-            turns.retain(|turn| !turn.span.is_empty());
-            Ok(vec![TurnText { text, turns }])
+    let texts = texts.and_then(|texts| {
+        if let Some(texts) = texts {
+            return Ok(texts.texts);
         }
+        let (text, mut turns) = template.render_turns(conversation, None)?;
+        turns.retain(|turn| !turn.span.is_empty());
+        Ok(vec![TurnText { text, turns }])
     });
     format!("{notes:?}\n{:?}", texts.map_err(|fault| fault.message))
 }

@@ -68,9 +68,10 @@ pub fn append_dir(
         return pack_dir(job, inputs, &output, None, control);
     };
     // The folder is exchanged, not a link that leads to it.
-    let dir = match found.is_symlink() {
-        true => output.dir.canonicalize().map_err(Error::io(&output.dir))?,
-        false => output.dir.clone(),
+    let dir = if found.is_symlink() {
+        output.dir.canonicalize().map_err(Error::io(&output.dir))?
+    } else {
+        output.dir.clone()
     };
     let output = Output { dir: dir.clone(), ..output };
     let locked = LockedOutput::take(&dir, output.wait, control)?;
