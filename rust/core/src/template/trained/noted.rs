@@ -73,9 +73,8 @@ impl ChatTemplate {
         // Notes on turns are those of their contexts if all turns are trained, and none of them ends a text of its own.
         let are_usual = options.are_turns && options.turns != Turns::Each && made.are_all_trained();
         let by_contexts = are_usual.then_some([options.turns as u8, options.have_ends.into()]);
-        let forms = template.forms();
-        if let Some(found) = by_contexts.and_then(|options| forms.notes_by_contexts(&made, options))
-        {
+        let known_notes = |options| template.notes_by_contexts(&made, options);
+        if let Some(found) = by_contexts.and_then(known_notes) {
             return set_of(&found).moved(&made.numbers);
         }
         let Some(found) = template.noted(&made, options, true) else {
@@ -87,7 +86,7 @@ impl ChatTemplate {
             return set_of(&template.noted(&own, options, false).unwrap_or_default());
         };
         if let Some(options) = by_contexts {
-            forms.keep_notes(&made, options, &found);
+            template.keep_notes(&made, options, &found);
         }
         let found = set_of(&found);
         let mut known = known();

@@ -4,12 +4,10 @@
 //! conversations that were tried needs no trial of its own.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
-use super::forms::TurnForms;
-use super::made_up::MadeUp;
 use crate::record::write_json;
 use crate::report::ledger::Note;
 use crate::template::conversation::is_assistant;
@@ -86,19 +84,19 @@ impl KnownContexts {
         self.number(key.collect())
     }
 
-    /// The context of each message of a conversation; `None` if there are too many kinds of messages.
-    fn of<'m>(&mut self, made: &'m MadeUp) -> Option<&'m [MessageContext]> {
-        made.contexts.get_or_init(|| self.number_all(made)).as_deref()
-    }
-
-    fn number_all(&mut self, made: &MadeUp) -> Option<Vec<MessageContext>> {
-        let messages = &made.conversation.messages;
+    /// The context of each message of a conversation with made-up words, whose tools and variables have the key `around`. `None` if there
+    /// are too many kinds of messages.
+    pub(super) fn number_all(
+        &mut self,
+        around: &[u8],
+        messages: &[Arc<Map>],
+    ) -> Option<Vec<MessageContext>> {
         let (mut kinds, mut shapes) = (Vec::new(), Vec::new());
         for message in messages {
             kinds.push(self.number(kind(message))?);
             shapes.push(self.number(shape(message))?);
         }
-        let mut conversation = made.around.clone();
+        let mut conversation = around.to_vec();
         conversation.extend(kinds.first().into_iter().flat_map(|first| first.to_le_bytes()));
         let all = self.number_of_set(&shapes.iter().copied().collect())?;
         conversation.extend(all.to_le_bytes());
@@ -129,7 +127,7 @@ impl KnownContexts {
     }
 
     /// True if the cheaper search finds the turns of messages in these contexts, or false if it misses one; `None` if that is not known.
-    fn trusts(&self, contexts: &[MessageContext]) -> Option<bool> {
+    pub(super) fn trusts(&self, contexts: &[MessageContext]) -> Option<bool> {
         let facts = contexts.iter().map(|context| self.trusted.get(context)?.get());
         let mut are_all = true;
         for fact in facts {
@@ -141,44 +139,26 @@ impl KnownContexts {
         }
         are_all.then_some(true)
     }
-}
-
-impl TurnForms {
-    fn known_contexts(&self) -> MutexGuard<'_, KnownContexts> {
-        self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// True if the contexts of a conversation tell that the cheaper search finds its turns, false if they tell that it misses one; `None`
-    /// if it has to be tried.
-    pub(super) fn trust_by_contexts(&self, made: &MadeUp) -> Option<bool> {
-        let mut known = self.known_contexts();
-        let contexts = known.of(made)?;
-        known.trusts(contexts)
-    }
 
     /// Keeps the result of a trial: the cheaper search misses the turns of the messages in `missed`, and no others.
-    pub(in crate::template::trained) fn keep_contexts(&self, made: &MadeUp, missed: &[usize]) {
-        let mut known = self.known_contexts();
-        let Some(contexts) = known.of(made) else { return };
-        for (at, context) in contexts.iter().copied().enumerate() {
+    pub(super) fn keep_trust(&mut self, contexts: &[MessageContext], missed: &[usize]) {
+        for (at, context) in contexts.iter().enumerate() {
             // A trial that misses a turn says nothing of the turns that it does not miss.
             if missed.is_empty() || missed.contains(&at) {
-                keep(&mut known.trusted, context, missed.is_empty());
+                keep(&mut self.trusted, *context, missed.is_empty());
             }
         }
     }
 
-    /// The notes on a conversation by its contexts; `None` if it has to be tried.
-    pub(in crate::template::trained) fn notes_by_contexts(
+    /// The notes on messages in these contexts; `None` if one of them has to be tried.
+    pub(super) fn notes(
         &self,
-        made: &MadeUp,
+        contexts: &[MessageContext],
         options: [u8; 2],
     ) -> Option<Vec<MessageNote>> {
-        let mut known = self.known_contexts();
-        let contexts = known.of(made)?;
         let mut notes = Vec::new();
-        for (at, context) in contexts.iter().copied().enumerate() {
-            let held = known.notes.get(&(context, options))?.get()?;
+        for (at, context) in contexts.iter().enumerate() {
+            let held = self.notes.get(&(*context, options))?.get()?;
             let held = Note::WORDS.iter().filter(|(_, note)| held & 1 << *note as u16 != 0);
             notes.extend(held.map(|(_, note)| (*note, at)));
         }
@@ -186,18 +166,16 @@ impl TurnForms {
     }
 
     /// Keeps the notes on a conversation that was tried.
-    pub(in crate::template::trained) fn keep_notes(
-        &self,
-        made: &MadeUp,
+    pub(super) fn keep_notes(
+        &mut self,
+        contexts: &[MessageContext],
         options: [u8; 2],
         notes: &[MessageNote],
     ) {
-        let mut known = self.known_contexts();
-        let Some(contexts) = known.of(made) else { return };
-        for (at, context) in contexts.iter().copied().enumerate() {
+        for (at, context) in contexts.iter().enumerate() {
             let own = notes.iter().filter(|(_, message)| *message == at);
             let held = own.fold(0, |held, (note, _)| held | 1 << *note as u16);
-            keep(&mut known.notes, (context, options), held);
+            keep(&mut self.notes, (*context, options), held);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 
 use fastpack_template::json::Map;
 
+use super::contexts::{KnownContexts, MessageContext, MessageNote};
 use super::made_up::{MadeUp, TrainedPlace};
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
@@ -50,7 +51,7 @@ impl ChatTemplate {
         let forms = self.forms();
         let tried =
             forms.tried.lock().unwrap_or_else(PoisonError::into_inner).get(&*made.form).copied();
-        tried.or_else(|| forms.trust_by_contexts(made))
+        tried.or_else(|| self.with_contexts(made, |known, contexts| known.trusts(contexts))?)
     }
 
     /// Keeps the result of a trial. Returns whether conversations of the form are trusted.
@@ -60,10 +61,13 @@ impl ChatTemplate {
         found: &MarksFound,
     ) -> bool {
         let forms = self.forms();
-        match found {
-            MarksFound::All => forms.keep_contexts(&made, &[]),
-            MarksFound::AllBut(missed) => forms.keep_contexts(&made, missed),
-            MarksFound::Nothing => {}
+        let missed: Option<&[usize]> = match found {
+            MarksFound::All => Some(&[]),
+            MarksFound::AllBut(missed) => Some(missed),
+            MarksFound::Nothing => None,
+        };
+        if let Some(missed) = missed {
+            self.with_contexts(&made, |known, contexts| known.keep_trust(contexts, missed));
         }
         let agrees = matches!(found, MarksFound::All);
         let mut tried = forms.tried.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,6 +75,37 @@ impl ChatTemplate {
             tried.insert(made.form.into(), agrees);
         }
         agrees
+    }
+
+    /// Looks at what is known of the contexts of a conversation; `None` if it has too many kinds of messages.
+    fn with_contexts<T>(
+        &self,
+        made: &MadeUp,
+        look: impl FnOnce(&mut KnownContexts, &[MessageContext]) -> T,
+    ) -> Option<T> {
+        let mut known = self.forms().contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        let messages = &made.conversation.messages;
+        let contexts = made.contexts.get_or_init(|| known.number_all(&made.around, messages));
+        Some(look(&mut known, contexts.as_deref()?))
+    }
+
+    /// The notes on a conversation by its contexts; `None` if it has to be tried.
+    pub(in crate::template::trained) fn notes_by_contexts(
+        &self,
+        made: &MadeUp,
+        options: [u8; 2],
+    ) -> Option<Vec<MessageNote>> {
+        self.with_contexts(made, |known, contexts| known.notes(contexts, options))?
+    }
+
+    /// Keeps the notes on a conversation that was tried.
+    pub(in crate::template::trained) fn keep_notes(
+        &self,
+        made: &MadeUp,
+        options: [u8; 2],
+        notes: &[MessageNote],
+    ) {
+        self.with_contexts(made, |known, contexts| known.keep_notes(contexts, options, notes));
     }
 
     /// The turns of the definition that the cheaper search finds; `None` if one of them fails.
