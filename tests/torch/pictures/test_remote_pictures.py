@@ -11,9 +11,11 @@ from collections import Counter
 from pathlib import Path
 
 import huggingface_hub
+import pyarrow as pa
 import pytest
 import torch
-from cloud_stores import cloud
+from cloud_stores import Refused, cloud
+from fsspec.implementations.memory import MemoryFileSystem
 from picture_models import model_of
 from picture_records import PICTURES, answer, packed, picture, png, text, user, write
 from PIL import Image
@@ -250,7 +252,7 @@ FAULTS = {
     "cut in its header": ("cut.jpg", {}, "ends inside its header"),
     "empty": ("empty.png", {}, "picture"),
     "refused": ("60x90.png", {"always": 403}, "the server answers 403"),
-    "failing": ("60x90.png", {"always": 503, "retry_after": None}, "the server answers 503"),
+    "not asked for well": ("60x90.png", {"always": 400}, "the server answers 400"),
     "large, without ranges": ("large.png", {"ranges": False}, "the server sends no ranges"),
     "redirected without end": ("60x90.png", {"odd": endless}, "redirect"),
 }
@@ -308,6 +310,88 @@ def test_a_lost_connection_ends_the_run_by_name(lost, pictures, folder_of, tmp_p
     assert "s3cr3t" not in str(failed.value)
     with pytest.raises(StorageError, match=r"60x90.png"):
         packed(path, folder_of("qwen2_5_vl"), **usual)
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+@pytest.mark.parametrize("reading", [FETCHED, EMBEDDED])
+def test_a_server_that_is_out_of_order_ends_the_run_by_name(reading, status, pictures, folder_of, tmp_path):
+    faults = Faults(always=status, retry_after=None, only="60x90.png")
+    with serving(pictures[0].parent, faults) as server:
+        path = write(tmp_path, [record(f"{server.url}/{name}.png") for name in ("120x50", "60x90")])
+        usual = {"reading": reading, "storage": IMPATIENT, "on_bad_record": "skip"}
+        with pytest.raises(
+            StorageError, match=rf"60x90.png.*the server answers {status}|{status}.*60x90.png"
+        ):
+            packed(path, folder_of("qwen2_5_vl"), **usual)
+        server.faults.always = None
+        assert len(packed(path, folder_of("qwen2_5_vl"), **usual)) == 2
+
+
+@pytest.mark.parametrize("kind", ["gs", "az"])
+def test_a_store_that_is_out_of_order_ends_the_run_by_name(kind, folder_of, tmp_path):
+    with cloud(kind) as store:
+        store.server.put("bucket", "a.png", png(60, 90))
+        path = write(tmp_path, [record(store.url("a.png"))])
+        storage = {**store.options, "max_retries": "0"}
+        usual = {"storage": storage, "on_bad_record": "skip"}
+        assert len(packed(path, folder_of("qwen2_5_vl"), **usual)) == 1
+
+        def fails(*_):
+            raise Refused(503, "SlowDown")
+
+        store.server.before = fails
+        with pytest.raises(StorageError, match=r"a\.png"):
+            packed(path, folder_of("qwen2_5_vl"), **usual)
+
+
+class Out(MemoryFileSystem):
+    """A filesystem that raises what it is told where a picture is read."""
+
+    protocol = "out"
+    cachable = False
+
+    def __init__(self):
+        super().__init__()
+        self.store, self.pseudo_dirs = {}, [""]
+        self.raising, self.raised = "", None
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.removeprefix("out://"))
+
+    def _fail(self, method, path):
+        if method == self.raising and path.endswith(".png"):
+            raise self.raised
+
+    def info(self, path, **options):
+        self._fail("info", path)
+        return super().info(path, **options)
+
+    def cat_file(self, path, *args, **options):
+        self._fail("cat_file", path)
+        return super().cat_file(path, *args, **options)
+
+
+class OwnError(Exception):
+    """An exception of the caller."""
+
+
+@pytest.mark.parametrize("method", ["info", "cat_file"])
+@pytest.mark.parametrize(
+    "kind", [MemoryError, SystemExit, ConnectionResetError, TimeoutError, OSError, PermissionError, OwnError]
+)
+def test_what_a_filesystem_raises_for_a_picture_passes_unchanged(kind, method, folder_of, tmp_path):
+    files = Out()
+    files.pipe("/in/a.png", png(60, 90))
+    lines = write(tmp_path, [record("a.png"), record("none.png")])
+    files.pipe("/in/data.jsonl", lines.read_bytes())
+    usual = {"storage": fastpack.Storage(filesystem=files), "on_bad_record": "skip"}
+    # That there is no such file is said of the picture.
+    assert len(packed("/in/data.jsonl", folder_of("qwen2_5_vl"), **usual)) == 1
+    files.raising, files.raised = method, kind("it is the caller's")
+    with pytest.raises(BaseException, match="it is the caller's") as caught:
+        packed("/in/data.jsonl", folder_of("qwen2_5_vl"), **usual)
+    assert caught.value is files.raised
 
 
 def test_a_picture_that_changed_in_its_store_is_not_embedded(folder_of, tmp_path):

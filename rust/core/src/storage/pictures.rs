@@ -122,7 +122,8 @@ impl RemotePictures {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the connection is lost. Whatever else is wrong is the fault of the record that names the picture.
+    /// [`Error::Io`] if the connection is lost or the server is out of order, and for whatever the caller's file system raises
+    /// but that there is no such file. Anything else is the fault of the record that names the picture.
     pub(crate) fn picture(&self, url: &str) -> Result<OfPicture<RemotePicture>> {
         let known = {
             let mut known = lock(&self.known);
@@ -149,7 +150,7 @@ impl RemotePictures {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the connection is lost, and the inner error for a picture that is not there or cannot be read.
+    /// [`Error::Io`] as [`picture`](Self::picture), and the inner error for a picture that is not there or cannot be read.
     pub fn content(&self, url: &str) -> Result<OfPicture<PictureContent>> {
         let location = match self.location(url)? {
             Ok(location) => location,
@@ -158,14 +159,15 @@ impl RemotePictures {
         let mut bytes = Vec::new();
         let read = location.stat().and_then(|stat| {
             if stat.size > u64::from(u32::MAX) {
-                return Err(io::Error::other("it has more than 4 GiB"));
+                let said = "it has more than 4 GiB";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, said));
             }
             location.open()?.read_to_end(&mut bytes)?;
             Ok(stat.version())
         });
         match read {
             Ok(version) => Ok(Ok(PictureContent { bytes, version })),
-            Err(error) => fault_of(Error::io(&**location.name())(error)).map(Err),
+            Err(error) => self.fault_of(url, Error::io(&**location.name())(error)).map(Err),
         }
     }
 
@@ -182,13 +184,43 @@ impl RemotePictures {
         let about = || Error::io(&**location.name());
         let stat = match location.stat() {
             Ok(stat) => stat,
-            Err(error) => return fault_of(about()(error)).map(Err),
+            Err(error) => return self.fault_of(url, about()(error)).map(Err),
         };
         match fastpack_picture::size(HeaderBytes::new(&location, stat.size)) {
             Ok(size) => Ok(Ok(RemotePicture { size, bytes: stat.size, version: stat.version() })),
-            Err(fastpack_picture::Fault::Read(error)) => fault_of(about()(error)).map(Err),
+            Err(fastpack_picture::Fault::Read(error)) => {
+                self.fault_of(url, about()(error)).map(Err)
+            }
             Err(fault) => Ok(Err(fault.to_string())),
         }
+    }
+
+    /// The fault of the record that names the picture at a URL, for a failure to read it; or the error that ends the run.
+    fn fault_of(&self, url: &str, error: Error) -> Result<String> {
+        match error {
+            Error::Io { source, .. } if self.is_of_picture(url, &source) => Ok(source.to_string()),
+            Error::Changed(_) => Ok("it changed while it was read".to_owned()),
+            Error::Option { name: "files", reason } => Ok(reason.to_string()),
+            other => Err(other),
+        }
+    }
+
+    /// True if a failure says something about the picture.
+    ///
+    /// The code of the caller's file system fails for reasons of its own, so that of its exceptions one alone is about the
+    /// picture: that there is no such file.
+    fn is_of_picture(&self, url: &str, error: &io::Error) -> bool {
+        use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+        if self.is_of_file_system(url) {
+            matches!(error.kind(), NotFound | InvalidData | UnexpectedEof)
+        } else {
+            !is_lost(error)
+        }
+    }
+
+    /// True if the caller's file system has the object at a URL.
+    fn is_of_file_system(&self, url: &str) -> bool {
+        self.storage.options.file_system.is_some() && !is_web(url)
     }
 
     /// The object at a URL.
@@ -206,7 +238,7 @@ impl RemotePictures {
         };
         match found {
             Ok(location) => Ok(Ok(location)),
-            Err(error) => fault_of(error).map(Err),
+            Err(error) => self.fault_of(url, error).map(Err),
         }
     }
 
@@ -271,17 +303,7 @@ fn of_all<T: Send>(urls: &[String], work: impl Fn(&str) -> Result<T> + Sync) -> 
     Ok(done)
 }
 
-/// The fault of the record that names a picture, for a failure to read it; or the error that ends the run.
-fn fault_of(error: Error) -> Result<String> {
-    match error {
-        Error::Io { source, .. } if !is_lost(&source) => Ok(source.to_string()),
-        Error::Changed(_) => Ok("it changed while it was read".to_owned()),
-        Error::Option { name: "files", reason } => Ok(reason.to_string()),
-        other => Err(other),
-    }
-}
-
-/// True if a failure is that of the connection, and says nothing about the picture.
+/// True if a failure is that of the connection or the server, and says nothing about the picture.
 fn is_lost(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected, TimedOut,

@@ -22,7 +22,7 @@ use object_store::path::Path;
 use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
 
 use super::address::{Address, StoreKind};
-use super::http::retrying_client::{RetryingClient, deepest};
+use super::http::retrying_client::{RetryingClient, deepest, may_pass};
 use super::http::service::Service;
 use crate::error::{Error, Result};
 
@@ -173,6 +173,7 @@ pub(super) fn said(error: &object_store::Error, client: &RetryingClient) -> io::
             }
             failure => {
                 let kind = match failure {
+                    _ if status_of(error).is_some_and(may_pass) => io::ErrorKind::NotConnected,
                     Some(HttpErrorKind::Timeout) => io::ErrorKind::TimedOut,
                     Some(HttpErrorKind::Connect) => io::ErrorKind::NotConnected,
                     _ => io::ErrorKind::Other,
@@ -185,12 +186,22 @@ pub(super) fn said(error: &object_store::Error, client: &RetryingClient) -> io::
 
 /// The failure of the connection, if that is what an error is about.
 fn http_failure(error: &object_store::Error) -> Option<HttpErrorKind> {
-    let mut inner: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = inner {
-        if let Some(failure) = error.downcast_ref::<HttpError>() {
-            return Some(failure.kind());
-        }
-        inner = error.source();
-    }
-    None
+    causes(error).find_map(|cause| cause.downcast_ref::<HttpError>()).map(HttpError::kind)
+}
+
+/// The status of the answer that an error is about, if it is about one. The library keeps the type of such errors to itself,
+/// so that their text tells it.
+fn status_of(error: &object_store::Error) -> Option<u16> {
+    let said = |cause: &(dyn std::error::Error + 'static)| {
+        let text = cause.to_string();
+        text.strip_prefix("Server returned non-2xx status code: ")?.get(..3)?.parse().ok()
+    };
+    causes(error).find_map(said)
+}
+
+/// An error, and what caused it.
+fn causes<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
 }

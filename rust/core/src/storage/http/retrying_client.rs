@@ -30,6 +30,11 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Answers after which a request is repeated.
 const PASSING: [u16; 6] = [408, 429, 500, 502, 503, 504];
 
+/// True for an answer that says nothing about what was asked for: it may be another one in a moment.
+pub(crate) fn may_pass(status: u16) -> bool {
+    PASSING.contains(&status)
+}
+
 /// The name of an option that holds no secret, by its ending.
 const PLAIN: [&str; 9] = [
     "region",
@@ -162,9 +167,7 @@ impl RetryingClient {
             let answer = client.execute(again).await;
             self.note_time(&answer);
             let asked = match &answer {
-                Ok(answer) if PASSING.contains(&answer.status().as_u16()) => {
-                    retry_after(answer.headers())
-                }
+                Ok(answer) if may_pass(answer.status().as_u16()) => retry_after(answer.headers()),
                 Ok(_) => return answer,
                 Err(error) if error.is_builder() || error.is_redirect() => return answer,
                 Err(_) => None,
@@ -209,11 +212,12 @@ impl RetryingClient {
         io::Error::new(kind, format!("the server cannot be read: {}", self.shown(&deepest(error))))
     }
 
-    /// An answer that is an error.
+    /// An answer that is an error. One that may pass is as good as a lost connection, once it was asked often enough.
     pub(crate) fn refused(status: StatusCode) -> io::Error {
         let kind = match status.as_u16() {
             401 | 403 => io::ErrorKind::PermissionDenied,
             404 | 410 => io::ErrorKind::NotFound,
+            passing if may_pass(passing) => io::ErrorKind::NotConnected,
             _ => io::ErrorKind::Other,
         };
         let advice = match status.as_u16() {
