@@ -329,6 +329,7 @@ impl<'a> RunContext<'a> {
                 // Records read from here on may be other ones, and are known by their hashes.
                 let unknown = state.pools.iter_mut().filter(|_| !self.options.strict);
                 unknown.for_each(|pool| pool.hashes = ReadHashes::default());
+                state.pictures = state.pictures.filter(|_| self.options.strict);
                 state
             }),
         };

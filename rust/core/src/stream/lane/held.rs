@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::document::{Documents, INPUTS};
 use crate::stream::lane::order::BlockAddress;
+use crate::stream::lane::pictures::PictureHashes;
 
 /// A block whose documents are in the store.
 pub(super) struct HeldBlock {
@@ -16,6 +17,8 @@ pub(super) struct HeldBlock {
     pub(super) places: Vec<u64>,
     /// The tokens of each of its documents.
     pub(super) lengths: Vec<usize>,
+    /// The hashes of the pictures of each of its documents; empty if they show none.
+    pub(super) pictures: Vec<PictureHashes>,
 }
 
 impl HeldBlock {
@@ -27,6 +30,11 @@ impl HeldBlock {
     /// The index of a document among those of the block.
     pub(super) fn index(&self, number: u64) -> usize {
         usize::try_from(number - self.first).expect("a place in a block")
+    }
+
+    /// The hashes of the pictures of a document.
+    pub(super) fn pictures_of(&self, number: u64) -> &[u32] {
+        self.pictures.get(self.index(number)).map_or(&[], |hashes| hashes)
     }
 }
 

@@ -7,6 +7,7 @@ pub(super) mod block_queues;
 mod held;
 pub(super) mod order;
 pub(super) mod packed_block;
+mod pictures;
 mod resuming;
 pub(super) mod rounds;
 pub(super) mod source_mix;
@@ -25,7 +26,7 @@ use super::state::lane_state::{LaneState, PoolState};
 use crate::config::Options;
 use crate::document::Document;
 use crate::document::store::Store;
-use crate::error::{Error, Result};
+use crate::error::{Error, Origin, Result};
 use crate::objective::Objective;
 use crate::pack::{OpenPacks, Piece};
 use crate::pipeline::{Books, Cutter, RowPacker};
@@ -80,6 +81,8 @@ struct PoolPlace {
     credit: i64,
     /// The block whose records are counted already, though it is read again, and their hash, if it is known.
     counted: Option<(BlockAddress, Option<u32>)>,
+    /// The hashes of the pictures of its documents that are not packed yet, if they are known.
+    shown: Option<Vec<u32>>,
     /// The hash of the extents of the lane in the portion of the last block.
     dealt: Option<u32>,
     /// The place from which on no document was packed, and whether there was one.
@@ -143,6 +146,11 @@ pub(super) struct Bench<'b> {
 }
 
 impl<'b> Bench<'b> {
+    /// The place of a document, with the number of its line.
+    fn origin_of(&self, document: &Document<'_>) -> Result<Origin> {
+        Ok(Origin { line: (self.line_of)(document)?, ..document.origin() })
+    }
+
     /// Cuts documents as the run does.
     fn cutter(&self) -> Cutter<'b> {
         Cutter { options: self.options, objective: self.objective, copy: 0 }
@@ -162,12 +170,14 @@ impl Lane {
         let floors = has_rounds.then(|| (0..pools).map(|pool| floor_of(&from, pool)).collect());
         let packers = if pool_choice.chooses_rows() { pools } else { 1 };
         let state = Arc::from(encode(&from.to_bytes()));
+        let known_pictures = from.pictures.as_ref();
         let pool = |at: usize| {
             let from = from.pools.get(at).copied().unwrap_or_default();
             let PoolState { next, credit, gone, hashes, unpacked_from, found, .. } = from;
             let counted = from.counted.then_some((next.0, hashes.next));
             let (current, dealt, chances) = (None, hashes.dealt, from.chances);
             let ended = from.ended;
+            let shown = known_pictures.and_then(|known| known.next.get(at).cloned());
             PoolPlace {
                 next,
                 current,
@@ -175,6 +185,7 @@ impl Lane {
                 gone,
                 credit,
                 counted,
+                shown,
                 dealt,
                 unpacked_from,
                 found,
@@ -463,12 +474,21 @@ impl Lane {
             }
             pool.found |= !made.documents.is_empty();
             bench.books.work += made.work;
+            let shown = pool.shown.take();
             if pool.counted.take().is_none_or(|(address, _)| address != made.address) {
                 bench.books.ledger.merge(made.ledger);
+            } else if let Some(mut known) = shown {
+                if made.end.is_some() {
+                    // The error names what is behind these documents.
+                    known.truncate(made.documents.iter().flat_map(|it| it.pictures()).count());
+                }
+                let lost = made.lost_picture.as_ref();
+                pictures::compare(made.documents.iter(), &known, lost, |it| bench.origin_of(it))?;
             }
             let PackedBlock { address, hash, places, end, .. } = made;
             pool.dealt = made.dealt;
-            let lengths = lengths_of(&made.documents);
+            let (lengths, shown) =
+                (lengths_of(&made.documents), pictures::hashes_of(&made.documents));
             let numbers = self.store.push(made.documents, None);
             let from = if pool.next.0 == address { pool.next.1 } else { 0 };
             pool.next = (address, from.max(places.first().copied().unwrap_or(0)));
@@ -479,6 +499,7 @@ impl Lane {
                 first: numbers.start,
                 places: places.clone(),
                 lengths,
+                pictures: shown,
             });
             // An error of its block is raised before anything else of it.
             let is_without_documents = numbers.is_empty() && end.is_none();

@@ -8,7 +8,7 @@ use crate::document::{Documents, INPUTS, Pass};
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::{Outcome, SingleBlocks, WantedRecords};
 use crate::record::{Fault, Shape};
-use crate::report::ledger::{Ledger, Reason};
+use crate::report::ledger::{DroppedRecord, Ledger, Reason};
 use crate::report::timing::Work;
 use crate::source::extents::extent::number_line;
 use crate::source::{Block, Raw};
@@ -28,6 +28,8 @@ pub(crate) struct PackedBlock {
     /// The counts of the records that were read here for the first time.
     pub(crate) ledger: Ledger,
     pub(crate) work: Work,
+    /// The first record that has become a bad one by its picture, though it was counted before a resume.
+    pub(crate) lost_picture: Option<DroppedRecord>,
     /// The error that ends the run after these documents, if any.
     pub(crate) end: Option<Error>,
 }
@@ -116,6 +118,14 @@ impl PackedBlock {
         {
             number_line(order.found, origin, control)?;
         }
+        let by_picture = |place: &&DroppedRecord| place.reason == Reason::Picture;
+        let mut lost_picture =
+            made.ledger.places.iter().find(by_picture).filter(|_| !is_new).cloned();
+        if let Some(DroppedRecord { origin, .. }) = &mut lost_picture
+            && order.names_bytes()
+        {
+            number_line(order.found, origin, control)?;
+        }
         let pass = Pass { epoch: address.epoch, ..documents.pass() };
         Ok(Self {
             address,
@@ -126,6 +136,7 @@ impl PackedBlock {
             // Records that were counted before a resume are not counted again.
             ledger: if is_new { made.ledger } else { Ledger::default() },
             work: made.work,
+            lost_picture,
             end: made.end,
         })
     }

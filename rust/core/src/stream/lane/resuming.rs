@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Bench, HeldBlock, Lane, PoolPlace, held, lengths_of};
+use super::{Bench, HeldBlock, Lane, PoolPlace, held, lengths_of, pictures};
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::pack::Piece;
@@ -11,7 +11,7 @@ use crate::stream::lane::order::BlockAddress;
 use crate::stream::lane::rounds::{LAST, Round, round_of};
 use crate::stream::lane::walk::{Again, hash_of_blocks};
 use crate::stream::state::lane_state::{
-    DocumentPlace, LaneState, PiecePlace, PoolState, ReadHashes, RowPiece, Snapshot,
+    DocumentPlace, KnownPictures, LaneState, PiecePlace, PoolState, ReadHashes, RowPiece, Snapshot,
 };
 
 impl Lane {
@@ -71,9 +71,40 @@ impl Lane {
             pools: self.pools.iter().zip(open_blocks).map(pool).collect(),
             closed,
             ages,
+            pictures: Some(KnownPictures {
+                rows: self.pictures_of_rows(&pieces),
+                next: self.pools.iter().map(|pool| self.pictures_of_next(pool)).collect(),
+            }),
             pieces: self.placed(&pieces),
         };
         snapshot.to_bytes()
+    }
+
+    /// The hashes of the pictures of the documents of some pieces, in the order of their places.
+    fn pictures_of_rows(&self, pieces: &[(Piece, usize)]) -> Vec<u32> {
+        if self.held.iter().all(|held| held.pictures.is_empty()) {
+            return Vec::new();
+        }
+        let first = self.packed.first_document();
+        let of_piece = |(piece, _): &(Piece, usize)| {
+            let number = first + u64::from(piece.document);
+            let block = held(&self.held, number);
+            ((block.pool, block.address, block.places[block.index(number)]), number)
+        };
+        let documents: BTreeMap<_, u64> = pieces.iter().map(of_piece).collect();
+        let of_document = |&number: &u64| held(&self.held, number).pictures_of(number);
+        documents.values().flat_map(of_document).copied().collect()
+    }
+
+    /// The hashes of the pictures of the documents that were counted with the next block of a pool, and not packed yet.
+    fn pictures_of_next(&self, pool: &PoolPlace) -> Vec<u32> {
+        let Some(current) = &pool.current else { return pool.shown.clone().unwrap_or_default() };
+        let Some(first) = current.numbers.clone().next() else { return Vec::new() };
+        let block = held(&self.held, first);
+        if block.pictures.is_empty() {
+            return Vec::new();
+        }
+        current.numbers.clone().flat_map(|number| block.pictures_of(number)).copied().collect()
     }
 
     /// The hash of the blocks of some pieces, for each pool; `None` where there are none.
@@ -139,11 +170,20 @@ impl Lane {
         let mut numbers: BTreeMap<DocumentPlace, u64> = BTreeMap::new();
         for (pool, blocks) in Self::blocks_again(state, self.pools.len()).into_iter().enumerate() {
             for Again { address, places } in blocks {
-                let made = (bench.take)(pool)?;
-                let made = made.filter(|made| made.address == address && made.places == places);
+                let made = (bench.take)(pool)?.filter(|made| made.address == address);
                 let Some(made) = made else { return Err(missing()) };
+                if let Some(end) = made.end {
+                    return Err(end);
+                }
+                if let Some(lost) = &made.lost_picture {
+                    return Err(pictures::refuse_lost(lost));
+                }
+                if made.places != places {
+                    return Err(missing());
+                }
                 let hash = made.hash;
-                let lengths = lengths_of(&made.documents);
+                let (lengths, shown) =
+                    (lengths_of(&made.documents), pictures::hashes_of(&made.documents));
                 let documents = self.store.push(made.documents, None);
                 let first = documents.start;
                 numbers.extend(
@@ -159,8 +199,13 @@ impl Lane {
                     first,
                     places: made.places,
                     lengths,
+                    pictures: shown,
                 });
             }
+        }
+        if let Some(known) = &state.pictures {
+            let documents = numbers.values().map(|&number| self.store.document(number));
+            pictures::compare(documents, &known.rows, None, |it| bench.origin_of(it))?;
         }
         let cutter = bench.cutter();
         let piece = |piece: &PiecePlace| -> Result<Piece> {
@@ -195,7 +240,7 @@ impl Lane {
 }
 
 /// The error of a state whose documents are missing from the input.
-fn missing() -> Error {
+pub(super) fn missing() -> Error {
     Error::option(
         "state",
         "names documents that the inputs do not hold; it is of other files, or a function that was given changes",

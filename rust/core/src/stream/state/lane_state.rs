@@ -69,6 +69,45 @@ impl ReadHashes {
     }
 }
 
+/// The hashes of the pictures that are read again with the records of a state: they may have changed though the records have not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KnownPictures {
+    /// Of the documents of rows, ascending by their places.
+    pub(crate) rows: Vec<u32>,
+    /// Of the documents of the next block of each pool that are counted and not packed.
+    pub(crate) next: Vec<Vec<u32>>,
+}
+
+impl KnownPictures {
+    fn write(&self, bits: &mut BitWriter) {
+        bits.number(self.next.len() as u64);
+        for hashes in [&self.rows].into_iter().chain(&self.next) {
+            bits.number(hashes.len() as u64);
+            for hash in hashes {
+                bits.put(u64::from(*hash), HASH);
+            }
+        }
+    }
+
+    /// The hashes; `None` if the bytes are invalid.
+    fn read(bits: &mut BitReader<'_>) -> Option<Self> {
+        let hashes = |bits: &mut BitReader<'_>| {
+            let mut hashes = Vec::new();
+            for _ in 0..bits.number()? {
+                hashes.push(u32::try_from(bits.take(HASH)?).ok()?);
+            }
+            Some(hashes)
+        };
+        let pools = bits.number()?;
+        let rows = hashes(bits)?;
+        let mut next = Vec::new();
+        for _ in 0..pools {
+            next.push(hashes(bits)?);
+        }
+        Some(Self { rows, next })
+    }
+}
+
 /// The place of a lane in a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on each other")]
@@ -107,6 +146,8 @@ pub(crate) struct LaneState {
     pub(crate) closed: Vec<Vec<PiecePlace>>,
     /// The open rows with their ages. The last row is the one that was added to last.
     pub(crate) open: Vec<(u64, Vec<PiecePlace>)>,
+    /// The pictures that are read again, if they are compared.
+    pub(crate) pictures: Option<KnownPictures>,
 }
 
 /// A piece of a row that is not delivered.
@@ -132,6 +173,7 @@ pub(crate) struct Snapshot {
     pub(crate) ages: Vec<u64>,
     /// The pieces of all rows, ascending by place.
     pub(crate) pieces: Vec<RowPiece>,
+    pub(crate) pictures: Option<KnownPictures>,
 }
 
 impl Snapshot {
@@ -195,6 +237,10 @@ impl Snapshot {
                 (0..length).filter_map(|_| ranks.next()).for_each(|rank| bits.put(rank, size));
             }
         }
+        bits.put(u64::from(self.pictures.is_some()), 1);
+        if let Some(pictures) = &self.pictures {
+            pictures.write(&mut bits);
+        }
         bits.into_bytes()
     }
 }
@@ -217,6 +263,7 @@ impl LaneState {
             closed: self.closed.len(),
             ages: self.open.iter().map(|(age, _)| *age).collect(),
             pieces,
+            pictures: self.pictures.clone(),
         };
         snapshot.to_bytes()
     }
@@ -280,7 +327,9 @@ impl LaneState {
         let open = rows.split_off(usize::try_from(closed).ok()?);
         let open = ages.into_iter().zip(open).collect();
         let (rows, closed) = (delivered, rows);
-        Some(Self { rows, round, ended, gave, chances, pools, closed, open })
+        let pictures =
+            if bits.take(1)? == 1 { Some(KnownPictures::read(&mut bits)?) } else { None };
+        Some(Self { rows, round, ended, gave, chances, pools, closed, open, pictures })
     }
 }
 
@@ -462,8 +511,12 @@ mod tests {
         let rows = prop::collection::vec(row(), 0..3);
         let open = prop::collection::vec((any::<u64>(), row()), 0..20);
         let numbers = (any::<u64>(), any::<u64>(), any::<bool>(), any::<bool>(), 0..100_u64);
-        (numbers, prop::collection::vec(pool, 0..4), rows, open).prop_map(
-            |((rows, round, ended, gave, chances), pools, closed, open)| LaneState {
+        let hashes = || prop::collection::vec(any::<u32>(), 0..5);
+        let pictures = (hashes(), prop::collection::vec(hashes(), 0..4))
+            .prop_map(|(rows, next)| KnownPictures { rows, next });
+        let pictures = prop::option::of(pictures);
+        (numbers, prop::collection::vec(pool, 0..4), rows, open, pictures).prop_map(
+            |((rows, round, ended, gave, chances), pools, closed, open, pictures)| LaneState {
                 rows,
                 round,
                 ended,
@@ -472,6 +525,7 @@ mod tests {
                 pools,
                 closed,
                 open,
+                pictures,
             },
         )
     }
