@@ -299,6 +299,7 @@ COMMANDS: Final = {
                 "turns ids to text; if not given, the one that report.json in the folder names",
             ),
             Flag("--ids", "show ids, not text", on=True, beside=True),
+            Flag("--fetch", "fetch the pictures of --html from web servers and stores", on=True),
             Flag(
                 "--color",
                 "when trained tokens are shown in colour instead of between « and »",

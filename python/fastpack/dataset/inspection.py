@@ -8,10 +8,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastpack.arguments.checks import check_type, folder_of
+from fastpack.arguments.checks import check_switch, check_type, folder_of
 from fastpack.arguments.counted import counted
 from fastpack.arguments.urls import is_url
-from fastpack.dataset.folder import ROWS, TRAIN, Folder, expanded, stored_table_of
+from fastpack.dataset.folder import ROWS, TRAIN, Folder, check_names, expanded, stored_table_of
 from fastpack.dataset.manifest import MANIFEST, report_of
 from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
 from fastpack.dataset.pictures.files import PictureFiles
@@ -202,6 +202,7 @@ def inspect(
     *,
     split: str = TRAIN,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
+    fetch: bool = False,
     storage: Mapping[str, str] | Storage | None = None,
     cache_dir: StrPath | None = None,
 ) -> PackedRow:
@@ -214,6 +215,9 @@ def inspect(
         split: The split of a folder, or of some `Splits`.
         tokenizer: Turns ids to text; if not given, the one that the report names, if it is on this disk or in the hub's
             cache. One that the folder's manifest knows not to be that of the rows is refused.
+        fetch: Whether the small pictures of a notebook and a page are fetched where they lie on web servers or in stores.
+            Rows may be from others, so that without it no server that they name is asked, and such a picture is shown as
+            `not fetched`.
         storage: Options of remote storage, or a `Storage`, as for `pack_dir`.
         cache_dir: The folder of the cache, as for `read`.
 
@@ -237,6 +241,7 @@ def inspect(
         True
     """
     check_type("row", row, int, "a whole number")
+    check_switch("fetch", fetch)
     if isinstance(packed, Splits):
         packed = packed.validation if split == "validation" else packed.train
     access = Access.of("inspect", storage, cache_dir)
@@ -244,7 +249,7 @@ def inspect(
     count = found.table.num_rows if found.rows is None else found.rows
     number = _number(row, count, found.where)
     documents = list(_documents(found, number - found.first))
-    files = PictureFiles(found.folders, access=access)
+    files = PictureFiles(found.folders, fetch=fetch, access=access, here_only=not fetch)
     has_prompt = "prompt_ids" in found.table.column_names
     pretrained = _tokenizer_of(found, tokenizer)
     return PackedRow(found.where, number, count, documents, pretrained, files, has_prompt=has_prompt)

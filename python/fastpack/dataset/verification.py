@@ -7,6 +7,7 @@ import json
 import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -156,7 +157,8 @@ def verify(
         tokenizer: The tokenizer of the rows; if not given, the one that `report.json` names. Ids need none.
         sample: About how many documents are tokenized again; 0 for none.
         pictures: Whether every picture of the rows is opened, all its pixels are read, and its size is compared. It needs
-            Pillow. Those in remote storage are fetched, those on web servers if the job did.
+            Pillow. Those in remote storage are fetched, those on web servers if the job did; without it none is, and documents
+            that show one are not tokenized again.
         filter: The function that chose the records, as it was given to `pack_dir`. Without it, the documents of a job that
             had one are not compared.
         map: The function that changed them, likewise.
@@ -365,8 +367,9 @@ class _Checked:
                 "this disk nor in the hub's cache: pass it"
             )
             return
+        fetches = self._files_of_pictures is not None
         try:
-            again, table = _packed_again(
+            again, table, left_out = _packed_again(
                 self._packed,
                 recipe,
                 chosen,
@@ -375,10 +378,20 @@ class _Checked:
                 functions,
                 storage=storage,
                 is_labelled=self._is_labelled,
+                fetches=fetches,
             )
         except FastpackError as refused:
             self.problems.append(f"the inputs cannot be packed again: {refused}")
             return
+        self._compare_sample(again, table, 0 if fetches else left_out)
+
+    def _compare_sample(self, again: Folder, table: pa.Table, unfetched: int) -> None:
+        """Compares a sample that was packed again, of which so many documents show pictures that were not fetched."""
+        if unfetched:
+            self._notes.append(
+                f"{counted(unfetched, 'document')} of the sample, whose pictures are not on this machine: pass pictures=True to "
+                "fetch those in remote storage"
+            )
         other = _other_parts(self._packed, again)
         if other is None:
             self._look_for(table)
@@ -458,7 +471,7 @@ def _sources_of(packed: Folder) -> list[Mapping[str, JsonValue]]:
 def _cannot_be_made_again(packed: Folder, given: Mapping[str, object]) -> str | None:
     """The reason why documents cannot be packed again from the manifest; `None` if they can."""
     options = packed.options
-    if not _inputs_of(packed):
+    if not _inputs_of(packed) or "max_length" not in options:
         return "the rows were packed from memory, which the manifest records no inputs of"
     if differing := _differing_functions(packed, given):
         return f"all documents of the inputs, as they went through {differing}"
@@ -510,8 +523,13 @@ def _packed_again(
     *,
     storage: Mapping[str, str] | Storage | None,
     is_labelled: bool,
-) -> tuple[Folder, pa.Table]:
-    """Packs the first records of some inputs by the recipe, one document a row; returns the folder's manifest and the rows."""
+    fetches: bool,
+) -> tuple[Folder, pa.Table, int]:
+    """Packs the first records of some inputs by the recipe, one document a row.
+
+    Returns the folder's manifest, the rows, and the number of records that are left out for their pictures. None is fetched
+    unless `fetches` says so.
+    """
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
     from fastpack.api import pack_dir  # noqa: PLC0415  loads the native module
@@ -522,6 +540,7 @@ def _packed_again(
     from fastpack.options.rows import Padding  # noqa: PLC0415  likewise
     from fastpack.options.storage import storage_of  # noqa: PLC0415  likewise
     from fastpack.options.tokens import ChatTemplate  # noqa: PLC0415  likewise
+    from fastpack.storage.remote_pictures import without_remote_pictures  # noqa: PLC0415  likewise
 
     inputs, listed, options = _inputs_of(packed), _sources_of(packed), packed.options
     sources = []
@@ -544,8 +563,8 @@ def _packed_again(
     # Nothing resumes this job, so nobody is to be warned of a function without a fingerprint.
     wrapped = {name: function_of(name, function) for name, function in functions.items()}
     named = {name: it and dataclasses.replace(it, fingerprint="given") for name, it in wrapped.items()}
-    with tempfile.TemporaryDirectory() as folder:
-        pack_dir(
+    with tempfile.TemporaryDirectory() as folder, nullcontext() if fetches else without_remote_pictures():
+        report = pack_dir(
             output=f"{folder}/again",
             tokenizer=tokenizer,
             max_length=options["max_length"],  # type: ignore[arg-type]  # as the manifest has it
@@ -570,7 +589,9 @@ def _packed_again(
         again = Folder(Path(folder) / "again")
         table = again.read(again.splits[0])
         # The shards are deleted with the temporary folder, so they are read into memory.
-        return again, table.take(pa.array(range(table.num_rows), pa.int64()))
+        rows = table.take(pa.array(range(table.num_rows), pa.int64()))
+        dropped = report.dropped.get("picture")
+        return again, rows, dropped.documents if dropped else 0
 
 
 def _recipe_of(packed: Folder) -> dict[str, object]:

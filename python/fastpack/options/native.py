@@ -38,7 +38,7 @@ from fastpack.runtime.memory_limit import available_memory
 from fastpack.runtime.threads import available_threads, is_one_of_many, local_ranks
 from fastpack.storage.filesystem import choose_filesystem
 from fastpack.storage.remote_options import choose_storage, staged
-from fastpack.storage.remote_pictures import remote_pictures
+from fastpack.storage.remote_pictures import pictures_of_call
 from fastpack.tokenizer.arguments import check_access, choose_template
 from fastpack.tokenizer.call import TOKEN_TYPES, names_of
 from fastpack.tokenizer.pictures.native import CallProcessor, native_images, texts_of
@@ -139,9 +139,9 @@ def processor_of(given: Mapping[str, object]) -> PictureProcessor | None:
     return processor.load(images, tokenizer, revision=storage.revision, token=storage.token)
 
 
-def _remote_pictures(given: Mapping[str, object]) -> _fastpack.RemotePictures:
-    """The access to the pictures of a call that lie elsewhere."""
-    return remote_pictures(value_in(given, Storage), cache_dir=given.get("cache_dir"))
+def _remote_pictures(given: Mapping[str, object]) -> _fastpack.RemotePictures | None:
+    """The access to the pictures of a call that lie elsewhere; `None` if it reads none."""
+    return pictures_of_call(value_in(given, Storage), cache_dir=given.get("cache_dir"))
 
 
 def _columns(given: Mapping[str, object]) -> object:

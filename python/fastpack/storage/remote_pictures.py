@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final
 
 from fastpack import _fastpack
 from fastpack.storage.filesystem import choose_filesystem
 from fastpack.storage.remote_options import choose_storage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fastpack.options.storage import Storage
 
-__all__ = ["remote_pictures"]
+__all__ = ["pictures_of_call", "remote_pictures", "without_remote_pictures"]
+
+_READS_NONE: Final = ContextVar("_READS_NONE", default=False)
+"""True inside of `without_remote_pictures`."""
+
+
+@contextmanager
+def without_remote_pictures() -> Iterator[None]:
+    """Calls meanwhile read no picture from remote storage: a record that names one is a bad record.
+
+    The records of a folder of others may name any server, so that a call which was not asked to fetch must not reach one.
+    """
+    before = _READS_NONE.set(True)
+    try:
+        yield
+    finally:
+        _READS_NONE.reset(before)
+
+
+def pictures_of_call(storage: Storage, *, cache_dir: object = None) -> _fastpack.RemotePictures | None:
+    """The access to the pictures of a call that lie elsewhere; `None` if it reads none."""
+    return None if _READS_NONE.get() else remote_pictures(storage, cache_dir=cache_dir)
 
 
 def remote_pictures(

@@ -6,6 +6,8 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -19,6 +21,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from picture_models import model_of
 from picture_records import PICTURES, answer, packed, picture, png, text, user, write
 from PIL import Image
+from sealing import seal_again
 from web_server import Faults, serving
 
 import fastpack
@@ -517,8 +520,84 @@ def test_training_opens_pictures_of_stores_with_the_options_of_the_rows_or_its_o
             PictureCollator(processor, model, packed=there)([there[0]])
         found = fastpack.verify(tmp_path / "there", pictures=True, sample=0, storage=store.options)
         assert (found.pictures, found.problems) == (len(pictures), ())
+        store.server.requests.clear()
         row = fastpack.inspect(tmp_path / "there", storage=store.options)
+        assert "picture 0: not fetched" in row._repr_html_()
+        assert "<img src=" not in row._repr_html_()
+        assert not store.server.requests
+        row = fastpack.inspect(tmp_path / "there", fetch=True, storage=store.options)
         assert "<img src=" in row._repr_html_()
+
+
+@pytest.mark.parametrize("place", ["web", "store"])
+def test_verify_asks_no_server_that_a_folder_of_others_names(place, web, pictures, folder_of, tmp_path):
+    """Rows without `images` do not tell that the records of the inputs, which are packed again, name servers."""
+    here = write(tmp_path, [record(f"file://{path}") for path in pictures])
+    options = {"tokenizer": folder_of("qwen2_5_vl"), "max_length": 700, "progress": False, "reading": FETCHED}
+    with cloud("gs") as store:
+        store.put(pictures[0].parent)
+        fastpack.pack_dir(here, tmp_path / "rows", **options)
+        where = web.url if place == "web" else store.url().rstrip("/")
+        here.write_text("".join(json.dumps(record(f"{where}/{path.name}")) + "\n" for path in pictures))
+        stat = here.stat()
+
+        def name_servers(manifest):
+            [entry] = manifest["job"]["inputs"]["files"].values()
+            entry.update(size=stat.st_size, modified=stat.st_mtime_ns)
+
+        for shard in (tmp_path / "rows").glob("*.arrow"):
+            table = pa.ipc.open_stream(shard.read_bytes()).read_all().drop_columns(["images"])
+            with pa.OSFile(str(shard), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table)
+        seal_again(tmp_path / "rows", name_servers)
+        web.requests.clear()
+        store.server.requests.clear()
+        call = {"tokenizer": folder_of("qwen2_5_vl"), "storage": store.options}
+        found = fastpack.verify(tmp_path / "rows", **call)
+        assert not web.requests
+        assert not store.server.requests
+        assert (found.problems, found.made_again) == ((), 0)
+        assert "4 documents of the sample, whose pictures are not on this machine" in found.notes[0]
+        assert fastpack.verify(tmp_path / "rows", pictures=True, **call).made_again == 4
+        assert web.requests or store.server.requests
+
+
+def test_a_signed_url_of_a_picture_is_shown_without_its_query(web, pictures, folder_of, tmp_path):
+    url = f"{web.url}/{pictures[0].name}?sig=CANARY"
+    fastpack.pack_dir(
+        write(tmp_path, [record(url)]),
+        tmp_path / "rows",
+        tokenizer=folder_of("qwen2_5_vl"),
+        max_length=700,
+        progress=False,
+        reading=FETCHED,
+    )
+    row = fastpack.inspect(tmp_path / "rows")
+    [document] = row.documents
+    assert document.pictures[0].path == url
+    for shown in (
+        document,
+        document.pictures,
+        row.to_dict(),
+        str(row),
+        row._repr_html_(),
+        *document.pictures,
+    ):
+        assert pictures[0].name in str(shown)
+        assert "CANARY" not in str(shown)
+    line = [sys.executable, "-m", "fastpack", "inspect", str(tmp_path / "rows")]
+    for flags in ([], ["--json"], ["--html", str(tmp_path / "row.html")]):
+        told = subprocess.run([*line, *flags], capture_output=True, text=True, check=True)
+        assert "CANARY" not in told.stdout + told.stderr
+    assert "CANARY" not in (tmp_path / "row.html").read_text()
+
+
+def test_a_mistyped_url_of_a_picture_is_shown_without_its_query(folder_of, tmp_path):
+    for url in ("https:/host/a.png?sig=CANARY", "https:/me:CANARY@host/a.png"):
+        path = write(tmp_path, [record(url)])
+        with pytest.raises(RecordError, match=r"host/a\.png") as refused:
+            packed(path, folder_of("qwen2_5_vl"), reading=FETCHED)
+        assert "CANARY" not in str(refused.value)
 
 
 def test_verify_and_inspect_fetch_from_web_servers_if_the_job_did(web, pictures, folder_of, tmp_path):
@@ -530,13 +609,18 @@ def test_verify_and_inspect_fetch_from_web_servers_if_the_job_did(web, pictures,
     assert (plain.problems, plain.made_again) == ((), 0)
     assert "pass pictures=True to fetch them" in plain.notes[0]
     assert not web.requests
-    assert "<img src=" in fastpack.inspect(tmp_path / "there")._repr_html_()
+    shown = fastpack.inspect(tmp_path / "there")._repr_html_()
+    assert "<img src=" not in shown
+    assert "picture 0: not fetched" in shown
+    assert not web.requests
+    assert "<img src=" in fastpack.inspect(tmp_path / "there", fetch=True)._repr_html_()
     pictures[1].write_bytes(png(121, 50))
     web.etags.clear()
     [problem] = fastpack.verify(tmp_path / "there", pictures=True, sample=0).problems
     assert "120x50.png` has 121 x 50 pixels, but had 120 x 50" in problem
     table = fastpack.read(tmp_path / "there")
     assert "<img src=" not in fastpack.inspect(table)._repr_html_()
+    assert "<img src=" in fastpack.inspect(table, fetch=True)._repr_html_()
     manifest = json.loads(Path(tmp_path / "there" / "manifest.json").read_text())
     assert manifest["job"]["token_options"]["reading.images"]["fetch"] is True
 

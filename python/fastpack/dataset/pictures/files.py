@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from fastpack.dataset.pictures.references import PictureReference
     from fastpack.types import StrPath
 
-__all__ = ["PictureFiles"]
+__all__ = ["NotFetchedError", "PictureFiles"]
+
+
+class NotFetchedError(ValueError):
+    """A picture lies in remote storage, and the call was not asked to fetch any."""
 
 
 class PictureFiles:
@@ -38,6 +42,7 @@ class PictureFiles:
         moved: Mapping[StrPath, StrPath] | None = None,
         fetch: bool | None = None,
         access: Access | None = None,
+        here_only: bool = False,
     ) -> None:
         """Opens nothing yet.
 
@@ -48,6 +53,7 @@ class PictureFiles:
                 Either may be a URL.
             fetch: Whether pictures on web servers are fetched; if not given, they are if the job of a folder did.
             access: The options of remote storage; those of the first folder in remote storage if not given.
+            here_only: Whether pictures in remote storage are refused, on web servers or in stores.
         """
         folders = list(folders)
         given = {} if moved is None else dict(moved)
@@ -57,13 +63,16 @@ class PictureFiles:
         self._readings = _readings_of(folders)
         self._fetches = any(map(_fetches, folders)) if fetch is None else fetch
         remote = [folder.files.access for folder in folders if isinstance(folder.files, RemoteFiles)]
+        self._here_only = here_only
         self._access = access or next(iter(remote), Access())
         self._records = RecordFiles()
         self._remote: dict[bool, _fastpack.RemotePictures] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """The pickled state: each process opens files itself."""
-        return {name: self.__dict__[name] for name in ("_moved", "_readings", "_fetches", "_access")}
+        return {
+            name: self.__dict__[name] for name in ("_moved", "_readings", "_fetches", "_here_only", "_access")
+        }
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """Takes the state, with no file open."""
@@ -75,12 +84,13 @@ class PictureFiles:
         """A picture, upright and in RGB, as `load_image` of transformers gives it.
 
         Raises:
+            NotFetchedError: It lies in remote storage, and none is fetched.
             ValueError: It cannot be opened, or its file or its size is another than when it was packed; the message names it.
         """
         try:
             content = self._content_of(reference)
             picture = _decoded(content)
-        except MemoryError:
+        except (MemoryError, NotFetchedError):
             raise
         except Exception as raised:  # whatever Pillow and the file system raise
             message = f"the {reference} cannot be opened: {reason_of(raised)}; pass `moved` if it lies elsewhere now"
@@ -113,9 +123,13 @@ class PictureFiles:
         """The bytes of a picture in remote storage.
 
         Raises:
+            NotFetchedError: None is fetched.
             ValueError: It is on a web server, and no job asked for such ones; or it cannot be read.
             StorageError: The connection is lost.
         """
+        if self._here_only:
+            message = "it is in remote storage"
+            raise NotFetchedError(message)
         scheme = str(scheme_of(url)).lower()
         if scheme in {"http", "https"} and not self._fetches:
             message = (

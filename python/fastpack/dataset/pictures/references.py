@@ -45,20 +45,21 @@ class PictureReference(NamedTuple):
     content: bytes | None = None
 
     def __repr__(self) -> str:
-        """The place; bytes by their number."""
+        """The place, without the query of a URL, which may be signed; bytes by their number."""
         held = "" if self.content is None else f", content=<{len(self.content):,} bytes>"
         return f"PictureReference({', '.join(f'{name}={it!r}' for name, it in self.place.items())}{held})"
 
     @property
     def place(self) -> dict[str, str | int]:
-        """All but its bytes."""
-        return {name: value for name, value in self._asdict().items() if name != "content"}
+        """All but its bytes, as it may be shown: a URL without its query."""
+        shown = self._replace(path=without_secrets(self.path))
+        return {name: value for name, value in shown._asdict().items() if name != "content"}
 
     def __str__(self) -> str:
         """The place of the picture, for a message."""
         if not self.row:
             return f"picture `{without_secrets(self.path)}`"
-        return f"picture {self.number} in record {self.row:,} of `{self.path}`"
+        return f"picture {self.number} in record {self.row:,} of `{without_secrets(self.path)}`"
 
 
 def references_of(cell: object) -> list[PictureReference]:

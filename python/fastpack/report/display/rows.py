@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fastpack._fastpack import one_line, printable
+from fastpack._fastpack import one_line, printable, without_secrets
 from fastpack.arguments.counted import counted
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def heading(number: int, document: PackedDocument) -> str:
 
 def picture_line(picture: PictureReference) -> str:
     """A picture of a document: its number, its place and its size."""
-    place = f"{picture.path}:{picture.row}" if picture.row else picture.path
+    path = without_secrets(picture.path)
+    place = f"{path}:{picture.row}" if picture.row else path
     return f"picture {picture.number}: {place}, {picture.width:,} x {picture.height:,}"
 
 

@@ -6,6 +6,8 @@ import base64
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
+from fastpack.dataset.pictures.files import NotFetchedError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -22,7 +24,7 @@ _MOST: Final = 8
 
 
 def thumbnails(pictures: Iterable[PictureReference], files: PictureFiles) -> str:
-    """Small pictures as HTML. One that cannot be opened is left out, and all are without Pillow."""
+    """Small pictures as HTML. One that cannot be opened is left out, and all are without Pillow; one that is not fetched says so."""
     shown = (_thumbnail(picture, files) for _, picture in zip(range(_MOST), pictures, strict=False))
     return "".join(shown)
 
@@ -30,6 +32,8 @@ def thumbnails(pictures: Iterable[PictureReference], files: PictureFiles) -> str
 def _thumbnail(reference: PictureReference, files: PictureFiles) -> str:
     try:
         picture = files.opened(reference)
+    except NotFetchedError:
+        return f'<span class="faint">picture {reference.number}: not fetched</span> '
     except ValueError:
         return ""
     picture.thumbnail((_SIDE, _SIDE))

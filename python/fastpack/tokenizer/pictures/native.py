@@ -33,7 +33,7 @@ class NativeImages(NamedTuple):
         embed: Whether rows hold the bytes of their pictures.
         depends_on_number: Whether the text of a picture depends on the number of pictures in its document.
         fetch: Whether pictures on web servers are fetched.
-        remote: The access to pictures that lie elsewhere.
+        remote: The access to pictures that lie elsewhere; `None` if none are read.
         max_images_per_pack: The most pictures of a row.
         max_image_tokens_per_pack: The most tokens of pictures in a row.
     """
@@ -47,7 +47,7 @@ class NativeImages(NamedTuple):
     embed: bool
     depends_on_number: bool
     fetch: bool
-    remote: _fastpack.RemotePictures
+    remote: _fastpack.RemotePictures | None
     max_images_per_pack: int | None
     max_image_tokens_per_pack: int | None
 
@@ -105,7 +105,7 @@ def _files(path: str) -> tuple[object, ...]:
 
 
 def native_images(
-    images: Images, processor: PictureProcessor, remote: _fastpack.RemotePictures
+    images: Images, processor: PictureProcessor, remote: _fastpack.RemotePictures | None
 ) -> NativeImages:
     """The facts about a processor for the core, and the access to pictures that lie elsewhere."""
     types = [(name, sorted(types.items())) for name, types in processor.token_types.items()]

@@ -66,7 +66,7 @@ impl PyOptions {
         if let Some(images) = &images {
             images.options.add_columns(&mut columns);
         }
-        let pictures = images.as_ref().map(|images| images.remote.clone());
+        let pictures = images.as_ref().and_then(|images| images.remote.clone());
         let (most_images, most_image_tokens) = images
             .as_ref()
             .map_or((None, None), |images| (images.most_images, images.most_image_tokens));
@@ -176,7 +176,8 @@ impl<'py> FromPyObject<'_, 'py> for PyRendering {
 /// The pictures of conversations, of a `fastpack.tokenizer.pictures.native.NativeImages`.
 pub(crate) struct PyImages {
     options: ImageOptions,
-    remote: PictureParts,
+    /// The storage of those that lie elsewhere, if the call may read them.
+    remote: Option<PictureParts>,
     most_images: Option<NonZeroU32>,
     most_image_tokens: Option<NonZeroU32>,
 }
@@ -206,10 +207,10 @@ impl<'py> FromPyObject<'_, 'py> for PyImages {
             depends_on_number: field(&value, "depends_on_number")?,
             fetch: field(&value, "fetch")?,
         };
-        let remote: Py<PyRemotePictures> = field(&value, "remote")?;
+        let remote: Option<Py<PyRemotePictures>> = field(&value, "remote")?;
         Ok(Self {
             options,
-            remote: remote.get().parts(),
+            remote: remote.map(|remote| remote.get().parts()),
             most_images: most_images.map(|most| most.0),
             most_image_tokens: most_image_tokens.map(|most| most.0),
         })

@@ -7,6 +7,7 @@ use crate::pipeline::documents::recognise::expectation;
 use crate::record::{Fault, MessageForms, Picture, Record, find_shape, object_of, read};
 use crate::report::ledger::Reason;
 use crate::source::Raw;
+use crate::util::redaction::without_secrets;
 
 /// The bytes of the picture of this `number` in a record's conversation, from 0.
 ///
@@ -30,7 +31,7 @@ pub fn held_picture(raw: Raw<'_>, readings: &[String], number: usize) -> Result<
     match pictures.get(number) {
         Some(Picture::Held(picture)) => picture.bytes().map(|bytes| bytes.to_vec()),
         Some(Picture::File(name)) => {
-            Err(fault(format!("its picture {number} is the file `{name}`")))
+            Err(fault(format!("its picture {number} is the file `{}`", without_secrets(name))))
         }
         None => Err(fault(format!("it has no picture {number}"))),
     }

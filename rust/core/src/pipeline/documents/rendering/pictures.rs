@@ -22,6 +22,7 @@ use crate::source::{Container, format_by_name};
 use crate::storage::{RemotePictures, is_url, is_web, public, remote_url, version_of};
 use crate::template::{PictureSource, PlacedPicture, Rendered, Trained};
 use crate::util::message::counted;
+use crate::util::redaction::without_secrets;
 
 /// Most bytes of the texts that are kept: sizes of pictures repeat, and a text may have thousands of tokens.
 const MOST_BYTES: usize = 1 << 25;
@@ -186,7 +187,9 @@ impl<'a> PictureTexts<'a> {
             Fault::new(Reason::Picture, format!("the picture `{}`: {what}", public(url)))
         };
         self.may_fetch(url).map_err(|what| fault(&what))?;
-        let remote = self.remote.ok_or_else(|| fault("the call has no remote storage"))?;
+        let remote = self.remote.ok_or_else(|| {
+            fault("it is in remote storage, from which this call reads no pictures")
+        })?;
         let picture = remote.picture(url).map_err(RecordFailure::Run)?;
         let picture = picture.map_err(|what| fault(&what))?;
         let bytes = self.bytes_in_row(picture.bytes);
@@ -236,7 +239,10 @@ impl<'a> PictureTexts<'a> {
         // Training may begin in another folder.
         let file = std::path::absolute(&file).unwrap_or(file);
         let fault = |what: &dyn std::fmt::Display| {
-            Fault::new(Reason::Picture, format!("the picture `{}`: {what}", file.display()))
+            // A mistyped URL is taken for a path.
+            let named = file.display().to_string();
+            let message = format!("the picture `{}`: {what}", without_secrets(&named));
+            Fault::new(Reason::Picture, message)
         };
         // A pipe would be waited for without end.
         let facts = std::fs::metadata(&file).map_err(|error| fault(&error))?;
