@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from fastpack.options.storage import Storage
     from fastpack.types import JsonValue, StrPath
 
-__all__ = ["Folder", "Shard", "column_differences", "read", "stored_table_of", "table_of"]
+__all__ = ["Folder", "Shard", "check_names", "column_differences", "read", "stored_table_of", "table_of"]
 
 TRAIN: Final = "train"
 """The split that a folder without splits has."""
@@ -438,9 +439,22 @@ def stored_table_of(path: Path, named: str | None = None) -> pa.Table:
     with about(named or path, f"cannot be read as {path.suffix[1:]}", "pack again"):
         table = reader(path)
         _check_metadata(table.schema)
+        check_names(named or path, table.schema)
         # Offsets that lead out of their column would be read as something else.
         table.validate(full=True)
     return table
+
+
+def check_names(named: StrPath, schema: pa.Schema) -> None:
+    """Refuses rows of which two columns have the same name: either could be meant.
+
+    Raises:
+        FastpackError: Two have; the message names `named`, where the rows are from.
+    """
+    for name, count in Counter(schema.names).items():
+        if count > 1:
+            message = f"{named} has {count} columns `{shown(name)}`, of which none can be told from the others; pack again"
+            raise FastpackError(message)
 
 
 def _check_metadata(schema: pa.Schema) -> None:

@@ -300,6 +300,7 @@ def _read(packed: pa.Table | StrPath, split: str, row: int, access: Access) -> _
         if not hasattr(packed, "schema") or not hasattr(packed, "slice"):
             message = f"must be a pyarrow.Table or a path, not a `{type(packed).__qualname__}`"
             raise OptionTypeError(message, "packed")
+        check_names("the table", packed.schema)
         try:
             values = Report.of(packed).to_dict()
         except OptionError:
@@ -403,6 +404,12 @@ def _documents(found: _Found, row: int) -> Iterator[PackedDocument]:
         raise FastpackError(message) from broken
     pictures = _pictures(found.table.slice(row, 1))
     for at, (start, ids, labels, file, line, has_targets, label) in enumerate(documents):
+        if labels and not has_targets and len(labels) != len(ids):
+            message = (
+                f"{found.where}, row {row}: document {at} has {counted(len(ids), 'token')} and {counted(len(labels), 'label')}, "
+                "of which each token has one; pack again"
+            )
+            raise FastpackError(message)
         source = found.sources[file] if 0 <= file < len(found.sources) else ""
         whole = tuple(label) if isinstance(label, list) else label
         classes = tuple(_named(whole, found.classes))

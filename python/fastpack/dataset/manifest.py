@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from fastpack._fastpack import MANIFEST_VERSION, content_hash, hash_of, is_sealed, tokens_hash
 from fastpack.arguments.checks import shown
 from fastpack.arguments.failures import about
+from fastpack.dataset.manifest_fields import check_fields
 from fastpack.dataset.packed_files import ListedFile, file_in
 from fastpack.errors import FastpackError
 
@@ -82,8 +83,8 @@ def manifest_of(files: PackedFiles) -> dict[str, JsonValue]:
     """The content of `manifest.json` among the files of a folder; empty where there is none.
 
     Raises:
-        FastpackError: It cannot be read, has changed since fastpack wrote it, is of another version, or lists a file outside
-            the folder.
+        FastpackError: It cannot be read, has changed since fastpack wrote it, is of another version, lists a file outside
+            the folder, or has a field of another type than fastpack writes.
     """
     path = files.shown(MANIFEST)
     text = files.content(MANIFEST)
@@ -113,6 +114,7 @@ def manifest_of(files: PackedFiles) -> dict[str, JsonValue]:
             message = f"{path} names {shown(name)}, which is too long for a file; get the folder again from where it comes"
             raise FastpackError(message)
     files.refuse_outside(listed, MANIFEST)
+    check_fields(path, manifest)
     return manifest
 
 

@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 from fastpack._fastpack import first_restart, padding_values
 from fastpack.arguments.checks import check_switch, is_series, whole_number
 from fastpack.arguments.counted import counted
-from fastpack.dataset.folder import TRAIN, Folder, expanded, shown_columns, with_columns
+from fastpack.dataset.folder import TRAIN, Folder, check_names, expanded, shown_columns, with_columns
 from fastpack.dataset.packed_files import Access
 from fastpack.errors import OptionError
 from fastpack.torch.reading.columns import Row, columns_of
@@ -356,10 +356,12 @@ def _tabled(source: object) -> pa.Table:
         OptionError: They are no rows, or their columns hold values of several types.
     """
     try:
-        return _table_of(source)
+        table = _table_of(source)
     except pa.ArrowException as refused:
         message = f"holds what cannot be columns of a table: {refused}"
         raise OptionError(message, "source") from refused
+    check_names("the table", table.schema)
+    return table
 
 
 def _table_of(source: object) -> pa.Table:

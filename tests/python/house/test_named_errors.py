@@ -13,6 +13,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from campaign import tries
 from conftest import ROOT, conversation
@@ -94,9 +95,13 @@ def spoil(path: Path, chance: random.Random, others: list[Path]) -> None:
             "link",
             "nowhere",
             "pipe",
+            "twice",
         ]
     )
-    if way in {"cut", "empty"}:
+    if way == "twice":
+        with contextlib.suppress(pa.ArrowException, OSError):
+            name_twice(path)
+    elif way in {"cut", "empty"}:
         path.write_bytes(content[: chance.randrange(len(content) or 1) if way == "cut" else 0])
     elif way == "mutate":
         path.write_bytes(mutate(content, chance))
@@ -130,6 +135,22 @@ def spoil(path: Path, chance: random.Random, others: list[Path]) -> None:
             os.mkfifo(path)
 
 
+def name_twice(path: Path) -> None:
+    """Gives the rows of a file a column of a name that they have."""
+    if path.suffix not in {".arrow", ".parquet"}:
+        return
+    with pa.OSFile(str(path)) as file:
+        table = (
+            pq.read_table(file) if path.suffix == ".parquet" else pa.ipc.open_stream(file.read()).read_all()
+        )
+    table = table.append_column(table.column_names[0], table.column(0))
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+        return
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
 def spoilt_folder(home: Path, chance: random.Random) -> Path:
     """A packed folder of which some file is spoilt, sometimes with a manifest that says that it must be so."""
     folder = packed(home, chance)
@@ -138,11 +159,11 @@ def spoilt_folder(home: Path, chance: random.Random) -> Path:
         path = chance.choice(files)
         if path.is_file() and not path.is_symlink():
             spoil(path, chance, files)
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         if chance.random() < 0.5 and (folder / "manifest.json").is_file():
             seal_again(
                 folder,
-                functools.partial(change_manifest, chance) if chance.random() < 0.3 else lambda _: None,
+                functools.partial(change_manifest, chance) if chance.random() < 0.6 else lambda _: None,
             )
     return folder
 
@@ -150,7 +171,11 @@ def spoilt_folder(home: Path, chance: random.Random) -> Path:
 def change_manifest(chance: random.Random, manifest: dict[str, Any]) -> None:
     """Has a manifest say something else."""
     wrong = chance.choice(
-        [None, 7, -1, 1 << 70, "x", [], {}, [[]], "../x", "/etc/passwd", "a/b/c", "", True, 1.5]
+        [
+            *(None, 0, 7, -1, 1 << 70, True, 1.5),
+            *("", "x", "../x", "/etc/passwd", "a/b/c"),
+            *([], {}, [[]], [{}], [None], [1.5]),
+        ]
     )
     place = manifest
     for _ in range(chance.randrange(4)):
