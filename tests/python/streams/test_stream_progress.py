@@ -275,6 +275,69 @@ def test_a_rank_without_rows_fails_with_counts_and_remedy(write_jsonl: Callable[
             next(flat.stream(empty, epochs=None, **OPTIONS | ranks))
 
 
+def drops_long(record: dict[str, Any]) -> bool:
+    return len(record["input_ids"]) < 4
+
+
+DROPS_LONG = fastpack.Function(drops_long, per="record", fingerprint="1")
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({"filter": DROPS_LONG}, "let `filter` and `select` keep more"),
+        ({"select": fastpack.Select({"note": "b"})}, "let `filter` and `select` keep more"),
+        ({"select": fastpack.Select(min_tokens=400)}, "let `filter` and `select` keep more"),
+        ({"max_length": 8}, "take a larger `max_length`"),
+    ],
+    ids=["filter", "select", "tokens", "length"],
+)
+def test_the_remedy_fits_the_reason_for_which_all_is_dropped(
+    options: dict[str, Any], remedy: str, write_jsonl: Callable[..., Path]
+) -> None:
+    path = write_jsonl([{**ids(number, 30), "note": "a"} for number in range(128)])
+    for ranks, more in (
+        ({}, ""),
+        ({"rank": 1, "world_size": 2, "batch_size": 32}, ", or take fewer `ranks.lanes`"),
+    ):
+        with pytest.raises(fastpack.LossError, match=rf"; {remedy}{more}$"):
+            next(flat.stream(path, epochs=None, **OPTIONS | {"overlong": "drop"} | options | ranks))
+
+
+@pytest.mark.parametrize(
+    ("options", "count", "remedy", "epochs"),
+    [
+        ({"overlong": "drop", "max_length": 4}, 100_000, "take a larger `max_length`", 1),
+        ({"filter": DROPS_LONG}, 1_000_000, "let `filter` and `select` keep more", None),
+    ],
+    ids=["length", "filter"],
+)
+def test_an_endless_source_of_which_all_is_dropped_is_given_up(
+    options: dict[str, Any], count: int, remedy: str, epochs: int | None, write_jsonl: Callable[..., Path]
+) -> None:
+    def bad() -> Iterator[dict[str, Any]]:
+        yield {"input_ids": [1, 2, 3]}
+        while True:
+            yield {"input_ids": [1, 2, 3, 4, 5, 6, 7, 8]}
+
+    call = {**OPTIONS, "epochs": epochs, **options, "lanes": 1, "batch_size": 1}
+    stream = flat.stream(bad, **call)
+    with pytest.raises(
+        fastpack.LossError, match=rf"none of the last \d+ documents .* lane 0 of 1 .*; {remedy}$"
+    ) as lost:
+        next(stream)
+    assert count <= lost.value.documents < count + 1000
+    good = write_jsonl([ids(number, 3) for number in range(1, 400)], "good.jsonl")
+    mix = {**call, "weights": {"good": 1, "bad": 1}}
+    with pytest.raises(
+        fastpack.OptionError, match=r"source `bad` .* of it; take fewer `ranks.lanes`, "
+    ) as refused:
+        list(itertools.islice(flat.stream({"good": good, "bad": bad}, **mix), 20))
+    assert refused.value.option == "weights"
+    dropped = flat.stream({"good": good, "bad": bad}, on_exhausted="drop", **mix)
+    assert next(dropped).num_rows == 1
+
+
 def test_a_source_of_which_all_is_dropped_is_as_one_without_records(write_jsonl: Callable[..., Path]) -> None:
     files = {
         "short": write_jsonl([ids(number, 10) for number in range(1, 400)], "short.jsonl"),

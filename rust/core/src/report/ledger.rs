@@ -116,6 +116,11 @@ impl Ledger {
         }
     }
 
+    /// The records that the caller left out.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.dropped.get(&Reason::Filtered).map_or(0, |count| count.documents)
+    }
+
     /// Counts a document that was read and is in no row.
     pub fn drop_document(&mut self, reason: Reason, tokens: u64, origin: impl FnOnce() -> Origin) {
         self.dropped.entry(reason).or_default().add(tokens);
@@ -200,8 +205,40 @@ impl Ledger {
         causes.collect::<Vec<_>>().join("; ")
     }
 
-    /// The error of a rank whose lanes, so many, give no row.
-    pub(crate) fn nothing_in(&self, lanes: usize) -> Error {
+    /// The remedies for the reasons for which documents were dropped.
+    fn remedies(&self) -> Vec<&'static str> {
+        let is_length = |it: &Reason| {
+            matches!(
+                it,
+                Reason::TooLong | Reason::Tail | Reason::Truncated | Reason::NoTrainedToken
+            )
+        };
+        let is_choice = |it: &Reason| matches!(it, Reason::Filtered | Reason::NotDrawn);
+        let is_of_pictures = |it: &Reason| *it == Reason::TooManyPictures;
+        let is_of_record = |it: &Reason| !is_length(it) && !is_choice(it) && !is_of_pictures(it);
+        let any = |is: &dyn Fn(&Reason) -> bool| self.dropped.keys().any(is);
+        let remedies = [
+            (any(&is_length), "take a larger `max_length`"),
+            (any(&is_choice), "let `filter` and `select` keep more"),
+            (any(&is_of_pictures), "allow more pictures in a row"),
+            (any(&is_of_record), "mend the records"),
+        ];
+        remedies.into_iter().filter(|(helps, _)| *helps).map(|(_, remedy)| remedy).collect()
+    }
+
+    /// The error of a source of the caller of which a lane, of so many, has kept none of this many documents in a row.
+    pub(crate) fn nothing_of_source(&self, documents: u64, (lane, lanes): (u64, u64)) -> Error {
+        let message = format!(
+            "none of the last {} that the source gave lane {lane} of {lanes} is kept, and the source may have no end: {}; {}",
+            counted(documents, "document"),
+            self.causes(),
+            self.remedies().join(", or "),
+        );
+        Error::Lost { lost: self.dropped_in_all(), message: message.into() }
+    }
+
+    /// The error of a rank whose lanes, so many, give no row. Others may have documents unless these are `all` lanes.
+    pub(crate) fn nothing_in(&self, lanes: usize, all: bool) -> Error {
         let lost = self.dropped_in_all();
         let lanes = counted(lanes as u64, "lane");
         let message = if lost.documents == 0 {
@@ -209,10 +246,13 @@ impl Ledger {
                 "there is no document in the {lanes} of this rank; take fewer `ranks.lanes`, or name files with records"
             )
         } else {
+            let mut remedies = self.remedies();
+            remedies.extend((!all).then_some("take fewer `ranks.lanes`"));
             format!(
-                "none of {} in the {lanes} of this rank is kept: {}; take fewer `ranks.lanes`, or a larger `max_length`",
+                "none of {} in the {lanes} of this rank is kept: {}; {}",
                 counted(lost.documents, "document"),
                 self.causes(),
+                remedies.join(", or "),
             )
         };
         Error::Lost { lost, message: message.into() }

@@ -34,6 +34,7 @@ impl Delivery<'_, '_> {
         (0..self.lanes.len()).for_each(|at| self.count_lane(at));
         let mut ledger = self.books.ledger.clone();
         self.numbered.restore(&mut ledger, self.run.counted, self.run.control)?;
-        Ok(ledger.nothing_in(self.lanes.len()))
+        let lanes = self.lanes.len();
+        Ok(ledger.nothing_in(lanes, lanes == self.run.share.lanes))
     }
 }

@@ -37,6 +37,14 @@ use held::{HeldBlock, held, lengths_of};
 /// row of padding takes the place of each.
 const CHANCES: u64 = 64;
 
+/// Documents of a source of the caller, in all lanes together, after which such a source is given up if none of them was kept: it may
+/// have no end. A lane reads its part of them, and never fewer than the least.
+const MOST_UNKEPT: u64 = 100_000;
+const LEAST_UNKEPT: u64 = 2_000;
+
+/// Records that count as one of these documents if a `filter` or a `select` leaves them out: it may look for few among many.
+const LEFT_OUT_AS_ONE: u64 = 10;
+
 /// Packs the documents of one lane.
 pub(super) struct Lane {
     /// The rows: of one packer, or of one for each pool if each row holds one source.
@@ -85,6 +93,9 @@ struct PoolPlace {
     shown: Option<Vec<u32>>,
     /// The hash of the extents of the lane in the portion of the last block.
     dealt: Option<u32>,
+    /// The records that a `filter` or a `select` left out since a document was kept; of a source of the caller, all records since.
+    left_out: u64,
+    given: u64,
     /// The place from which on no document was packed, and whether there was one.
     unpacked_from: BlockAddress,
     found: bool,
@@ -186,6 +197,8 @@ impl Lane {
                 credit,
                 counted,
                 shown,
+                left_out: 0,
+                given: 0,
                 dealt,
                 unpacked_from,
                 found,
@@ -426,10 +439,15 @@ impl Lane {
         if bench.pool_choice.on_exhausted == OnExhausted::Drop {
             return Ok(());
         }
-        let (has, more) = if self.pools[pool].found {
-            ("dropped every document of it", "a larger `max_length`")
-        } else {
-            ("has no document of it", bench.pool_choice.to_divide(pool))
+        let place = &self.pools[pool];
+        let (has, more) = match (place.found, place.left_out > 0) {
+            (true, false) => ("dropped every document of it", "a larger `max_length`"),
+            (true, true) => (
+                "kept no document of it",
+                "let `filter` and `select` keep more, a larger `max_length`",
+            ),
+            (false, true) => ("was left no document of it", "let `filter` and `select` keep more"),
+            (false, false) => ("has no document of it", bench.pool_choice.to_divide(pool)),
         };
         let reason = message![
             format!(
@@ -441,6 +459,12 @@ impl Lane {
             set("weights.on_exhausted", "drop"),
         ];
         Err(Error::option("weights", reason))
+    }
+
+    /// True if a source of the caller has given so many documents in a row without a kept one that it is read no further.
+    fn is_given_up(&self, pool: &PoolPlace) -> bool {
+        let documents = pool.given.saturating_sub(pool.left_out) + pool.left_out / LEFT_OUT_AS_ONE;
+        pool.given > 0 && documents >= (MOST_UNKEPT / self.lanes).max(LEAST_UNKEPT)
     }
 
     /// The next document of a pool. Takes blocks until a document is ready to be packed, or a whole pass has packed none.
@@ -460,8 +484,22 @@ impl Lane {
             if self.pools[number].gone {
                 return Ok(NextDocument::Nothing);
             }
+            if self.is_given_up(&self.pools[number]) {
+                let pool = &mut self.pools[number];
+                if bench.pool_choice.pools() == 1 {
+                    let lane = (self.number, self.lanes);
+                    return Err(bench.books.ledger.nothing_of_source(pool.given, lane));
+                }
+                (pool.chances, pool.gone) = (0, true);
+                return Ok(NextDocument::Nothing);
+            }
             let Some(made) = (bench.take)(number)? else { return Ok(NextDocument::Nothing) };
             let pool = &mut self.pools[number];
+            pool.left_out += made.ledger.left_out();
+            // The records of the caller are dealt as they come, by no list of extents.
+            if made.dealt.is_none() {
+                pool.given += made.ledger.read.documents;
+            }
             let is_empty = made.address >= pool.unpacked_from.next_epoch()
                 && bench.pool_choice.may_end(made.address.epoch, self.round);
             if is_empty {
@@ -534,6 +572,7 @@ impl Lane {
         if !self.pieces.is_empty() {
             let pool = &mut self.pools[number];
             (pool.unpacked_from, pool.chances) = (pool.next.0.next_block(), CHANCES);
+            (pool.left_out, pool.given) = (0, 0);
         }
         let apart = bench.pool_choice.chooses_rows();
         // A document without a kept piece is in no row, so it costs nothing: its pool gives the next one. A pool without
