@@ -68,13 +68,18 @@ def _carrying(rows: pa.Table, fields: list[str], columns: list[str]) -> pa.Table
             )
             raise OptionError(message, "columns")
     files, sources = RecordFiles(), report.sources
-    values: dict[str, list[object]] = {name: [] for name in fields}
+    values: dict[str, list[object]] = {name: [None] * rows.num_rows for name in fields}
     found: set[str] = set()
-    for file, row in zip(_numbers(rows, "source_file"), _numbers(rows, "source_row"), strict=True):
+    places = zip(
+        _numbers(rows, "source_file"), _numbers(rows, "source_row"), range(rows.num_rows), strict=True
+    )
+    # In the order of the files, each part of a file is read once.
+    for file, row, at in sorted(places):
         record = _record(files, sources[file], row)
-        found.update(name for name in fields if name in record)
         for name in fields:
-            values[name].append(record.get(name))
+            if name in record:
+                found.add(name)
+                values[name][at] = record[name]
     for name in fields:
         if rows.num_rows and name not in found:
             has = ", ".join(f"`{column}`" for column in get_args(Column))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 from fastpack import _fastpack
 from fastpack.api.carried_columns import carried_columns, pack_carrying
 from fastpack.api.carried_fields import carried_fields, pack_carrying_fields
-from fastpack.api.finished import noting_finished
 from fastpack.api.kept_tokens import kept_tokens
 from fastpack.api.recipes import load_manifest, recipe_of
 from fastpack.api.shares import shared_sources
@@ -101,10 +100,7 @@ def pack_dir(given: Given) -> Report:
     destination = native_output(given, recipe=recipe, turn=turn, appends=True)
     model = native_model(given)
     with watching(given["progress"]) as callback:
-        return noting_finished(
-            given["output"],
-            lambda: _fastpack.pack_dir(inputs, destination, options, *model, _cache(given), callback),
-        )
+        return _fastpack.pack_dir(inputs, destination, options, *model, _cache(given), callback)
 
 
 def _recipe_of_all(given: Given) -> str:
@@ -156,10 +152,7 @@ def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Repor
     reading, cache = native_reading(given), _cache(given)
     with watching(given["progress"]) as callback:
         if folder is not None:
-            return noting_finished(
-                given["output"],
-                lambda: _fastpack.write_records(records, reading, folder, options, *model, cache, callback),
-            )
+            return _fastpack.write_records(records, reading, folder, options, *model, cache, callback)
         return tables(_fastpack.pack_records(records, reading, options, *model, aside, cache, callback))
 
 
@@ -223,7 +216,4 @@ def repack(given: Given) -> Report:
     destination = native_output(given)
     with kept_tokens(given) as (kept, embeds), watching(given["progress"]) as callback:
         pictures = remote_pictures(Storage(storage.options), hub=True) if embeds else None
-        return noting_finished(
-            given["output"],
-            lambda: _fastpack.repack(kept, destination, options, loaded, pictures, callback),
-        )
+        return _fastpack.repack(kept, destination, options, loaded, pictures, callback)

@@ -89,8 +89,7 @@ class Report(ReportFacts):
         True
 
     Attributes:
-        finished_before: True if the job had finished in its folder on the disk before the call, which did nothing. Reports that
-            are read have false.
+        finished_before: True if another call had finished the job, so that this one packed nothing. Reports that are read have false.
     """
 
     finished_before: bool = False

@@ -13,8 +13,11 @@ impl<'py> IntoPyObject<'py> for PyReport {
     type Error = PyErr;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
-        py.import("fastpack.report.report")?
+        let report = py
+            .import("fastpack.report.report")?
             .getattr("Report")?
-            .call_method1("from_json", (self.0.to_json(),))
+            .call_method1("from_json", (self.0.to_json(),))?;
+        report.setattr("finished_before", self.0.finished_before)?;
+        Ok(report)
     }
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -97,7 +96,7 @@ def test_a_share_is_not_told_where_files_are_read_in_part(tokenizer_dir: Path, t
     assert "of the inputs" not in str(status)
 
 
-def test_a_finished_job_says_that_nothing_was_done(
+def test_a_finished_job_says_that_nothing_was_packed(
     tokenizer_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, out = write(tmp_path / "a.jsonl", range(50)), tmp_path / "out"
@@ -107,17 +106,21 @@ def test_a_finished_job_says_that_nothing_was_done(
 
     first = pack(keep_tokens=True)
     assert not first.finished_before
-    assert "nothing was done" not in str(first)
+    assert "nothing was packed" not in str(first)
     again = pack(keep_tokens=True)
     assert again.finished_before
-    assert "finished here before; nothing was done" in str(again)
+    assert "finished here before; nothing was packed" in str(again)
     assert again == first
     assert pack(exists="append").finished_before
-    time.sleep(0.01)
     assert not pack(exists="overwrite").finished_before
     assert not fastpack.Report.of(out).finished_before
+
+    grouped = tmp_path / "grouped"
+    for wanted in (False, True):
+        report = fastpack.pack_dir(file, grouped, tokenizer=tokenizer_dir, groups="1kB", **OPTIONS)
+        assert report.finished_before is wanted
 
     line = ["pack", str(file), "-o", str(tmp_path / "line"), "-t", str(tokenizer_dir), "-m", "256"]
     for wanted in (False, True):
         assert main(line) == 0
-        assert ("nothing was done" in capsys.readouterr().out) is wanted
+        assert ("nothing was packed" in capsys.readouterr().out) is wanted

@@ -103,7 +103,7 @@ def _picture_lines(facts: Report | ScanReport, tokens: int) -> Iterator[tuple[st
 
 
 def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
-    done = ["finished here before; nothing was done"] if report.finished_before else []
+    done = ["finished here before; nothing was packed"] if report.finished_before else []
     yield from labelled("job", done)
     yield from labelled("inputs", (it.named for it in report.inputs))
     if report.appended_files is not None:

@@ -11,6 +11,7 @@ mod read;
 mod shape;
 mod shapes;
 mod tables;
+mod texts;
 mod unread;
 
 pub use crate::source::formats::picture_json::write_picture;
@@ -39,4 +40,5 @@ pub(crate) use shapes::pictures::{
 pub use shapes::text::read_text_fast;
 pub use shapes::tokens::{Tokens, TrainedRun};
 pub use tables::table::{MappedRows, RecordTable};
+pub(crate) use texts::texts_in;
 pub use unread::left_out;

@@ -49,6 +49,9 @@ pub struct Report {
     /// The inputs that were read, and the engines that read them.
     #[serde(flatten)]
     pub facts: RunFacts,
+    /// True if another call had finished the job, so that this one packed nothing.
+    #[serde(skip)]
+    pub finished_before: bool,
     /// Documents read, kept and dropped.
     pub documents: Balance,
     /// Tokens read, kept and dropped.
@@ -284,6 +287,7 @@ impl Report {
             strategy: options.rows.packing.strategy.name().to_owned(),
             max_length,
             facts,
+            finished_before: false,
             documents: Balance {
                 read: ledger.read.documents,
                 kept: ledger.kept.documents,

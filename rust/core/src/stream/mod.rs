@@ -238,8 +238,8 @@ impl RunContext<'_> {
         let orders = pools.into_iter().map(order).collect::<Result<Vec<Order<'_>>>>()?;
         let shown = names.iter().zip(&orders);
         let shown = shown.map(|(name, order)| format!("`{name}` ({})", order.shown_files()));
-        let to_divide = orders.iter().map(Order::to_divide).collect();
-        let pool_choice = pool_choice.showing(shown.collect(), to_divide);
+        let first_files = orders.iter().map(|order| order.first_file().cloned()).collect();
+        let pool_choice = pool_choice.showing(shown.collect(), first_files);
         let files = WalkFiles { heads: &heads, single: &single, control };
 
         let (begun, step) = self.begun();

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::validation_split::SplitThreshold;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::runs::output_folder::finished_report;
+use crate::pipeline::runs::output_folder::{checked_report, finished_report};
 use crate::report::Report;
 use crate::sink::{self, Groups, JobState, Opened};
 use crate::source::FoundFiles;
@@ -70,7 +70,7 @@ pub(in crate::pipeline) fn pack(
             (Err(error), _) => return Err(error),
             (Ok(JobState::Finished(report)), _) => {
                 left.tidy(control);
-                return finished_report(&report, &output.dir, job.options.work.max_lost);
+                return checked_report(&report, &output.dir, job.options.work.max_lost);
             }
             (Ok(JobState::Absent), _) => {}
             (Ok(JobState::Underway(mut together)), _) => {

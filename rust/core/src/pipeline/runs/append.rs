@@ -47,10 +47,9 @@ const HASH: usize = 16;
 /// Packs further files into a finished folder: with [`Appending::Tokens`] as [`pack_dir`] packs all files, the old ones first; with
 /// [`Appending::Rows`] alone, so that their rows follow those of the folder.
 ///
-/// The tokens of the old files are those that the folder keeps, or none is needed. The new output is made in a folder beside it, of the
-/// same access, where
-/// old shards are second names of the same files. It takes the place of the old one when it is whole; until then the folder stays as
-/// it is, and is locked. A stopped call is resumed by the next. A folder that is not there yet is packed.
+/// The tokens of the old files are those that the folder keeps, or none is needed. The new output is made in a folder beside it with the
+/// same access, where old shards are second names of the same files. It takes the place of the old one when it is whole; until then
+/// the folder stays as it is, and is locked. A stopped call is resumed by the next. A folder that is not there yet is packed.
 ///
 /// Fails with [`Error::Output`] if the folder does not keep what is needed, or is of a job with other options, and with
 /// [`Error::Option`] if a file has changed since it was packed.
@@ -112,7 +111,8 @@ pub fn append_dir(
     if new.found.files.is_empty() {
         remove_output(&beside, Some(&dir), control)?;
         let report = read_report(finished.report(), &output.dir)?;
-        return Ok(Report { appended: Some(AppendedFiles::default()), ..report });
+        let appended = Some(AppendedFiles::default());
+        return Ok(Report { appended, finished_before: true, ..report });
     }
     let appended_to = (!all_again).then(|| before.name());
     let identity = Identity { inputs: JobInputs::Files(new.all.clone()), appended_to, ..identity };
@@ -129,7 +129,8 @@ pub fn append_dir(
     })?;
     locked.exchange(&beside)?;
     remove_output(&beside, Some(&dir), control)?;
-    Ok(report)
+    // A call that was killed may have finished it there.
+    Ok(Report { finished_before: false, ..report })
 }
 
 /// The part of a finished folder to which files are appended.

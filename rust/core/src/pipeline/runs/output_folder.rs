@@ -43,6 +43,16 @@ pub(in crate::pipeline) fn finished_report(
     dir: &Path,
     max_lost: Option<MaxLost>,
 ) -> Result<Report> {
+    let report = checked_report(report, dir, max_lost)?;
+    Ok(Report { finished_before: true, ..report })
+}
+
+/// The report of a job that has finished in `dir`, unless more is lost than this call allows.
+pub(in crate::pipeline) fn checked_report(
+    report: &str,
+    dir: &Path,
+    max_lost: Option<MaxLost>,
+) -> Result<Report> {
     let report = read_report(report, dir)?;
     report.check_max_lost(max_lost)?;
     Ok(report)

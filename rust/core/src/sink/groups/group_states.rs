@@ -28,7 +28,7 @@ pub struct Underway {
     pub is_running: bool,
     /// The states of its groups, if it has groups. Those that no process has begun are left out.
     pub groups: BTreeMap<u64, GroupState>,
-    /// The files in which one process keeps its progress, where the job lies on the disk and has no groups.
+    /// The progress of a job without groups on the disk.
     pub own: Option<OwnProgress>,
 }
 
@@ -73,7 +73,7 @@ impl Underway {
         Ok(Self { job, now, is_running: records.is_locked()?, groups, own: None })
     }
 
-    /// The same job, which lies in the folder `dir` of the disk.
+    /// Adds the progress of a job without groups, from its folder `dir` on the disk.
     pub(crate) fn on_disk(self, dir: &Path) -> Result<Self> {
         if self.job.is_grouped() {
             return Ok(self);

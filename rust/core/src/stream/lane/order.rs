@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::source::extents::extent::{Extent, Numbering, extents};
 use crate::source::extents::parts::parts;
 use crate::source::extents::weigh::weigh;
-use crate::source::{Block, Container, FilePart, FoundFiles, Index, Raw, can_be_reindexed};
+use crate::source::{Block, Container, FilePart, FoundFiles, Index, Raw, SourceFile};
 use crate::stream::record_selection::{ChosenRecords, RecordSelection};
 use crate::util::control::Control;
 use crate::util::message::{ShownPath, counted};
@@ -193,15 +193,9 @@ impl<'a> Order<'a> {
         is_given.then(|| (file, self.parts[file].records.clone()))
     }
 
-    /// The remedy where its files cannot be shared by all lanes.
-    pub(crate) fn to_divide(&self) -> &'static str {
-        let mut files = self.found.files.iter().filter(|it| self.sources.contains(&it.source));
-        // The first stands for all: to open every file would take its time at each start.
-        if files.next().is_some_and(can_be_reindexed) {
-            "have `fastpack reindex` divide its files into parts for that many lanes, take more records"
-        } else {
-            "write its records as JSON Lines or Parquet, which many lanes can read, or into several files, take more records"
-        }
+    /// Its first file, if it has one.
+    pub(crate) fn first_file(&self) -> Option<&SourceFile> {
+        self.found.files.iter().find(|it| self.sources.contains(&it.source))
     }
 
     /// Its files, as messages show them.

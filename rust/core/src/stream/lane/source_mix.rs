@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 
+use crate::source::{SourceFile, can_be_reindexed};
 use crate::stream::options::{MixUnit, OnEnd, OnExhausted, StreamOptions};
 
 /// The approximate sum of the weights of all pools.
@@ -33,8 +34,8 @@ pub(crate) struct PoolChoice {
     rounds: bool,
     /// The names of the pools with their files, as messages show them.
     shown: Vec<String>,
-    /// The remedy for each pool whose files cannot be shared by all lanes.
-    to_divide: Vec<&'static str>,
+    /// The first file of each pool.
+    first_files: Vec<Option<SourceFile>>,
 }
 
 impl PoolChoice {
@@ -67,18 +68,22 @@ impl PoolChoice {
             epochs: options.epochs.map(std::num::NonZeroU64::get),
             rounds: options.epochs.is_some() && options.end() == Some(OnEnd::Repeat),
             shown: Vec::new(),
-            to_divide: Vec::new(),
+            first_files: Vec::new(),
         }
     }
 
-    /// The same, with the names of the pools as messages show them, and the remedy for files that cannot be shared.
-    pub(crate) fn showing(self, shown: Vec<String>, to_divide: Vec<&'static str>) -> Self {
-        Self { shown, to_divide, ..self }
+    /// Sets the names of the pools as messages show them, and the first file of each.
+    pub(crate) fn showing(self, shown: Vec<String>, first_files: Vec<Option<SourceFile>>) -> Self {
+        Self { shown, first_files, ..self }
     }
 
-    /// The remedy for a pool whose files cannot be shared by all lanes.
+    /// The remedy for a pool whose files cannot be shared by all lanes. Its first file stands for all.
     pub(crate) fn to_divide(&self, pool: usize) -> &'static str {
-        self.to_divide.get(pool).copied().unwrap_or_default()
+        if self.first_files.get(pool).and_then(Option::as_ref).is_some_and(can_be_reindexed) {
+            "have `fastpack reindex` divide its files into parts for that many lanes, take more records"
+        } else {
+            "write its records as JSON Lines or Parquet, which many lanes can read, or into several files, take more records"
+        }
     }
 
     /// A pool as messages show it.

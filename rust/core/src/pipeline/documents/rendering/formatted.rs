@@ -9,7 +9,7 @@ use fastpack_template::json::{Json, Map};
 
 use crate::pipeline::documents::rendering::controls::{ControlMarks, ControlTokens};
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::record::{FastReader, is_assistant};
+use crate::record::{FastReader, is_assistant, texts_in};
 use crate::report::ledger::{Note, NoteSet};
 
 /// The markers that a formatted prompt begins with, besides those of the chat template.
@@ -243,16 +243,6 @@ impl MarkersInTexts {
             notes.set_in(Note::ControlTokens, at, has);
         }
         notes
-    }
-}
-
-/// Appends the texts of a value.
-fn texts_in<'v>(value: &'v Json, texts: &mut Vec<&'v str>) {
-    match value {
-        Json::String(text) => texts.push(text),
-        Json::List(items) => items.iter().for_each(|item| texts_in(item, texts)),
-        Json::Map(map) => map.values().for_each(|item| texts_in(item, texts)),
-        _ => {}
     }
 }
 

@@ -15,6 +15,9 @@ use crate::template::conversation::is_assistant;
 /// Most kinds of messages, and of sets of them, that are numbered.
 const MOST_KINDS: usize = 1 << 15;
 
+/// Most members of a set that is numbered: sets grow message by message.
+const LARGEST_SET: usize = 64;
+
 /// Most contexts that are kept.
 const MOST_CONTEXTS: usize = 1 << 17;
 
@@ -37,12 +40,12 @@ pub(crate) struct MessageContext {
     is_late: [bool; 2],
 }
 
-/// What is known of one context.
+/// The result of trials for one context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ContextFact<T> {
-    /// The same in all conversations that were tried.
+    /// One result in all trials.
     Same(T),
-    /// Not the same in all of them, so it decides nothing.
+    /// Different results, which decide nothing.
     Differs,
 }
 
@@ -55,11 +58,29 @@ impl<T: Copy + PartialEq> ContextFact<T> {
     }
 }
 
+/// A message, by the numbers of its kind and its shape.
+struct DescribedMessage {
+    kind: u32,
+    shape: u32,
+    is_of_user: bool,
+}
+
+/// The messages on one side of a message.
+#[derive(Clone, Copy)]
+struct Surroundings {
+    /// The number of the set of the users' messages, by kind.
+    users: u32,
+    /// The number of the set of the messages up to the nearest of a user, by shape.
+    block: u32,
+    /// The number of users' messages.
+    count: usize,
+}
+
 /// The contexts of conversations that were tried, of one template.
 #[derive(Debug, Default)]
 pub(crate) struct KnownContexts {
-    /// The numbers of kinds, of shapes, and of sets of them.
-    numbers: HashMap<Box<[u8]>, u32>,
+    /// The numbers of kinds, of shapes, and of sets of them, by the hashes of their keys.
+    numbers: HashMap<[u8; blake3::OUT_LEN], u32>,
     /// True if the cheaper search finds the turn of a message.
     trusted: HashMap<MessageContext, ContextFact<bool>>,
     /// The notes on a message, one bit each, by the options that they depend on.
@@ -67,21 +88,25 @@ pub(crate) struct KnownContexts {
 }
 
 impl KnownContexts {
-    /// The number of a key, from 1.
-    fn number(&mut self, key: Vec<u8>) -> Option<u32> {
-        if let Some(known) = self.numbers.get(&*key) {
+    /// The number of a key, from 1; `None` if too many have one.
+    fn number(&mut self, key: &[u8]) -> Option<u32> {
+        let hash = *blake3::hash(key).as_bytes();
+        if let Some(known) = self.numbers.get(&hash) {
             return Some(*known);
         }
         let number = u32::try_from(self.numbers.len() + 1).ok();
         let number = number.filter(|_| self.numbers.len() < MOST_KINDS)?;
-        self.numbers.insert(key.into(), number);
+        self.numbers.insert(hash, number);
         Some(number)
     }
 
-    /// The number of a set.
+    /// The number of a set; `None` if it is too large.
     fn number_of_set(&mut self, set: &BTreeSet<u32>) -> Option<u32> {
+        if set.len() > LARGEST_SET {
+            return None;
+        }
         let key = std::iter::once(b's').chain(set.iter().flat_map(|number| number.to_le_bytes()));
-        self.number(key.collect())
+        self.number(&key.collect::<Vec<u8>>())
     }
 
     /// The context of each message of a conversation with made-up words, whose tools and variables have the key `around`. `None` if there
@@ -91,39 +116,59 @@ impl KnownContexts {
         around: &[u8],
         messages: &[Arc<Map>],
     ) -> Option<Vec<MessageContext>> {
-        let (mut kinds, mut shapes) = (Vec::new(), Vec::new());
+        let mut described = Vec::with_capacity(messages.len());
         for message in messages {
-            kinds.push(self.number(kind(message))?);
-            shapes.push(self.number(shape(message))?);
-        }
-        let mut conversation = around.to_vec();
-        conversation.extend(kinds.first().into_iter().flat_map(|first| first.to_le_bytes()));
-        let all = self.number_of_set(&shapes.iter().copied().collect())?;
-        conversation.extend(all.to_le_bytes());
-        let conversation = self.number(conversation)?;
-        let is_user: Vec<bool> = messages.iter().map(|message| is_of_user(message)).collect();
-        let last = messages.iter().rposition(|message| is_assistant(message));
-        let users = |range: std::ops::Range<usize>| {
-            range.filter(|at| is_user[*at]).map(|at| kinds[at]).collect::<BTreeSet<u32>>()
-        };
-        let mut contexts = Vec::with_capacity(messages.len());
-        for at in 0..messages.len() {
-            let behind = at + 1..messages.len();
-            let before = (0..at).rev().take_while(|other| !is_user[*other]);
-            let in_block = behind.clone().take_while(|other| !is_user[*other]);
-            let before = before.map(|other| shapes[other]).collect();
-            let in_block = in_block.map(|other| shapes[other]).collect();
-            let kind = |number: Option<usize>| number.and_then(|at| kinds.get(at)).copied();
-            let around = [at.checked_sub(2), at.checked_sub(1), Some(at), Some(at + 1)];
-            contexts.push(MessageContext {
-                conversation,
-                kinds: around.map(|number| kind(number).unwrap_or(0)),
-                users: [self.number_of_set(&users(0..at))?, self.number_of_set(&users(behind))?],
-                block: [self.number_of_set(&before)?, self.number_of_set(&in_block)?],
-                is_late: [(0..at).filter(|at| is_user[*at]).count() > 1, last == Some(at)],
+            described.push(DescribedMessage {
+                kind: self.number(&kind(message))?,
+                shape: self.number(&shape(message))?,
+                is_of_user: is_of_user(message),
             });
         }
-        Some(contexts)
+        let shapes = described.iter().map(|message| message.shape).collect();
+        let mut conversation = around.to_vec();
+        conversation.extend(described.first().map_or(0, |first| first.kind).to_le_bytes());
+        conversation.extend(self.number_of_set(&shapes)?.to_le_bytes());
+        let conversation = self.number(&conversation)?;
+        let before = self.surroundings(described.iter())?;
+        let mut behind = self.surroundings(described.iter().rev())?;
+        behind.reverse();
+        let last = messages.iter().rposition(|message| is_assistant(message));
+        let kind = |at: Option<usize>| at.and_then(|at| described.get(at)).map_or(0, |it| it.kind);
+        let contexts = before.iter().zip(&behind).enumerate().map(|(at, (before, behind))| {
+            let near = [at.checked_sub(2), at.checked_sub(1), Some(at), Some(at + 1)];
+            MessageContext {
+                conversation,
+                kinds: near.map(kind),
+                users: [before.users, behind.users],
+                block: [before.block, behind.block],
+                is_late: [before.count > 1, last == Some(at)],
+            }
+        });
+        Some(contexts.collect())
+    }
+
+    /// The messages in front of each message, in the order that is given.
+    fn surroundings<'m>(
+        &mut self,
+        messages: impl Iterator<Item = &'m DescribedMessage>,
+    ) -> Option<Vec<Surroundings>> {
+        let (mut users, mut block) = (BTreeSet::new(), BTreeSet::new());
+        let nothing = self.number_of_set(&users)?;
+        let mut now = Surroundings { users: nothing, block: nothing, count: 0 };
+        let mut all = Vec::new();
+        for message in messages {
+            all.push(now);
+            if message.is_of_user {
+                block.clear();
+                (now.block, now.count) = (nothing, now.count + 1);
+                if users.insert(message.kind) {
+                    now.users = self.number_of_set(&users)?;
+                }
+            } else if block.insert(message.shape) {
+                now.block = self.number_of_set(&block)?;
+            }
+        }
+        Some(all)
     }
 
     /// True if the cheaper search finds the turns of messages in these contexts, or false if it misses one; `None` if that is not known.
@@ -227,4 +272,75 @@ fn shape(message: &Map) -> Vec<u8> {
         key.push(0);
     }
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(role: &str, key: &str, text: &str) -> Arc<Map> {
+        let entries = [("role", role), (key, text)];
+        let entries = entries.map(|(key, text)| (Arc::from(key), Json::String(text.into())));
+        Arc::new(entries.into_iter().collect())
+    }
+
+    /// All that a context tells, looked up for one message alone.
+    fn described(messages: &[Arc<Map>], at: usize) -> impl PartialEq + use<> {
+        let kinds = |range: &mut dyn Iterator<Item = usize>| -> BTreeSet<Vec<u8>> {
+            range.filter(|at| is_of_user(&messages[*at])).map(|at| kind(&messages[at])).collect()
+        };
+        let block = |range: &mut dyn Iterator<Item = usize>| -> BTreeSet<Vec<u8>> {
+            range
+                .take_while(|at| !is_of_user(&messages[*at]))
+                .map(|at| shape(&messages[at]))
+                .collect()
+        };
+        let near = [at.checked_sub(2), at.checked_sub(1), Some(at), Some(at + 1)];
+        let near = near.map(|at| at.and_then(|at| messages.get(at)).map(|it| kind(it)));
+        let behind = || at + 1..messages.len();
+        let shapes: BTreeSet<Vec<u8>> = messages.iter().map(|it| shape(it)).collect();
+        (
+            (kind(&messages[0]), shapes, near),
+            (kinds(&mut (0..at)), kinds(&mut behind())),
+            (block(&mut (0..at).rev()), block(&mut behind())),
+            (0..at).filter(|at| is_of_user(&messages[*at])).count() > 1,
+            messages.iter().rposition(|it| is_assistant(it)) == Some(at),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn contexts_are_the_same_where_all_that_they_tell_is(
+            drawn in prop::collection::vec((0..3_usize, 0..2_usize, 0..2_usize), 1..12)
+        ) {
+            let messages: Vec<Arc<Map>> = drawn
+                .into_iter()
+                .map(|(role, key, text)| {
+                    message(["user", "assistant", "tool"][role], ["content", "other"][key], ["a", "b"][text])
+                })
+                .collect();
+            let contexts = KnownContexts::default().number_all(b"", &messages);
+            let contexts = contexts.expect("few kinds");
+            for one in 0..messages.len() {
+                for other in 0..messages.len() {
+                    let is_same = described(&messages, one) == described(&messages, other);
+                    prop_assert_eq!(contexts[one] == contexts[other], is_same, "{} and {}", one, other);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn conversations_of_many_kinds_of_questions_have_no_contexts() {
+        let all = (0..100_000).map(|number: u32| message("user", "content", &number.to_string()));
+        let all: Vec<Arc<Map>> = all.collect();
+        assert!(KnownContexts::default().number_all(b"", &all).is_none());
+        let alike: Vec<Arc<Map>> = (0..100_000).map(|_| message("tool", "content", "a")).collect();
+        assert_eq!(
+            KnownContexts::default().number_all(b"", &alike).map(|it| it.len()),
+            Some(100_000)
+        );
+    }
 }

@@ -25,7 +25,7 @@ pub(crate) enum TrainedPlace {
 /// A conversation with made-up words.
 #[derive(Clone, Debug)]
 pub(crate) struct MadeUp {
-    /// The key of the form, without the places of its messages.
+    /// The key of the form, a hash, without the places of its messages.
     pub(crate) form: Vec<u8>,
     /// The contexts of its messages, once they are asked for; `None` if there are too many kinds of messages.
     pub(super) contexts: OnceLock<Option<Vec<MessageContext>>>,
@@ -84,6 +84,8 @@ impl ChatTemplate {
         }];
         write_json(&Json::Map(Arc::new(conversation.template_kwargs.clone())), &mut around);
         form.extend_from_slice(&around);
+        // Forms of long conversations are long, and many are kept.
+        let form = blake3::hash(&form).as_bytes().to_vec();
         let prompt = places.iter().filter(|place| **place == TrainedPlace::Prompt).count();
         let conversation = Conversation {
             messages,

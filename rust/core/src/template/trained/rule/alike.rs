@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
+use crate::record::texts_in;
 use crate::template::conversation::REASONING;
 
 /// Bytes of the shortest word by which a call is known.
@@ -42,7 +43,7 @@ pub(super) fn argument_words(calls: &Json) -> Vec<&str> {
                 Some(Json::Map(function)) => function,
                 _ => call,
             };
-            function.get("arguments").into_iter().for_each(|given| each_text(given, &mut texts));
+            function.get("arguments").into_iter().for_each(|given| texts_in(given, &mut texts));
         }
     }
     let words = texts.into_iter().filter_map(|text| {
@@ -54,17 +55,8 @@ pub(super) fn argument_words(calls: &Json) -> Vec<&str> {
 /// True if a text of a value contains a word.
 pub(super) fn has_text(value: &Json, word: &str) -> bool {
     let mut texts = Vec::new();
-    each_text(value, &mut texts);
+    texts_in(value, &mut texts);
     texts.iter().any(|text| text.contains(word))
-}
-
-fn each_text<'v>(value: &'v Json, texts: &mut Vec<&'v str>) {
-    match value {
-        Json::String(text) => texts.push(text),
-        Json::List(items) => items.iter().for_each(|item| each_text(item, texts)),
-        Json::Map(map) => map.values().for_each(|item| each_text(item, texts)),
-        _ => {}
-    }
 }
 
 /// Messages of the same role, and by the same name, that have little else in common: their texts share the header of
