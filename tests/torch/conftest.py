@@ -14,7 +14,11 @@ import pytest
 import torch
 from hypothesis import settings
 from nested import flat
+from places import PYTHONPATH
 from small_models import VOCABULARY
+
+# The processes that tests start find the package as this one does.
+os.environ["PYTHONPATH"] = PYTHONPATH
 
 # The same examples in every run but that of `make campaign`.
 settings.register_profile(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from collections import Counter
 
 import pytest
 from cloud_stores import cloud
-from places import PYTHONPATH, SUPPORT
+from places import SUPPORT
 from small_models import VOCABULARY
 
 import fastpack
@@ -39,13 +38,10 @@ def trained(output):
 
 def start(remote, ranks, begin, folder, pause):
     """Starts the ranks of a run, each as a machine of its own: with a cache of its own."""
-    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
     for rank in range(ranks):
         given = json.dumps([*remote, str(folder / f"cache-{ranks}-{rank}")])
         arguments = [given, rank, ranks, begin, folder / f"trained-{ranks}-{rank}.jsonl", pause]
-        yield subprocess.Popen(
-            [sys.executable, SUPPORT / "train_remote.py", *map(str, arguments)], env=environment
-        )
+        yield subprocess.Popen([sys.executable, SUPPORT / "train_remote.py", *map(str, arguments)])
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import tempfile
 
 import pytest
 from nested import flat
-from places import PYTHONPATH
 from ranks import run_ranks
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
@@ -353,8 +351,7 @@ def address(files):
         place = f"unix:{folder}/s"
         options = "-m 24 --batch-size 3 --ranks.lanes 12 --strategy best_fit --strategy.open-rows 4 --epochs 0 --threads 1 --seed 5"
         command = [sys.executable, "-m", "fastpack", "stream", f"{files}/*.jsonl", *options.split()]
-        environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
-        with subprocess.Popen([*command, "--to", place], stderr=subprocess.PIPE, env=environment) as server:
+        with subprocess.Popen([*command, "--to", place], stderr=subprocess.PIPE) as server:
             assert b"serving" in server.stderr.readline()
             yield place
             server.terminate()
@@ -375,7 +372,6 @@ def run_served(script, *arguments):
         text=True,
         check=False,
         timeout=200,
-        env={**os.environ, "PYTHONPATH": PYTHONPATH},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.splitlines()

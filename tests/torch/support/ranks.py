@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import torch.distributed as dist
-from places import PYTHONPATH, SUPPORT
+from places import SUPPORT
 
 
 def run_ranks(script, *arguments, ranks, timeout=200, **environment):
@@ -17,7 +17,7 @@ def run_ranks(script, *arguments, ranks, timeout=200, **environment):
     )
     return subprocess.run(
         [sys.executable, *launcher, str(SUPPORT / script), *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", **environment},
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
         check=False,
