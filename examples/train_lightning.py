@@ -14,7 +14,7 @@ import fastpack
 from fastpack.torch import PackedDataset, check, collate, loss
 
 if TYPE_CHECKING:
-    from fastpack.torch.batches import Batch
+    from fastpack.torch.collation import Batch
 
 
 class Model(lightning.LightningModule):  # type: ignore[misc]  # lightning is no dependency of the type check

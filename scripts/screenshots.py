@@ -15,7 +15,7 @@ from typing import Final
 import fastpack
 from fastpack.dataset.folder import Folder
 from fastpack.report.display import notebook
-from fastpack.report.display.browser import report_html, row_html, scan_html
+from fastpack.report.display.html_page import report_html, row_html, scan_html
 
 ROOT: Final = Path(__file__).parent.parent
 PLACE: Final = ROOT / ".build/screenshots"

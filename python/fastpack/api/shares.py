@@ -1,4 +1,4 @@
-"""The shares of the sources of a job that ends: `weights`, and the `fraction` of a source."""
+"""The shares of the sources of a job (a stream has its own): `weights`, and the `fraction` of a source."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def inspect(function: Function, given: dict[str, object]) -> object:
     if not isinstance(row, fastpack.PackedRow):
         return row
     if html is not None:
-        from fastpack.report.display.browser import row_html, write_html  # noqa: PLC0415
+        from fastpack.report.display.html_page import row_html, write_html  # noqa: PLC0415
 
         write_html(html, row_html(row))
     from fastpack.cli.printing import ShownRow  # noqa: PLC0415

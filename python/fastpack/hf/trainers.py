@@ -74,7 +74,7 @@ def is_ours(collator: object) -> bool:
     """True if a collator is `fastpack.torch.collate`, if not with other options, or one of pictures. Asks without importing torch."""
     while isinstance(collator, partial):
         collator = collator.func
-    batches = sys.modules.get("fastpack.torch.batches")
+    batches = sys.modules.get("fastpack.torch.collation")
     if batches is not None and collator is batches.collate:
         return True
     pictures = sys.modules.get("fastpack.torch.pictures")

@@ -56,7 +56,7 @@ KEEPING_CALLS: Final[frozenset[str]] = PACKING_CALLS - {"pack_files"}
 """The calls that can leave tokens in a folder."""
 
 TRAINING_CALLS: Final[frozenset[str]] = PACKING_CALLS | {"stream"}
-"""The calls whose rows are trained on as they come."""
+"""The calls that make rows of records."""
 
 TOKENIZING_CALLS: Final[frozenset[str]] = TRAINING_CALLS | {"scan"}
 """The calls that make tokens of records."""
@@ -77,7 +77,7 @@ PIECE_CALLS: Final[frozenset[str]] = ORDERING_CALLS | {"stream"}
 """The calls that choose the pieces of a row."""
 
 EVERY_CALL: Final[frozenset[str]] = PIECE_CALLS | {"scan"}
-"""All of them."""
+"""The calls that make, plan or count rows."""
 
 SPLITTING_CALLS: Final[frozenset[str]] = PACKING_CALLS | {"repack"}
 """The calls that can set documents aside."""
@@ -160,7 +160,7 @@ class Flag(NamedTuple):
 
     @property
     def holder(self) -> str:
-        """The option of the function that it sets, or whose own option it sets."""
+        """The top-level option that it belongs to: `padding` for `padding.side`."""
         return self.option.partition(".")[0]
 
     def spelled(self, value: object) -> str:
@@ -221,7 +221,7 @@ class Option(NamedTuple):
 
     @property
     def owns_kinds(self) -> bool:
-        """True if no other option has these values."""
+        """True if its values are kinds of this option, not those of another one."""
         return any(kind.option == self.name for kind in self.kinds.values())
 
     def is_default(self, value: object) -> bool:

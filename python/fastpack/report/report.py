@@ -380,7 +380,7 @@ class Report(ReportFacts):
             ...     page.read_text(encoding="utf-8").count("<svg")  # lengths, losses by row length, fill, documents in a row
             4
         """
-        from fastpack.report.display.browser import report_html, write_html  # noqa: PLC0415  needed where it is written
+        from fastpack.report.display.html_page import report_html, write_html  # noqa: PLC0415  needed where it is written
 
         folder = None
         if packed is not None:

@@ -212,7 +212,7 @@ class ScanReport(ReportFacts):
             ...     "Rows of each length" in page.read_text(encoding="utf-8")
             True
         """
-        from fastpack.report.display.browser import scan_html, write_html  # noqa: PLC0415  needed where it is written
+        from fastpack.report.display.html_page import scan_html, write_html  # noqa: PLC0415  needed where it is written
 
         write_html(path, scan_html(self))
 

@@ -22,9 +22,9 @@ from fastpack.records.sources import named_sources, weights_of
 from fastpack.records.transform import refuse_state_of_unknown, warn_of_unknown
 from fastpack.runtime.progress import watcher
 from fastpack.runtime.ranks import greatest_of, rank_of
-from fastpack.streaming.again import Answers, is_passing, renewed
 from fastpack.streaming.closing import Closing
 from fastpack.streaming.estimate import sampled_epoch
+from fastpack.streaming.repeated_errors import Answers, is_passing, renewed
 from fastpack.streaming.states import StateDict, loaded, state_text, text_of
 from fastpack.streaming.stats import StreamEstimate, StreamStats
 
@@ -89,7 +89,7 @@ class _Parts:
         self.progress = watcher(given["progress"])
 
     def start(self, state: str | None, *, strict: bool, again: bool) -> _fastpack.StreamTables:
-        """Starts the threads; `again` in a run that goes on where this process left it."""
+        """Starts the threads. `again` is true if this process restarts its own stream."""
         if self._answers is not None:
             self._answers.begin(_step_of(state), again=again)
         return _fastpack.StreamTables(

@@ -13,8 +13,8 @@ except ImportError as missing:
     _MESSAGE = "fastpack.torch needs `torch`: pip install 'fastpack-train[torch]'"
     raise ImportError(_MESSAGE) from missing
 
-from fastpack.torch.batches import collate
 from fastpack.torch.checking.checks import check
+from fastpack.torch.collation import collate
 from fastpack.torch.costs import cost
 from fastpack.torch.log_probs import token_log_probs
 from fastpack.torch.losses import WeightedLabels, count_trained, loss

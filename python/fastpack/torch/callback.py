@@ -14,8 +14,8 @@ import torch
 from fastpack.dataset.folder import Folder
 from fastpack.errors import BatchError
 from fastpack.hf.trainers import check_settings, folders_of, is_ours
-from fastpack.torch.batches import full_row
 from fastpack.torch.checking.checks import check
+from fastpack.torch.collation import full_row
 from fastpack.torch.packed_dataset import PackedDataset
 from fastpack.torch.pictures import PictureCollator
 from fastpack.types import NOT_TRAINED
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
 
-    from fastpack.torch.batches import Batch, Values
+    from fastpack.torch.collation import Batch, Values
     from fastpack.types import StrPath
 
 __all__ = ["CheckCallback", "calling_trainer"]

@@ -14,7 +14,7 @@ from fastpack.errors import BatchError, OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fastpack.torch.batches import Batch
+    from fastpack.torch.collation import Batch
 
 __all__ = ["token_log_probs"]
 

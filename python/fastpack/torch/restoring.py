@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from fastpack.torch.batches import PaddedTo
+    from fastpack.torch.collation import PaddedTo
 
 __all__ = ["Form", "ValuesOf", "by_sequence", "check_tensors", "in_form", "ordered", "restore"]
 

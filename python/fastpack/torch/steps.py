@@ -16,7 +16,7 @@ from fastpack.step.columns import SequenceColumn, TokenColumn, column_of, withou
 from fastpack.step.labels import labels_of
 from fastpack.step.places import Places
 from fastpack.step.plan import StepPlan
-from fastpack.torch.batches import Batch, PaddedTo, collate, end_to_end
+from fastpack.torch.collation import Batch, PaddedTo, collate, end_to_end
 from fastpack.torch.restoring import Form, ValuesOf, by_sequence, check_tensors, in_form, ordered
 from fastpack.types import NOT_TRAINED
 

@@ -73,6 +73,8 @@ mod _fastpack {
     #[pymodule_export]
     use crate::options::objective::PyObjectiveOptions;
     #[pymodule_export]
+    use crate::options::option_words::{option_words, strategy_rules};
+    #[pymodule_export]
     use crate::options::output::{PyOutput, PyValidation};
     #[pymodule_export]
     use crate::options::packing::PyPackOptions;
@@ -80,8 +82,6 @@ mod _fastpack {
     use crate::options::storage::PyStorageOptions;
     #[pymodule_export]
     use crate::options::values::check_value;
-    #[pymodule_export]
-    use crate::options::words::{option_words, strategy_rules};
     #[pymodule_export]
     use crate::state_dict::{open_state, seal_state};
 

@@ -38,6 +38,7 @@
 //! ```
 
 mod added;
+mod cancel_flag;
 mod compiled;
 mod encoding;
 mod error;
@@ -49,7 +50,6 @@ mod pieces;
 mod pretrained;
 mod reference;
 mod split;
-mod stop;
 mod tokenizer;
 mod unicode;
 

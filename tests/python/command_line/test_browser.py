@@ -13,7 +13,7 @@ from conftest import ROOT
 
 import fastpack
 from fastpack.dataset.folder import Folder
-from fastpack.report.display.browser import report_html, row_html, scan_html, write_html
+from fastpack.report.display.html_page import report_html, row_html, scan_html, write_html
 
 CHAT = ROOT / "examples" / "chat.jsonl"
 TOKENIZER = ROOT / "examples" / "tokenizer"

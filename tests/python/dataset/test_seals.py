@@ -169,7 +169,7 @@ def test_no_changed_object_of_a_packed_group_is_used(
     packed = [key for key in listing(client, bucket) if "/groups/" in key]
     chance = random.Random(kind)
     of_rows = [key for key in packed if key.endswith(".arrow")]
-    others = [key for key in packed if key.endswith(("tokens.fastpack", "lots"))]
+    others = [key for key in packed if key.endswith(("tokens.fastpack", "split_hashes"))]
     for key in [*chance.sample(of_rows, 3), *chance.sample(others, min(len(others), 2))]:
         content = bytearray(client.get_object(Bucket=bucket, Key=key)["Body"].read())
         content[chance.randrange(len(content))] ^= 1

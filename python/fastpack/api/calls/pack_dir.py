@@ -89,9 +89,9 @@ def pack_dir(
 ) -> Report:
     """Packs files of conversations, requests or text into files in a folder.
 
-    Files are written beside their place and renamed when all is well, so a folder never holds half a job.
-    Running the same job again returns its report at once; where it was stopped on the way, whatever stopped it, it
-    goes on. The files are byte for byte those of a run that nothing disturbed.
+    Files are written in `.fastpack/` inside the folder, and moved to their places when all are whole. `manifest.json`
+    comes last: without it, the output is not finished. Running the same job again returns its report at once. A stopped
+    job resumes, whatever stopped it. The files are byte for byte those of a run that nothing disturbed.
 
     Returns:
         The report, which `output` holds as `report.json`.

@@ -107,7 +107,7 @@ class PictureFiles:
         return picture
 
     def _content_of(self, reference: PictureReference) -> bytes:
-        """The bytes of a picture: Pillow turns some TIFFs otherwise that it maps by their paths."""
+        """The bytes of a picture, not its path: Pillow turns some TIFFs in another way if it maps their files."""
         if reference.content is not None:
             return reference.content
         place = self._now(reference.path)

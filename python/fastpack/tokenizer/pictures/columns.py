@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack.arguments.checks import reason_of
 from fastpack.tokenizer.pictures.loading import refusal
-from fastpack.tokenizer.pictures.runs import attempt, noise
+from fastpack.tokenizer.pictures.processor_calls import attempt, noise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from transformers import ProcessorMixin
 
-    from fastpack.tokenizer.pictures.runs import Runs, Size
+    from fastpack.tokenizer.pictures.processor_calls import Runs, Size
 
 __all__ = ["Trial", "adds_special_tokens", "delimiters", "token_types", "try_conversations"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fastpack.tokenizer.pictures.runs import Size
+    from fastpack.tokenizer.pictures.processor_calls import Size
 
 __all__ = ["Frame", "frame_of"]
 

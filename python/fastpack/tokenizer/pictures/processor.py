@@ -15,7 +15,7 @@ from fastpack.tokenizer.pictures.columns import (
     try_conversations,
 )
 from fastpack.tokenizer.pictures.loading import load_processor, options_of, refusal
-from fastpack.tokenizer.pictures.runs import Runs, attempt
+from fastpack.tokenizer.pictures.processor_calls import Runs, attempt
 from fastpack.tokenizer.pictures.trials import Number, try_processor
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerFast, ProcessorMixin
 
-    from fastpack.tokenizer.pictures.runs import Size
+    from fastpack.tokenizer.pictures.processor_calls import Size
     from fastpack.types import JsonValue, StrPath
 
 __all__ = ["PictureError", "PictureProcessor", "configuration_of"]

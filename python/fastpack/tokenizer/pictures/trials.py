@@ -14,12 +14,12 @@ from fastpack.arguments.checks import reason_of, shown
 from fastpack.errors import OptionError
 from fastpack.tokenizer.pictures.frame import Frame, frame_of
 from fastpack.tokenizer.pictures.loading import refusal
-from fastpack.tokenizer.pictures.runs import Runs, attempt, noise
+from fastpack.tokenizer.pictures.processor_calls import Runs, attempt, noise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fastpack.tokenizer.pictures.runs import Size
+    from fastpack.tokenizer.pictures.processor_calls import Size
 
 __all__ = ["Findings", "Number", "try_processor"]
 

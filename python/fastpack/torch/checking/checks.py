@@ -19,7 +19,7 @@ from fastpack.types import NOT_TRAINED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastpack.torch.batches import Batch
+    from fastpack.torch.collation import Batch
 
 __all__ = ["check"]
 

@@ -14,7 +14,7 @@ from fastpack.dataset.packed_files import Access
 from fastpack.dataset.pictures.files import PictureFiles
 from fastpack.errors import BatchError, OptionTypeError
 from fastpack.runtime.ranks import rank_of
-from fastpack.torch.batches import collate, full_row, lengths_of
+from fastpack.torch.collation import collate, full_row, lengths_of
 from fastpack.torch.pictures.documents import documents_of, pictures_of_row
 from fastpack.torch.pictures.masks import document_masks_of
 from fastpack.torch.pictures.packed import folders_in, packed_processor
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fastpack.dataset.folder import Folder
     from fastpack.dataset.pictures.references import PictureReference
     from fastpack.options.storage import Storage
-    from fastpack.torch.batches import Batch
+    from fastpack.torch.collation import Batch
     from fastpack.torch.pictures.processing import Values
     from fastpack.types import StrPath
 

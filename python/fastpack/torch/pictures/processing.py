@@ -11,7 +11,7 @@ from fastpack.arguments.checks import reason_of, shown
 from fastpack.errors import OptionError
 from fastpack.tokenizer.pictures.loading import load_processor, options_of, refusal
 from fastpack.tokenizer.pictures.processor import configuration_of
-from fastpack.tokenizer.pictures.runs import attempt
+from fastpack.tokenizer.pictures.processor_calls import attempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 //! [`RowColumn`]: the columns of rows, and the content of each.
 
-use super::words::option_words;
+use super::option_words::option_words;
 
 option_words! {
     /// A column of the packed rows.

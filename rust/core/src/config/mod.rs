@@ -6,6 +6,7 @@ mod documents;
 pub mod identity;
 pub(crate) mod inputs;
 mod objective;
+mod option_words;
 mod output;
 mod packing;
 mod rows;
@@ -13,21 +14,20 @@ mod storage;
 mod tokens;
 mod trained;
 mod validation;
-mod words;
 mod work;
 
 use chrono::NaiveDateTime;
 
 use crate::error::{Error, Result};
 use crate::util::wording::{message, set};
-pub(crate) use words::option_words;
+pub(crate) use option_words::option_words;
 
 pub use classes::Classes;
 pub(crate) use columns::BYTES_OF_VALUE;
 pub use columns::{Number, Per, RowColumn};
 pub use documents::DocumentKind;
 pub use inputs::images::{ImageOptions, PICTURE_COLUMNS, TokenTypes};
-pub use inputs::shares::{ShareUnit, Shares, SourceShare, StoppingStrategy};
+pub use inputs::source_shares::{ShareUnit, Shares, SourceShare, StoppingStrategy};
 pub use inputs::{
     Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, RecordSource, ShapeName, Source,
 };

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::columns::RowColumn;
 use super::documents::DocumentKind;
-use super::words::option_words;
+use super::option_words::option_words;
 use crate::error::{Error, Result};
 
 option_words! {

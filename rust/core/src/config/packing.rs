@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::words::option_words;
+use super::option_words::option_words;
 use crate::error::{Error, Result};
 use crate::util::wording::{message, set};
 

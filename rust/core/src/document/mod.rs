@@ -8,7 +8,7 @@ pub(crate) mod class_names;
 pub mod ending;
 pub mod ids;
 mod literals;
-mod ordinary;
+mod ordinary_ranges;
 pub mod pictures;
 mod several;
 mod span_edges;
@@ -30,32 +30,32 @@ pub(crate) use binary_form::{FIXED as RECORD_HEAD, RecordHead};
 pub use pictures::{DocumentPicture, DocumentPictureSource, WordBytes};
 pub use several::{PartKind, Several, Whole};
 
-/// The name of a ragged column of token ids. Another objective brings other names, such as its targets.
+/// The name of a column of lists of numbers, one list a document. Another objective brings other names, such as its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnName(pub &'static str);
 
 /// The ids that a causal language model reads.
 pub const INPUTS: ColumnName = ColumnName("inputs");
 
-/// Not ids, but how many tokens come before each place at which a conversation may be cut, ascending.
+/// The numbers of tokens before each place at which a conversation may be cut, ascending.
 pub const TURN_ENDS: ColumnName = ColumnName("turn_ends");
 
-/// Not ids, but the lengths of the parts that the ids consist of, such as a prompt and its answers.
+/// The lengths of the parts that the ids consist of, such as a prompt and its answers.
 pub const PARTS: ColumnName = ColumnName("parts");
 
-/// Not ids, but the kind of each part: the number of a [`PartKind`].
+/// The kind of each part: the number of a [`PartKind`].
 pub const KINDS: ColumnName = ColumnName("part_kinds");
 
-/// Not ids, but the labels of the document as a whole: numbers, or names of classes as [`class_names`] writes them.
+/// The labels of the document as a whole: numbers, or names of classes as [`class_names`] writes them.
 pub const LABELS: ColumnName = ColumnName("document_labels");
 
-/// Not ids, but the labels that a function of the caller gave the tokens: the bits of 32-bit integers.
+/// The labels that a function of the caller gave the tokens: the bits of 32-bit integers.
 pub const MADE_LABELS: ColumnName = ColumnName("made_labels");
 
-/// Not ids, but the token types that a function of the caller gave the tokens; empty where it gave none.
+/// The token types that a function of the caller gave the tokens; empty where it gave none.
 pub const MADE_TYPES: ColumnName = ColumnName("made_token_types");
 
-/// Not ids, but the pictures of the document, as [`pictures`] writes them.
+/// The pictures of the document, as [`pictures`] writes them.
 pub const PICTURES: ColumnName = ColumnName("pictures");
 
 impl ColumnName {
@@ -67,7 +67,7 @@ impl ColumnName {
     }
 }
 
-/// Token ids, ragged over documents: one flat list, and where each document begins in it.
+/// A column of lists of numbers, one list a document: one flat list, and the beginning of each document in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ragged {
     ids: Vec<u32>,
@@ -201,12 +201,12 @@ impl<'a> Document<'a> {
         self.documents.pass
     }
 
-    /// The key of its random numbers: a hash of the seed, the pass and its ids. `epoch` counts the copies that one run makes.
+    /// The key of its random numbers: a hash of the seed, the pass and its ids. `copy` is the number of the copy that one run makes, from 0.
     ///
     /// Neither the place of the document among others, nor the way by which it came, nor the thread changes it.
-    pub(crate) fn key(&self, seed: u64, epoch: u64) -> u64 {
+    pub(crate) fn key(&self, seed: u64, copy: u64) -> u64 {
         let pass = self.pass();
-        key_of(&[seed, epoch + pass.epoch, pass.repetition, hash_of_ids(self.column(INPUTS))])
+        key_of(&[seed, copy + pass.epoch, pass.repetition, hash_of_ids(self.column(INPUTS))])
     }
 
     /// It alone, read at another line.

@@ -1,4 +1,4 @@
-//! The one place that knows the order of the stages; it owns the threads.
+//! Puts the stages together for a job, in their order and on its threads.
 //!
 //! | room | |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | [`groups`] | a job that is cut into groups of inputs, which several processes pack |
 //! | [`runs`] | the public functions: each puts the stages together for one kind of call |
 //!
-//! [`stream`](crate::stream) uses the same modules for endless rows.
+//! [`stream`](crate::stream) does so for endless rows, with the same modules.
 
 pub(crate) mod accounts;
 pub(crate) mod documents;
@@ -35,8 +35,8 @@ pub use runs::reindex::reindex;
 pub use runs::repack::repack;
 pub use runs::scan::{Fit, Lost, Scan, TemplateScan, scan};
 
-pub(crate) use accounts::about::About;
 pub(crate) use accounts::books::Books;
+pub(crate) use accounts::input_facts::InputFacts;
 pub(crate) use documents::intake::Outcome;
 pub(crate) use documents::single::{FileHeads, SingleBlocks, WantedRecords};
 pub(crate) use documents::validation_split::{SplitSide, SplitThreshold};

@@ -28,7 +28,7 @@ pub(crate) use read::content_of;
 pub(crate) use read::object as object_of;
 pub use read::{
     FoundShape, ReadFacts, as_messages, conversation, find_shape, parse_conversation, read,
-    read_telling,
+    read_with_facts,
 };
 pub use shape::{Expectation, Shape, TokenColumns};
 pub use shapes::flags::is_assistant;

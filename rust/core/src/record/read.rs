@@ -182,7 +182,7 @@ pub fn read(
     expected: Expectation<'_>,
     takes: MessageForms,
 ) -> Result<Record, Fault> {
-    read_telling(raw, shape, expected, takes, &ReadFacts::default())
+    read_with_facts(raw, shape, expected, takes, &ReadFacts::default())
 }
 
 /// The facts of a record beside its content.
@@ -204,12 +204,12 @@ pub(crate) fn content_of(
     takes: MessageForms,
 ) -> Option<u64> {
     let facts = ReadFacts { hashes: true, ..ReadFacts::default() };
-    let _ = read_telling(raw, Some(shape), expected, takes, &facts);
+    let _ = read_with_facts(raw, Some(shape), expected, takes, &facts);
     facts.content.get()
 }
 
 /// Reads one record as [`read`] does, and tells facts of it.
-pub fn read_telling(
+pub fn read_with_facts(
     raw: Raw<'_>,
     shape: Option<&Shape>,
     expected: Expectation<'_>,

@@ -10,10 +10,10 @@ use crate::util::message::counted;
 use crate::util::wording::{message, set};
 
 pub use crate::report::count::Count;
-pub use crate::report::note::{Note, NoteSet};
-pub use crate::report::notes::{
-    NotedReport, Notes, RecordNotes, SplitConversations, SplitDocuments,
+pub use crate::report::note_counts::{
+    ConversationDocuments, NotedReport, Notes, RecordNotes, SplitConversations,
 };
+pub use crate::report::note_kinds::{Note, NoteSet};
 pub use crate::report::reason::Reason;
 
 /// The most places of bad records in a report.

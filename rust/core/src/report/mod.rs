@@ -4,8 +4,8 @@ pub(super) mod count;
 pub(super) mod histogram;
 pub mod ledger;
 pub mod listed_path;
-pub(super) mod note;
-pub(super) mod notes;
+pub(super) mod note_counts;
+pub(super) mod note_kinds;
 pub(super) mod reason;
 pub mod timing;
 

@@ -50,8 +50,8 @@ pub(super) const GROUPS: &str = "groups";
 /// The name that this folder has while it is removed.
 pub(super) const GROUPS_REMOVED: &str = "groups.removed";
 
-/// The name of the file with the split hashes of the documents of a group, beside its tokens.
-pub const SPLIT_HASHES: &str = "lots";
+/// The name of the file with the split hashes of the documents of a group, in its folder beside its tokens.
+pub const SPLIT_HASHES: &str = "split_hashes";
 
 /// The name of the log in the output folder, if the tokens are kept.
 pub const TOKENS: &str = "tokens.fastpack";

@@ -5,10 +5,11 @@
 //! ├── .fastpack/            the work folder, until the job has finished
 //! │   ├── lock              held by the run that works
 //! │   ├── started.json      which job this is, and when it began
-//! │   ├── shards            the finished shards
+//! │   ├── shards            the list of the finished shards
 //! │   ├── groups            the groups of a job that is cut into groups, each an output folder of its own
 //! │   ├── blocks            the token log: documents of finished blocks
 //! │   ├── train-00000.arrow the finished shards, and the one that is being written
+//! │   ├── report.json       the report, once all shards are finished
 //! │   ├── manifest.json     the files that are being placed, once all are finished
 //! │   └── replaced.json     the manifest of the output that they replace, while it is removed
 //! ├── train-00000.arrow     shards, in place once all of them are whole
@@ -17,11 +18,14 @@
 //! └── manifest.json         the last file to appear: with it, the folder is finished
 //! ```
 //!
+//! `store` says which steps a job takes, on the disk and in a bucket; `folder` and `bucket` are these steps for each of the two.
+//! `groups` coordinates the processes that share a job. `shards` encodes, hashes and writes rows, by `formats`.
+//!
 //! In a folder that `datasets` maps, the shards get the names that it uses when they are placed, beside the
 //! files that describe them to it.
 //!
 //! The next run resumes from the files of an unfinished one. All of these have hashes, which are checked
-//! first: the record of the started job and the manifests are sealed text, each line of the list has a hash of all lines before it, and
+//! first: `started.json` and the manifests are sealed text, each line of the list has a hash of all lines before it, and
 //! shards and blocks are hashed again. No link is followed in either folder.
 //!
 //! * In the output folder nothing is written or renamed over a file that is there, and nothing is removed but manifests of fastpack

@@ -63,7 +63,7 @@ impl Sink for Tables {
         Ok(())
     }
 
-    /// Does nothing: what is appended to is a folder.
+    /// Does nothing: only folders can be appended to.
     fn keep_counts(&mut self, _counts: Value) {}
 
     fn settle(&mut self) -> Result<Stages> {

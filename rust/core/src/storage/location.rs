@@ -15,8 +15,8 @@ use super::object::Object;
 use super::ranged::{Ranged, RangedReader};
 use super::reader::{Access, ObjectReader};
 use super::stat::Stat;
-use crate::util::disk::again::again;
 use crate::util::disk::local::LocalFile;
+use crate::util::disk::retry::retry;
 
 /// A file to read.
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ impl Location {
     /// Opens the file for a reader of tables.
     pub(crate) fn open_parts(&self) -> io::Result<RangeFile> {
         match self {
-            Self::Local(path) => again(|| regular::open(path)).map(RangeFile::Local),
+            Self::Local(path) => retry(|| regular::open(path)).map(RangeFile::Local),
             Self::Remote(object, begun) => {
                 let begun = begun.lock().unwrap_or_else(PoisonError::into_inner).parts.take();
                 Ok(RangeFile::Remote(begun.unwrap_or_else(|| Ranged::new(object))))
@@ -302,7 +302,7 @@ impl RangeFile {
 impl Read for RangeFileReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Local(file) => again(|| file.read(buffer)),
+            Self::Local(file) => retry(|| file.read(buffer)),
             Self::Remote(reader) => reader.read(buffer),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::options::{OnEnd, Share};
+use super::options::{OnEnd, RankRows};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
 use crate::util::disk::regular;
@@ -44,7 +44,7 @@ struct CountFile<T> {
 
 impl RowCounts {
     /// The number of steps of all ranks from the row `first` of the run on.
-    pub fn steps(&self, end: OnEnd, share: Share, first: u64) -> u64 {
+    pub fn steps(&self, end: OnEnd, share: RankRows, first: u64) -> u64 {
         let lanes = self.rows.len() as u64;
         let rows = (0..).zip(&self.rows);
         match end {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn ranks_end_with_the_last_row_or_before_the_first_that_is_missing() {
-        let share = |world_size| Share { lanes: 4, batch: 1, rank: 0, world_size };
+        let share = |world_size| RankRows { lanes: 4, batch: 1, rank: 0, world_size };
         let counted = |rows: &[u64]| RowCounts { rows: rows.to_vec(), tokens: 0, steps: 0 };
         // Row 10 is the third of lane 2; row 3, of lane 3, is the first that is missing.
         let uneven = counted(&[1, 2, 3, 0]);

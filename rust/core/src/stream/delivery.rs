@@ -14,7 +14,7 @@ use super::lane::{Bench, Lane};
 use super::options::{Deal, OnEnd};
 use super::run_context::{End, RunContext};
 use super::state::carried::{AddedLengths, Carried, MOST_LENGTHS};
-use super::state::numbered::NumberedFiles;
+use super::state::numbered::StateFiles;
 use super::state::row_state::{PLACES_KEY, RowState, places_text};
 use super::state::{Counts, STATE_KEY, Saved, State};
 use super::step_rows::{StepRows, count_documents};
@@ -40,7 +40,7 @@ pub(super) struct Delivery<'d, 'a> {
     pub(super) names: Vec<String>,
     pub(super) shares: Vec<Count>,
     pub(super) books: &'d mut Books,
-    pub(super) numbered: &'d NumberedFiles<'a>,
+    pub(super) numbered: &'d StateFiles<'a>,
     pub(super) layout: Layout,
     /// The first row of the run that no rank has delivered.
     pub(super) next: u64,

@@ -18,14 +18,14 @@
 mod counts;
 mod delivery;
 mod lane;
-mod lost;
 mod options;
+mod ranks_without_rows;
 mod record_selection;
 mod run_context;
-mod split;
 mod state;
 mod step_rows;
-mod wanted;
+mod taken_split;
+mod wanted_values;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -37,7 +37,7 @@ use arrow::record_batch::RecordBatch;
 
 use crate::config::Inputs;
 use crate::error::{Error, Origin, Result};
-use crate::pipeline::{About, Books, FileHeads, Job, SingleBlocks};
+use crate::pipeline::{Books, FileHeads, InputFacts, Job, SingleBlocks};
 use crate::report::Report;
 use crate::source::extents::extent::number_line;
 use crate::source::{Index, discover};
@@ -46,7 +46,7 @@ use crate::util::control::{Control, Phase};
 use delivery::{Delivery, no_padding};
 use lane::Lane;
 use lane::block_queues::BlockQueues;
-use lane::order::Order;
+use lane::order::RecordOrder;
 use lane::packed_block::PackedBlock;
 use lane::rounds::{Rounds, floor_of};
 use lane::source_mix::PoolChoice;
@@ -54,16 +54,18 @@ use lane::walk::{Walk, WalkFiles};
 use run_context::{End, RunContext};
 use state::carried::MOST_LENGTHS;
 use state::lane_state::{LaneState, PoolState, ReadHashes};
-use state::numbered::NumberedFiles;
+use state::numbered::StateFiles;
 
 pub use counts::RowCounts;
 pub use lane::rounds::Supplies;
-pub use options::{Deal, MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
+pub use options::{
+    Deal, MOST_LANES, MixUnit, OnEnd, OnExhausted, RankRows, StreamOptions, Together,
+};
 pub use record_selection::{Numbers, RecordSelection};
 pub use run_context::Agree;
 pub use state::row_state::{PLACES_KEY, state_after_row};
 pub use state::{STATE_KEY, State, merge_states};
-pub use wanted::{Number, Scalar, WantedValues};
+pub use wanted_values::{Number, Scalar, WantedValues};
 
 /// Packs `inputs` on the fly and hands over a table for each step, with the state after it in its metadata.
 ///
@@ -177,7 +179,7 @@ impl RunContext<'_> {
 
     /// The run of one process that reads all lanes from their beginning.
     fn alone<'b>(&'b self, options: &'b StreamOptions, hashes: bool) -> RunContext<'b> {
-        let share = Share { lanes: self.share.lanes, batch: 1, rank: 0, world_size: 1 };
+        let share = RankRows { lanes: self.share.lanes, batch: 1, rank: 0, world_size: 1 };
         RunContext {
             options,
             share,
@@ -213,7 +215,7 @@ impl RunContext<'_> {
         control.enter(Phase::Tokenize);
         let epochs = options.epochs.map_or(1, std::num::NonZeroU64::get);
         control.expect_bytes(found.bytes().saturating_mul(epochs));
-        let mut about = About::new(job, found);
+        let mut about = InputFacts::new(job, found);
         let mut layout = job.layout(about.sources.clone())?;
         let pads = matches!(options.end(), Some(OnEnd::Pad | OnEnd::Repeat));
         let padding = job.options.rows.pad_token_id.or(job.pad_id).or(job.eos_id);
@@ -234,8 +236,8 @@ impl RunContext<'_> {
         let pools = self.pools(&pool_choice)?;
         let names: Vec<String> = (0..pools.len()).map(|pool| options.name(pool)).collect();
         let index = (self.counted, Index(options.index_dir()));
-        let order = |pool| Order::new(found, pool, order, share.lanes, index, control);
-        let orders = pools.into_iter().map(order).collect::<Result<Vec<Order<'_>>>>()?;
+        let order = |pool| RecordOrder::new(found, pool, order, share.lanes, index, control);
+        let orders = pools.into_iter().map(order).collect::<Result<Vec<RecordOrder<'_>>>>()?;
         let shown = names.iter().zip(&orders);
         let shown = shown.map(|(name, order)| format!("`{name}` ({})", order.shown_files()));
         let first_files = orders.iter().map(|order| order.first_file().cloned()).collect();
@@ -256,7 +258,7 @@ impl RunContext<'_> {
                 let order = (order.0, order.1.as_ref());
                 let place = from.pools.get(pool).copied().unwrap_or_default();
                 let again: VecDeque<_> = std::mem::take(&mut again[pool]);
-                let epochs = if place.gone { Some(0) } else { pool_choice.epochs_of_walk() };
+                let epochs = if place.exhausted { Some(0) } else { pool_choice.epochs_of_walk() };
                 let next = (place.next, place.hashes);
                 walks.push(Mutex::new(Walk::new(order, files, lane, epochs, again, next)));
             }
@@ -269,7 +271,7 @@ impl RunContext<'_> {
             state.counts.put_into(&mut books);
             state.carried.put_into(&mut books);
         }
-        let numbered = NumberedFiles::new(found);
+        let numbered = StateFiles::new(found);
         let threads = job.options.work.threads.get();
         let queues = BlockQueues::new(walks.len(), threads);
         let mut delivery = Delivery {
@@ -302,7 +304,7 @@ impl RunContext<'_> {
         books.shorten_lengths(MOST_LENGTHS);
         about.read(job, heads.into_seen());
         if let Some(source) = &options.rank_source {
-            let Share { rank, world_size, .. } = share;
+            let RankRows { rank, world_size, .. } = share;
             let warning = format!("this was rank {rank} of {world_size}, as {source} say");
             about.facts.warnings.push(warning);
         }
@@ -339,11 +341,11 @@ impl<'a> RunContext<'a> {
     /// The rounds of each pool that the caller gives, for the lanes of this rank.
     fn rounds(
         &self,
-        orders: &[Order<'a>],
+        orders: &[RecordOrder<'a>],
         names: &[String],
         (numbers, states): (&[usize], &[LaneState]),
     ) -> Result<Vec<Option<Rounds<'a>>>> {
-        let of_pool = |(pool, order): (usize, &Order<'_>)| {
+        let of_pool = |(pool, order): (usize, &RecordOrder<'_>)| {
             let Some((file, taken)) = order.given() else { return Ok(None) };
             let mut first = vec![None; self.share.lanes];
             for (&lane, state) in numbers.iter().zip(states) {
@@ -361,7 +363,7 @@ struct Makers<'m, 'w, 'a> {
     queues: &'m BlockQueues<PackedBlock>,
     /// The walks of each lane, one for each pool.
     walks: &'m [Mutex<Walk<'w, 'a>>],
-    orders: &'m [Order<'a>],
+    orders: &'m [RecordOrder<'a>],
     single: &'m SingleBlocks<'a>,
     control: &'m Control,
 }

@@ -1,4 +1,4 @@
-//! [`StreamOptions`]: the options of a stream, and [`Share`]: the rows of one rank.
+//! [`StreamOptions`]: the options of a stream, and [`RankRows`]: the rows of one rank.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -213,7 +213,7 @@ impl StreamOptions {
     }
 
     /// The rows of this rank. `begun` is the number of lanes of a resumed run.
-    pub(super) fn share(&self, begun: Option<usize>) -> Result<Share> {
+    pub(super) fn share(&self, begun: Option<usize>) -> Result<RankRows> {
         let world_size = self.world_size.get();
         let batch = match self.deal {
             Deal::Tables => self.batch_rows.get(),
@@ -282,7 +282,7 @@ impl StreamOptions {
                           agree; or leave the input without end, with `max_steps`";
             return Err(Error::option("epochs", reason));
         }
-        Ok(Share { lanes, batch, rank: self.rank, world_size })
+        Ok(RankRows { lanes, batch, rank: self.rank, world_size })
     }
 }
 
@@ -292,7 +292,7 @@ fn listed(values: &[String]) -> String {
 
 /// The rows of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct RankRows {
     /// The number of lanes of the run.
     pub lanes: usize,
     /// The number of rows that a rank takes in a step.
@@ -303,7 +303,7 @@ pub struct Share {
     pub world_size: usize,
 }
 
-impl Share {
+impl RankRows {
     /// The rows that all ranks take in a step.
     pub(super) fn step(self) -> u64 {
         (self.batch * self.world_size) as u64
@@ -325,7 +325,7 @@ impl Share {
         self.rank < self.lanes_apart()
     }
 
-    /// The greatest number that divides both the rows of a step and the lanes: lanes of a rank are as many apart.
+    /// The greatest number that divides both the rows of a step and the lanes: a rank takes every lane that is so many further.
     fn lanes_apart(self) -> usize {
         let (mut apart, mut rest) = (self.batch * self.world_size, self.lanes);
         while rest > 0 {
@@ -365,7 +365,7 @@ mod tests {
         for (lanes, batch, world_size, count) in cases {
             for first in [0, 1, 7, 50] {
                 for rank in 0..world_size {
-                    let share = Share { lanes, batch, rank, world_size };
+                    let share = RankRows { lanes, batch, rank, world_size };
                     let mine = share.lanes_of_rank(first);
                     assert_eq!(mine.len(), count);
                     assert_eq!(share.shares_lanes(), count * world_size > lanes);

@@ -15,14 +15,14 @@ use crate::util::control::Control;
 
 use super::lane::rounds::Supplies;
 use super::lane::source_mix::PoolChoice;
-use super::options::{OnEnd, Share, StreamOptions};
+use super::options::{OnEnd, RankRows, StreamOptions};
 use super::state::State;
 use super::state::identity;
 
 /// A function of a number that returns the greatest that a rank gave.
 pub type Agree<'a> = &'a dyn Fn(u64) -> Result<u64>;
 
-/// The table at which a rank ends.
+/// The conditions under which a rank ends.
 pub(super) struct End<'a> {
     /// The rows of a step in which some lanes have none left; `None` if other lanes fill the step.
     pub(super) rows: Option<OnEnd>,
@@ -31,7 +31,7 @@ pub(super) struct End<'a> {
     /// The most steps that are asked for, those before a resume included.
     pub(super) most: Option<u64>,
     pub(super) agree: Option<Agree<'a>>,
-    /// The rows of the run that are in none of these tables, if that is known.
+    /// The rows of the run that no rank delivers, if that is known.
     pub(super) left_out: u64,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct RunContext<'a> {
     pub(super) supplies: &'a Supplies,
     pub(super) options: &'a StreamOptions,
     pub(super) control: &'a Control,
-    pub(super) share: Share,
+    pub(super) share: RankRows,
     pub(super) identity: Arc<Identity>,
     pub(super) from: Option<State>,
     pub(super) open: OpenPacks,

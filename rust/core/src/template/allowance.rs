@@ -9,7 +9,7 @@ use fastpack_template::{Allowance, Meter};
 
 use super::chat::ChatTemplate;
 use super::conversation::tools;
-use super::replay::wanted::TrialResults;
+use super::replay::wanted_spans::TrialResults;
 use crate::record::Conversation;
 use fastpack_template::json::{Json, Map};
 

@@ -13,7 +13,7 @@ use super::conversation::left_out;
 use super::conversation::left_out::LeftOut;
 use super::conversation::{prepared, tools};
 use super::processes::{RenderCommand, RenderProcesses};
-use super::replay::wanted::TrialResults;
+use super::replay::wanted_spans::TrialResults;
 use super::trained::learned::markup::TurnMarkup;
 use super::trained::proof::forms::TurnForms;
 use super::trained::rule::reasoning_marks::ReasoningMarks;

@@ -19,11 +19,11 @@ pub(crate) struct ThreadPool(TaskQueue);
 pub(crate) struct TaskQueue(Arc<SharedTasks>);
 
 struct SharedTasks {
-    state: Mutex<PoolState>,
+    state: Mutex<SharedState>,
     changed: Condvar,
 }
 
-struct PoolState {
+struct SharedState {
     tasks: VecDeque<Task>,
     most: NonZeroUsize,
     threads: Vec<JoinHandle<()>>,
@@ -34,8 +34,13 @@ struct PoolState {
 impl ThreadPool {
     /// At most `most` threads; none before the first task.
     pub(crate) fn new(most: NonZeroUsize) -> Self {
-        let state =
-            PoolState { tasks: VecDeque::new(), most, threads: Vec::new(), idle: 0, closed: false };
+        let state = SharedState {
+            tasks: VecDeque::new(),
+            most,
+            threads: Vec::new(),
+            idle: 0,
+            closed: false,
+        };
         let shared = SharedTasks { state: Mutex::new(state), changed: Condvar::new() };
         Self(TaskQueue(Arc::new(shared)))
     }
@@ -128,7 +133,7 @@ impl TaskQueue {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, PoolState> {
+    fn state(&self) -> MutexGuard<'_, SharedState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,13 +3,13 @@
 pub(super) mod byte_sizes;
 pub(super) mod inputs;
 pub(super) mod objective;
+pub(super) mod option_words;
 pub(super) mod output;
 pub(super) mod packing;
-mod shares;
+mod source_shares;
 pub(super) mod storage;
 pub(super) mod stream;
 pub(super) mod values;
-pub(super) mod words;
 
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
@@ -32,7 +32,7 @@ use crate::error;
 use crate::options::byte_sizes::bytes_given;
 use crate::options::objective::PyObjectiveOptions;
 use crate::options::packing::{PyPackOptions, PyPadding};
-use crate::options::shares::{PyShares, PySourceShare};
+use crate::options::source_shares::{PyShares, PySourceShare};
 
 /// The options that decide the content of the output, and those for losses, verification and threads.
 #[pyclass(name = "Options", module = "fastpack._fastpack", frozen)]

@@ -11,7 +11,7 @@ use crate::values::make::ITEM_BYTES;
 use crate::values::texts::text::Text;
 use crate::values::value::{Dict, Items, List, Loop, Peeked, Value};
 
-/// A text of one character, in place of those of a text to which a loop does the same.
+/// Stands for every character of a text whose loop treats all of them alike.
 fn any_character<'r>() -> Value<'r> {
     Value::String(Text::Borrowed("x"))
 }

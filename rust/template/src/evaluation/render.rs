@@ -24,7 +24,7 @@ pub struct RenderOutput {
     pub text: String,
     /// Byte ranges that `{% generation %}` blocks wrote.
     pub spans: Vec<Range<usize>>,
-    /// For each of them, the object of a list such as `messages` that the innermost loop over such was at.
+    /// For each span, the index of the message that the innermost loop over messages was at; of another list of objects likewise.
     pub span_objects: Vec<Option<usize>>,
     /// Units of work that the render took.
     pub work: u64,

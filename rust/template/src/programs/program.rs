@@ -36,8 +36,8 @@ pub struct Printed {
     pub text: String,
     /// Byte ranges that the assistant wrote.
     pub spans: Vec<Range<usize>>,
-    /// For each of them that a `{% generation %}` block wrote, the object of a list such as `messages` that the innermost
-    /// loop over such was at.
+    /// For each span of a `{% generation %}` block, the index of the message that the innermost loop over messages was at; of
+    /// another list of objects likewise.
     pub span_objects: Vec<Option<usize>>,
     /// Byte ranges that come from the template, ascending and disjoint. The rest comes from the conversation.
     pub literals: Vec<Range<usize>>,

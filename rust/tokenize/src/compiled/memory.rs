@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::engines::general::PreTokenized;
 use super::normalizers::normalize::Normalized;
+use crate::cancel_flag::CancelFlag;
 use crate::error::Error;
 use crate::models::merge::{Lanes, Symbol, Windows};
 use crate::models::viterbi::Ways;
 use crate::pieces::{LongCache, MOST, PieceCache, PieceKey, SharedCache};
-use crate::stop::Stop;
 
 /// The number of pieces that are cut and looked up together. It is enough for a prefetch to arrive, and for
 /// some new words among them to be merged together. With 256, English was 2 % slower (llama3, Intel Xeon,
@@ -132,7 +132,7 @@ pub(crate) struct ThreadMemory {
     /// The error that refuses the text, if there is one.
     pub(crate) refused: Option<Error>,
     /// The flag that ends the encoding of a text.
-    stop: Stop,
+    stop: CancelFlag,
 }
 
 /// Bytes of the longest word without a safe cut: merging one takes 14 bytes of memory for each of its bytes.
@@ -189,12 +189,12 @@ impl ThreadMemory {
             lanes: Lanes::default(),
             longest_word: LONGEST_WORD,
             refused: None,
-            stop: Stop::default(),
+            stop: CancelFlag::default(),
         }
     }
 
     /// Makes encoding end once `stop` is set.
-    pub(crate) fn stop(&mut self, stop: Stop) {
+    pub(crate) fn stop(&mut self, stop: CancelFlag) {
         self.windows.stop = stop.clone();
         self.stop = stop;
     }

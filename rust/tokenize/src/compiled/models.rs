@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use super::engines::bert_word_piece::WordPieceEngine;
 use super::engines::byte_level::{ByteLevel, Unknown};
 use super::engines::general::{Affixes, Characters, Fallback, Maker, WordLevel};
 use super::engines::sentence;
@@ -11,7 +12,6 @@ use super::engines::unigram;
 use super::engines::unigram::Unigram;
 use super::engines::word_piece;
 use super::engines::word_piece::WordPiece;
-use super::engines::words::WordPieceEngine;
 use super::file::{UNIGRAM, Vocab, WORD_LEVEL, WORD_PIECE, WrittenModel};
 use super::normalizers::bert::Bert;
 use super::pre_tokenizer::Spaces;

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::added::AddedToken;
+use crate::cancel_flag::CancelFlag;
 use crate::compiled::{
     Blanks, Caches, Compiled, Description, File, Names, Settled, ThreadMemory, WrittenModel,
     recognise,
@@ -20,7 +21,6 @@ use crate::loading::load;
 use crate::loading::outline::Outline;
 use crate::models::scores;
 use crate::reference::{self, Part, Reference};
-use crate::stop::Stop;
 
 /// Default bytes of the caches: two tables for short pieces, of 28 MiB each, and 8 MiB of each thread.
 const CACHE_BYTES: usize = 64 << 20;
@@ -385,7 +385,7 @@ impl Encoder {
     #[must_use]
     pub fn stopped_by(mut self, flag: Arc<AtomicBool>) -> Self {
         if let Some(memory) = &mut self.memory {
-            memory.stop(Stop::when(flag));
+            memory.stop(CancelFlag::when(flag));
         }
         self
     }

@@ -1,7 +1,7 @@
 //! The inputs: sources, and the options by which their records are read.
 
 pub(super) mod images;
-pub(super) mod shares;
+pub(super) mod source_shares;
 pub(crate) mod usual;
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use self::images::PICTURE_COLUMNS;
+use super::option_words::option_words;
 use super::storage::StorageOptions;
-use super::words::option_words;
 use crate::error::{Error, Result};
 use crate::util::wording::{message, set};
 

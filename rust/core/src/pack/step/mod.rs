@@ -6,23 +6,23 @@
 
 #![expect(clippy::cast_precision_loss, reason = "costs are estimates")]
 
+mod division;
 mod fill;
 mod grid;
 mod micro_batch;
 mod options;
-mod split;
 
+use division::{RanksOfGroups, by_kind, by_label};
 use fill::{Heavy, RankSequences, fewest, spread};
 use grid::Grid;
 use micro_batch::{MicroBatch, SequenceSizes};
-use split::{RanksOfGroups, by_kind, by_label};
 
 use crate::error::{Error, Result};
 use crate::pack::DocumentLengths;
 use crate::util::control::Control;
 
+pub use division::MiniBatches;
 pub use options::{Cost, Labels, MicroBatchOrder, StepOptions};
-pub use split::MiniBatches;
 
 /// The micro-batches of a step: those of all ranks at the first place, then those at the next.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -12,7 +12,7 @@ use crate::document::Document;
 use crate::document::store::Store;
 use crate::error::{Origin, Result};
 use crate::pack::{Piece, PlannedRows, UnpackedPiece, lower_bound, lower_bound_of_pictures};
-use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::rows::cutter::{Cutter, DocumentFate};
 use crate::report::ledger::{Ledger, PictureCount, Reason};
 use crate::report::timing::Work;
@@ -99,7 +99,7 @@ impl Books {
     pub(crate) fn report(
         self,
         options: &Options,
-        about: About,
+        about: InputFacts,
         started: Instant,
     ) -> Result<Report> {
         self.ledger.balance()?;
@@ -109,7 +109,7 @@ impl Books {
     }
 
     /// The report of the books without times, balanced or not.
-    pub(in crate::pipeline) fn timeless(self, options: &Options, about: About) -> Report {
+    pub(in crate::pipeline) fn timeless(self, options: &Options, about: InputFacts) -> Report {
         let Self {
             ledger,
             lengths,
@@ -120,7 +120,7 @@ impl Books {
             rows,
             ..
         } = self;
-        let About { mut facts, sources } = about;
+        let InputFacts { mut facts, sources } = about;
         if options.rows.columns.contains(&RowColumn::SourceFile) {
             facts.sources = sources.names();
         }

@@ -1,4 +1,4 @@
 //! The counts of a run, and the facts of its report.
 
-pub(crate) mod about;
 pub(crate) mod books;
+pub(crate) mod input_facts;

@@ -339,7 +339,7 @@ impl<'a> Intake<'a> {
                 let taken = take_record(record, asked, ways, &ending, &mut clock, filled);
                 outcome.documents.mark_content(before, worker.content());
                 match taken {
-                    Ok(Verification::No) => {}
+                    Ok(Verification::NotCompared) => {}
                     Ok(Verification::Agrees) => verify -= 1,
                     Ok(Verification::Differs) => {
                         outcome.end = Some(Error::Differs(format!(

@@ -12,7 +12,7 @@ use crate::pipeline::documents::rendering::failure::RecordFailure;
 use crate::pipeline::documents::rendering::renderer::RenderedRecord;
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::Job;
-use crate::report::ledger::{Ledger, RecordNotes, SplitDocuments};
+use crate::report::ledger::{ConversationDocuments, Ledger, RecordNotes};
 use crate::report::timing::{Clock, Stage};
 use crate::source::RawRecord;
 
@@ -31,7 +31,7 @@ pub(super) fn take_record<'a>(
         RenderedRecord::Texts(texts) => (texts, TextKind::Conversation),
         RenderedRecord::Tokens(tokens, trained) => {
             ids::take(tokens, trained, ending, raw.line, documents, ledger)?;
-            return Ok(Verification::No);
+            return Ok(Verification::NotCompared);
         }
         RenderedRecord::Several(several) => {
             let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
@@ -40,7 +40,7 @@ pub(super) fn take_record<'a>(
                 Some(reference) if made.is_ok() && several.longest() <= LONGEST_COMPARED => {
                     Verification::of(maker.agree(&several.texts, reference))
                 }
-                _ => Verification::No,
+                _ => Verification::NotCompared,
             };
             clock.lap(Stage::Encode);
             made?;
@@ -55,9 +55,10 @@ pub(super) fn take_record<'a>(
         }
     };
     let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
-    let mut checked = Verification::No;
+    let mut checked = Verification::NotCompared;
     let count = texts.len();
-    let mut split = SplitDocuments { documents: count as u64, ..SplitDocuments::default() };
+    let mut split =
+        ConversationDocuments { documents: count as u64, ..ConversationDocuments::default() };
     for (number, rendered) in texts.into_iter().enumerate() {
         let before = ledger.read.tokens;
         let made = maker.make(&rendered, kind, raw.line, documents, ledger);
@@ -124,7 +125,7 @@ pub(super) type WorkerParts<'w, 'a> =
 
 /// The result of comparing a document with the reference engine.
 pub(super) enum Verification {
-    No,
+    NotCompared,
     Agrees,
     Differs,
 }

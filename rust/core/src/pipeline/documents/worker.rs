@@ -2,7 +2,7 @@
 //!
 //! Records that consist of texts only take a fast path, in memory that is reused: a text is read straight
 //! into the tokenizer's input, and a conversation is read by [`FastReader`]. All other records are read by
-//! [`read_telling`]. Where possible, a recorded program replays the chat template; otherwise the [`Renderer`]
+//! [`read_with_facts`]. Where possible, a recorded program replays the chat template; otherwise the [`Renderer`]
 //! renders. All paths give the same text.
 
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::documents::validation_split::SplitSide;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
-    self, Conversation, FastReader, ReadFacts, Record, Shape, read_telling, read_text_fast,
+    self, Conversation, FastReader, ReadFacts, Record, Shape, read_text_fast, read_with_facts,
 };
 use crate::report::ledger::{Note, NoteSet};
 use crate::report::timing::{Clock, RenderCounts, Stage};
@@ -141,7 +141,7 @@ impl<'a> Worker<'a> {
         facts.unread.set(true);
         let read_record = || {
             let expected = expectation(reading, renderer.kind());
-            read_telling(raw, shape, expected, renderer.takes(), &facts)
+            read_with_facts(raw, shape, expected, renderer.takes(), &facts)
         };
         let general = || read_record().and_then(|record| renderer.as_rendered(record));
         if !renderer.kind().is_of_whole_texts() {

@@ -9,8 +9,8 @@ use super::group_result::GroupRecord;
 use crate::config::Split;
 use crate::error::Result;
 use crate::pack::Pieces;
-use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::rows::leftover_documents::LeftoverDocuments;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::report::Report;
@@ -76,7 +76,7 @@ pub(super) fn gather(
         .keep_tokens
         .then(|| tokens(job, groups, (&packed[..], &*folder), blocks, control));
     let tokens = tokens.transpose()?;
-    let mut about = About::new(job.job, job.found);
+    let mut about = InputFacts::new(job.job, job.found);
     about.read(job.job, seen);
     let warnings = &mut about.facts.warnings;
     warnings.extend(outside.filter(|said| !warnings.contains(said)));

@@ -14,7 +14,7 @@ use crate::config::identity::Identity;
 use crate::config::{Order, Output, StartingGroups};
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
-use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::validation_split::SplitThreshold;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::runs::output_folder::{checked_report, finished_report};
@@ -300,7 +300,7 @@ fn report_of(
         Ok(())
     })?;
     let GroupRecord { counted, seen, seconds, .. } = record;
-    let mut about = About::new(job.job, job.found);
+    let mut about = InputFacts::new(job.job, job.found);
     about.read(job.job, seen);
     let options = &job.job.options;
     let work = counted.total().work;

@@ -115,7 +115,7 @@ impl Cutter<'_> {
         MadeSizes { tokens, targets, pictures, key }
     }
 
-    /// The stretches of a document whose parts take as many tokens in a row as in the document.
+    /// The stretches of a document, for objectives that do not change the size of a piece.
     fn cut_evenly(self, document: Document<'_>, length: u32) -> Result<Stretches, Uncut> {
         let unsaid = unsaid(document);
         match cut(length, document.turn_ends(), &self.options.rows.packing, unsaid) {
@@ -125,7 +125,8 @@ impl Cutter<'_> {
         }
     }
 
-    /// The stretches of a document with pictures that no row can hold, none of which cuts a picture; `None` for another one.
+    /// The stretches of a document with pictures that is longer than a row; none of them cuts a picture. `None` if it fits a row or
+    /// has no pictures.
     fn cut_around_pictures(
         self,
         document: Document<'_>,
@@ -168,7 +169,8 @@ impl Cutter<'_> {
         Some(if stretches.is_empty() { Err(Uncut::Dropped) } else { Ok(stretches) })
     }
 
-    /// The pictures of a document between which it may be cut: all are one where each has other tokens in other company.
+    /// The pictures of a document between which it may be cut. If the tokens of a picture depend on the number of pictures, all of
+    /// them are one that is never cut.
     fn uncut_pictures(self, document: Document<'_>) -> Vec<UncutPictures> {
         let each = document.pictures().map(|picture| UncutPictures::of(picture.tokens));
         let images = self.options.tokens.images.as_ref();

@@ -1,4 +1,16 @@
 //! From documents to rows, and into a sink as soon as the strategy allows.
+//!
+//! | module | |
+//! |---|---|
+//! | [`sink_packer`] | takes the documents of a job, and chooses between the next two |
+//! | [`rolling`] | packs and writes rows while documents arrive |
+//! | [`planned_packing`] | collects all lengths, plans, then writes |
+//! | [`row_packer`] | fills rows in input order, for `rolling` and for streams |
+//! | [`cutter`] | makes the pieces of a document that is longer than a row |
+//! | [`leftover_documents`] | documents that several rows of a plan share |
+//! | [`validation_draw`], [`validation_rows`] | selects the documents of the validation split, and makes the rows of both splits |
+//! | [`source_share_draw`] | selects the documents of sources by `weights` and `fraction` |
+//! | [`run_counts`] | the counts of such a job |
 
 pub(crate) mod cutter;
 pub(in crate::pipeline) mod leftover_documents;
@@ -6,7 +18,7 @@ pub(crate) mod planned_packing;
 pub(crate) mod rolling;
 pub(crate) mod row_packer;
 pub(in crate::pipeline) mod run_counts;
-pub(in crate::pipeline) mod shares;
 pub(crate) mod sink_packer;
-pub(crate) mod split;
+pub(in crate::pipeline) mod source_share_draw;
 pub(crate) mod validation_draw;
+pub(crate) mod validation_rows;

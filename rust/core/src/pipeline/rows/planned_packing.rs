@@ -17,8 +17,8 @@ use crate::pipeline::accounts::books::Books;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::cutter::Cutter;
 use crate::pipeline::rows::leftover_documents::SharedDocument;
-use crate::pipeline::rows::shares::{Drawn, ShareDraw};
-use crate::pipeline::rows::validation_draw::Draw;
+use crate::pipeline::rows::source_share_draw::{Drawn, ShareDraw};
+use crate::pipeline::rows::validation_draw::ValidationDraw;
 use crate::report::ShareReport;
 use crate::report::ledger::Reason;
 use crate::report::timing::{Clock, Stage};
@@ -35,7 +35,7 @@ pub(crate) struct Packing<'a> {
     /// stay in memory.
     pub(in crate::pipeline) pieces: Vec<Pieces>,
     /// The documents to select splits from, if there are splits. Then fates are counted for each split.
-    pub(in crate::pipeline) draw: Option<Draw>,
+    pub(in crate::pipeline) draw: Option<ValidationDraw>,
     /// The documents to draw from by the shares of their sources. Then fates are counted once all are known.
     pub(in crate::pipeline) shares: Option<ShareDraw>,
     /// The size of the validation split, if there are splits.

@@ -72,7 +72,7 @@ impl<'a> Rolling<'a> {
         let Packing { store, books, options, layout, .. } = &mut self.packing;
         let cutter = Cutter { options, objective: &**layout.objective(), copy: 0 };
         for (number, document) in (store.end()..).zip(outcome.documents.iter()) {
-            books.pieces(document, self.rows.name(number), cutter, &mut self.pieces)?;
+            books.pieces(document, self.rows.local_number(number), cutter, &mut self.pieces)?;
             self.rows.push(0, &mut self.pieces);
         }
         books.work.stages += clock.stop_after(Stage::Plan);

@@ -42,7 +42,7 @@ impl RowPacker {
     }
 
     /// The number by which pieces name a document of the store.
-    pub(crate) fn name(&self, number: u64) -> u32 {
+    pub(crate) fn local_number(&self, number: u64) -> u32 {
         let name = u32::try_from(number - self.first_document());
         name.expect("few documents wait for their rows")
     }

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::config::{MaxLost, Options, Split, Validation};
 use crate::error::Result;
-use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::rows::leftover_documents::SharedDocument;
 use crate::pipeline::rows::validation_draw::check_split;
 use crate::report::timing::Work;
@@ -86,7 +86,7 @@ impl RunCounts {
     }
 
     /// The report of some groups of a job. It need not balance.
-    pub(in crate::pipeline) fn report_so_far(self, options: &Options, about: About) -> Report {
+    pub(in crate::pipeline) fn report_so_far(self, options: &Options, about: InputFacts) -> Report {
         self.total().timeless(options, about)
     }
 
@@ -94,7 +94,7 @@ impl RunCounts {
     pub(in crate::pipeline) fn report(
         self,
         options: &Options,
-        about: About,
+        about: InputFacts,
         started: Instant,
     ) -> Result<Report> {
         let total = self.total();

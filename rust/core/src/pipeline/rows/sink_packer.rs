@@ -9,20 +9,21 @@ use crate::document::store::Store;
 use crate::error::Result;
 use crate::objective::FoundClasses;
 use crate::pack::{OpenPacks, Plan};
-use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::rolling::Rolling;
 use crate::pipeline::rows::run_counts::RunCounts;
-use crate::pipeline::rows::split;
+use crate::pipeline::rows::validation_rows;
 use crate::report::Report;
 use crate::sink::Sink;
 use crate::util::control::Control;
 
 /// Packs documents into a sink.
 ///
-/// A strategy that never looks back has its rows written while documents still arrive, and frees these
-/// documents. Other strategies need the lengths of all documents, so they start after the last.
+/// Rows are written while documents still arrive, and these documents are freed, if the strategy never looks ahead and nothing
+/// else needs all documents: a validation split, shares of sources, copies, classes that are found, another order of the rows.
+/// Other runs start after the last document.
 pub(in crate::pipeline) struct SinkPacker<'a> {
     options: &'a Options,
     making: Making<'a>,
@@ -32,8 +33,8 @@ pub(in crate::pipeline) struct SinkPacker<'a> {
 }
 
 enum Making<'a> {
-    AsTheyCome(Box<Rolling<'a>>),
-    WhenAllAreThere(Box<Packing<'a>>),
+    Rolling(Box<Rolling<'a>>),
+    Planned(Box<Packing<'a>>),
 }
 
 impl<'a> SinkPacker<'a> {
@@ -53,14 +54,14 @@ impl<'a> SinkPacker<'a> {
             Some(open) => {
                 // Documents that are freed early are never read back.
                 let packing = Packing { store: Store::default(), ..packing };
-                Making::AsTheyCome(Box::new(Rolling::new(
+                Making::Rolling(Box::new(Rolling::new(
                     packing,
                     &open,
-                    split::done(sink),
+                    validation_rows::done(sink),
                     control,
                 )))
             }
-            None => Making::WhenAllAreThere(Box::new(packing)),
+            None => Making::Planned(Box::new(packing)),
         };
         Self { options, making, sink, control, started }
     }
@@ -68,13 +69,13 @@ impl<'a> SinkPacker<'a> {
     /// Takes the result of a block.
     pub(in crate::pipeline) fn take(&mut self, outcome: Outcome) -> Result<()> {
         match &mut self.making {
-            Making::AsTheyCome(rolling) => rolling.take(outcome, self.sink),
-            Making::WhenAllAreThere(packing) => packing.gather(outcome),
+            Making::Rolling(rolling) => rolling.take(outcome, self.sink),
+            Making::Planned(packing) => packing.gather(outcome),
         }
     }
 
     /// Writes all remaining rows, and closes the books.
-    pub(in crate::pipeline) fn finish(self, about: About) -> Result<Report> {
+    pub(in crate::pipeline) fn finish(self, about: InputFacts) -> Result<Report> {
         self.finish_after(None, about)
     }
 
@@ -82,13 +83,13 @@ impl<'a> SinkPacker<'a> {
     pub(in crate::pipeline) fn finish_after(
         self,
         before: Option<RunCounts>,
-        mut about: About,
+        mut about: InputFacts,
     ) -> Result<Report> {
         let (options, started) = (self.options, self.started);
         about.classes(self.classes());
         let validation = match &self.making {
-            Making::AsTheyCome(_) => None,
-            Making::WhenAllAreThere(packing) => packing.validation,
+            Making::Rolling(_) => None,
+            Making::Planned(packing) => packing.validation,
         };
         let Self { making, sink, control, .. } = self;
         let mut counted = close(making, (options, control), sink)?;
@@ -104,8 +105,8 @@ impl<'a> SinkPacker<'a> {
     /// The names of classes that were found in the documents.
     fn classes(&self) -> Vec<String> {
         match &self.making {
-            Making::AsTheyCome(_) => Vec::new(),
-            Making::WhenAllAreThere(packing) => {
+            Making::Rolling(_) => Vec::new(),
+            Making::Planned(packing) => {
                 let classes = packing.layout.objective().found_classes();
                 classes.map_or_else(Vec::new, FoundClasses::names)
             }
@@ -126,7 +127,7 @@ fn close(
     sink: &mut dyn Sink,
 ) -> Result<RunCounts> {
     match making {
-        Making::AsTheyCome(rolling) => {
+        Making::Rolling(rolling) => {
             let mut packing = rolling.finish(sink)?;
             if packing.books.is_without_rows() {
                 // An empty batch gives the sink the schema.
@@ -135,6 +136,6 @@ fn close(
             }
             Ok(RunCounts { whole: packing.books.close(options), ..RunCounts::default() })
         }
-        Making::WhenAllAreThere(packing) => split::pack_into(*packing, sink, control),
+        Making::Planned(packing) => validation_rows::pack_into(*packing, sink, control),
     }
 }

@@ -1,4 +1,4 @@
-//! [`Draw`]: selects the documents that are set aside for validation.
+//! [`ValidationDraw`]: selects the documents that are set aside for validation.
 
 use std::num::NonZeroU64;
 
@@ -8,7 +8,7 @@ use crate::pipeline::documents::validation_split::SplitThreshold;
 use crate::pipeline::rows::cutter::DocumentFate;
 
 /// The documents to select from: the content and the fate of each.
-pub(in crate::pipeline) struct Draw {
+pub(in crate::pipeline) struct ValidationDraw {
     validation: Validation,
     seed: u64,
     contents: Vec<u64>,
@@ -17,7 +17,7 @@ pub(in crate::pipeline) struct Draw {
     threshold: Option<SplitThreshold>,
 }
 
-impl Draw {
+impl ValidationDraw {
     pub(super) fn new(validation: Validation, seed: u64) -> Self {
         let threshold = SplitThreshold::of_share(validation, seed);
         Self { validation, seed, contents: Vec::new(), fates: Vec::new(), threshold }

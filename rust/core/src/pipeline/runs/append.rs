@@ -19,7 +19,7 @@ use crate::config::identity::{FileState, Identity, JobInputs};
 use crate::config::{Appending, Inputs, Output, RowColumn, Validation};
 use crate::document::store::{Log, LogEntry, Store};
 use crate::error::{Error, Result};
-use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::earlier_blocks::EarlierBlocks;
 use crate::pipeline::documents::intake::{Intake, Outcome, PartOfJob};
 use crate::pipeline::documents::recognise::FileKinds;
@@ -232,7 +232,7 @@ fn pack_behind(
     let started = Instant::now();
     let log = Arc::new(Log::open(&folder.blocks())?);
     let before = read_report(finished.report(), &output.dir)?;
-    let mut about = About::new(job, &new.found);
+    let mut about = InputFacts::new(job, &new.found);
     let appended = AppendedFiles { files: about.facts.files, bytes: new.bytes };
     about.sources = NumberedFiles::new(files);
     about.facts.files = before.facts.files + new.count;

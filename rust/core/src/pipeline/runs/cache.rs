@@ -11,7 +11,7 @@ use crate::config::Output;
 use crate::config::identity::{FileContent, Identity, JobInputs, MadeBy, MemoryState, ReadAs};
 use crate::document::store::Log;
 use crate::error::{Error, Result};
-use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::intake::Intake;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::cutter::Cutter;
@@ -207,7 +207,7 @@ fn made_anew(before: &Path, dir: &Path) -> String {
 /// Records whose tokens are kept.
 pub(super) struct KeptRecords<'k> {
     pub(super) tokens: &'k KeptTokens,
-    pub(super) about: About,
+    pub(super) about: InputFacts,
     /// The files, by the names in the documents.
     pub(super) sources: NumberedFiles,
     /// The current names of the files, by the names in the documents.
@@ -266,7 +266,7 @@ fn content(files: &[SourceFile], job: &Job, control: &Control) -> Result<Vec<Fil
     Ok(contents)
 }
 
-/// The time of day that the template sees, if it uses it.
+/// The date and time that the template sees, if it uses it.
 fn template_time(job: &Job) -> Option<NaiveDateTime> {
     match &job.template {
         JobTemplate::Ready(template) if template.tells_time() => Some(job.options.now()),

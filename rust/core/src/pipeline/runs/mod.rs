@@ -1,4 +1,8 @@
 //! The public functions: each puts the stages together for one kind of input and output.
+//!
+//! [`pack_files`] packs to memory, and with [`pack_memory`] what Python's `pack_records` and `pack_table` take. [`pack_dir`] packs
+//! into a folder, which [`output_folder`] opens and finishes; [`append`] adds files to one, [`repack`] packs its kept tokens again.
+//! [`scan`] stops at the plan. `cache` keeps tokens between calls; `content` hashes the inputs.
 
 pub(crate) mod append;
 mod cache;

@@ -8,7 +8,7 @@ use super::records::Records;
 use super::repack::{KeptRows, pack_kept};
 use crate::config::{Inputs, Shares, Validation};
 use crate::error::{Error, Result};
-use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::intake::Intake;
 use crate::pipeline::job::Job;
 use crate::pipeline::rows::planned_packing::Packing;
@@ -36,7 +36,7 @@ pub fn pack_files(
         refuse_with_shares(shares, "cache_dir", cache.is_some())?;
     }
     let Some(cache) = cache.filter(|_| job.transform.is_identified()) else {
-        let about = About::new(&job, &found);
+        let about = InputFacts::new(&job, &found);
         let given = (about, validation, job.options.rows.shares.is_some().then(|| found.clone()));
         return pack_blocks(&job, Blocks::new(found), given, control, tables);
     };
@@ -74,7 +74,7 @@ pub(super) fn to_tables(
 pub(super) fn pack_blocks(
     job: &Job,
     blocks: Blocks,
-    (mut about, validation, drawn): (About, Option<Validation>, Option<FoundFiles>),
+    (mut about, validation, drawn): (InputFacts, Option<Validation>, Option<FoundFiles>),
     control: &Control,
     sink: &mut dyn Sink,
 ) -> Result<Report> {

@@ -7,7 +7,7 @@ use super::pack_files::to_tables;
 use super::records::Records;
 use crate::config::{Inputs, Reading, Source, Validation};
 use crate::error::Result;
-use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::job::Job;
 use crate::pipeline::runs::pack_files::pack_blocks;
 use crate::report::Report;
@@ -31,7 +31,7 @@ pub fn pack_memory(
     job.validate(&inputs)?;
     let known = memory.identity(control)?.is_some() && job.transform.is_identified();
     let Some(cache) = cache.filter(|_| known) else {
-        let about = About::of_memory(&job, &memory);
+        let about = InputFacts::of_memory(&job, &memory);
         let blocks = Blocks::of_memory(memory, reading);
         return pack_blocks(&job, blocks, (about, validation, None), control, tables);
     };

@@ -8,8 +8,8 @@ use std::time::Instant;
 use crate::config::{Options, Output};
 use crate::document::store::{Log, Store};
 use crate::error::{Error, Result};
-use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::intake::{Intake, Outcome};
 use crate::pipeline::job::Job;
 use crate::pipeline::rows::planned_packing::Packing;
@@ -28,7 +28,7 @@ pub(in crate::pipeline) fn pack_each(
     control: &Control,
 ) -> Result<Report> {
     let started = Instant::now();
-    let mut about = About::new(job, &found);
+    let mut about = InputFacts::new(job, &found);
     // The lost share is measured over all files together.
     let mut options = job.options.clone();
     options.work.max_lost = None;
@@ -67,7 +67,7 @@ pub(in crate::pipeline) fn pack_each(
 struct Each<'a> {
     job: &'a Job,
     options: &'a Options,
-    about: &'a About,
+    about: &'a InputFacts,
     folder: &'a mut Folder,
     control: &'a Control,
     /// Their paths and sizes.
@@ -114,7 +114,7 @@ impl Each<'_> {
 fn packing<'a>(
     options: &'a Options,
     job: &Job,
-    about: &About,
+    about: &InputFacts,
     (log, output): (&Arc<Log>, &Output),
 ) -> Result<Packing<'a>> {
     let store = Store::with_log(Arc::clone(log), output.memory);

@@ -1,7 +1,7 @@
 //! [`Records`]: the input of a run, files or records in memory.
 
 use crate::config::{Reading, Source};
-use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::job::Job;
 use crate::source::{Blocks, FoundFiles, Memory};
 
@@ -15,10 +15,10 @@ pub(super) enum Records {
 
 impl Records {
     /// The facts of a report about them before they are read.
-    pub(super) fn about(&self, job: &Job) -> About {
+    pub(super) fn about(&self, job: &Job) -> InputFacts {
         match self {
-            Self::Files(found) => About::new(job, found),
-            Self::Memory(memory, _) => About::of_memory(job, memory),
+            Self::Files(found) => InputFacts::new(job, found),
+            Self::Memory(memory, _) => InputFacts::of_memory(job, memory),
         }
     }
 

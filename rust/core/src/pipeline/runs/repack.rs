@@ -11,7 +11,7 @@ use crate::config::{Options, Output, Validation};
 use crate::document::store::{Log, LogEntry, LoggedBlock, Store};
 use crate::error::{Error, Result};
 use crate::objective::{Vocabulary, objective};
-use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::documents::rendering::choices::TurnChoices;
 use crate::pipeline::rows::planned_packing::Packing;
@@ -105,7 +105,8 @@ pub fn repack(
         run: None,
         appended_to: None,
     };
-    let about = About::of(read_report(&kept.report, source)?, NumberedFiles::new(kept.job.files()));
+    let about =
+        InputFacts::of(read_report(&kept.report, source)?, NumberedFiles::new(kept.job.files()));
     in_folder(
         output,
         &Arc::new(identity),
@@ -137,7 +138,7 @@ pub fn repack(
 pub(super) struct KeptRows {
     pub(super) layout: Layout,
     pub(super) validation: Option<Validation>,
-    pub(super) about: About,
+    pub(super) about: InputFacts,
 }
 
 /// Packs kept tokens into `sink`. `consumed` is called for each block.

@@ -15,8 +15,8 @@ use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
 use crate::objective::causal;
 use crate::pack::{Pieces, TICK, lower_bound, lower_bound_of_pictures, plan};
-use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
+use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::intake::{Intake, Outcome};
 use crate::pipeline::documents::rendering::choices::{TurnChoice, TurnChoices};
 use crate::pipeline::job::{Job, JobTemplate};
@@ -227,7 +227,7 @@ pub fn scan(
         .map(|records| Sample::of(records.get(), job.options.rows.packing.seed, &found, control))
         .transpose()?
         .flatten();
-    let mut about = About::new(job, &found);
+    let mut about = InputFacts::new(job, &found);
     let mut seen = ScanState::default();
     let (spread, through): (Vec<_>, Vec<_>) =
         found.files.iter().partition(|file| Sample::spreads_over(file));
@@ -365,7 +365,7 @@ impl ScanState {
 
     fn into_scan(
         mut self,
-        about: About,
+        about: InputFacts,
         fits: Vec<Fit>,
         job: &Job,
         (started, bytes): (Instant, u64),

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field};
 
 use super::cursor::Cursor;
 use crate::record::tables::row;
-use crate::source::formats::json_field::JsonFieldKind;
+use crate::source::formats::json_columns::JsonFieldKind;
 use fastpack_template::json::Json;
 
 /// A value in its place. It must be taken before the next value. A value that cannot be read this way gives

@@ -16,7 +16,7 @@ use crate::record::parsing::fault::Fault;
 use crate::record::parsing::json;
 use crate::report::ledger::Reason;
 use crate::source::Cells;
-use crate::source::formats::json_field::JsonFieldKind;
+use crate::source::formats::json_columns::JsonFieldKind;
 use fastpack_template::json::{Json, Map};
 
 /// The columns of a row that are `wanted`.

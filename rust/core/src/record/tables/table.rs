@@ -15,7 +15,7 @@ use crate::record::parsing::write;
 use crate::record::read::object;
 use crate::report::ledger::Reason;
 use crate::source::Block;
-use crate::source::formats::json_field::returned;
+use crate::source::formats::json_columns::returned;
 use fastpack_template::json::{Json, Map};
 
 /// The records of a block that can be read, as Arrow columns or one by one.

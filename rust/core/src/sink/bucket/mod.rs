@@ -2,8 +2,8 @@
 //! finished, its other files afterwards, the manifest last.
 
 pub(super) mod earlier;
-pub(super) mod held_lease;
 pub(super) mod job_files;
+pub(super) mod lease_guard;
 pub(super) mod single_files;
 pub(super) mod uploads;
 pub(super) mod work;
@@ -15,8 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use self::earlier::Earlier;
-use self::held_lease::HeldLease;
 use self::job_files::BucketPlace;
+use self::lease_guard::LeaseGuard;
 use self::uploads::{Uploads, with_each};
 use self::work::{RunNames, remove_groups, remove_uploads, stopped_uploads, work};
 use super::files::{MANIFEST, REPORT, TOKENS, WORK};
@@ -45,7 +45,7 @@ const LOCK_ENDING: &str = "lock";
 #[derive(Debug)]
 pub(crate) struct Bucket {
     target: Arc<Target>,
-    lease: Arc<HeldLease>,
+    lease: Arc<LeaseGuard>,
     /// The names of the uploads of this run before they are copied to their places.
     generation: Arc<RunNames>,
     /// The same output, in the folder of the local disk.
@@ -60,7 +60,7 @@ pub(crate) struct Bucket {
 impl Bucket {
     pub(crate) fn new(
         target: Arc<Target>,
-        (lease, generation): (HeldLease, RunNames),
+        (lease, generation): (LeaseGuard, RunNames),
         local: Output,
         earlier: Earlier,
         guard: fs::File,
@@ -163,7 +163,7 @@ pub(super) fn tidy(
     }
     let (owner, seen) = (owner(&output.dir), SeenLocks::default());
     if let Some(lease) = target.lease(LOCK, &owner, &seen)? {
-        let _lease = HeldLease::of(target, lease);
+        let _lease = LeaseGuard::of(target, lease);
         remove_work(target)?;
     }
     Ok(())

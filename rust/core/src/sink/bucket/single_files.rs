@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::held_lease::HeldLease;
 use super::job_files::BucketPlace;
+use super::lease_guard::LeaseGuard;
 use super::work::{RunNames, end_unfinished_uploads, remove_uploads};
 use super::{TRIAL, owner};
 use crate::config::RemoteOutput;
@@ -18,7 +18,7 @@ use crate::util::disk::regular::{self, Links};
 #[derive(Debug)]
 pub struct BucketFiles {
     target: Arc<Target>,
-    lease: HeldLease,
+    lease: LeaseGuard,
     generation: RunNames,
     /// The folder of the local disk in which the files are written.
     dir: PathBuf,
@@ -34,7 +34,7 @@ impl BucketFiles {
         let target = Arc::new(Target::open(&remote.url, &remote.storage, control.flag())?);
         let generation = RunNames::named(&blake3::hash(remote.url.as_bytes()));
         let lease = target.lock(LOCK, &owner(dir), false, control)?;
-        let lease = HeldLease::of(&target, lease);
+        let lease = LeaseGuard::of(&target, lease);
         lease.refuse_unconditional()?;
         target.refuse_unconditional_copy(&generation.prove(TRIAL))?;
         end_unfinished_uploads(&target);

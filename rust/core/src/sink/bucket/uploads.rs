@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::held_lease::HeldLease;
+use super::lease_guard::LeaseGuard;
 use super::work::{RunNames, WorkNames};
 use crate::error::{Error, Result};
 use crate::sink::manifest::{File, expected};
@@ -47,7 +47,7 @@ struct WaitingShard {
 #[derive(Debug)]
 struct UploadState {
     target: Arc<Target>,
-    lease: Arc<HeldLease>,
+    lease: Arc<LeaseGuard>,
     generation: Arc<RunNames>,
     /// The uploads of stopped runs, by the names that they will have.
     stopped: HashMap<String, String>,
@@ -63,7 +63,7 @@ impl Uploads {
     /// Starts to upload. `stopped` has the uploads of stopped runs, by the names that they will have.
     pub(crate) fn start(
         target: &Arc<Target>,
-        lease: &Arc<HeldLease>,
+        lease: &Arc<LeaseGuard>,
         generation: &Arc<RunNames>,
         stopped: HashMap<String, String>,
     ) -> Self {

@@ -9,7 +9,7 @@ use blake3::Hash;
 
 use super::{File, Folder, MANIFEST, Manifest, TokensFile};
 use crate::error::{Error, Result};
-use crate::sink::folder::{owned, survey};
+use crate::sink::folder::{own_files, survey};
 use crate::util::control::Control;
 use crate::util::disk::file_hash::{PART, PartHashes, hasher_of_part};
 use crate::util::disk::regular::{self, Links};
@@ -34,7 +34,7 @@ impl Folder {
         let check = |(file, hashes, part): (&File, Arc<FileParts>, u64)| {
             let path = work.join(&file.name);
             let is_whole = match &*hashes {
-                FileParts::Whole => owned::is_whole(&path, file.bytes, &file.blake3, control)?,
+                FileParts::Whole => own_files::is_whole(&path, file.bytes, &file.blake3, control)?,
                 FileParts::Parts { hashes, bytes } => {
                     is_part(&path, hashes, (*bytes, part), control)?
                 }

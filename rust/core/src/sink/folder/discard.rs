@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::leftovers::Leftovers;
 use super::lock::{Lock, refuse_no_folder};
-use super::owned;
+use super::own_files;
 use super::survey;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
@@ -60,7 +60,7 @@ pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
     let (lock, _) = Lock::take(dir, None, true, control)?;
     if survey::finished(dir, job)?.is_some()
         && let Ok(kept) = survey::kept(dir)
-        && owned::digest(&kept.tokens, control)?.is_some()
+        && own_files::digest(&kept.tokens, control)?.is_some()
     {
         return Ok(false);
     }

@@ -4,7 +4,7 @@ use std::fs::{self, DirEntry};
 use std::io::Read;
 use std::path::Path;
 
-use super::owned::Owned;
+use super::own_files::OwnFiles;
 use crate::error::{Error, Result};
 use crate::sink::files::{
     GROUPS, GROUPS_REMOVED, LOCK, MANIFEST, REPLACED, STARTED, STARTED_NEW, WORK,
@@ -68,10 +68,10 @@ impl Leftovers {
 
     /// The files in the output folder `dir` that fastpack wrote: first the remains of an output that was
     /// being placed or replaced, then the finished output with the names of all other files.
-    pub(crate) fn owned(&self, dir: &Path, control: &Control) -> Result<(Owned, Owned)> {
+    pub(crate) fn owned(&self, dir: &Path, control: &Control) -> Result<(OwnFiles, OwnFiles)> {
         let finished = Manifest::read(&dir.join(MANIFEST), Links::Refused)?;
         let remains = self.placing.iter().chain(&self.replaced);
-        Owned::find(dir, finished.as_ref(), &remains.collect::<Vec<_>>(), control)
+        OwnFiles::find(dir, finished.as_ref(), &remains.collect::<Vec<_>>(), control)
     }
 }
 

@@ -5,7 +5,7 @@ mod checked;
 pub(super) mod discard;
 pub(super) mod leftovers;
 pub(super) mod lock;
-pub(super) mod owned;
+pub(super) mod own_files;
 pub(super) mod placed;
 pub(super) mod removable_files;
 mod resume;
@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use self::leftovers::Leftovers;
 use self::lock::{Lock, WorkFiles};
-use self::owned::Owned;
+use self::own_files::OwnFiles;
 use self::placed::{PlacedFiles, flat, sync, write};
 use super::Sink;
 use super::bucket::uploads::Uploads;
@@ -70,7 +70,7 @@ pub struct Folder {
     /// Bytes of column data in the current shard.
     bytes: u64,
     threads: RowThreads,
-    /// The time that the shards took which were finished since it was last asked for.
+    /// The time that shards took, of those finished since the last [`Folder::settle`].
     spent: Stages,
     /// The finished shards.
     files: Vec<File>,
@@ -85,7 +85,7 @@ pub struct Folder {
     /// The receiver of finished shards, if they are uploaded.
     uploads: Option<Arc<Uploads>>,
     /// The output that this one replaces, and the files of others in the folder.
-    owned: Owned,
+    owned: OwnFiles,
     placed: PlacedFiles,
     /// The lock, held until the end of the run.
     lock: Option<Lock>,
@@ -178,7 +178,7 @@ impl Folder {
         self.work().join(BLOCKS)
     }
 
-    /// The time of day that templates see: the start of the first run of this job.
+    /// The date and time that templates see: the start of the first run of this job.
     pub fn now(&self) -> NaiveDateTime {
         self.now
     }

@@ -8,7 +8,7 @@ use chrono::NaiveDateTime;
 
 use super::Folder;
 use super::leftovers::Leftovers;
-use super::owned::{self, Owned};
+use super::own_files::{self, OwnFiles};
 use super::placed::sync;
 use crate::error::{Error, Result};
 use crate::sink::files::{BLOCKS, BLOCKS_NEW, STARTED, STARTED_NEW, TOKENS};
@@ -22,7 +22,7 @@ impl Folder {
     /// Removes the remains of an output that was being placed or replaced, and the leftovers of another job.
     /// Then records the running job, so that a later run can tell whose leftovers it finds. In this order the
     /// leftovers of one job are never taken for those of another.
-    pub(super) fn start(&mut self, left: &Leftovers, mut remains: Owned) -> Result<()> {
+    pub(super) fn start(&mut self, left: &Leftovers, mut remains: OwnFiles) -> Result<()> {
         remains.remove(&self.files_of_work())?;
         let job = left.started.as_ref().map_or(&self.job, |started| &started.job);
         if job.is_grouped() {
@@ -41,7 +41,7 @@ impl Folder {
         &mut self,
         now: NaiveDateTime,
         left: &Leftovers,
-        mut remains: Owned,
+        mut remains: OwnFiles,
         name: &str,
         control: &Control,
     ) -> Result<()> {
@@ -52,7 +52,7 @@ impl Folder {
             if self.job.is_grouped() { Vec::new() } else { FinishedList::read(self.work(), name)? };
         for file in listed {
             let work = self.work().join(&file.name);
-            if !owned::is_whole(&work, file.bytes, &file.blake3, control)? {
+            if !own_files::is_whole(&work, file.bytes, &file.blake3, control)? {
                 // The shard may be in its place already, and was found whole there.
                 let is_it = |it: &&File| it.blake3 == file.blake3 && remains.contains(&it.name);
                 let placed = placing.and_then(|placing| placing.files.iter().find(is_it));

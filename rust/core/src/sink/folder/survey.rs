@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::leftovers::Leftovers;
-use super::owned;
+use super::own_files;
 use crate::config::Split;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ pub(crate) fn unchanged(
 ) -> Result<Option<(Manifest, String)>> {
     let Some((manifest, report)) = whole(dir, job)? else { return Ok(None) };
     for File { name, bytes, blake3, .. } in &manifest.files {
-        if !owned::is_whole(&dir.join(name), *bytes, blake3, control)? {
+        if !own_files::is_whole(&dir.join(name), *bytes, blake3, control)? {
             return Ok(None);
         }
     }
@@ -78,7 +78,7 @@ pub(crate) fn unchanged(
 
 /// True if a file of kept tokens is the one that a manifest lists.
 pub(crate) fn has_digest(path: &Path, tokens: &TokensFile, control: &Control) -> Result<bool> {
-    let digest = owned::digest(path, control)?;
+    let digest = own_files::digest(path, control)?;
     Ok(digest.is_some_and(|digest| digest.to_hex().as_str() == tokens.blake3))
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn has_digest(path: &Path, tokens: &TokensFile, control: &Control) ->
 pub fn tokens_hash(path: &Path, control: &Control) -> Result<Option<String>> {
     // A downloaded folder may consist of links.
     let path = path.canonicalize().map_err(Error::io(path))?;
-    Ok(owned::digest(&path, control)?.map(|digest| digest.to_hex().to_string()))
+    Ok(own_files::digest(&path, control)?.map(|digest| digest.to_hex().to_string()))
 }
 
 /// The identity of the finished job of a folder, if it has one. Fails with [`Error::Output`] if its manifest has changed.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::sink::files::{REPORT, TOKENS};
-use crate::sink::folder::{owned, survey};
+use crate::sink::folder::{own_files, survey};
 use crate::sink::manifest::Manifest;
 use crate::util::control::Control;
 
@@ -51,6 +51,6 @@ impl PackedGroup {
             return survey::has_digest(path, tokens, control);
         }
         let listed = self.manifest.listed().find(|(it, ..)| *it == name);
-        listed.map_or(Ok(false), |(_, bytes, hash)| owned::is_whole(path, bytes, hash, control))
+        listed.map_or(Ok(false), |(_, bytes, hash)| own_files::is_whole(path, bytes, hash, control))
     }
 }

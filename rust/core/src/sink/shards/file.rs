@@ -45,13 +45,13 @@ pub(super) struct ShardFile {
     /// Bytes of rows, encoded or not, that may be in hand.
     room: Arc<AtomicU64>,
     control: Arc<Control>,
-    state: Mutex<FileState>,
+    state: Mutex<EncodingState>,
     moved: Condvar,
     /// Set when the file is given up, or a task has failed.
     stopped: AtomicBool,
 }
 
-struct FileState {
+struct EncodingState {
     /// Units of rows that were handed over.
     units: usize,
     /// Units that stand in the file.
@@ -119,7 +119,7 @@ impl ShardFile {
         for buffer in head {
             open.push(buffer, &mut Vec::new());
         }
-        let state = FileState {
+        let state = EncodingState {
             units: 0,
             placed: 0,
             encoded: BTreeMap::new(),
@@ -324,9 +324,9 @@ impl ShardFile {
     /// Waits until `is_done`, or until a task has failed.
     fn wait<'a>(
         &self,
-        mut state: MutexGuard<'a, FileState>,
-        is_done: impl Fn(&FileState) -> bool,
-    ) -> Result<MutexGuard<'a, FileState>> {
+        mut state: MutexGuard<'a, EncodingState>,
+        is_done: impl Fn(&EncodingState) -> bool,
+    ) -> Result<MutexGuard<'a, EncodingState>> {
         loop {
             match state.failure.take() {
                 Some(ShardFailure::Error(error)) => return Err(error),
@@ -342,7 +342,7 @@ impl ShardFile {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, FileState> {
+    fn lock(&self) -> MutexGuard<'_, EncodingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -355,7 +355,7 @@ impl ShardFile {
     }
 }
 
-impl FileState {
+impl EncodingState {
     /// True while rows are being encoded, or full pieces written.
     fn is_busy(&self) -> bool {
         self.placed < self.units || self.written < self.open.number || self.disk.is_none()

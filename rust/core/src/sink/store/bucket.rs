@@ -27,7 +27,7 @@ use crate::config::identity::Identity;
 use crate::config::{Output, RemoteOutput};
 use crate::error::{Error, Result};
 use crate::sink::bucket::earlier::Earlier;
-use crate::sink::bucket::held_lease::HeldLease;
+use crate::sink::bucket::lease_guard::LeaseGuard;
 use crate::sink::bucket::uploads::opened;
 use crate::sink::bucket::work::{
     RunNames, STATE, WorkNames, end_unfinished_uploads, remove_groups, started, work,
@@ -221,7 +221,7 @@ impl JobStore for BucketStore {
         let Output { dir, wait, .. } = &self.output;
         let guard = guard(dir, &self.target, *wait, control)?;
         let lease = self.target.lock(LOCK, &self.owner, *wait, control)?;
-        let lease = HeldLease::of(&self.target, lease);
+        let lease = LeaseGuard::of(&self.target, lease);
         lease.refuse_unconditional()?;
         Ok(Box::new(LockedBucket { store: self, lease, guard }))
     }
@@ -233,7 +233,7 @@ impl JobStore for BucketStore {
         let Some(lease) = self.target.lease(&key, &self.owner, &self.seen)? else {
             return Ok(None);
         };
-        let lease = HeldLease::of(&self.target, lease);
+        let lease = LeaseGuard::of(&self.target, lease);
         Ok(Some(Box::new(HeldGroup { lease, _local: local })))
     }
 
@@ -327,7 +327,7 @@ impl JobStore for BucketStore {
 /// The lock of a group, and that of its folder of the local disk.
 #[derive(Debug)]
 struct HeldGroup {
-    lease: HeldLease,
+    lease: LeaseGuard,
     _local: Box<dyn Hold>,
 }
 
@@ -340,7 +340,7 @@ impl Hold for HeldGroup {
 /// A bucket that this process has locked.
 struct LockedBucket<'a> {
     store: &'a BucketStore,
-    lease: HeldLease,
+    lease: LeaseGuard,
     /// The lock of the folder of the local disk.
     guard: fs::File,
 }

@@ -143,7 +143,7 @@ impl JobStore for DiskStore {
         if self.has_groups() { Manifest::read(&self.record(), Links::Refused) } else { Ok(None) }
     }
 
-    /// The shared lock, or that of the whole folder, keeps the record what it is.
+    /// The shared lock, or that of the whole folder, keeps others from changing `started.json`.
     fn is_underway(&self) -> Result<bool> {
         Ok(self.has_groups() && self.record().symlink_metadata().is_ok())
     }

@@ -115,20 +115,20 @@ pub enum Opened<T> {
 /// An output that only this process writes to.
 #[derive(Debug)]
 pub struct OpenOutput {
-    /// Its folder of the local disk.
+    /// Its folder on the local disk.
     pub folder: Folder,
     pub(crate) place: Box<dyn Placement>,
 }
 
 impl OpenOutput {
-    /// Brings the folder to its place after [`Folder::finish`], and gives the output free.
+    /// Brings the folder to its place after [`Folder::finish`], and releases the output.
     pub fn finish(self, control: &Control) -> Result<()> {
         let elsewhere = self.folder.in_bucket();
         drop(self.folder);
         self.place.finish(&elsewhere, control)
     }
 
-    /// Gives the output free after the job has failed.
+    /// Releases the output after the job has failed.
     pub fn fail(mut self, error: &Error) {
         self.folder.fail(error);
         drop(self.folder);

@@ -44,13 +44,13 @@ struct DatasetIndex {
 #[derive(Deserialize)]
 struct ListedShard {
     format: String,
-    raw_data: ShardFile,
-    zip_data: Option<ShardFile>,
+    raw_data: IndexFile,
+    zip_data: Option<IndexFile>,
 }
 
 /// A file of a shard: as it is, or compressed.
 #[derive(Deserialize)]
-struct ShardFile {
+struct IndexFile {
     basename: PathBuf,
 }
 

@@ -5,7 +5,7 @@ pub(super) mod csv;
 pub(super) mod format;
 pub(super) mod ipc;
 pub(super) mod json;
-pub(crate) mod json_field;
+pub(crate) mod json_columns;
 pub(super) mod lines;
 pub(super) mod mds;
 pub(super) mod parquet;

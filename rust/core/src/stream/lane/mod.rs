@@ -35,14 +35,14 @@ use held::{HeldBlock, held, lengths_of};
 
 /// Further passes or rounds in which a lane may pack nothing after it has packed documents: each may deal it others, and a
 /// row of padding takes the place of each.
-const CHANCES: u64 = 64;
+const MOST_EMPTY_PASSES: u64 = 64;
 
 /// Documents of a source of the caller, in all lanes together, after which such a source is given up if none of them was kept: it may
-/// have no end. A lane reads its part of them, and never fewer than the least.
+/// have no end. A lane reads its part of them, and never fewer than `LEAST_UNKEPT`.
 const MOST_UNKEPT: u64 = 100_000;
 const LEAST_UNKEPT: u64 = 2_000;
 
-/// Records that count as one of these documents if a `filter` or a `select` leaves them out: it may look for few among many.
+/// Records that count as one of the `MOST_UNKEPT` documents if a `filter` or a `select` leaves them out: it may look for few among many.
 const LEFT_OUT_AS_ONE: u64 = 10;
 
 /// Packs the documents of one lane.
@@ -60,9 +60,10 @@ pub(super) struct Lane {
     /// The number of times that all epochs were read to their end.
     round: u64,
     ended: bool,
-    /// True if a row of this round was delivered, and the further rounds that may give none.
-    gave: bool,
-    chances: u64,
+    /// True if a row of this round was delivered.
+    delivered_in_round: bool,
+    /// The further rounds that may give no row.
+    empty_passes_left: u64,
     /// The state to start from, until its documents are there.
     from: Option<LaneState>,
     pieces: Vec<Piece>,
@@ -84,7 +85,7 @@ struct PoolPlace {
     /// True if it gives no more documents in this round.
     ended: bool,
     /// True if it gives no more documents in any round.
-    gone: bool,
+    exhausted: bool,
     /// The credit of the pool in this lane.
     credit: i64,
     /// The block whose records are counted already, though it is read again, and their hash, if it is known.
@@ -95,12 +96,14 @@ struct PoolPlace {
     dealt: Option<u32>,
     /// The records that a `filter` or a `select` left out since a document was kept; of a source of the caller, all records since.
     left_out: u64,
+    /// The documents that it has given in this pass.
     given: u64,
-    /// The place from which on no document was packed, and whether there was one.
+    /// The place from which on no document was packed.
     unpacked_from: BlockAddress,
+    /// True if a document was found there.
     found: bool,
     /// The further passes that may pack none.
-    chances: u64,
+    empty_passes_left: u64,
 }
 
 /// The next step of a lane.
@@ -184,16 +187,16 @@ impl Lane {
         let known_pictures = from.pictures.as_ref();
         let pool = |at: usize| {
             let from = from.pools.get(at).copied().unwrap_or_default();
-            let PoolState { next, credit, gone, hashes, unpacked_from, found, .. } = from;
+            let PoolState { next, credit, exhausted, hashes, unpacked_from, found, .. } = from;
             let counted = from.counted.then_some((next.0, hashes.next));
-            let (current, dealt, chances) = (None, hashes.dealt, from.chances);
+            let (current, dealt, empty_passes_left) = (None, hashes.dealt, from.empty_passes_left);
             let ended = from.ended;
             let shown = known_pictures.and_then(|known| known.next.get(at).cloned());
             PoolPlace {
                 next,
                 current,
                 ended,
-                gone,
+                exhausted,
                 credit,
                 counted,
                 shown,
@@ -202,7 +205,7 @@ impl Lane {
                 dealt,
                 unpacked_from,
                 found,
-                chances,
+                empty_passes_left,
             }
         };
         Self {
@@ -215,8 +218,8 @@ impl Lane {
             rows: from.rows,
             round: from.round,
             ended: from.ended,
-            gave: from.gave,
-            chances: from.chances,
+            delivered_in_round: from.delivered_in_round,
+            empty_passes_left: from.empty_passes_left,
             pieces: Vec::new(),
             books: Books::default(),
             state,
@@ -244,7 +247,7 @@ impl Lane {
                 Some(NextRow::Packed(packer)) => {
                     let row = self.packed.take(packer);
                     self.rows += 1;
-                    (self.gave, self.chances) = (true, CHANCES);
+                    (self.delivered_in_round, self.empty_passes_left) = (true, MOST_EMPTY_PASSES);
                     if bench.pool_choice.chooses_rows() {
                         self.charge(packer, 1, bench);
                     }
@@ -256,15 +259,15 @@ impl Lane {
                 }
                 None => {}
             }
-            let is_given_up = !self.gave && self.chances == 0;
+            let is_given_up = !self.delivered_in_round && self.empty_passes_left == 0;
             if !bench.pool_choice.has_rounds() || is_given_up || !self.can_read(bench) {
                 return Ok(None);
             }
-            self.pads = !self.gave;
-            self.chances -= u64::from(self.pads);
-            (self.round, self.ended, self.gave) = (self.round + 1, false, false);
+            self.pads = !self.delivered_in_round;
+            self.empty_passes_left -= u64::from(self.pads);
+            (self.round, self.ended, self.delivered_in_round) = (self.round + 1, false, false);
             for pool in &mut self.pools {
-                pool.ended = pool.gone;
+                pool.ended = pool.exhausted;
             }
         }
     }
@@ -272,7 +275,7 @@ impl Lane {
     /// True if a pool with a weight may give documents in another round.
     fn can_read(&self, bench: &Bench<'_>) -> bool {
         let weights = bench.pool_choice.weights(self.rows * self.lanes + self.number);
-        self.pools.iter().zip(weights).any(|(pool, weight)| *weight > 0 && !pool.gone)
+        self.pools.iter().zip(weights).any(|(pool, weight)| *weight > 0 && !pool.exhausted)
     }
 
     /// True if a row was ever delivered.
@@ -292,7 +295,7 @@ impl Lane {
 
     /// True if a pool is not read any more.
     pub(super) fn is_gone(&self, pool: usize) -> bool {
-        self.pools[pool].gone
+        self.pools[pool].exhausted
     }
 
     /// True if the last row is of epochs that are read again.
@@ -418,10 +421,10 @@ impl Lane {
                 }
                 NextDocument::Padding => return Ok(Next::Padding),
                 NextDocument::Nothing => {
-                    if self.pools[pool].chances == 0 && bench.pool_choice.pools() > 1 {
+                    if self.pools[pool].empty_passes_left == 0 && bench.pool_choice.pools() > 1 {
                         self.refuse_empty(pool, bench)?;
                     }
-                    self.pools[pool].gone = true;
+                    self.pools[pool].exhausted = true;
                 }
             }
             self.pools[pool].ended = true;
@@ -481,7 +484,7 @@ impl Lane {
                 pool.next = (current.address.next_block(), 0);
                 pool.current = None;
             }
-            if self.pools[number].gone {
+            if self.pools[number].exhausted {
                 return Ok(NextDocument::Nothing);
             }
             if self.is_given_up(&self.pools[number]) {
@@ -490,7 +493,7 @@ impl Lane {
                     let lane = (self.number, self.lanes);
                     return Err(bench.books.ledger.nothing_of_source(pool.given, lane));
                 }
-                (pool.chances, pool.gone) = (0, true);
+                (pool.empty_passes_left, pool.exhausted) = (0, true);
                 return Ok(NextDocument::Nothing);
             }
             let Some(made) = (bench.take)(number)? else { return Ok(NextDocument::Nothing) };
@@ -503,11 +506,11 @@ impl Lane {
             let is_empty = made.address >= pool.unpacked_from.next_epoch()
                 && bench.pool_choice.may_end(made.address.epoch, self.round);
             if is_empty {
-                if pool.chances == 0 {
-                    pool.gone = true;
+                if pool.empty_passes_left == 0 {
+                    pool.exhausted = true;
                     return Ok(NextDocument::Nothing);
                 }
-                pool.chances -= 1;
+                pool.empty_passes_left -= 1;
                 (pool.unpacked_from, pool.found) = (made.address, false);
             }
             pool.found |= !made.documents.is_empty();
@@ -558,7 +561,7 @@ impl Lane {
         let document = current.numbers.next().expect("a document is ready");
         let place = current.places.pop_front().expect("each document has a place");
         pool.next = (current.address, place + 1);
-        let name = self.packed.name(document);
+        let name = self.packed.local_number(document);
         let found = self.store.document(document);
         let cutter = bench.cutter();
         if let Err(refused) = bench.books.pieces(found, name, cutter, &mut self.pieces) {
@@ -571,7 +574,8 @@ impl Lane {
         bench.books.defer(&self.pieces);
         if !self.pieces.is_empty() {
             let pool = &mut self.pools[number];
-            (pool.unpacked_from, pool.chances) = (pool.next.0.next_block(), CHANCES);
+            (pool.unpacked_from, pool.empty_passes_left) =
+                (pool.next.0.next_block(), MOST_EMPTY_PASSES);
             (pool.left_out, pool.given) = (0, 0);
         }
         let apart = bench.pool_choice.chooses_rows();

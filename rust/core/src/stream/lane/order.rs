@@ -1,4 +1,4 @@
-//! [`Order`]: the lane and the place of each extent, as a function of seed, epoch and position.
+//! [`RecordOrder`]: the lane and the place of each extent, as a function of seed, epoch and position.
 //!
 //! An epoch is a number of passes over the files, more than one where a source is repeated. A pass is cut
 //! into portions of neighbouring files. The extents of a portion are dealt to the lanes by their bytes, so
@@ -86,7 +86,7 @@ type PortionKey = (u64, u64, u64);
 
 /// The order of the records of sources that are read as one.
 #[derive(Debug)]
-pub(crate) struct Order<'a> {
+pub(crate) struct RecordOrder<'a> {
     pub(crate) found: &'a FoundFiles,
     /// The sources, by their indices among those that were found.
     sources: Vec<usize>,
@@ -111,7 +111,7 @@ pub(crate) struct Order<'a> {
     slow: Mutex<BTreeSet<usize>>,
 }
 
-impl<'a> Order<'a> {
+impl<'a> RecordOrder<'a> {
     pub(crate) fn new(
         found: &'a FoundFiles,
         sources: Vec<usize>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::order::{BlockAddress, Order};
+use super::order::{BlockAddress, RecordOrder};
 use super::walk::{ChosenDocuments, WalkedBlock};
 use crate::document::{Documents, INPUTS, Pass};
 use crate::error::{Error, Origin, Result};
@@ -44,7 +44,7 @@ impl PackedBlock {
     /// Makes the documents of a block by `work`.
     pub(crate) fn of(
         found: WalkedBlock,
-        order: &Order<'_>,
+        order: &RecordOrder<'_>,
         single: &SingleBlocks<'_>,
         work: impl FnOnce(Block, Option<Arc<Shape>>, WantedRecords) -> Result<Outcome>,
         control: &Control,

@@ -9,14 +9,17 @@ use crate::pack::Piece;
 use crate::pipeline::ClosedRow;
 use crate::stream::lane::order::BlockAddress;
 use crate::stream::lane::rounds::{LAST, Round, round_of};
-use crate::stream::lane::walk::{Again, hash_of_blocks};
+use crate::stream::lane::walk::{OpenBlock, hash_of_blocks};
 use crate::stream::state::lane_state::{
     DocumentPlace, KnownPictures, LaneState, PiecePlace, PoolState, ReadHashes, RowPiece, Snapshot,
 };
 
 impl Lane {
     /// The blocks with the documents of the rows in a state, for each pool.
-    pub(in crate::stream) fn blocks_again(state: &LaneState, pools: usize) -> Vec<VecDeque<Again>> {
+    pub(in crate::stream) fn blocks_again(
+        state: &LaneState,
+        pools: usize,
+    ) -> Vec<VecDeque<OpenBlock>> {
         let mut blocks: Vec<BTreeMap<BlockAddress, Vec<u64>>> = vec![BTreeMap::new(); pools];
         let rows = state.closed.iter().chain(state.open.iter().map(|(_, row)| row));
         for piece in rows.flatten() {
@@ -28,7 +31,7 @@ impl Lane {
         let sorted = |(address, mut places): (BlockAddress, Vec<u64>)| {
             places.sort_unstable();
             places.dedup();
-            Again { address, places }
+            OpenBlock { address, places }
         };
         blocks.into_iter().map(|blocks| blocks.into_iter().map(sorted).collect()).collect()
     }
@@ -50,7 +53,8 @@ impl Lane {
         let closed = rows - ages.len();
         let open_blocks = self.hashes_of_blocks(&pieces);
         let pool = |(pool, open): (&PoolPlace, Option<u32>)| {
-            let PoolPlace { next, credit, ended, gone, dealt, unpacked_from, found, .. } = *pool;
+            let PoolPlace { next, credit, ended, exhausted, dealt, unpacked_from, found, .. } =
+                *pool;
             let read = match &pool.current {
                 Some(current) => Some(Some(current.hash)),
                 None => {
@@ -59,15 +63,25 @@ impl Lane {
             };
             let counted = read.is_some();
             let hashes = ReadHashes { next: read.flatten(), open, dealt };
-            let chances = pool.chances;
-            PoolState { next, credit, ended, gone, counted, hashes, unpacked_from, found, chances }
+            let empty_passes_left = pool.empty_passes_left;
+            PoolState {
+                next,
+                credit,
+                ended,
+                exhausted,
+                counted,
+                hashes,
+                unpacked_from,
+                found,
+                empty_passes_left,
+            }
         };
         let snapshot = Snapshot {
             rows: self.rows,
             round: self.round,
             ended: self.ended,
-            gave: self.gave,
-            chances: self.chances,
+            delivered_in_round: self.delivered_in_round,
+            empty_passes_left: self.empty_passes_left,
             pools: self.pools.iter().zip(open_blocks).map(pool).collect(),
             closed,
             ages,
@@ -156,7 +170,7 @@ impl Lane {
     /// The first round of each pool that the state after the last row needs.
     pub(super) fn find_floors(&self) -> Vec<Round> {
         let first = self.packed.first_document();
-        let next = |pool: &PoolPlace| if pool.gone { LAST } else { round_of(&pool.next.0) };
+        let next = |pool: &PoolPlace| if pool.exhausted { LAST } else { round_of(&pool.next.0) };
         let mut floors: Vec<Round> = self.pools.iter().map(next).collect();
         for piece in self.packed.pieces() {
             let held = held(&self.held, first + u64::from(piece.document));
@@ -169,7 +183,7 @@ impl Lane {
     pub(super) fn restore(&mut self, state: &LaneState, bench: &mut Bench<'_>) -> Result<()> {
         let mut numbers: BTreeMap<DocumentPlace, u64> = BTreeMap::new();
         for (pool, blocks) in Self::blocks_again(state, self.pools.len()).into_iter().enumerate() {
-            for Again { address, places } in blocks {
+            for OpenBlock { address, places } in blocks {
                 let made = (bench.take)(pool)?.filter(|made| made.address == address);
                 let Some(made) = made else { return Err(missing()) };
                 if let Some(end) = made.end {

@@ -45,7 +45,7 @@ impl Supplies {
 /// A round of an epoch.
 pub(crate) type Round = (u64, u64);
 
-/// The round that a lane needs which needs none any more.
+/// Stands for "needs no further round".
 pub(crate) const LAST: Round = (u64::MAX, u64::MAX);
 
 /// The records of a block in a round.
@@ -102,7 +102,7 @@ struct WaitingBlocks {
     /// By lane.
     blocks: Vec<BTreeMap<Round, Arc<Values>>>,
     /// The lanes that take no more blocks.
-    gone: Vec<bool>,
+    exhausted: Vec<bool>,
     snapshots: VecDeque<Saved>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn floor_of(state: &LaneState, pool: usize) -> Round {
     let documents = rows.flatten().map(|piece| piece.document).filter(|it| it.pool == pool);
     let next = match state.pools.get(pool) {
         None => Round::default(),
-        Some(pool) if pool.gone => LAST,
+        Some(pool) if pool.exhausted => LAST,
         Some(pool) => round_of(&pool.next.0),
     };
     documents.map(|it| round_of(&it.address)).fold(next, Round::min)
@@ -152,7 +152,7 @@ impl<'a> Rounds<'a> {
         };
         let waiting = WaitingBlocks {
             blocks: vec![BTreeMap::new(); lanes],
-            gone: vec![false; lanes],
+            exhausted: vec![false; lanes],
             snapshots: VecDeque::new(),
         };
         Ok(Self {
@@ -178,7 +178,7 @@ impl<'a> Rounds<'a> {
     /// epoch. A lane asks for rounds in ascending order.
     pub(crate) fn block(&self, lane: usize, round: Round) -> Result<Option<(Block, Extent, u64)>> {
         let values = match self.waiting(lane, round) {
-            _ if locked(&self.waiting).gone[lane] => None,
+            _ if locked(&self.waiting).exhausted[lane] => None,
             Some(values) => Some(values),
             None => self.read_up_to(lane, round)?,
         };
@@ -210,7 +210,7 @@ impl<'a> Rounds<'a> {
     pub(crate) fn leave(&self, lane: usize) {
         let mut waiting = locked(&self.waiting);
         waiting.blocks[lane].clear();
-        waiting.gone[lane] = true;
+        waiting.exhausted[lane] = true;
     }
 
     /// A block that waits for its lane.
@@ -305,7 +305,7 @@ impl<'a> Rounds<'a> {
         let wanted = size(round).min(self.taken.end.saturating_sub(first));
         let lane = self.lane_of(reading.at, reading.turn);
         let is_needed = self.first[lane].is_some_and(|first| reading.at >= first)
-            && !locked(&self.waiting).gone[lane];
+            && !locked(&self.waiting).exhausted[lane];
         let count = if is_needed {
             let values = Self::next(reading, supply, wanted)?;
             let count = values.len() as u64;

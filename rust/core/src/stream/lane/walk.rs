@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::order::{BlockAddress, Dealt, Order};
+use super::order::{BlockAddress, Dealt, RecordOrder};
 use super::rounds::{Rounds, round_of};
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::{FileHeads, SingleBlocks};
@@ -26,7 +26,7 @@ pub(crate) enum ChosenDocuments {
 
 /// A block with documents of open rows, which is read again.
 #[derive(Debug)]
-pub(crate) struct Again {
+pub(crate) struct OpenBlock {
     pub(crate) address: BlockAddress,
     /// The places of the documents in the rows, ascending.
     pub(crate) places: Vec<u64>,
@@ -74,7 +74,7 @@ pub(crate) struct WalkFiles<'w, 'a> {
 
 /// The blocks of one lane, in its order.
 pub(crate) struct Walk<'w, 'a> {
-    order: &'w Order<'a>,
+    order: &'w RecordOrder<'a>,
     /// The records that the caller gives, if the pool is no files.
     rounds: Option<&'w Rounds<'a>>,
     files: WalkFiles<'w, 'a>,
@@ -82,7 +82,7 @@ pub(crate) struct Walk<'w, 'a> {
     /// The number of epochs; endless if `None`.
     epochs: Option<u64>,
     /// Blocks with documents of open rows, which are read again first.
-    again: VecDeque<Again>,
+    again: VecDeque<OpenBlock>,
     /// The hashes of the state, until they are compared.
     known: ReadHashes,
     /// The next block, and the place of the next document in it.
@@ -109,11 +109,11 @@ struct OpenExtent {
 impl<'w, 'a> Walk<'w, 'a> {
     /// The blocks from `next` on, after those of `again` in ascending order.
     pub(crate) fn new(
-        (order, rounds): (&'w Order<'a>, Option<&'w Rounds<'a>>),
+        (order, rounds): (&'w RecordOrder<'a>, Option<&'w Rounds<'a>>),
         files: WalkFiles<'w, 'a>,
         lane: usize,
         epochs: Option<u64>,
-        again: VecDeque<Again>,
+        again: VecDeque<OpenBlock>,
         (next, known): ((BlockAddress, u64), ReadHashes),
     ) -> Self {
         let reads = next != (BlockAddress::default(), 0);
@@ -127,7 +127,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     pub(crate) fn next(&mut self) -> Result<Option<WalkedBlock>> {
         self.compare_extents()?;
         self.compare_blocks()?;
-        if let Some(Again { address, places }) = self.again.pop_front() {
+        if let Some(OpenBlock { address, places }) = self.again.pop_front() {
             let found = self.go_to(address)?;
             let found =
                 found.map(|found| WalkedBlock { chosen: ChosenDocuments::Only(places), ..found });

@@ -118,7 +118,7 @@ pub(crate) struct PoolState {
     pub(crate) credit: i64,
     /// True if it gives no more documents in this round, and in any.
     pub(crate) ended: bool,
-    pub(crate) gone: bool,
+    pub(crate) exhausted: bool,
     /// True if the records of the next block are counted already.
     pub(crate) counted: bool,
     pub(crate) hashes: ReadHashes,
@@ -126,7 +126,7 @@ pub(crate) struct PoolState {
     pub(crate) unpacked_from: BlockAddress,
     pub(crate) found: bool,
     /// The further passes that may pack none before it is given up.
-    pub(crate) chances: u64,
+    pub(crate) empty_passes_left: u64,
 }
 
 /// The position of a lane.
@@ -138,9 +138,10 @@ pub(crate) struct LaneState {
     pub(crate) round: u64,
     /// True if no row follows in this round.
     pub(crate) ended: bool,
-    /// True if a row of this round was delivered, and the further rounds that may give none before the lane is given up.
-    pub(crate) gave: bool,
-    pub(crate) chances: u64,
+    /// True if a row of this round was delivered.
+    pub(crate) delivered_in_round: bool,
+    /// The further rounds that may give no row before the lane is given up.
+    pub(crate) empty_passes_left: u64,
     pub(crate) pools: Vec<PoolState>,
     /// Rows that are closed but not delivered, in order.
     pub(crate) closed: Vec<Vec<PiecePlace>>,
@@ -164,8 +165,8 @@ pub(crate) struct Snapshot {
     pub(crate) rows: u64,
     pub(crate) round: u64,
     pub(crate) ended: bool,
-    pub(crate) gave: bool,
-    pub(crate) chances: u64,
+    pub(crate) delivered_in_round: bool,
+    pub(crate) empty_passes_left: u64,
     pub(crate) pools: Vec<PoolState>,
     /// The number of rows that are closed but not delivered. They come first.
     pub(crate) closed: usize,
@@ -183,11 +184,11 @@ impl Snapshot {
         bits.number(self.rows);
         bits.number(self.round);
         bits.put(u64::from(self.ended), 1);
-        bits.put(u64::from(self.gave), 1);
-        bits.number(self.chances);
+        bits.put(u64::from(self.delivered_in_round), 1);
+        bits.number(self.empty_passes_left);
         bits.number(self.pools.len() as u64);
         for pool in &self.pools {
-            let PoolState { next: (address, place), credit, ended, gone, .. } = pool;
+            let PoolState { next: (address, place), credit, ended, exhausted, .. } = pool;
             write_address(&mut bits, address);
             let (record, number) = record_and_number(*place);
             bits.number(record);
@@ -196,14 +197,14 @@ impl Snapshot {
             bits.number((credit.unsigned_abs() << 1) | u64::from(*credit < 0));
             // Mostly a document of the last block was packed.
             let is_near = pool.unpacked_from == address.next_block();
-            for is in [*ended, *gone, pool.counted, pool.found, is_near] {
+            for is in [*ended, *exhausted, pool.counted, pool.found, is_near] {
                 bits.put(u64::from(is), 1);
             }
             if !is_near {
                 write_address(&mut bits, &pool.unpacked_from);
             }
             pool.hashes.write(&mut bits);
-            bits.number(pool.chances);
+            bits.number(pool.empty_passes_left);
         }
         write_pieces(&mut bits, &self.pieces);
         bits.number(self.closed as u64);
@@ -257,8 +258,8 @@ impl LaneState {
             rows: self.rows,
             round: self.round,
             ended: self.ended,
-            gave: self.gave,
-            chances: self.chances,
+            delivered_in_round: self.delivered_in_round,
+            empty_passes_left: self.empty_passes_left,
             pools: self.pools.clone(),
             closed: self.closed.len(),
             ages: self.open.iter().map(|(age, _)| *age).collect(),
@@ -272,8 +273,8 @@ impl LaneState {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut bits = BitReader::new(bytes);
         let (delivered, round) = (bits.number()?, bits.number()?);
-        let (ended, gave) = (bits.take(1)? == 1, bits.take(1)? == 1);
-        let chances = bits.number()?;
+        let (ended, delivered_in_round) = (bits.take(1)? == 1, bits.take(1)? == 1);
+        let empty_passes_left = bits.number()?;
         let mut pools = Vec::new();
         for _ in 0..bits.number()? {
             let (address, record) = (read_address(&mut bits)?, bits.number()?);
@@ -282,20 +283,20 @@ impl LaneState {
             let size = i64::try_from(credit >> 1).ok()?;
             let credit = if credit & 1 == 1 { -size } else { size };
             let mut is = || Some(bits.take(1)? == 1);
-            let (ended, gone, counted, found, is_near) = (is()?, is()?, is()?, is()?, is()?);
+            let (ended, exhausted, counted, found, is_near) = (is()?, is()?, is()?, is()?, is()?);
             let unpacked_from =
                 if is_near { address.next_block() } else { read_address(&mut bits)? };
-            let (hashes, chances) = (ReadHashes::read(&mut bits)?, bits.number()?);
+            let (hashes, empty_passes_left) = (ReadHashes::read(&mut bits)?, bits.number()?);
             pools.push(PoolState {
                 next,
                 credit,
                 ended,
-                gone,
+                exhausted,
                 counted,
                 hashes,
                 unpacked_from,
                 found,
-                chances,
+                empty_passes_left,
             });
         }
         let pieces = read_pieces(&mut bits)?;
@@ -329,7 +330,17 @@ impl LaneState {
         let (rows, closed) = (delivered, rows);
         let pictures =
             if bits.take(1)? == 1 { Some(KnownPictures::read(&mut bits)?) } else { None };
-        Some(Self { rows, round, ended, gave, chances, pools, closed, open, pictures })
+        Some(Self {
+            rows,
+            round,
+            ended,
+            delivered_in_round,
+            empty_passes_left,
+            pools,
+            closed,
+            open,
+            pictures,
+        })
     }
 }
 
@@ -493,18 +504,23 @@ mod tests {
             dealt,
         });
         let pool = (address(), numbers, any::<[bool; 4]>(), hashes).prop_map(
-            |(address, (place, credit, chances, from), [ended, gone, counted, found], hashes)| {
+            |(
+                address,
+                (place, credit, empty_passes_left, from),
+                [ended, exhausted, counted, found],
+                hashes,
+            )| {
                 let unpacked_from = from.unwrap_or(address.next_block());
                 PoolState {
                     next: (address, place),
                     credit,
                     ended,
-                    gone,
+                    exhausted,
                     counted,
                     hashes,
                     unpacked_from,
                     found,
-                    chances,
+                    empty_passes_left,
                 }
             },
         );
@@ -516,12 +532,18 @@ mod tests {
             .prop_map(|(rows, next)| KnownPictures { rows, next });
         let pictures = prop::option::of(pictures);
         (numbers, prop::collection::vec(pool, 0..4), rows, open, pictures).prop_map(
-            |((rows, round, ended, gave, chances), pools, closed, open, pictures)| LaneState {
+            |(
+                (rows, round, ended, delivered_in_round, empty_passes_left),
+                pools,
+                closed,
+                open,
+                pictures,
+            )| LaneState {
                 rows,
                 round,
                 ended,
-                gave,
-                chances,
+                delivered_in_round,
+                empty_passes_left,
                 pools,
                 closed,
                 open,

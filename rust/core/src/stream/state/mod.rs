@@ -19,7 +19,7 @@ use serde_json::Value;
 use self::carried::Carried;
 
 use self::lane_state::LaneState;
-use super::options::{Share, StreamOptions};
+use super::options::{RankRows, StreamOptions};
 use crate::config::Options;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
@@ -206,7 +206,7 @@ impl State {
 
     /// True if the rank of some lanes continues the counts. Those of all ranks go to the first rank; those of one rank
     /// to that rank, or among others to the one that has its first lane.
-    pub(super) fn has_counts_of(&self, numbers: &[usize], share: Share) -> bool {
+    pub(super) fn has_counts_of(&self, numbers: &[usize], share: RankRows) -> bool {
         match self.rank {
             None => share.rank == 0,
             Some(rank) if share.world_size == self.world_size => share.rank == rank,
@@ -216,8 +216,8 @@ impl State {
 
     /// Fails for the state of one of several ranks that share lanes, in another rank: the rows would be those that follow, and
     /// the counts would not.
-    pub(super) fn check_rank(&self, share: Share) -> Result<()> {
-        let of = Share {
+    pub(super) fn check_rank(&self, share: RankRows) -> Result<()> {
+        let of = RankRows {
             lanes: self.lanes,
             batch: self.batch_size,
             rank: 0,

@@ -7,4 +7,4 @@ pub(super) mod replayer;
 pub(super) mod trials;
 pub(super) mod turns;
 mod unprinted;
-pub(super) mod wanted;
+pub(super) mod wanted_spans;

@@ -16,7 +16,7 @@ use super::marked::{MarkedTurns, given};
 use super::recorded::Programs;
 use super::turns::{TurnPrograms, WholeTurns};
 use super::unprinted::numbered;
-use super::wanted::WantedSpans;
+use super::wanted_spans::WantedSpans;
 use crate::config::Turns;
 use crate::record::{Conversation, FastReader, is_assistant};
 use crate::report::ledger::NoteSet;
@@ -32,7 +32,7 @@ use crate::template::trained::learned::markup::TurnMarkup;
 use crate::template::trained::learned::spans;
 use crate::template::trained::learned::spans::{Turn, looped};
 use crate::template::trained::learned::turns::turn_ends;
-use crate::template::trained::noted::NoteOptions;
+use crate::template::trained::turn_notes::NoteOptions;
 
 /// Most programs of one outline. They differ in the outcomes of their guards.
 const MOST_PROGRAMS: usize = 16;

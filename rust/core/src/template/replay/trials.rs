@@ -5,7 +5,7 @@
 
 use super::recorded::Programs;
 use super::replayer::{Replayed, Replayer};
-use super::wanted::WantedSpans;
+use super::wanted_spans::WantedSpans;
 use crate::config::Turns;
 use crate::record::{Conversation, FastReader, Shape, parse_conversation};
 use crate::template::chat::ChatTemplate;
@@ -153,7 +153,7 @@ fn interpreted(
     }
     out.left_out.clear();
     let left_out = Some(&mut out.left_out);
-    let (text, spans) = template.render_spans_noting(conversation, left_out).ok()?;
+    let (text, spans) = template.render_spans_with_notes(conversation, left_out).ok()?;
     out.cuts = template.turn_ends(conversation, &text, &spans);
     (out.printed.text, out.printed.spans) = (text, spans);
     if wanted == WantedSpans::Turns {

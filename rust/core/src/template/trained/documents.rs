@@ -15,7 +15,7 @@ use super::learned::markup::TurnMarkup;
 use super::learned::spans;
 use super::learned::spans::Turn;
 use super::rule;
-use super::rule::stops::Stops;
+use super::rule::stop_tokens::Stops;
 use super::rule::texts::{self, TrainedTurn};
 
 /// A text in which trained turns stand, and those turns.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
-use super::rule::words::without_reasoning;
+use super::rule::message_words::without_reasoning;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::is_assistant;

@@ -11,7 +11,7 @@ use super::learned::spans::Turn;
 use super::rule::masked_parts::PartSearch;
 use super::rule::other_spans;
 use super::rule::reasoning_marks::ReasoningMarks;
-use super::rule::stops::Stops;
+use super::rule::stop_tokens::Stops;
 use super::rule::tokens::shared_start;
 use crate::config::{TurnParts, Turns};
 use crate::record::{Conversation, Fault};
@@ -52,7 +52,7 @@ pub(super) struct TurnPlace<'p> {
     pub(super) text: &'p str,
     /// The bytes of the turn in it.
     pub(super) span: Range<usize>,
-    /// Bytes that the turn stands further behind in its document; it wraps for one further in front.
+    /// The offset of the turn in its document minus its offset here; it wraps if that is negative.
     pub(super) shift: usize,
     /// True if it continues the turn of the message before.
     pub(super) is_joined: bool,

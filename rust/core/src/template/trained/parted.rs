@@ -11,7 +11,7 @@ use super::learned::header::learned;
 use super::learned::spans;
 use super::learned::spans::Turn;
 use super::part_finder::{PartFinder, PartedTurn, TurnPlace, WantedTurns};
-use super::rule::stops::Stops;
+use super::rule::stop_tokens::Stops;
 use super::rule::texts::{self, TrainedTurn};
 use super::rule::{self, FoundTexts};
 use crate::config::Turns;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fastpack_tokenize::loading::regular;
 
-use super::again::again;
+use super::retry::retry;
 
 /// A file of the local disk, up to the size that it had when it was opened.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct LocalFile {
 impl LocalFile {
     /// Opens the file at `path`.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        again(|| {
+        retry(|| {
             let file = regular::open(path)?;
             let size = file.metadata()?.len();
             Ok(Self { file, size, at: 0 })
@@ -41,7 +41,7 @@ impl LocalFile {
 impl Read for LocalFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left()?).unwrap_or(usize::MAX).min(buffer.len());
-        let read = again(|| self.file.read(&mut buffer[..most]))?;
+        let read = retry(|| self.file.read(&mut buffer[..most]))?;
         self.at += read as u64;
         Ok(read)
     }

@@ -1,6 +1,5 @@
 //! Files of the local disk: which are opened, hashed, replaced and removed, and how.
 
-pub(crate) mod again;
 pub mod bounds;
 pub(crate) mod expected;
 pub(crate) mod file_hash;
@@ -10,5 +9,6 @@ pub(crate) mod local;
 pub(crate) mod read_ahead;
 pub(crate) mod regular;
 pub(crate) mod removal;
+pub(crate) mod retry;
 pub mod sealed;
 pub(crate) mod writeback;

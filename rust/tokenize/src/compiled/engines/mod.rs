@@ -1,10 +1,10 @@
 //! The engines: one for each kind of model.
 
 pub(super) mod alphabet;
+pub(super) mod bert_word_piece;
 pub(super) mod bpe;
 pub(super) mod byte_level;
 pub(super) mod general;
 pub(super) mod sentence;
 pub(super) mod unigram;
 pub(super) mod word_piece;
-pub(super) mod words;

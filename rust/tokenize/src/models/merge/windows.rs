@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::buckets::Buckets;
 use super::{Lane, Merges, SMALL, Symbol, TOGETHER};
-use crate::stop::Stop;
+use crate::cancel_flag::CancelFlag;
 
 /// The sizes of windows and lanes.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ pub(crate) struct Windows {
     next: Vec<Token>,
     lanes: Vec<WindowLane>,
     /// The flag that stops the merging of a very long word.
-    pub(crate) stop: Stop,
+    pub(crate) stop: CancelFlag,
 }
 
 impl Windows {

@@ -4,7 +4,7 @@ use crate::config::TurnParts;
 use crate::pipeline::documents::rendering::text_weights::{TextWeights, end_turns};
 use crate::pipeline::documents::rendering::train_on::{TrainedPart, check_shown, turn_number};
 use crate::record::{Conversation, Fault};
-use crate::report::note::Note;
+use crate::report::note_kinds::Note;
 use crate::template::{ChatTemplate, LeftOut, PartedText, Rendered, Turn, TurnText, WantedTurns};
 
 impl TrainedPart<'_> {

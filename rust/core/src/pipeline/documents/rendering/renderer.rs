@@ -16,9 +16,11 @@ use crate::pipeline::documents::rendering::answers::asked_and_answered;
 use crate::pipeline::documents::rendering::arguments::{
     decode_answers, decode_arguments, has_calls,
 };
+use crate::pipeline::documents::rendering::control_tokens_as_text::{
+    pair_with_ordinary, with_ordinary,
+};
 use crate::pipeline::documents::rendering::failure::RecordFailure;
-use crate::pipeline::documents::rendering::formatted::MarkersInTexts;
-use crate::pipeline::documents::rendering::ordinary::{pair_with_ordinary, with_ordinary};
+use crate::pipeline::documents::rendering::markers_in_texts::MarkersInTexts;
 use crate::pipeline::documents::rendering::pictures::PictureTexts;
 use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};

@@ -285,7 +285,7 @@ impl<'o> TrainedPart<'o> {
         let (text, spans) = match self.wanted().of(weights.is_some(), prompt.is_some()) {
             WantedSpans::Text => (template.render_noting(conversation, noted)?, Trained::All),
             WantedSpans::Spans => {
-                let (text, ranges) = template.render_spans_noting(conversation, noted)?;
+                let (text, ranges) = template.render_spans_with_notes(conversation, noted)?;
                 let turn_ends = if self.trims {
                     template.turn_ends(conversation, &text, &ranges)
                 } else {

@@ -14,7 +14,7 @@ use super::rows::{ColumnChoice, RowReader, Rows};
 use crate::error::Result;
 use crate::source::block::Reader;
 use crate::source::discovery::found::SourceFile;
-use crate::source::input::InputBytes;
+use crate::source::file_bytes::InputBytes;
 use crate::util::control::Control;
 use damage::{Damage, FILE_MAGIC};
 use footer::IpcFile;

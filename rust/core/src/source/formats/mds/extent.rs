@@ -7,7 +7,7 @@ use super::{Head, MdsReader};
 use crate::error::Result;
 use crate::source::block::{Content, Reader};
 use crate::source::discovery::found::SourceFile;
-use crate::source::input::InputBytes;
+use crate::source::file_bytes::InputBytes;
 use crate::util::control::Control;
 
 /// The records of an extent.

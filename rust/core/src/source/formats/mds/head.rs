@@ -6,7 +6,7 @@ use super::columns::MdsColumns;
 use super::word::{WORD, word};
 use crate::error::{Error, Result};
 use crate::source::discovery::found::SourceFile;
-use crate::source::input::InputBytes;
+use crate::source::file_bytes::InputBytes;
 use crate::util::control::Control;
 
 /// The offsets and columns of a shard.

@@ -16,7 +16,7 @@ use parquet::basic::Compression;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, RowGroupMetaData};
 
-use super::json_field;
+use super::json_columns;
 use super::rows::{ColumnChoice, RowReader, block_rows, said};
 use crate::error::{self, Error};
 use crate::report::ledger::Reason;
@@ -108,7 +108,7 @@ fn load(file: &mut Pages) -> Result<ArrowReaderMetadata> {
     let metadata = ArrowReaderMetadata::load(&*file, ArrowReaderOptions::default())?;
     file.check(metadata.metadata())?;
     let schema = metadata.schema();
-    let Some(fields) = json_field::of_parquet(schema.fields(), metadata.parquet_schema()) else {
+    let Some(fields) = json_columns::of_parquet(schema.fields(), metadata.parquet_schema()) else {
         return Ok(metadata);
     };
     let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));

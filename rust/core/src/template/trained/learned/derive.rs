@@ -10,10 +10,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::ending::MessageTail;
 use super::header::learned;
 use super::marks::{MarkPlace, Marks, extents};
 use super::markup::TurnMarkup;
+use super::turn_ends::MessageTail;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::left_out::LeftOut;
@@ -32,12 +32,12 @@ impl ChatTemplate {
         &self,
         conversation: &Conversation,
     ) -> std::result::Result<(String, Vec<Range<usize>>), Fault> {
-        self.render_spans_noting(conversation, None)
+        self.render_spans_with_notes(conversation, None)
     }
 
     /// Renders a conversation, finds the spans that the assistant wrote, and adds the fields that the text
     /// leaves out.
-    pub(crate) fn render_spans_noting(
+    pub(crate) fn render_spans_with_notes(
         &self,
         conversation: &Conversation,
         left_out: Option<&mut LeftOut>,
@@ -46,7 +46,7 @@ impl ChatTemplate {
         Ok((output.text, output.spans))
     }
 
-    /// Renders a conversation as [`render_spans_noting`](Self::render_spans_noting) does. The message of each span is
+    /// Renders a conversation as [`render_spans_with_notes`](Self::render_spans_with_notes) does. The message of each span is
     /// known if the template marks its turns in a loop over messages.
     pub(in crate::template) fn render_marked_noting(
         &self,
@@ -181,12 +181,12 @@ pub(crate) fn from_places(
             return None;
         }
         match find_span(turn, text, at, &shown, next) {
-            Some(TurnPlace::New(span)) => {
+            Some(MarkedTurn::New(span)) => {
                 at = span.end;
                 spans.push(span);
             }
             // Some templates put several messages into one turn.
-            Some(TurnPlace::SameTurn(end)) => {
+            Some(MarkedTurn::SameTurn(end)) => {
                 let last = spans.last_mut()?;
                 last.end = end;
                 at = end;
@@ -223,7 +223,7 @@ fn begins_another_turn(template: &ChatTemplate, turn: &TurnMarkup, span: &str) -
 }
 
 /// The place of a message's turn.
-enum TurnPlace {
+enum MarkedTurn {
     /// In a turn of its own.
     New(Range<usize>),
     /// In the turn of the message before, which ends here.
@@ -249,7 +249,7 @@ fn find_span(
     from: usize,
     shown: &MessagePlace,
     next: usize,
-) -> Option<TurnPlace> {
+) -> Option<MarkedTurn> {
     let gap = &text[from..shown.range.start];
     let shortest = turn.headers.last()?;
     let header =
@@ -267,8 +267,8 @@ fn find_span(
     };
     let end = after + turn.ends.find(&tail)?;
     match start {
-        Some(start) => Some(TurnPlace::New(start..end)),
-        None if shown.is_marked && gap.trim().is_empty() => Some(TurnPlace::SameTurn(end)),
+        Some(start) => Some(MarkedTurn::New(start..end)),
+        None if shown.is_marked && gap.trim().is_empty() => Some(MarkedTurn::SameTurn(end)),
         None => None,
     }
 }

@@ -1,6 +1,6 @@
 //! [`TurnMarkup`]: the texts with which a template begins and ends the assistant's turns.
 
-use super::ending::TurnEnds;
+use super::turn_ends::TurnEnds;
 
 /// The texts around the text of the assistant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Finds turns by the text around them, which is learned from renders of tiny conversations.
 
 pub(crate) mod derive;
-pub(crate) mod ending;
 pub(crate) mod header;
 pub(crate) mod marks;
 pub(crate) mod markup;
 pub(crate) mod spans;
 pub(super) mod thought_marks;
+pub(crate) mod turn_ends;
 pub(crate) mod turns;

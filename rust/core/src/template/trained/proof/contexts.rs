@@ -24,20 +24,22 @@ const MOST_CONTEXTS: usize = 1 << 17;
 /// A note on a message of a conversation with made-up words.
 pub(crate) type MessageNote = (Note, usize);
 
-/// A message with the messages around it, by the numbers of their kinds. Messages of one kind differ in their words alone; those of
-/// one shape have the same role and the same fields.
+/// A message with the messages around it, by the numbers of their kinds. Messages of one kind differ in their words alone. Messages
+/// with the same fields have the same role, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MessageContext {
-    /// The tools and variables of the conversation, the kind of its first message, and the shapes of all.
+    /// The tools and variables of the conversation, the kind of its first message, and the roles and fields of all.
     conversation: u32,
     /// The two messages before it, the message, and the one behind it; 0 where there is none.
     kinds: [u32; 4],
     /// The kinds of the messages of users before it, and behind it.
     users: [u32; 2],
-    /// The shapes of the messages between it and the messages of users that are nearest, before it and behind it.
+    /// The roles and fields of the messages between it and the messages of users that are nearest, before it and behind it.
     block: [u32; 2],
-    /// True if there are several users' messages before it, and if it is the last of the assistant.
-    is_late: [bool; 2],
+    /// True if there are several users' messages before it.
+    is_behind_users: bool,
+    /// True if it is the last message of the assistant.
+    is_last_answer: bool,
 }
 
 /// The result of trials for one context.
@@ -141,7 +143,8 @@ impl KnownContexts {
                 kinds: near.map(kind),
                 users: [before.users, behind.users],
                 block: [before.block, behind.block],
-                is_late: [before.count > 1, last == Some(at)],
+                is_behind_users: before.count > 1,
+                is_last_answer: last == Some(at),
             }
         });
         Some(contexts.collect())

@@ -1,17 +1,19 @@
 //! Finds the parts of a turn in its text: reasoning, content, calls.
 //!
 //! The words of a part are found by replacing them: there the text differs. The markup around words belongs to them:
-//! the marks of reasoning, the markup of calls. Of the markup between two parts, the piece with which the text without
-//! the first begins belongs to the second; if that does not tell, the piece that the text without the second has, too,
-//! belongs to the first.
+//! the marks of reasoning, the markup of calls.
+//!
+//! In `<think>A</think>\n\nB`, the markup between `A` and `B` is divided by two more renders. The one without `A` is `B`: it begins
+//! with no markup, so none of it belongs to `B`. Had it been `\n\nB`, the `\n\n` would belong to `B`. If that render shares nothing
+//! with the markup, the one without `B` decides: the markup that it still has belongs to `A`.
 
 use std::ops::Range;
 
 use fastpack_template::json::Map;
 
+use super::message_words::{MessageWords, TurnPart, with_reasoning, words};
 use super::reasoning_marks::ReasoningMarks;
 use super::tokens::shared_start;
-use super::words::{MessageWords, TurnPart, with_reasoning, words};
 use crate::config::TurnParts;
 use crate::template::chat::ChatTemplate;
 

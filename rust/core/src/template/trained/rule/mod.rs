@@ -1,18 +1,18 @@
 //! The definition of the trained part of a conversation: of each turn, the text that the model has to generate there.
 //!
-//! That is the text up to and with the turn, behind the text before it with the generation prompt, up to and
-//! with the token at which generation stops. A template that writes earlier messages otherwise once others follow has
+//! Two renders define it: the messages before the turn with the generation prompt, and the messages through the turn. The text of
+//! the second behind the first is trained, through the token at which generation stops. A template that writes earlier messages otherwise once others follow has
 //! no single text that is right for all turns, so a conversation becomes one or several [documents](TurnDocument).
 //! It takes four to six renders a turn. Where trials show that the cheaper way ([`marks`](super::learned::marks)) finds the same,
 //! that one is used ([`trust`](super::proof::trust)).
 
 mod alike;
 pub(in crate::template) mod masked_parts;
+pub(in crate::template) mod message_words;
 pub(in crate::template) mod reasoning_marks;
-pub(in crate::template) mod stops;
+pub(in crate::template) mod stop_tokens;
 pub(in crate::template) mod texts;
 pub(in crate::template) mod tokens;
-pub(in crate::template) mod words;
 
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
@@ -21,7 +21,7 @@ use fastpack_template::json::Map;
 
 pub(in crate::template::trained) use alike::has_calls;
 use alike::{argument_words, has_text, other_kinds, same_kind};
-use stops::Stops;
+use stop_tokens::Stops;
 use texts::{TrainedTurn, TurnDocument, merged};
 use tokens::shared_start;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::stops::Stops;
+use super::stop_tokens::Stops;
 
 /// A text in which trained turns stand as the model sees them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

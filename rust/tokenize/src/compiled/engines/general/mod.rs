@@ -8,7 +8,7 @@
 mod characters;
 mod pre_tokenized;
 mod scripts;
-mod words;
+mod word_cuts;
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ use crate::split::{Cursor, SplitStep, Splitter};
 pub(crate) use characters::{Affixes, Characters, Fallback};
 pub(crate) use pre_tokenized::PreTokenized;
 use pre_tokenized::SourceText;
-use words::{CutWords, WordEnds};
+use word_cuts::{CutWords, WordEnds};
 
 /// Bytes of the longest text that a stage rewrites: a stage can make the text five times as long, and
 /// positions are 32 bits.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Origin, add_places};
-use crate::report::note::{Note, NoteSet};
+use crate::report::note_kinds::{Note, NoteSet};
 use crate::util::message::counted;
 
 /// The most places of each note.
@@ -63,7 +63,7 @@ pub struct NotedReport {
 
 /// The documents of conversations that became several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SplitDocuments {
+pub struct ConversationDocuments {
     /// Their number.
     pub documents: u64,
     /// Their tokens.
@@ -88,7 +88,7 @@ pub struct SplitConversations<N = Noted> {
     pub noted: N,
     /// Their documents.
     #[serde(flatten)]
-    pub split: SplitDocuments,
+    pub split: ConversationDocuments,
 }
 
 impl<N> SplitConversations<N> {
@@ -98,7 +98,7 @@ impl<N> SplitConversations<N> {
     }
 }
 
-impl SplitDocuments {
+impl ConversationDocuments {
     fn add(&mut self, more: Self) {
         self.documents += more.documents;
         self.tokens += more.tokens;
@@ -110,7 +110,7 @@ impl SplitDocuments {
 }
 
 impl SplitConversations {
-    fn add(&mut self, split: SplitDocuments, origin: impl FnOnce() -> Origin) {
+    fn add(&mut self, split: ConversationDocuments, origin: impl FnOnce() -> Origin) {
         self.noted.add(None, origin);
         self.split.add(split);
     }
@@ -131,8 +131,14 @@ impl SplitConversations {
     /// A warning, if all documents, of `read` tokens, have more than half as many tokens again as with one document a
     /// conversation.
     fn warning(&self, read: u64) -> Option<String> {
-        let SplitDocuments { documents, tokens, last_tokens, whole_tokens, turns, rewritten_turns } =
-            self.split;
+        let ConversationDocuments {
+            documents,
+            tokens,
+            last_tokens,
+            whole_tokens,
+            turns,
+            rewritten_turns,
+        } = self.split;
         let more = tokens.saturating_sub(whole_tokens);
         let without = read.saturating_sub(more);
         (2 * more > without).then(|| {
@@ -178,7 +184,7 @@ pub struct RecordNotes<'s> {
     /// The other notes.
     pub notes: NoteSet,
     /// Its documents, if they are several.
-    pub split: Option<SplitDocuments>,
+    pub split: Option<ConversationDocuments>,
 }
 
 impl Noted {

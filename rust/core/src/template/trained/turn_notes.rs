@@ -14,7 +14,7 @@ use super::documents::TurnText;
 use super::learned::spans::Turn;
 use super::proof::contexts::MessageNote;
 use super::proof::made_up::{MadeUp, TrainedPlace};
-use super::rule::stops::Stops;
+use super::rule::stop_tokens::Stops;
 use super::rule::texts::{each, merged};
 use super::rule::{self, FoundTexts};
 use super::search_words::{Said, SearchWords, WordReplacer};

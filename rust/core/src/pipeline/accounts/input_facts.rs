@@ -1,4 +1,4 @@
-//! [`About`]: the facts of a report about the inputs and the tokenizer.
+//! [`InputFacts`]: the facts of a report about the inputs and the tokenizer.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use fastpack_tokenize::{Engine, Tokenizer};
 use crate::assemble::NumberedFiles;
 use crate::config::{Classes, Options};
 use crate::pipeline::documents::recognise::FileKinds;
-use crate::pipeline::documents::rendering::markers::cut_markers;
+use crate::pipeline::documents::rendering::missing_markers::cut_markers;
 use crate::pipeline::documents::rendering::prompt_names::CHAT_TEMPLATE;
 use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};
@@ -15,7 +15,7 @@ use crate::report::{Report, RunFacts, Tally};
 use crate::source::{FoundFiles, Memory};
 
 /// The facts of a report about the inputs and the tokenizer.
-pub(crate) struct About {
+pub(crate) struct InputFacts {
     pub(crate) facts: RunFacts,
     /// The files by the numbers that rows give them.
     pub(crate) sources: NumberedFiles,
@@ -28,7 +28,7 @@ fn slow(reason: &str) -> String {
     )
 }
 
-impl About {
+impl InputFacts {
     /// The facts about files before they are read.
     pub(crate) fn new(job: &Job, found: &FoundFiles) -> Self {
         let (engine, engine_reason) = match job.tokenizer.as_ref().map(Tokenizer::engine) {

@@ -1,4 +1,4 @@
-//! [`PyShares`]: the shares of the sources of a job that ends.
+//! [`PyShares`]: the shares of the sources of a job; a stream has its own.
 
 use fastpack_core::config::{ShareUnit, Shares, SourceShare, StoppingStrategy};
 use pyo3::prelude::*;

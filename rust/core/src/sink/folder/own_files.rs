@@ -1,4 +1,4 @@
-//! [`Owned`]: the files in an output folder that fastpack wrote, recognised by their content.
+//! [`OwnFiles`]: the files in an output folder that fastpack wrote, recognised by their content.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +21,7 @@ use crate::util::disk::removal::{Claim, Disk, Evidence, Stamp, prove, remove_fil
 ///
 /// A file counts as fastpack's if one of its manifests lists it with the same size and hash.
 #[derive(Debug, Default)]
-pub(crate) struct Owned {
+pub(crate) struct OwnFiles {
     /// The output folder.
     dir: PathBuf,
     /// The stamp of each file when it was recognised, by name.
@@ -37,7 +37,7 @@ struct ManifestEntry<'a> {
     blake3: &'a str,
 }
 
-impl Owned {
+impl OwnFiles {
     /// Finds the remains of outputs that were being placed or replaced, by the manifests `remains`, and the
     /// `finished` output of the folder `dir` with the names of all other files.
     pub(crate) fn find(
@@ -151,7 +151,7 @@ impl Owned {
     }
 }
 
-impl Evidence<Disk> for Owned {
+impl Evidence<Disk> for OwnFiles {
     fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
         let name = path.strip_prefix(&self.dir).ok().and_then(Path::to_str);
         match name.and_then(|name| self.files.get(name)) {

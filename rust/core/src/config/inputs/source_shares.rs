@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::words::option_words;
+use crate::config::option_words::option_words;
 use crate::error::{Error, Result};
 
 option_words! {

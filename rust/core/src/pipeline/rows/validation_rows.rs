@@ -10,8 +10,8 @@ use crate::pipeline::accounts::books::Books;
 use crate::pipeline::documents::validation_split::SplitThreshold;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
-use crate::pipeline::rows::shares::ShareDraw;
-use crate::pipeline::rows::validation_draw::Draw;
+use crate::pipeline::rows::source_share_draw::ShareDraw;
+use crate::pipeline::rows::validation_draw::ValidationDraw;
 use crate::sink::Sink;
 use crate::source::FoundFiles;
 use crate::util::control::Control;
@@ -33,7 +33,7 @@ impl Packing<'_> {
             return Err(Error::option("validation", reason));
         }
         let seed = self.options.rows.packing.seed;
-        Ok(Self { draw: validation.map(|it| Draw::new(it, seed)), validation, ..self })
+        Ok(Self { draw: validation.map(|it| ValidationDraw::new(it, seed)), validation, ..self })
     }
 
     /// Accepts a split with all documents on one side: they are few, and those of the rows before them are on both.
@@ -105,7 +105,7 @@ pub(in crate::pipeline) fn done(sink: &dyn Sink) -> usize {
 /// Packs each split separately.
 fn pack_splits(
     mut packing: Packing<'_>,
-    draw: &Draw,
+    draw: &ValidationDraw,
     (sink, mut done): (&mut dyn Sink, usize),
     control: &Control,
 ) -> Result<RunCounts> {
@@ -140,7 +140,7 @@ struct PlannedSplit {
 /// The plan of each split, and the fates of its documents.
 fn plan_splits(
     packing: &mut Packing<'_>,
-    draw: &Draw,
+    draw: &ValidationDraw,
     control: &Control,
 ) -> Result<Vec<PlannedSplit>> {
     let aside = draw.set_aside();

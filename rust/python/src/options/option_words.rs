@@ -10,7 +10,7 @@ use crate::options::output::{PyCompression, PyFormatName, PyRowLayout};
 use crate::options::packing::{
     PyOnRemainder, PyOrder, PyOverlong, PySide, PyStrategy, PyTruncationSide,
 };
-use crate::options::shares::PyStoppingStrategy;
+use crate::options::source_shares::PyStoppingStrategy;
 use crate::options::stream::{PyOnEnd, PyOnExhausted, PyWeightUnit};
 use crate::options::{
     PyColumn, PyOnBadRecord, PySpecialInText, PyTrainOnEos, PyTrainOnWord, PyTurns,

@@ -1,4 +1,4 @@
-//! [`HeldLease`]: the lock of an object of a bucket, which is given back when this is dropped.
+//! [`LeaseGuard`]: the lock of an object of a bucket, which is given back when this is dropped.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use crate::util::control::Control;
 
 /// A lock in a bucket, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct HeldLease {
+pub(crate) struct LeaseGuard {
     target: Arc<Target>,
     /// There until it is given back.
     lease: Option<Lease>,
 }
 
-impl HeldLease {
+impl LeaseGuard {
     pub(crate) fn of(target: &Arc<Target>, lease: Lease) -> Self {
         Self { target: Arc::clone(target), lease: Some(lease) }
     }
@@ -30,13 +30,13 @@ impl HeldLease {
     }
 }
 
-impl Hold for HeldLease {
+impl Hold for LeaseGuard {
     fn check(&self, control: &Control) -> Result<()> {
         self.target.check(self.lease(), control)
     }
 }
 
-impl Drop for HeldLease {
+impl Drop for LeaseGuard {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
             self.target.unlock(lease);

@@ -1,13 +1,13 @@
-//! [`Stop`]: a flag by which another thread ends the encoding of a long text.
+//! [`CancelFlag`]: a flag by which another thread ends the encoding of a long text.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A flag that ends encoding; `None` if nothing can end it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Option<Arc<AtomicBool>>);
+pub(crate) struct CancelFlag(Option<Arc<AtomicBool>>);
 
-impl Stop {
+impl CancelFlag {
     /// Ends encoding once `flag` is set.
     pub(crate) fn when(flag: Arc<AtomicBool>) -> Self {
         Self(Some(flag))

@@ -1,4 +1,4 @@
-//! [`again`]: repeats an operation on a local file that failed for a reason which can pass.
+//! [`retry`]: repeats an operation on a local file that failed for a reason which can pass.
 //!
 //! A folder of a network is local to a program: its server may restart, or a mount may be renewed, while a run of days
 //! reads. Requests for objects of remote storage are repeated elsewhere.
@@ -18,11 +18,11 @@ const MOST: u32 = 6;
 const DEVICE_ERROR: i32 = 5;
 
 /// Does `what`, and does it again after a while if it fails for a reason that can pass.
-pub(crate) fn again<T>(what: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn retry<T>(what: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     repeated(FIRST, what)
 }
 
-/// [`again`] with another waiting time.
+/// [`retry`] with another waiting time.
 fn repeated<T>(first: Duration, mut what: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for turn in 0..MOST {
         match what() {
