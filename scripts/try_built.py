@@ -66,16 +66,16 @@ def main() -> int:
     wrong = list(problems(built)) if is_wheel else []
     for problem in wrong:
         print(f"{built.name} {problem}", file=sys.stderr)
-    if wrong or given.look:
-        return 1 if wrong else 0
+    if given.look:
+        return int(bool(wrong))
     if is_wheel and not runs_here(built.name):
         print(
             f"not tried: {built.name} is for another machine than this {platform.system()} {platform.machine()}"
         )
-        return 0
+        return int(bool(wrong))
     for python in (given.python or pythons()) if is_wheel else [sys.executable]:
         print(f"{python}: {tried(built, python)}")
-    return 0
+    return int(bool(wrong))
 
 
 def problems(wheel: Path) -> Iterator[str]:

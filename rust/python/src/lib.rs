@@ -73,7 +73,7 @@ mod _fastpack {
     #[pymodule_export]
     use crate::options::objective::PyObjectiveOptions;
     #[pymodule_export]
-    use crate::options::option_words::{option_words, strategy_rules};
+    use crate::options::option_words::{option_words, required_fields, strategy_rules};
     #[pymodule_export]
     use crate::options::output::{PyOutput, PyValidation};
     #[pymodule_export]

@@ -389,14 +389,14 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(
             ("message", "conversation", "conversations", "dialog", "dialogue", "turns"), "messages"
         ),
-        **dict.fromkeys(("response", "answers", "target", "completions"), "completion"),
+        **dict.fromkeys(("response", "answers", "target", "targets", "completions"), "completion"),
         **dict.fromkeys(("content", "texts", "body"), "text"),
         **dict.fromkeys(("system_prompt", "system_message"), "system"),
         **dict.fromkeys(("ids", "tokens"), "input_ids"),
         **dict.fromkeys(("assistant_mask", "completion_mask"), "assistant_masks"),
         **dict.fromkeys(("mask",), "attention_mask"),
         **dict.fromkeys(("image", "picture", "pictures", "photo", "photos"), "images"),
-        "query": "prompt",
+        **dict.fromkeys(("query", "inputs"), "prompt"),
         "weights": "loss_weights",
     },
     "columns": {

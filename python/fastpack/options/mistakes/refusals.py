@@ -11,8 +11,8 @@ from fastpack.arguments.message import Message, Setting
 from fastpack.arguments.strategy import one_document_a_row
 from fastpack.errors import OptionError, OptionTypeError, RecordError
 from fastpack.options import OPTIONS, options_of
+from fastpack.options.mistakes.record_fields import field_hint
 from fastpack.options.mistakes.suggestions import (
-    field_hint,
     option_hint,
     spelled_as_ours,
     word_hint,

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, get_args
 
 from fastpack import types
 from fastpack.arguments.checks import nearest
-from fastpack.arguments.message import Message, Setting
+from fastpack.arguments.message import Message
 from fastpack.options import OPTIONS
 from fastpack.options.mistakes.foreign import (
     FOREIGN_OPTIONS,
-    FOREIGN_WORDS,
     INSTEAD,
     MOVED,
     OPTION_ADVICE,
@@ -24,7 +22,7 @@ from fastpack.options.value import spelled_as_word
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["field_hint", "nearest_option", "option_hint", "spelled_as_ours", "word_hint", "words_of"]
+__all__ = ["nearest_option", "option_hint", "spelled_as_ours", "word_hint", "words_of"]
 
 
 def nearest_option(name: str, known: Iterable[str]) -> str | None:
@@ -95,22 +93,6 @@ def word_hint(option: str, value: object, words: Iterable[str]) -> str:
     if not listed and OPTIONS.get(option) and "int" in OPTIONS[option].type:
         return _number_hint(value)
     return meant_word(option, value, listed)
-
-
-def field_hint(message: str, given: object = None) -> str:
-    """A hint for a record without known fields, made from the field names in an error of the core and the `fields` that were given."""
-    listed = message.rpartition(", found ")[2].partition(";")[0]
-    fields = dict(given) if isinstance(given, Mapping) else {}
-    known = tuple(word for word in get_args(types.Part) if word not in fields)
-    found = re.findall(r"`([^`]+)`", listed)
-    if {"chosen", "rejected"} <= {field.strip().lower() for field in found}:
-        return Message("pairs of preferences take ", Setting("objective", "preference"))
-    for field in found:
-        plain = field.strip().lower()
-        meant = nearest(plain, known) or FOREIGN_WORDS["reading.fields"].get(plain)
-        if meant and meant not in fields and field not in fields.values() and meant != field:
-            return Message("did you mean `", Setting("reading.fields", {**fields, meant: field}), "`?")
-    return ""
 
 
 def _number_hint(value: object) -> str:

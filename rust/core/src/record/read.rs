@@ -239,7 +239,7 @@ pub fn read_with_facts(
         let mut fields = record.keys();
         facts
             .unread
-            .set(fields.any(|field| shape.is_unread_text(field) && !shape.takes(field, record)));
+            .set(fields.any(|field| shape.may_leave_out(field) && !shape.takes(field, record)));
     }
     if facts.hashes && shape.name != ShapeName::Tokens {
         let pictures = match raw {

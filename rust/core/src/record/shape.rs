@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::parsing::fault::Fault;
+use super::texts::texts_in;
+use crate::config::PICTURE_COLUMNS;
 use crate::config::inputs::usual;
 use crate::config::{Fields, Part, ShapeName};
 use crate::report::ledger::Reason;
@@ -63,8 +65,9 @@ pub struct Shape {
     telling: Vec<Arc<str>>,
     /// True if the prompts of the shape are lists of messages; `None` if unknown, or without prompts.
     messages: Option<bool>,
-    /// The fields that usually hold content, and are not read from every record.
-    unread: Vec<&'static str>,
+    /// The fields that hold content, by their usual names or by long texts in the first record, and are not read from every
+    /// record.
+    unread: Vec<Arc<str>>,
 }
 
 impl Shape {
@@ -85,8 +88,34 @@ impl Shape {
     fn with(name: ShapeName, parts: Vec<(Part, Arc<str>)>) -> Self {
         let (rivals, telling, messages) = (Vec::new(), Vec::new(), None);
         let mut shape = Self { name, parts, rivals, telling, messages, unread: Vec::new() };
-        shape.unread = usual::text_fields().filter(|field| shape.never_reads(field)).collect();
+        shape.unread = shape.unread_of(usual::text_fields().chain(PICTURE_COLUMNS));
         shape
+    }
+
+    /// The fields among these that are not read from every record.
+    fn unread_of<'f>(&self, fields: impl Iterator<Item = &'f str>) -> Vec<Arc<str>> {
+        fields.filter(|field| self.never_reads(field)).map(Arc::from).collect()
+    }
+
+    /// Finds the form of its prompts in a record, and the fields with long texts that it does not read.
+    fn look_at(&mut self, record: &Map) {
+        if let Some(part) = self.told_by() {
+            self.messages = is_list(record, self.field(part));
+        }
+        if self.messages == Some(false) {
+            // Texts are rendered without the chat template. A completion with a system text is refused where it is read.
+            let refuses = self.name == ShapeName::PromptCompletion;
+            self.parts.retain(|(part, _)| match part {
+                Part::Tools => false,
+                Part::System => refuses,
+                _ => true,
+            });
+        }
+        let is_usual = |field: &str| usual::text_fields().any(|usual| usual == field);
+        let mut fields: Vec<&str> = usual::text_fields().chain(PICTURE_COLUMNS).collect();
+        let long = record.iter().filter(|(field, value)| !is_usual(field) && has_long_text(value));
+        fields.extend(long.map(|(field, _)| &**field));
+        self.unread = self.unread_of(fields.into_iter());
     }
 
     /// The expected shape, or else the first that `record` has.
@@ -139,13 +168,19 @@ impl Shape {
         let has = |field: &str| record.get(field).is_some_and(|value| *value != Json::Null);
         let named = |part: Part| expected.fields.get(part).map(Arc::from);
         // A field that the caller named is accepted without a check. Others must exist.
+        // A field that is named for one part is not read as another.
+        let is_named = |field: &str| expected.fields.0.values().any(|named| named == field);
         let field = |part: Part, usual: &[&str]| {
-            let found = || usual.iter().copied().find(|field| has(field)).map(Arc::from);
+            let is_there = |field: &&str| has(field) && !is_named(field);
+            let found = || usual.iter().copied().find(is_there).map(Arc::from);
             named(part).or_else(found).map(|field: Arc<str>| (part, field))
         };
         let or = |part: Part, usual: &[&str]| match named(part) {
             Some(field) => vec![(part, field)],
-            None => usual.iter().map(|field| (part, Arc::from(*field))).collect(),
+            None => {
+                let usual = usual.iter().filter(|field| !is_named(field));
+                usual.map(|field| (part, Arc::from(*field))).collect()
+            }
         };
         let label = || {
             let several = named(Part::Labels).map(|field| (Part::Label, field));
@@ -229,9 +264,7 @@ impl Shape {
         parts.extend(optional.into_iter().flatten());
         parts.extend(or(Part::LossMask, &usual::LOSS_MASK));
         let mut shape = Self::with(name, parts);
-        if let Some(part) = shape.told_by() {
-            shape.messages = is_list(record, shape.field(part));
-        }
+        shape.look_at(record);
         Some(shape)
     }
 
@@ -273,14 +306,19 @@ impl Shape {
     /// All fields that records are read from, those that show other shapes, and those that may hold content.
     pub fn columns(&self) -> Vec<String> {
         let parts = self.parts.iter().map(|(_, field)| field).chain(&self.telling);
-        let said = self.unread.iter().map(|field| (*field).to_owned());
+        let said = self.unread.iter().map(ToString::to_string);
         let others = said.chain([usual::TEMPLATE_KWARGS.to_owned()]);
         parts.map(ToString::to_string).chain(others).collect()
     }
 
     /// Tells text fields that are not read from every record.
     pub(super) fn is_unread_text(&self, field: &str) -> bool {
-        self.unread.contains(&field)
+        self.unread.iter().any(|unread| **unread == *field)
+    }
+
+    /// True for a field of which something may be left out: of variables those that the chat template does not read.
+    pub(super) fn may_leave_out(&self, field: &str) -> bool {
+        self.is_unread_text(field) || field == usual::TEMPLATE_KWARGS
     }
 
     /// Tells text fields that the shape does not read, or not always.
@@ -301,6 +339,11 @@ impl Shape {
     pub(super) fn takes(&self, field: &str, record: &Map) -> bool {
         let mut parts = self.parts.iter().filter(|(_, known)| **known == *field);
         parts.any(|(part, _)| self.field_of(*part, record) == field)
+    }
+
+    /// True if the chat template sees the record's own `chat_template_kwargs`.
+    pub(super) fn takes_kwargs(&self) -> bool {
+        self.name == ShapeName::Conversations || self.has_messages()
     }
 
     /// True if this field of a record is needed.
@@ -402,6 +445,18 @@ impl fmt::Display for Shape {
             self.needed().iter().map(|(_, field)| format!("`{field}`")).collect();
         write!(f, "`{}` ({})", self.name.name(), fields.join(", "))
     }
+}
+
+/// Characters from which on a text is content, rather than the name of a source or a class.
+const LONG: usize = 200;
+
+/// True if a value has a long text of several words.
+fn has_long_text(value: &Json) -> bool {
+    let mut texts = Vec::new();
+    texts_in(value, &mut texts);
+    let is_long =
+        |text: &&str| text.len() >= LONG && text.split_whitespace().nth(LONG / 10).is_some();
+    texts.iter().any(is_long)
 }
 
 /// True if a value has content.

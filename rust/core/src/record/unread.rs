@@ -6,17 +6,30 @@ use super::parsing::cbor;
 use super::parsing::cursor::Cursor;
 use super::read::object;
 use super::shape::Shape;
+use super::shapes::messages::MessageForms;
 use super::tables::row;
+use crate::config::PICTURE_COLUMNS;
+use crate::config::inputs::usual::TEMPLATE_KWARGS;
 use crate::source::Raw;
 use fastpack_template::json::{Json, Map};
 
 /// The nesting depth of values in a record.
 const IN_RECORD: usize = 1;
 
-/// The fields that usually hold content, are not read from this record, and have a text that its document lacks.
-/// `holds` tells if the document has a text.
-pub fn left_out(raw: Raw<'_>, shape: &Shape, holds: impl Fn(&str) -> bool) -> Vec<Arc<str>> {
-    let is_unread_text = |field: &str| shape.is_unread_text(field);
+/// The fields that hold content, are not read from this record, and have a text that its document lacks; and the record's own
+/// variables that its chat template does not read. `holds` tells if the document has a text, `reads` if the template reads a
+/// variable, and `takes` if it takes pictures.
+pub fn left_out(
+    raw: Raw<'_>,
+    shape: &Shape,
+    takes: MessageForms,
+    holds: impl Fn(&str) -> bool,
+    reads: impl Fn(&str) -> bool,
+) -> Vec<Arc<str>> {
+    let is_unread_text = |field: &str| {
+        let is_picture = takes.pictures && PICTURE_COLUMNS.contains(&field);
+        field == TEMPLATE_KWARGS || shape.is_unread_text(field) && !is_picture
+    };
     let record = match raw {
         Raw::Json(line) => fast(line, is_unread_text)
             .or_else(|| object(raw, |_| false).ok().map(|record| (*record).clone())),
@@ -27,9 +40,17 @@ pub fn left_out(raw: Raw<'_>, shape: &Shape, holds: impl Fn(&str) -> bool) -> Ve
     };
     let record = record.unwrap_or_default();
     let unread = record.iter().filter(|(field, value)| {
-        is_unread_text(field) && !shape.takes(field, &record) && lacks(value, &holds)
+        let is_kwargs = ***field == *TEMPLATE_KWARGS;
+        let is_lacking = is_unread_text(field) && !shape.takes(field, &record);
+        is_lacking && !is_kwargs && lacks(value, &holds)
     });
-    unread.map(|(field, _)| Arc::clone(field)).collect()
+    let mut unread: Vec<Arc<str>> = unread.map(|(field, _)| Arc::clone(field)).collect();
+    if let Some(Json::Map(variables)) = record.get(TEMPLATE_KWARGS) {
+        let sees = |name: &str| shape.takes_kwargs() && reads(name);
+        let unseen = variables.iter().filter(|(name, value)| !sees(name) && lacks(value, &holds));
+        unread.extend(unseen.map(|(name, _)| format!("{TEMPLATE_KWARGS}.{name}").into()));
+    }
+    unread
 }
 
 /// The wanted fields of a line; `None` if they must be read in another way.

@@ -158,8 +158,8 @@ impl Note {
                  `chat_template` may print it"
             ),
             Self::CallsLeftOut => format!(
-                "the chat template leaves `tool_calls` out of the text of {records}{first}; another `chat_template` \
-                 may print it, or a `map` can write it into the content"
+                "the chat template leaves calls of tools out of the text of {records}{first}; another `chat_template` \
+                 may print them, or a `map` can write them into the content or as `tool_calls`"
             ),
             Self::OtherOpenings => format!(
                 "{records} {have} a turn whose trained text begins elsewhere than the generation prompt ends{first}: the \

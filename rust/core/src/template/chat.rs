@@ -413,6 +413,14 @@ impl ChatTemplate {
         Some(rendered)
     }
 
+    /// True if it reads a variable. Of a template that is not compiled the source tells.
+    pub fn reads_variable(&self, name: &str) -> bool {
+        match self.program.as_ref() {
+            Ok(program) => program.reads(name),
+            Err(_) => self.source.contains(name),
+        }
+    }
+
     /// The request to a rendering process, as JSON.
     fn request(
         &self,

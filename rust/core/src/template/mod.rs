@@ -21,6 +21,7 @@ mod trained;
 pub use chat::ChatTemplate;
 pub use context::TemplateContext;
 pub use conversation::joined::joined_messages;
+pub use conversation::json_arguments::with_objects;
 pub use conversation::left_out::LeftOut;
 pub use fastpack_template::Printed;
 pub use processes::RenderCommand;

@@ -1,6 +1,7 @@
-//! `option_words` and `strategy_rules`: the words that options take, and the rules about strategies, as the core defines them.
+//! `option_words`, `required_fields` and `strategy_rules`: the words that options take, the fields of shapes, and the rules about
+//! strategies, as the core defines them.
 
-use fastpack_core::config::Strategy;
+use fastpack_core::config::{ShapeName, Strategy};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -49,6 +50,17 @@ pub(crate) fn option_words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         words.set_item(option, known)?;
     }
     Ok(words)
+}
+
+/// Returns a dict from each shape of records to the usual names of each field that it needs; the first names the part.
+#[pyfunction]
+pub(crate) fn required_fields(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let shapes = PyDict::new(py);
+    for (word, shape) in ShapeName::WORDS {
+        let parts = shape.required().iter().map(|names| names.to_vec());
+        shapes.set_item(word, parts.collect::<Vec<_>>())?;
+    }
+    Ok(shapes)
 }
 
 /// Returns a dict from each rule about packing strategies to the strategies for which it holds.

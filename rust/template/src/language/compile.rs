@@ -12,6 +12,11 @@ impl Template {
         Ok(scope::resolve(body, generates))
     }
 
+    /// True if the template reads an input of this name.
+    pub fn reads(&self, input: &str) -> bool {
+        self.inputs.iter().any(|known| **known == *input)
+    }
+
     /// The texts outside of the tags of a source, and the string literals in them; none if it has an unknown token.
     pub fn texts(source: &str) -> (Vec<String>, Vec<String>) {
         let tokens = lexer::tokenize(&lexer::normalize(source)).unwrap_or_default();

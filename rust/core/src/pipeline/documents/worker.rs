@@ -102,20 +102,23 @@ impl<'a> Worker<'a> {
         self.content = None;
         let mut made = self.read_and_render(raw, asked, clock)?;
         let Some(shape) = asked.shape.filter(|_| self.may_leave_out) else { return Ok(made) };
+        let takes = asked.renderer.takes();
+        let reads = |name: &str| asked.renderer.reads_variable(name);
         match &mut made {
             RenderedRecord::Text(Rendered { text, unread, .. }, _) => {
-                unread.extend(record::left_out(raw, shape, |words| is_in(words, text)));
+                let holds = |words: &str| is_in(words, text);
+                unread.extend(record::left_out(raw, shape, takes, holds, reads));
             }
             RenderedRecord::Texts(texts) => {
                 let holds = |words: &str| texts.iter().any(|rendered| is_in(words, &rendered.text));
-                let unread = record::left_out(raw, shape, holds);
+                let unread = record::left_out(raw, shape, takes, holds, reads);
                 if let Some(first) = texts.first_mut() {
                     first.unread.extend(unread);
                 }
             }
             RenderedRecord::Several(Several { texts, unread, .. }) => {
                 let holds = |words: &str| texts.iter().any(|(text, _)| is_in(words, text));
-                unread.extend(record::left_out(raw, shape, holds));
+                unread.extend(record::left_out(raw, shape, takes, holds, reads));
             }
             RenderedRecord::Tokens(..) => {}
         }

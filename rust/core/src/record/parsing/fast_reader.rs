@@ -21,8 +21,9 @@ use crate::record::content;
 use crate::record::kinds::Conversation;
 use crate::record::shape::Shape;
 use crate::record::shapes::flags;
-use crate::record::shapes::flags::{LOSS, TRAIN, WEIGHT, is_assistant};
+use crate::record::shapes::flags::{TRAINED, WEIGHT, is_assistant};
 use crate::record::shapes::messages::{FUNCTION_CALL, ROLES, check_content};
+use crate::record::texts::texts_in;
 use fastpack_template::json::Json;
 
 /// The most messages of a conversation that is read here: the outlines of longer ones hardly occur again.
@@ -296,6 +297,11 @@ impl FastReader {
         if text.len() > MOST_KWARGS {
             return None;
         }
+        // The chat template may not read a variable with a text.
+        let mut texts = Vec::new();
+        let variables = json::parse(text).ok()?;
+        texts_in(&variables, &mut texts);
+        self.has_unread |= !texts.is_empty();
         self.outline.push(KWARGS);
         self.outline.extend(u16::try_from(text.len()).ok()?.to_le_bytes());
         self.outline.extend(text);
@@ -313,7 +319,7 @@ impl FastReader {
                 }
                 cursor.array(|cursor| self.message(|entry| cursor.object(entry)))
             } else if !shape.wants(key) {
-                self.has_unread |= shape.is_unread_text(key);
+                self.has_unread |= shape.may_leave_out(key);
                 cursor.skip()
             } else if cursor.null() {
                 // Of equal keys the last one counts.
@@ -336,7 +342,7 @@ impl FastReader {
         let columns = batch.schema_ref().fields();
         for (number, (column, array)) in columns.iter().zip(batch.columns()).enumerate() {
             if !shape.wants(column.name()) {
-                self.has_unread |= shape.is_unread_text(column.name());
+                self.has_unread |= shape.may_leave_out(column.name());
                 continue;
             }
             // Two columns of one name are ambiguous.
@@ -412,7 +418,7 @@ impl FastReader {
         let begin = self.ranges.len();
         // The places of the role in the outline, and of the keys `from` and `value`.
         let (mut role, mut from, mut value) = (None, None, None);
-        let (mut train, mut loss, mut weight) = (None, None, None);
+        let (mut trained, mut weight) = ([None, None, None], None);
         let mut seen = [0_u64; MOST_NAMES / 64 + 1];
         each(&mut |place, word| {
             let key = self.name(word)?;
@@ -429,10 +435,11 @@ impl FastReader {
                 _ => {}
             }
             let flag = match word {
-                TRAIN => Some(&mut train),
-                LOSS => Some(&mut loss),
                 WEIGHT => Some(&mut weight),
-                _ => None,
+                _ => {
+                    let flag = TRAINED.iter().position(|known| *known == word);
+                    flag.map(|flag| &mut trained[flag])
+                }
             };
             self.flagged |= flag.is_some();
             if matches!(key, ROLE | FROM) {
@@ -469,7 +476,7 @@ impl FastReader {
         };
         let role = self.outline[role + 1];
         let speaks = is_assistant(self.name_of(role));
-        let trained = [train.as_ref(), loss.as_ref()];
+        let trained = trained.each_ref().map(Option::as_ref);
         self.weights.push(flags::own(trained, weight.as_ref(), speaks, "").ok()?);
         self.roles.push(role);
         self.outline.push(END);

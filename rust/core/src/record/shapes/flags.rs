@@ -1,4 +1,4 @@
-//! The training flags of a message: `train` or `loss`, true or false, and `weight`, a factor.
+//! The training flags of a message: `train`, `loss` or `training`, true or false, and `weight`, a factor.
 
 use std::sync::Arc;
 
@@ -7,17 +7,14 @@ use crate::record::parsing::fault::{Fault, wrong_type};
 use crate::report::ledger::Reason;
 use fastpack_template::json::{Json, Map};
 
-/// The flag that says whether a message is trained. The names are those of datasets for fine-tuning.
-pub(crate) const TRAIN: &str = "train";
-
-/// The other name of [`TRAIN`].
-pub(crate) const LOSS: &str = "loss";
+/// The names of the flag that says whether a message is trained: those of datasets for fine-tuning.
+pub(crate) const TRAINED: [&str; 3] = ["train", "loss", "training"];
 
 /// The factor of a message's loss.
 pub(crate) const WEIGHT: &str = "weight";
 
 /// The names of all flags.
-pub(crate) const NAMES: [&str; 3] = [TRAIN, LOSS, WEIGHT];
+pub(crate) const NAMES: [&str; 4] = [TRAINED[0], TRAINED[1], TRAINED[2], WEIGHT];
 
 /// The weight of each message by its own flags; `None` where no message has one.
 pub(crate) fn read(messages: &[Arc<Map>], field: &str) -> Result<Option<Vec<Option<f32>>>, Fault> {
@@ -26,15 +23,15 @@ pub(crate) fn read(messages: &[Arc<Map>], field: &str) -> Result<Option<Vec<Opti
         return Ok(None);
     }
     let weights = messages.iter().enumerate().map(|(at, message)| {
-        let trained = [message.get(TRAIN), message.get(LOSS)];
+        let trained = TRAINED.map(|flag| message.get(flag));
         own(trained, message.get(WEIGHT), speaks(message), &format!("{field}[{at}]"))
     });
     weights.collect::<Result<_, _>>().map(Some)
 }
 
-/// The weight of a message by its own flags, if it has one. `trained` are the values of [`TRAIN`] and [`LOSS`].
+/// The weight of a message by its own flags, if it has one. `trained` are the values of [`TRAINED`].
 pub(crate) fn own(
-    trained: [Option<&Json>; 2],
+    trained: [Option<&Json>; 3],
     weight: Option<&Json>,
     speaks: bool,
     place: &str,
@@ -44,15 +41,20 @@ pub(crate) fn own(
         Some(Json::Bool(trained)) => Ok(Some(*trained)),
         other => Err(wrong_type(&format!("{place}.{flag}"), "true or false", other)),
     };
-    let trained = match (mark(TRAIN, trained[0])?, mark(LOSS, trained[1])?) {
-        (Some(train), Some(loss)) if train != loss => {
-            let message = format!(
-                "`{place}.{TRAIN}` is {train}, `{place}.{LOSS}` is {loss}; they mean the same, so give one of them"
-            );
-            return Err(Fault::new(Reason::WrongType, message));
+    let mut marked: Option<(&str, bool)> = None;
+    for (flag, value) in TRAINED.into_iter().zip(trained) {
+        let Some(is_trained) = mark(flag, value)? else { continue };
+        match marked {
+            Some((other, before)) if before != is_trained => {
+                let message = format!(
+                    "`{place}.{other}` is {before}, `{place}.{flag}` is {is_trained}; they mean the same, so give one of them"
+                );
+                return Err(Fault::new(Reason::WrongType, message));
+            }
+            _ => marked = Some((flag, is_trained)),
         }
-        (train, loss) => train.or(loss),
-    };
+    }
+    let trained = marked.map(|(_, is_trained)| is_trained);
     let weight = match weight {
         None | Some(Json::Null) => None,
         Some(value) => {

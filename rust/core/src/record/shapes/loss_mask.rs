@@ -1,6 +1,6 @@
 //! The mask of a record, with an entry for each message of a conversation.
 
-use super::flags::{LOSS, TRAIN, WEIGHT, not_said, speaks};
+use super::flags::{TRAINED, WEIGHT, not_said, speaks};
 use crate::config::Part;
 use crate::record::kinds::Conversation;
 use crate::record::parsing::fault::{Fault, wrong_type};
@@ -44,8 +44,9 @@ pub(crate) fn weigh(
         };
         if weight.is_some_and(|weight| (weight > 0.0) != trained) {
             let message = format!(
-                "`{place}` is {}, but the message's own `{TRAIN}`, `{LOSS}` or `{WEIGHT}` says the opposite",
-                u8::from(trained)
+                "`{place}` is {}, but the message's own `{}` or `{WEIGHT}` says the opposite",
+                u8::from(trained),
+                TRAINED.join("`, `")
             );
             return Err(Fault::new(Reason::WrongType, message));
         }

@@ -190,10 +190,10 @@ fn rename(message: &Map, from: &Json, place: &str, takes: MessageForms) -> Resul
     }
     if **from == *FUNCTION_CALL
         && takes.calls
-        && let Some(list) = tool_calls(&message["value"])
+        && let Some((said, calls)) = tool_calls(&message["value"])
     {
-        let mut renamed = self::message("assistant", Json::String("".into()));
-        renamed.insert("tool_calls".into(), list);
+        let mut renamed = self::message("assistant", Json::String(said.into()));
+        renamed.insert("tool_calls".into(), calls);
         let flags = message.iter().filter(|(key, _)| flags::NAMES.contains(&&***key));
         renamed.extend(flags.map(|(key, value)| (Arc::clone(key), value.clone())));
         return Ok(renamed);
@@ -212,14 +212,33 @@ fn rename(message: &Map, from: &Json, place: &str, takes: MessageForms) -> Resul
     Ok(renamed.collect())
 }
 
-/// The calls in a JSON text, one or a list; `None` where it holds something else.
-fn tool_calls(text: &Json) -> Option<Json> {
+/// Lines of a text at which calls are looked for, behind what the assistant said before.
+const MOST_LINES: usize = 64;
+
+/// The calls in a JSON text, one or a list, behind the text in front of them: a thought, or words. `None` where the text ends in
+/// something else.
+fn tool_calls(text: &Json) -> Option<(&str, Json)> {
     let Json::String(text) = text else { return None };
+    let lines = text.match_indices('\n').map(|(at, _)| at + 1).take(MOST_LINES);
+    std::iter::once(0).chain(lines).find_map(|start| {
+        let rest = text[start..].trim_start();
+        rest.starts_with(['{', '[']).then_some(())?;
+        let calls = json_calls(rest)?;
+        let said = &text[..text.len() - rest.len()];
+        Some((if said.trim().is_empty() { "" } else { said }, calls))
+    })
+}
+
+/// The calls in a JSON text, one or a list, as lists of `tool_calls` hold them.
+fn json_calls(text: &str) -> Option<Json> {
     let calls = match json::parse(text.as_bytes()).ok()? {
         Json::List(calls) => calls,
         call => Arc::new(vec![call]),
     };
     let structured = calls.iter().map(|call| match call {
+        Json::Map(whole) if matches!(whole.get("function"), Some(Json::Map(_))) => {
+            Some(call.clone())
+        }
         Json::Map(function) if function.contains_key("name") => {
             let kind = (Arc::from("type"), Json::String("function".into()));
             let entries = [kind, (Arc::from("function"), call.clone())];

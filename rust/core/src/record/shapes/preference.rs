@@ -147,11 +147,8 @@ fn check_weight(weight: Option<f32>, field: &str, at: usize, is_prompt: bool) ->
         Some(weight) => Err(Fault::new(
             Reason::Unmaskable,
             format!(
-                "`{field}[{at}]` asks to be trained with the weight {weight}, but {reason}; a `map` can take its `{}`, \
-                 `{}` or `{}` out",
-                flags::TRAIN,
-                flags::LOSS,
-                flags::WEIGHT
+                "`{field}[{at}]` asks to be trained with the weight {weight}, but {reason}; a `map` can take its `{}` out",
+                flags::NAMES.join("`, `")
             ),
         )),
     }

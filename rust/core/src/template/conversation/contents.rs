@@ -38,6 +38,14 @@ impl ChatTemplate {
         if fault.reason != Reason::Template {
             return fault;
         }
+        if self.takes_objects_alone(conversation) {
+            let message = format!(
+                "{}; the arguments of its calls are JSON text, and the template takes objects: \
+                 `chat_template.decode_arguments` makes them",
+                fault.message
+            );
+            return Fault::new(fault.reason, message);
+        }
         if let Some((at, role)) = self.unknown_role(messages) {
             let message = format!(
                 "{}; message {at} has the role `{role}`, of which the template says nothing: a `map` can rename it",

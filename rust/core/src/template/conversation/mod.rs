@@ -2,6 +2,7 @@
 
 mod contents;
 pub(super) mod joined;
+pub(super) mod json_arguments;
 pub(super) mod left_out;
 pub(super) mod roles;
 

@@ -8,7 +8,7 @@ use fastpack_template::json::Map;
 use super::documents::{TurnText, TurnTexts, WholeText};
 use super::proof::made_up::TrainedPlace;
 use super::proof::trust::MarksFound;
-use super::rule::has_calls;
+use super::rule::without_calls;
 use super::search_words::WordReplacer;
 use crate::config::Turns;
 use crate::record::{Conversation, Fault};
@@ -150,14 +150,12 @@ impl ChatTemplate {
         messages: &[Cow<'_, Map>],
         at: usize,
     ) -> bool {
-        if !has_calls(&messages[at]) {
-            return false;
-        }
+        let Some(silent) = without_calls(&messages[at]) else { return false };
         let mut messages = messages[..=at].to_vec();
         let render =
             |messages: &[Cow<'_, Map>]| Some(self.run(messages, conversation, None).ok()?.text);
         let Some(with) = render(&messages) else { return false };
-        messages[at].to_mut().shift_remove("tool_calls");
+        messages[at] = Cow::Owned(silent);
         render(&messages) == Some(with)
     }
 }

@@ -16,7 +16,7 @@ use super::proof::contexts::MessageNote;
 use super::proof::made_up::{MadeUp, TrainedPlace};
 use super::rule::stop_tokens::Stops;
 use super::rule::texts::{each, merged};
-use super::rule::{self, FoundTexts};
+use super::rule::{self, FoundTexts, without_calls};
 use super::search_words::{Said, SearchWords, WordReplacer};
 use crate::config::Turns;
 use crate::record::Conversation;
@@ -326,9 +326,9 @@ impl Noting<'_> {
 
     /// True if the text is the same without the calls of a message.
     fn hides_calls(&self, at: usize) -> bool {
-        let mut silent = Map::clone(&self.messages[at]);
-        silent.shift_remove("tool_calls");
-        self.with(at, &silent).is_some_and(|text| text == self.whole)
+        let silent = without_calls(&self.messages[at]);
+        let text = silent.and_then(|silent| self.with(at, &silent));
+        text.is_some_and(|text| text == self.whole)
     }
 }
 

@@ -132,6 +132,11 @@ impl<'a> Renderer<'a> {
         self.takes
     }
 
+    /// True if the chat template reads a variable.
+    pub(crate) fn reads_variable(&self, name: &str) -> bool {
+        self.template.is_ok_and(|template| template.reads_variable(name))
+    }
+
     /// The record as a conversation, if the chat template renders it. Its prompt is dropped unless only
     /// completions are trained.
     pub(crate) fn as_rendered(&self, record: Record) -> std::result::Result<Record, Fault> {

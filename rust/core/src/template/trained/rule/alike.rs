@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fastpack_template::json::{Json, Map};
 
 use crate::record::texts_in;
-use crate::template::conversation::REASONING;
+use crate::template::conversation::{REASONING, left_out};
 
 /// Bytes of the shortest word by which a call is known.
 const SHORTEST_WORD: usize = 3;
@@ -18,8 +18,27 @@ fn map<const N: usize>(entries: [(&str, Json); N]) -> Map {
     entries.into_iter().map(|(key, value)| (Arc::from(key), value)).collect()
 }
 
+/// The keys under which messages hold calls of tools.
+const CALLS: [&str; 3] = ["tool_calls", "function_call", "function_calls"];
+
 pub(in crate::template::trained) fn has_calls(message: &Map) -> bool {
     matches!(message.get("tool_calls"), Some(Json::List(calls)) if !calls.is_empty())
+}
+
+/// The message without its calls of tools; `None` if it has none.
+///
+/// Where a message has neither content nor reasoning, any other field with a text is taken for its calls: formats differ in
+/// the name of that field.
+pub(in crate::template::trained) fn without_calls(message: &Map) -> Option<Map> {
+    let said = ["content"].into_iter().chain(REASONING);
+    let is_silent = !said.clone().any(|key| message.get(key).is_some_and(left_out::has_text));
+    let is_call = |key: &str, value: &Json| {
+        let is_other = is_silent && !matches!(key, "role" | "name");
+        (is_other || CALLS.contains(&key)) && left_out::has_text(value)
+    };
+    let mut silent = message.clone();
+    silent.retain(|key, value| !is_call(key, value));
+    (silent.len() < message.len()).then_some(silent)
 }
 
 /// A call of the function `name` with one argument.

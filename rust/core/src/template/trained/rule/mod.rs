@@ -19,7 +19,7 @@ use std::ops::{Range, RangeInclusive};
 
 use fastpack_template::json::Map;
 
-pub(in crate::template::trained) use alike::has_calls;
+pub(in crate::template::trained) use alike::without_calls;
 use alike::{argument_words, has_text, other_kinds, same_kind};
 use stop_tokens::Stops;
 use texts::{TrainedTurn, TurnDocument, merged};
@@ -179,7 +179,7 @@ pub(in crate::template) fn spans_in_whole(
     let mut reached = 0;
     for (at, message) in messages.iter().enumerate() {
         let words_end = renders.words_end_in(at, whole, reached)?;
-        if is_assistant(message) {
+        if is_assistant(message) && words_end > reached {
             let Some(span) = renders.span_in(at, whole, reached, words_end)? else {
                 return Ok(None);
             };
@@ -335,9 +335,9 @@ impl<'c> Renders<'c> {
             }
             text.len() - reopened
         };
-        if has_calls(message) && !self.shows_calls(message, &text, start) {
-            let mut silent = message.clone();
-            silent.shift_remove("tool_calls");
+        if let Some(silent) = without_calls(message)
+            && !self.shows_calls(message, &text, start)
+        {
             if self.render(at, &[&silent], false).is_ok_and(|without| without == text) {
                 // The template writes no calls. The rest would teach to say nothing.
                 (end, is_stopped) = (start, true);
@@ -368,10 +368,43 @@ impl<'c> Renders<'c> {
         calls.take(MOST_WORDS).any(|word| is_only_there(&word))
     }
 
-    /// The byte behind the last words of message `at` in the render of all messages; `reached` if it has none there.
+    /// The byte behind the last words of message `at` in the render of all messages; `reached` if it has none there. What the
+    /// assistant said without words ends where its words would stand.
     fn words_end_in(&mut self, at: usize, whole: &str, reached: usize) -> Result<usize, Fault> {
-        let other = self.replaced(at, &same_kind(&self.messages[at]))?;
-        Ok(if other == whole { reached } else { behind_words(whole, &other, 0).max(reached) })
+        let message = &self.messages[at];
+        let other = self.replaced(at, &same_kind(message))?;
+        if other != whole {
+            return Ok(behind_words(whole, &other, 0).max(reached));
+        }
+        if !is_assistant(message) || self.is_hidden_in(at, whole)? {
+            return Ok(reached);
+        }
+        let [said, ..] = other_kinds(message);
+        let said = self.replaced(at, &said)?;
+        Ok(self.shared_tokens(&said, whole).max(reached))
+    }
+
+    /// True if the render of all messages is the same without message `at`.
+    fn is_hidden_in(&mut self, at: usize, whole: &str) -> Result<bool, Fault> {
+        let mut messages: Vec<Cow<'_, Map>> =
+            self.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();
+        messages.remove(at);
+        let Ok(output) = self.template.run(&messages, self.conversation, None) else {
+            return Ok(false);
+        };
+        self.take(output.work)?;
+        Ok(output.text == whole)
+    }
+
+    /// The byte behind the last words of message `at` in `text`, the render of the messages up to it, or where they would stand.
+    fn own_words_end(&mut self, at: usize, text: &str) -> Result<usize, Fault> {
+        let other = self.render(at, &[&same_kind(&self.messages[at])], false)?;
+        if other != text {
+            return Ok(behind_words(text, &other, 0));
+        }
+        let [said, ..] = other_kinds(&self.messages[at]);
+        let said = self.render(at, &[&said], false)?;
+        Ok(self.shared_tokens(&said, text))
     }
 
     /// The render of all messages with another one in the place of message `at`; empty if the template refuses it.
@@ -420,8 +453,7 @@ impl<'c> Renders<'c> {
         };
         let text = self.render(at + 1, &[], false)?;
         // The text that the template writes behind the turn in any place.
-        let own =
-            behind_words(&text, &self.render(at, &[&same_kind(&self.messages[at])], false)?, 0);
+        let own = self.own_words_end(at, &text)?;
         // The words of the turn may come again behind it: the name of a function stands before its result, too.
         let opened = text[..own].rfind(header).filter(|_| !header.is_empty());
         let words = opened.map(|opened| &text[opened + header.len()..own]);

@@ -1,0 +1,81 @@
+"""`field_hint`: the fields that a record without known ones probably means."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from fastpack import _fastpack
+from fastpack.arguments.message import Message, Setting
+from fastpack.options.mistakes.foreign import FOREIGN_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["field_hint"]
+
+_CLOSE = 0.8
+"""The likeness from which on a name is a misspelling: `mesages`, `answers`. At 0.6 `version` is taken for `conversation`."""
+
+_ABOUT = frozenset({"id", "ids", "name", "source", "type", "model", "language", "length"})
+"""Last words of fields that tell about a text, and do not hold it."""
+
+
+def field_hint(message: str, given: object = None) -> str:
+    """A hint for a record without known fields, made from the field names in an error of the core and the `fields` that were given.
+
+    It names all fields that a shape needs and the record has under other names, so that following it reads the record. Without
+    such a shape it is empty.
+    """
+    wanted, _, listed = message.rpartition(", found ")
+    fields = dict(given) if isinstance(given, Mapping) else {}
+    found = re.findall(r"`([^`]+)`", listed.partition(";")[0])
+    if {"chosen", "rejected"} <= {field.strip().lower() for field in found}:
+        return Message("pairs of preferences take ", Setting("objective", "preference"))
+    hints = [
+        hint
+        for parts in _fastpack.required_fields().values()
+        if parts and _is_wanted(parts, wanted) and (hint := _named(parts, found, fields))
+    ]
+    hint = min(hints, key=len, default=None)
+    return Message("did you mean `", Setting("reading.fields", {**fields, **hint}), "`?") if hint else ""
+
+
+def _is_wanted(parts: Sequence[Sequence[str]], wanted: str) -> bool:
+    """True if the error expects a shape: by the names of its parts, or in words."""
+    if "question and an answer" in wanted and parts[0][0] == "question":
+        return True
+    # A prompt alone is a record of rows of prompts.
+    is_prompt = [names[0] for names in parts] == ["prompt"]
+    return all(f"`{names[0]}`" in wanted for names in parts) and not (is_prompt and "`completion`" in wanted)
+
+
+def _named(
+    parts: Sequence[Sequence[str]], found: Sequence[str], given: Mapping[str, str]
+) -> dict[str, str] | None:
+    """The fields of a record that its parts have under other names; `None` if the record lacks a part, or all are named."""
+    hint: dict[str, str] = {}
+    for part, *others in parts:
+        if part in given:
+            continue
+        left = [field for field in found if field not in {*given.values(), *hint.values()}]
+        if any(name in left for name in (part, *others)):
+            continue
+        field = next((field for field in left if _means(field, part, others)), None)
+        if field is None:
+            return None
+        hint[part] = field
+    return hint or None
+
+
+def _means(field: str, part: str, others: Sequence[str]) -> bool:
+    """True if a field probably holds a part: by its spelling, another tool's word, or a word of its name."""
+    plain = field.strip().lower()
+    names = [part, *others, *(("input",) if part == "instruction" else ())]
+    foreign = FOREIGN_WORDS["reading.fields"].get(plain)
+    if foreign == part or difflib.get_close_matches(plain, names, n=1, cutoff=_CLOSE):
+        return True
+    words = re.split(r"[^a-z0-9]+", plain)
+    return foreign is None and words[-1] not in _ABOUT and not set(names).isdisjoint(words)
